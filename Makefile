@@ -1,0 +1,52 @@
+# `make demo` and `make test` need Python 3.11 or later, make and this checkout: they set up .venv themselves.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTHON ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint slow bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
+
+demo: $(STAMP) ## the main job on real data; writes demo-output/report.html
+	$(BIN)/bayes-risk demo --output demo-output --overwrite
+
+lint: $(STAMP) ## ruff, ruff format, mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint ## lint, then the fast tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+slow: $(STAMP) ## calibration and other long tests
+	$(BIN)/python -m pytest -m slow
+
+bench: $(STAMP) ## seconds and memory for stated n, m, H, G
+	@set -e; for script in tests/benchmarks/bench_*.py; do \
+	    echo "$$script"; $(BIN)/python "$$script"; \
+	done
+
+clean: ## remove the environment and everything generated
+	rm -rf $(VENV) demo-output build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find bayes_risk models tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Made anew only when what is to be installed changes. The stamp comes last: an interrupted set-up is repeated.
+$(STAMP): pyproject.toml requirements-lock.txt
+	@python=''; \
+	for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	    if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
+	        >/dev/null 2>&1; then python="$$candidate"; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo 'bayes_risk needs Python 3.11 to 3.14 with the venv module; none was found as python3 or python3.1x.' >&2; \
+	    echo 'Install one (on Debian or Ubuntu also its python3-venv package), or name it: make PYTHON=/path/to/python3 ...' >&2; \
+	    exit 1; \
+	fi; \
+	if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then "$$python" -m venv --clear $(VENV); fi
+	@echo 'Installing bayes_risk and its dependencies into $(VENV) (once; two minutes, more on a slow network) ...'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c requirements-lock.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,36 @@
+"""What can go wrong, and what statistical doubt looks like.
+
+Two exceptions and two warnings are all there is. Each docstring tells the cure.
+"""
+
+
+class InputError(ValueError):
+    """Something given does not fit.
+
+    The message names the column or argument, the value, and what would be right.
+    """
+
+
+class ModelError(RuntimeError):
+    """A model cannot do what was asked of it.
+
+    Raised when a fit lacks a capability (``evidence="exact"`` on a model without closed form) or when
+    a sampler failed. Choose another evidence, or fit the model again with other settings.
+    """
+
+
+class UnreliableWeightsWarning(UserWarning):
+    """Importance weights rest on too few draws, so the risk they give is not to be trusted.
+
+    The Pareto k-hat of the weights exceeds ``min(1 - 1/log10(H), 0.7)`` (Vehtari et al. 2024), or
+    their effective sample size is below 100 for the published estimator. Cure: use
+    ``evidence="predictive"`` instead of ``"reuse"``; more draws; or a larger ``refit_budget`` so that
+    the records concerned are fitted again without the target.
+    """
+
+
+class TruncationWarning(UserWarning):
+    """Every latent class is occupied, so the truncation of the mixture binds.
+
+    Cure: fit again with more classes (``n_classes``).
+    """

@@ -1,0 +1,390 @@
+"""Attribute risk: what the intruder's posterior says of the confidential values of each target."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk import priors
+from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk._core.validate import at_least, known_columns, one_of, positive
+from bayes_risk.diagnostics import khat_threshold
+from bayes_risk.evidence import Evidence, predictive_evidence, refit_evidence, reuse_evidence
+from bayes_risk.guesses import Guesses, Neighbourhood
+from bayes_risk.intruder import Intruder
+from bayes_risk.release import Release
+from bayes_risk.results import AttributeRisk
+from bayes_risk.synthesizer import Fit, Posterior, Progress, Targets
+
+Array = npt.NDArray[np.float64]
+MAX_MCSE = 0.5
+MIN_ESS = 100.0
+EVIDENCE = ("predictive", "reuse", "refit")
+
+
+def attribute_risk(
+    fit: Fit,
+    release: Release,
+    *,
+    intruder: Intruder | None = None,
+    guesses: Guesses | None = None,
+    prior: priors.Prior = "uniform",
+    targets: Any = None,
+    evidence: str = "predictive",
+    target_mcse: float | None = None,
+    max_doublings: int = 4,
+    refit_budget: int = 20,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> AttributeRisk:
+    """Posterior probability that the intruder gives to the confidential values of each target.
+
+    ``Pr(Y_i = y* | Z, A, S)`` is proportional to ``prior(y*) prod_l p(Z^(l) | y*, A, S)`` (Hu 2019,
+    section 3.2), here with ``A = y_-i``: the intruder knows every record but the target's.
+
+    Parameters
+    ----------
+    fit : Fit
+        The synthesis model fitted to the confidential table.
+    release : Release
+        The m synthetic data sets.
+    intruder : Intruder, optional
+        What the intruder knows; the worst case by default.
+    guesses : Neighbourhood, Hamming or Listed, optional
+        The values y* considered; by default all that differ from the truth in one variable.
+    prior : {"uniform", "marginal"}, TruthFactor, array of G weights, or function
+        What the intruder believes beforehand; see `bayes_risk.priors.log_prior`.
+    targets : None, int, list of labels, or mask
+        Records to audit: all whose values were replaced (None), that many drawn at random, or named.
+    evidence : {"predictive", "reuse", "refit"}
+        How ``p(Z^(l) | y*, y_-i)`` is computed: leave-one-out predictives of m + 1 fits (default); the
+        published importance sampler over the fit's own draws; m + 1 fits anew for every target.
+    target_mcse : float, optional
+        Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
+        (record, guess) pairs, or ``max_doublings`` is spent.
+    max_doublings : int
+        How often, at most, sampling is doubled to reach ``target_mcse``.
+    refit_budget : int
+        At most so many distinct cases with k-hat above threshold are fitted again without the target.
+    random_seed : int, Generator or None
+        Same seed, same bytes, for any ``n_jobs``.
+    n_jobs : int
+        Threads.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    AttributeRisk
+        Per record: prior and posterior probability of the truth, rank, log Bayes factor, Monte Carlo
+        error, k-hat, ESS.
+
+    Raises
+    ------
+    InputError
+        A release of other records or levels; unknown targets, columns, priors or evidence.
+
+    Warns
+    -----
+    UnreliableWeightsWarning
+        Some records are marked unreliable; the message says how many and what to do.
+
+    Notes
+    -----
+    Distinct profiles are computed once. Cost of ``"predictive"``: m augmented fits, then
+    H x U x (sum of levels + G) x K multiplications per fit, in blocks of U. Error: between batches of
+    chains; that of the base fit counts m times, so it is run m times as long.
+    """
+    intruder = Intruder() if intruder is None else intruder
+    guesses = Neighbourhood(1) if guesses is None else guesses
+    one_of("evidence", evidence, EVIDENCE)
+    at_least("refit_budget", refit_budget, 0)
+    at_least("max_doublings", max_doublings, 0)
+    if target_mcse is not None:
+        positive("target_mcse", target_mcse)
+    rng = np.random.default_rng(random_seed)
+    choose, sampling = rng.spawn(2)
+    rows = _rows(targets, release, fit, choose)
+    cases, case = _cases(fit, release, intruder, guesses, rows)
+    log_prior = priors.log_prior(prior, fit.microdata, cases.profiles, cases.guesses, cases.columns)
+    plan = _Plan(fit, release, cases, sampling, n_jobs, progress)
+    found = plan.run(evidence, target_mcse, max_doublings, refit_budget)
+    found = _certain(found, release, fit, cases)
+    words = _in_words(intruder, guesses, prior, evidence, release)
+    limit = MAX_MCSE if target_mcse is None else target_mcse
+    entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
+    risk = _posterior(found, fit, cases, case, rows, log_prior, words, limit, plan.threshold, entropy)
+    _warn(risk, evidence)
+    return risk
+
+
+class _Plan:
+    """The order of work: fits, evidence, more sampling where it is wanted, refits."""
+
+    def __init__(
+        self,
+        fit: Fit,
+        release: Release,
+        cases: Targets,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> None:
+        self.fit, self.release, self.cases = fit, release, cases
+        self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
+        self.threshold = khat_threshold(fit.posterior.n_draws)
+
+    def run(
+        self, evidence: str, target_mcse: float | None, doublings: int, budget: int
+    ) -> Evidence:
+        """Evidence of every case."""
+        if evidence == "reuse":
+            return reuse_evidence(self.fit, self.release, self.cases, n_jobs=self.n_jobs)
+        posteriors = self._fits()
+        if evidence == "refit":
+            return self._refit(posteriors, self.cases)
+        found = self._evidence(posteriors)
+        for _ in range(doublings if target_mcse is not None else 0):
+            if np.quantile(found.mcse(), 0.95) <= target_mcse:
+                break
+            posteriors = self._doubled(posteriors, found.share_by_fit())
+            found = self._evidence(posteriors)
+        worst = np.flatnonzero(found.khat > self.threshold)
+        worst = worst[np.argsort(-found.khat[worst], kind="stable")][:budget]
+        if len(worst):
+            found = found.replaced(worst, self._refit(posteriors, self.cases.only(worst)))
+        return found
+
+    def _fits(self) -> list[Posterior]:
+        """One augmented fit per release; the base fit runs about m times as long as each of them."""
+        m = self.release.m
+        *children, base_rng = self.rng.spawn(m + 1)
+        augmented = [
+            self.fit.augmented(
+                self.release, l, rng=child, n_jobs=self.n_jobs, progress=self.progress
+            )
+            for l, child in enumerate(children)
+        ]
+        base = self.fit.posterior
+        rounds = int(np.ceil(np.log2(m)))
+        for k, child in enumerate(base_rng.spawn(rounds), start=1):
+            base = base.doubled(rng=child, n_jobs=self.n_jobs)
+            self._tell("base fit", k, rounds)
+        return [base, *augmented]
+
+    def _evidence(self, posteriors: list[Posterior]) -> Evidence:
+        done = 0
+
+        def tick(more: int) -> None:
+            nonlocal done
+            done += more
+            self._tell("evidence", done, len(posteriors))
+
+        return predictive_evidence(
+            posteriors[0],
+            posteriors[1:],
+            self.cases,
+            rngs=self.rng.spawn(len(posteriors)),
+            n_jobs=self.n_jobs,
+            tick=tick,
+        )
+
+    def _doubled(self, posteriors: list[Posterior], share: Array) -> list[Posterior]:
+        """Double the base fit where it brings most of the error, all the others otherwise."""
+        base_first = share[0] >= share[1:].sum()
+        out = []
+        for k, (posterior, child) in enumerate(
+            zip(posteriors, self.rng.spawn(len(posteriors)), strict=True)
+        ):
+            wanted = (k == 0) == base_first
+            out.append(posterior.doubled(rng=child, n_jobs=self.n_jobs) if wanted else posterior)
+            self._tell("more draws", k + 1, len(posteriors))
+        return out
+
+    def _refit(self, posteriors: list[Posterior], cases: Targets) -> Evidence:
+        return refit_evidence(
+            self.fit,
+            self.release,
+            posteriors[0],
+            posteriors[1:],
+            cases,
+            rng=self.rng.spawn(1)[0],
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+        )
+
+    def _tell(self, stage: str, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(stage, done, total)
+
+
+def _rows(
+    targets: Any, release: Release, fit: Fit, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Row numbers of the targets."""
+    index = fit.microdata.index
+    replaced = np.flatnonzero(release.replaced(len(index)))
+    if targets is None:
+        return replaced
+    if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
+        wanted = at_least("targets", targets, 1)
+        return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
+    given = np.asarray(targets)
+    if given.dtype == bool:
+        if given.shape != (len(index),):
+            raise InputError(f"targets has {given.size} entries; the table has {len(index)} records")
+        rows = np.flatnonzero(given)
+    else:
+        rows = index.get_indexer(pd.Index(given.tolist()))
+        if (rows < 0).any():
+            raise InputError(
+                f"targets names {given.tolist()[int(np.argmax(rows < 0))]!r}, which is no record label"
+            )
+    if not len(rows):
+        raise InputError("targets selects no record; select at least one")
+    return rows.astype(np.int64)
+
+
+def _cases(
+    fit: Fit, release: Release, intruder: Intruder, guesses: Guesses, rows: npt.NDArray[np.int64]
+) -> tuple[Targets, npt.NDArray[np.int64]]:
+    """Distinct cases among the targets, and the case of each."""
+    data = fit.microdata
+    z = release.codes(data)
+    names = known_columns("synthesized", release.synthesized, data.columns)
+    known = known_columns("knows_columns", intruder.knows_columns, data.columns)
+    guessed = [c for c in names if c not in known]
+    if not guessed:
+        raise InputError(
+            "the intruder knows every synthesised column of the target; leave at least one to be guessed"
+        )
+    columns = np.array([data.columns.index(c) for c in guessed])
+    keys = data.codes[rows]
+    if release.classes == "own":  # the record's own synthetic values matter
+        keys = np.hstack([keys, *z[:, rows]])
+    replaced = release.replaced(len(data.codes))[rows]
+    keys = np.hstack([keys, replaced[:, None]])
+    _, first, case = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    record = rows[first]
+    profiles = data.codes[record]
+    targets = Targets(
+        profiles=profiles,
+        record=record,
+        columns=columns,
+        guesses=guesses.of(data, profiles, columns),
+    )
+    return targets, case.astype(np.int64)
+
+
+def _certain(found: Evidence, release: Release, fit: Fit, cases: Targets) -> Evidence:
+    """Records released unchanged: every other guess is impossible."""
+    unchanged = np.flatnonzero(~release.replaced(len(fit.microdata.codes))[cases.record])
+    if not len(unchanged):
+        return found
+    log_evidence, deviations = found.log_evidence.copy(), found.deviations.copy()
+    log_evidence[:, :, unchanged] = -np.inf
+    log_evidence[:, cases.guesses.truth[unchanged], unchanged] = 0.0
+    deviations[..., unchanged] = 0.0
+    khat, ess = found.khat.copy(), found.ess.copy()
+    khat[unchanged] = 0.0
+    return Evidence(
+        log_evidence=log_evidence, deviations=deviations, khat=khat, ess=ess, refitted=found.refitted
+    )
+
+
+def _posterior(
+    found: Evidence,
+    fit: Fit,
+    cases: Targets,
+    case: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    log_prior: Array,
+    words: Mapping[str, str],
+    limit: float,
+    threshold: float,
+    entropy: str,
+) -> AttributeRisk:
+    """Bayes' rule, and the linearised Monte Carlo error of the truth's probability."""
+    log_p = log_prior + found.log_evidence.sum(axis=0)
+    log_p = log_p - _log_sum(log_p)
+    p, truth = np.exp(log_p), cases.guesses.truth
+    p_truth = np.take_along_axis(p, truth[None], axis=0)[0]
+    dev = found.deviations.astype(float)  # shape (F, B, G, U); zero at the truth
+    # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
+    shift = -np.einsum("fbgu,gu->fbu", dev, p)
+    deviations = shift * p_truth
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_odds = np.sqrt(variance_of_estimate(shift)) / (1.0 - p_truth)
+    unchanged = np.isneginf(found.log_evidence).any(axis=(0, 1))
+    reliable = (found.khat <= threshold) & ~(log_odds > limit) | unchanged
+    if words["evidence"].startswith("reuse"):
+        reliable &= (found.ess >= MIN_ESS) | unchanged
+    return AttributeRisk(
+        index=fit.microdata.index[rows],
+        case=case,
+        variables=tuple(fit.microdata.variables[j] for j in cases.columns),
+        guesses=cases.guesses.codes,
+        truth=truth,
+        log_evidence=found.log_evidence,
+        log_prior=log_prior,
+        log_probability=log_p,
+        mcse_log_evidence=found.mcse(),
+        deviations=deviations,
+        mcse=np.sqrt(variance_of_estimate(deviations)),
+        khat=found.khat,
+        ess=found.ess,
+        reliable=reliable,
+        disclosed=unchanged,
+        assumptions=dict(words),
+        seed_entropy=entropy,
+    )
+
+
+def _in_words(
+    intruder: Intruder, guesses: Guesses, prior: priors.Prior, evidence: str, release: Release
+) -> dict[str, str]:
+    mechanism = {
+        "new": "a fresh latent class for every record, given its unsynthesised values",
+        "own": "the latent class of the record's own confidential values",
+    }[release.classes]
+    ways = {
+        "predictive": "predictive: leave-one-out predictives before and after seeing the release",
+        "reuse": "reuse: the published importance sampler over draws given the confidential table",
+        "refit": "refit: the same predictives from fits without the target",
+    }
+    return {
+        "records": intruder.in_words(),
+        "columns": f"guessed: {', '.join(map(str, release.synthesized))}",
+        "synthesis": f"the model and its priors are known, not its parameters; drawn from {mechanism}",
+        "prior": priors.in_words(prior),
+        "guesses": guesses.in_words(),
+        "evidence": ways[evidence],
+        "releases": f"m = {release.m}",
+    }
+
+
+def _warn(risk: AttributeRisk, evidence: str) -> None:
+    doubtful = int((~risk.reliable[risk.case]).sum())
+    if not doubtful:
+        return
+    cure = {
+        "reuse": 'use evidence="predictive"',
+        "predictive": "give a larger refit_budget, a target_mcse, or a fit with more draws",
+        "refit": "give a target_mcse or a fit with more draws",
+    }[evidence]
+    warnings.warn(
+        f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat {risk.khat.max():.2f}, "
+        f"smallest effective number of draws {risk.ess.min():.0f}); {cure}",
+        UnreliableWeightsWarning,
+        stacklevel=3,
+    )
+
+
+def _log_sum(x: Array) -> Array:
+    top = np.maximum(x.max(axis=0), -1e300)
+    return top + np.log(np.exp(x - top).sum(axis=0))

@@ -1,0 +1,106 @@
+"""How far a number can be trusted: Pareto k-hat, effective sample size, R-hat.
+
+The only door to ArviZ's Pareto smoothing and convergence diagnostics.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+EQUAL = 1e-10
+MIN_DRAWS = 25
+
+
+def khat_threshold(n_draws: int) -> float:
+    """Largest k-hat that can be trusted, ``min(1 - 1/log10(H), 0.7)`` (Vehtari et al. 2024).
+
+    Parameters
+    ----------
+    n_draws : int
+        Number H of draws.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(khat_threshold(1000), 3), khat_threshold(100_000)
+    (0.667, 0.7)
+    """
+    return min(1.0 - 1.0 / np.log10(max(n_draws, 11)), 0.7)
+
+
+def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array]:
+    """Smooth the largest importance weights of each column.
+
+    Parameters
+    ----------
+    log_weights : ndarray, shape (H, U)
+        Log weights (not log likelihoods) of H draws for U targets.
+    reff : float
+        Effective draws per draw.
+
+    Returns
+    -------
+    smoothed : ndarray, shape (H, U)
+        Log weights, not normalised.
+    khat : ndarray, shape (U,)
+        Tail index; columns of equal weights need no smoothing and get 0.
+
+    Notes
+    -----
+    ArviZ returns an infinite k-hat for weights that are all the same, which is the best case, and
+    NaN or a biased fit where the tail consists of ties: the weights of tiny tables take few values,
+    and no Pareto tail has atoms. Discrete tails are bounded; they are left as they are, k-hat 0.
+    """
+    import arviz as az
+
+    H, U = log_weights.shape
+    smoothed, khat = log_weights.copy(), np.zeros(U)
+    vary = np.flatnonzero(np.ptp(log_weights, axis=0) > EQUAL)
+    if H < MIN_DRAWS:
+        khat[vary] = np.inf
+    elif len(vary):
+        rows = np.ascontiguousarray(log_weights[:, vary].T)
+        with np.errstate(all="ignore"):
+            lw, k = map(np.asarray, az.psislw(rows, reff=reff, normalize=False))
+        tied = _tied(rows, reff)
+        sound = ~tied & np.isfinite(k) & np.isfinite(lw).all(axis=1)
+        smoothed[:, vary[sound]], khat[vary[sound]] = lw[sound].T, k[sound]
+        khat[vary[~sound & ~tied]] = np.inf
+    return smoothed, khat
+
+
+def _tied(rows: Array, reff: float) -> npt.NDArray[np.bool_]:
+    """Whether the tail that would be smoothed is discrete: at most half its values distinct."""
+    H = rows.shape[1]
+    size = int(np.ceil(min(0.2 * H, 3 * np.sqrt(H / reff))))
+    tail = np.sort(rows, axis=1)[:, -size:]
+    return (np.diff(tail, axis=1) > EQUAL).sum(axis=1) < size // 2
+
+
+def weight_ess(log_weights: Array) -> Array:
+    """Effective number of draws ``(sum w)^2 / sum w^2`` of each column, shape (U,)."""
+    w = np.exp(log_weights - log_weights.max(axis=0))
+    return w.sum(axis=0) ** 2 / (w**2).sum(axis=0)
+
+
+def ess_and_rhat(values: Array, n_chains: int) -> tuple[Array, Array]:
+    """Bulk ESS and rank-normalised split R-hat of each column of (H, U); constants: H and 1."""
+    import arviz as az
+
+    H, U = values.shape
+    ess, rhat = np.full(U, float(H)), np.ones(U)
+    by_chain = values.reshape(n_chains, H // n_chains, U)
+    for u in np.flatnonzero(np.ptp(values, axis=0) > EQUAL):
+        ess[u] = az.ess(by_chain[:, :, u], method="bulk")
+        rhat[u] = az.rhat(by_chain[:, :, u], method="rank") if n_chains > 1 else np.nan
+    return ess, rhat
+
+
+def relative_efficiency(values: Array, n_chains: int, at_most: int = 40) -> float:
+    """Median effective draws per draw over a few columns of (H, U), at most 1."""
+    some = np.linspace(0, values.shape[1] - 1, min(at_most, values.shape[1])).astype(int)
+    ess, _ = ess_and_rhat(values[:, some], n_chains)
+    return float(np.clip(np.median(ess) / len(values), 1e-3, 1.0))

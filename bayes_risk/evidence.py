@@ -1,0 +1,256 @@
+"""log p(Z^(l) | y*, A) for every target, guess and release, relative to the truth.
+
+Three ways. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
+Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
+target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. The derivation
+stands in `docs/evidence.md`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
+from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
+from bayes_risk.release import Release
+from bayes_risk.synthesizer import Fit, Posterior, Predictive, Progress, Targets
+
+Array = npt.NDArray[np.float64]
+BLOCK = 128
+FLOOR = 1e-300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """Log evidence of guesses relative to the truth, and how sure it is.
+
+    Attributes
+    ----------
+    log_evidence : ndarray, shape (m, G, U)
+    deviations : ndarray of float32, shape (F, B, G, U)
+        By fit and batch of draws, with the factor with which each fit enters the sum over releases.
+    khat, ess : ndarray, shape (U,)
+        Largest k-hat and smallest effective number of draws over the fits.
+    refitted : ndarray of bool, shape (U,)
+        True where the fits were repeated without the target.
+    """
+
+    log_evidence: Array
+    deviations: npt.NDArray[np.float32]
+    khat: Array
+    ess: Array
+    refitted: npt.NDArray[np.bool_]
+
+    def mcse(self) -> Array:
+        """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
+        return np.sqrt(variance_of_estimate(self.deviations.astype(float)))
+
+    def share_by_fit(self) -> Array:
+        """Variance that each fit brings in, median over targets and guesses, shape (F,)."""
+        variance = variance_by_fit(self.deviations.astype(float))
+        return np.median(variance.reshape(len(variance), -1), axis=1)
+
+    def replaced(self, which: npt.NDArray[np.integer], other: "Evidence") -> "Evidence":
+        """The same with some targets taken from another evidence (their refits)."""
+        log_evidence, deviations = self.log_evidence.copy(), self.deviations.copy()
+        khat, ess, refitted = self.khat.copy(), self.ess.copy(), self.refitted.copy()
+        log_evidence[:, :, which] = other.log_evidence
+        deviations[..., which] = other.deviations
+        khat[which], ess[which], refitted[which] = other.khat, other.ess, True
+        return Evidence(
+            log_evidence=log_evidence, deviations=deviations, khat=khat, ess=ess, refitted=refitted
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Ratio:
+    """log E[p(y*)] - log E[p(y_i)] of one fit: ``value`` (G, U), by batch (B, G, U), diagnostics (U,)."""
+
+    value: Array
+    deviation: npt.NDArray[np.float32]
+    khat: Array
+    ess: Array
+
+
+def predictive_evidence(
+    base: Posterior,
+    augmented: Sequence[Posterior],
+    targets: Targets,
+    *,
+    rngs: Sequence[np.random.Generator],
+    n_jobs: int,
+    tick: Callable[[int], None] = lambda done: None,
+) -> Evidence:
+    """sum over releases of the change that Z^(l) makes to the leave-one-out predictive."""
+    ratios = []
+    for fit, rng in zip([base, *augmented], rngs, strict=True):
+        ratios.append(_loo_ratio(fit.predictive(targets, rng=rng), targets, n_jobs))
+        tick(1)
+    return _combined(ratios, len(augmented))
+
+
+def refit_evidence(
+    fit: Fit,
+    release: Release,
+    base: Posterior,
+    augmented: Sequence[Posterior],
+    targets: Targets,
+    *,
+    rng: np.random.Generator,
+    n_jobs: int,
+    progress: Progress | None,
+) -> Evidence:
+    """The predictives of each target from m + 1 fits without it: no weights, so no k-hat."""
+    jobs = (
+        joblib.delayed(_refitted)(fit, release, base, augmented, targets.only(np.array([u])), child)
+        for u, child in enumerate(rng.spawn(len(targets)))
+    )
+    parts = []
+    for part in joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
+        parts.append(part)
+        if progress is not None:
+            progress("refits", len(parts), len(targets))
+    return Evidence(
+        log_evidence=np.concatenate([p.log_evidence for p in parts], axis=2),
+        deviations=np.concatenate([p.deviations for p in parts], axis=3),
+        khat=np.concatenate([p.khat for p in parts]),
+        ess=np.concatenate([p.ess for p in parts]),
+        refitted=np.ones(len(targets), dtype=bool),
+    )
+
+
+def reuse_evidence(fit: Fit, release: Release, targets: Targets, *, n_jobs: int) -> Evidence:
+    """The published estimator (Reiter, Wang & Zhang 2014): one draw of p(Z|Theta) may decide it all.
+
+    For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)`` relative to the truth, with
+    ``w_h(y*) = p(y*|Theta_h) / p(y_i|Theta_h)``; k-hat and ESS are those of ``p(Z^(l)|Theta_h)``. The draws
+    that made the release are left out.
+    """
+    log_p = fit.log_release(release)  # shape (m, H)
+    made_it = np.zeros(log_p.shape[1], dtype=bool)
+    made_it[list(release.draw_index or ())] = True
+    log_p[:, made_it] = -np.inf
+    plain = np.where(made_it, -np.inf, 0.0)
+    unweighted = _weighted_ratio(fit.theta_predictive(targets, None, 0), plain, targets, n_jobs)
+    parts, deviations = [], [np.zeros_like(unweighted.deviation)]
+    for l in range(release.m):
+        part = _weighted_ratio(fit.theta_predictive(targets, release, l), log_p[l], targets, n_jobs)
+        parts.append(part)
+        deviations.append(part.deviation - unweighted.deviation)
+    used = np.where(made_it, log_p[:, ~made_it].min(), log_p) if made_it.any() else log_p
+    khat = max(float(pareto_smoothed(row[~made_it][:, None])[1][0]) for row in used)
+    ess = min(float(weight_ess(row[~made_it][:, None])[0]) for row in used)
+    return Evidence(
+        log_evidence=np.stack([p.value - unweighted.value for p in parts]),
+        deviations=np.stack(deviations),
+        khat=np.full(len(targets), khat),
+        ess=np.full(len(targets), ess),
+        refitted=np.zeros(len(targets), dtype=bool),
+    )
+
+
+def _refitted(
+    fit: Fit,
+    release: Release,
+    base: Posterior,
+    augmented: Sequence[Posterior],
+    target: Targets,
+    rng: np.random.Generator,
+) -> Evidence:
+    record, children = int(target.record[0]), rng.spawn(2 * (len(augmented) + 1))
+    posteriors = [fit.without(record, None, 0, start=base, rng=children[0])]
+    for l, start in enumerate(augmented):
+        posteriors.append(fit.without(record, release, l, start=start, rng=children[l + 1]))
+    ratios = []
+    for posterior, child in zip(posteriors, children[len(posteriors) :], strict=True):
+        predictive = posterior.predictive(target, rng=child)
+        log_p = predictive.log_truth(slice(0, 1))
+        ratios.append(_ratio_of_sums(predictive, target, slice(0, 1), log_p))
+    return _combined(ratios, len(augmented))
+
+
+def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
+    """E[w p(y*)] / E[w p(y_i)] with w the smoothed 1 / p(y_i), block by block."""
+    first = predictive.log_truth(slice(0, min(BLOCK, len(targets))))
+    n_chains = (int(predictive.batch.max()) + 1) // 2
+    reff = relative_efficiency(first, n_chains)
+    blocks = [slice(b, min(b + BLOCK, len(targets))) for b in range(0, len(targets), BLOCK)]
+    parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
+        joblib.delayed(_loo_block)(predictive, targets, block, reff) for block in blocks
+    )
+    return _Ratio(
+        value=np.concatenate([p.value for p in parts], axis=1),
+        deviation=np.concatenate([p.deviation for p in parts], axis=2),
+        khat=np.concatenate([p.khat for p in parts]),
+        ess=np.concatenate([p.ess for p in parts]),
+    )
+
+
+def _loo_block(predictive: Predictive, targets: Targets, block: slice, reff: float) -> _Ratio:
+    log_p = predictive.log_truth(block)  # shape (H, U)
+    log_w, khat = pareto_smoothed(-log_p, reff)
+    part = _ratio_of_sums(predictive, targets, block, log_w + log_p)
+    return _Ratio(
+        value=part.value, deviation=part.deviation, khat=khat, ess=reff * weight_ess(log_w)
+    )
+
+
+def _ratio_of_sums(
+    predictive: Predictive, targets: Targets, block: slice, log_v: Array
+) -> _Ratio:
+    """log of sum_h v_h p_h(y*)/p_h(y_i) over sum_h v_h, in all and batch by batch."""
+    batch = predictive.batch
+    top = np.stack([log_v[batch == b].max(axis=0) for b in range(batch.max() + 1)])  # shape (B, U)
+    v = np.exp(log_v - top[batch])
+    sums = predictive.weighted_ratios(block, v)  # shape (B, G, U)
+    norm = np.stack([v[batch == b].sum(axis=0) for b in range(batch.max() + 1)])
+    scale = np.exp(top - top.max(axis=0))
+    value = _log((sums * scale[:, None]).sum(axis=0)) - _log((norm * scale).sum(axis=0))
+    by_batch = _log(sums) - _log(norm)[:, None]
+    return _Ratio(
+        value=value,
+        deviation=(by_batch - value).astype(np.float32),
+        khat=np.zeros(v.shape[1]),
+        ess=np.full(v.shape[1], float(len(v))),
+    )
+
+
+def _weighted_ratio(
+    predictive: Predictive, log_v: Array, targets: Targets, n_jobs: int
+) -> _Ratio:
+    """The same for weights (H,) that do not depend on the target."""
+    blocks = [slice(b, min(b + BLOCK, len(targets))) for b in range(0, len(targets), BLOCK)]
+    floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)
+    parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
+        joblib.delayed(_ratio_of_sums)(
+            predictive, targets, block, np.repeat(floor[:, None], block.stop - block.start, axis=1)
+        )
+        for block in blocks
+    )
+    return _Ratio(
+        value=np.concatenate([p.value for p in parts], axis=1),
+        deviation=np.concatenate([p.deviation for p in parts], axis=2),
+        khat=np.concatenate([p.khat for p in parts]),
+        ess=np.concatenate([p.ess for p in parts]),
+    )
+
+
+def _combined(ratios: Sequence[_Ratio], m: int) -> Evidence:
+    """log evidence_l = log ratio of release l less that of the base fit, whose error counts m times."""
+    base, others = ratios[0], ratios[1:]
+    factors = np.array([-float(m)] + [1.0] * m, dtype=np.float32)
+    deviations = np.stack([r.deviation for r in ratios]) * factors[:, None, None, None]
+    return Evidence(
+        log_evidence=np.stack([r.value - base.value for r in others]),
+        deviations=deviations,
+        khat=np.max([r.khat for r in ratios], axis=0),
+        ess=np.min([r.ess for r in ratios], axis=0),
+        refitted=np.zeros(len(base.khat), dtype=bool),
+    )
+
+
+def _log(x: Array) -> Array:
+    return np.log(np.maximum(x, FLOOR))

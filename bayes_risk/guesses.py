@@ -1,0 +1,163 @@
+"""The sets of y*: which values the intruder considers for a target."""
+
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least
+from bayes_risk.microdata import Microdata
+
+Ints = npt.NDArray[np.integer]
+MAX_CELLS = 200_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GuessSet:
+    """Guesses of every target.
+
+    ``codes`` (G, U, q); ``truth`` (U,) which guess is true; ``counted`` (G, U) is False where a guess
+    repeats another one and is left out.
+    """
+
+    codes: Ints
+    truth: npt.NDArray[np.int64]
+    counted: npt.NDArray[np.bool_]
+
+
+class Guesses(Protocol):
+    """Anything that can list the guesses for targets."""
+
+    def of(self, microdata: Microdata, profiles: Ints, columns: Ints) -> GuessSet:
+        """Guesses for profiles (U, p), varying in the given columns (q,)."""
+        ...
+
+    def in_words(self) -> str:
+        """One sentence for reports."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """All values that differ from the truth in at most ``distance`` variables.
+
+    With distance 1 this is the published reduced set of ``1 + sum_j (d_j - 1)`` guesses (Hu, Reiter &
+    Wang 2014). It is centred on the truth, which tells the intruder where to look: read the risk
+    against its prior.
+
+    Parameters
+    ----------
+    distance : int
+        Largest number of variables that differ (Hamming distance), at least 1.
+
+    Raises
+    ------
+    InputError
+        A distance below 1; more guesses than memory can hold.
+
+    Examples
+    --------
+    >>> Neighbourhood(1)
+    Neighbourhood(distance=1)
+    """
+
+    distance: int = 1
+
+    def __post_init__(self) -> None:
+        at_least("distance", self.distance, 1)
+
+    def of(self, microdata: Microdata, profiles: Ints, columns: Ints) -> GuessSet:
+        """Guesses for profiles (U, p); the truth is guess 0."""
+        d = microdata.n_levels[columns]
+        shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
+        if len(shifts) * profiles.shape[0] * len(d) > MAX_CELLS:
+            raise InputError(
+                f"distance={self.distance} makes {len(shifts):,} guesses for each of {len(profiles):,} "
+                f"profiles; audit fewer targets at a time (targets=) or lower the distance"
+            )
+        codes = (profiles[:, columns][None] + shifts[:, None, :]) % d
+        truth = np.zeros(len(profiles), dtype=np.int64)
+        return GuessSet(codes.astype(np.int32), truth, np.ones(codes.shape[:2], dtype=bool))
+
+    def in_words(self) -> str:
+        """One sentence for reports."""
+        return (
+            f"every value that differs from the truth in at most {self.distance} variable"
+            f"{'s' if self.distance > 1 else ''} (centred on the truth: compare with the prior)"
+        )
+
+
+Hamming = Neighbourhood
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """The same listed guesses for every target.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per guess, one column per synthesised (and unknown) variable.
+    add_truth : bool
+        Where a target's true value is not listed: add it for that target (True), or stop (False).
+
+    Raises
+    ------
+    InputError
+        Fewer than two guesses, missing columns, values that are no levels, a truth that is not
+        listed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> Listed(pd.DataFrame({"sex": ["f", "m"]})).in_words()
+    '2 listed guesses, the same for every target'
+    """
+
+    table: pd.DataFrame
+    add_truth: bool = False
+
+    def of(self, microdata: Microdata, profiles: Ints, columns: Ints) -> GuessSet:
+        """Guesses for profiles (U, p)."""
+        names = [microdata.columns[j] for j in columns]
+        listed = np.unique(microdata.encode(self.table, "the listed guesses", names), axis=0)
+        own = profiles[:, columns]  # shape (U, q)
+        same = (listed[:, None, :] == own[None]).all(axis=2)  # shape (G, U)
+        if len(listed) + self.add_truth < 2:
+            raise InputError(f"G={len(listed)} leaves nothing to compare; list at least 2 different guesses")
+        if not self.add_truth and not same.any(axis=0).all():
+            raise InputError(
+                f"the list lacks the true value of {int((~same.any(axis=0)).sum())} distinct targets; "
+                f"add_truth=True adds it for them, or list more guesses"
+            )
+        codes = np.repeat(listed[:, None, :], len(own), axis=1)
+        if not self.add_truth:
+            truth, counted = same.argmax(axis=0), np.ones(same.shape, dtype=bool)
+        else:
+            codes = np.concatenate([own[None], codes])
+            truth = np.zeros(len(own), dtype=np.int64)
+            counted = np.concatenate([np.ones((1, len(own)), dtype=bool), ~same])
+        return GuessSet(codes.astype(np.int32), truth.astype(np.int64), counted)
+
+    def in_words(self) -> str:
+        """One sentence for reports."""
+        added = ", the truth added where it is missing" if self.add_truth else ""
+        return f"{len(self.table)} listed guesses, the same for every target{added}"
+
+
+def _shifts(d: Ints, distance: int) -> Ints:
+    """How far each guess moves each variable (modulo its levels), no move first; shape (G, q)."""
+    rows = [np.zeros(len(d), dtype=np.int32)]
+    for size in range(1, distance + 1):
+        for chosen in combinations(range(len(d)), size):
+            for moves in product(*(range(1, d[j]) for j in chosen)):
+                row = np.zeros(len(d), dtype=np.int32)
+                row[list(chosen)] = moves
+                rows.append(row)
+    return np.array(rows)
+
+

@@ -1,0 +1,277 @@
+"""The confidential table: categorical columns as codes, and back again.
+
+Levels are the state space of the intruder's problem, so they are fixed here, once: the declared
+categories (also those nobody holds), or the union of what the original and the releases show.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns, one_of
+
+MAX_LEVELS = 1_000
+MISSING_LABEL = "(missing)"
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable:
+    """One categorical variable: its name, its levels in order, and how its values are stored.
+
+    ``levels`` holds plain values; ``missing`` says whether the last code stands for "no answer".
+    """
+
+    name: str
+    levels: tuple[Hashable, ...]
+    missing: bool
+    dtype: Any
+
+    @property
+    def n_levels(self) -> int:
+        """Number of codes, the one for missing values included."""
+        return len(self.levels) + self.missing
+
+    @property
+    def labels(self) -> list[str]:
+        """Level names for people."""
+        return [str(v) for v in self.levels] + [MISSING_LABEL] * self.missing
+
+    def encode(self, column: pd.Series, source: str) -> Codes:
+        """Codes of a column; levels that were never declared are an error."""
+        absent = column.isna().to_numpy()
+        codes = pd.Index(self.levels, dtype=object).get_indexer(_plain(column))
+        codes = np.where(absent, len(self.levels) if self.missing else -1, codes)
+        if absent.any() and not self.missing:
+            raise InputError(
+                f"column {self.name!r} of {source} has {int(absent.sum())} missing values; fill or drop "
+                f'them, or pass missing="level" to make them a level of their own'
+            )
+        if (codes < 0).any():
+            value = column.to_numpy(dtype=object)[int(np.argmax(codes < 0))]
+            raise InputError(
+                f"column {self.name!r} of {source} holds {value!r}, which is not among its levels; declare "
+                f"it: make the column a pandas category with every possible level, or pass levels="
+            )
+        return codes.astype(np.int32)
+
+    def decode(self, codes: npt.NDArray[np.integer], index: pd.Index) -> pd.Series:
+        """Values of codes, stored as the original column stored them."""
+        values = np.empty(self.n_levels, dtype=object)
+        values[: len(self.levels)] = self.levels
+        if self.missing:
+            values[-1] = None
+        if isinstance(self.dtype, pd.CategoricalDtype):
+            raw = np.where(codes >= len(self.levels), -1, codes)
+            return pd.Series(
+                pd.Categorical.from_codes(raw, dtype=self.dtype), index=index, name=self.name
+            )
+        column = pd.Series(values[codes], index=index, name=self.name, dtype=object)
+        return column.astype(self.dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Microdata:
+    """A confidential table of categorical variables, coded.
+
+    Attributes
+    ----------
+    codes : ndarray of int32, shape (n, p)
+        Level codes, ``0 .. d_j - 1`` in column ``j``.
+    variables : tuple of Variable, length p
+    index : pandas.Index, length n
+        Labels of the records, as given.
+    """
+
+    codes: Codes
+    variables: tuple[Variable, ...]
+    index: pd.Index
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: pd.DataFrame,
+        *,
+        columns: Sequence[str] | None = None,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+    ) -> "Microdata":
+        """Code a table. The table itself is never changed.
+
+        Parameters
+        ----------
+        df : DataFrame of n records
+            Columns of dtype ``category``, ``str``, ``object``, ``bool``, integer or (with few
+            distinct values) float.
+        columns : list of str, optional
+            Which columns to keep, in this order; all of them by default.
+        levels : mapping of column to values, optional
+            Declared levels. They are kept even when nobody holds them. A ``category`` column
+            declares its categories by itself.
+        releases : list of DataFrame, optional
+            Further tables whose levels count too (union over the original and all of them).
+        missing : {"error", "level"}
+            Missing values are an error, or one further level of the columns that have any.
+
+        Raises
+        ------
+        InputError
+            Missing or duplicate columns, fewer than two records, one-level or continuous columns,
+            missing values without ``missing="level"``.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> data = Microdata.from_frame(pd.DataFrame({"sex": ["f", "m", "f"]}))
+        >>> data.codes.ravel().tolist(), data.n_levels.tolist()
+        ([0, 1, 0], [2])
+        """
+        one_of("missing", missing, ("error", "level"))
+        names = _checked_columns(df, columns)
+        declared = dict(levels or {})
+        known_columns("levels", list(declared), names)
+        tables = [df, *releases]
+        variables = tuple(_variable(name, tables, declared.get(name), missing) for name in names)
+        codes = np.column_stack([v.encode(df[v.name], "the original") for v in variables])
+        return cls(codes=codes, variables=variables, index=df.index)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the variables."""
+        return [v.name for v in self.variables]
+
+    @property
+    def n_levels(self) -> npt.NDArray[np.int64]:
+        """Number of levels d_j of each variable, shape (p,)."""
+        return np.array([v.n_levels for v in self.variables], dtype=np.int64)
+
+    def encode(self, df: pd.DataFrame, source: str, columns: Sequence[str] | None = None) -> Codes:
+        """Codes of another table with the same variables, shape (n', p)."""
+        chosen = self.columns if columns is None else list(columns)
+        _require_columns(df, chosen, source)
+        by_name = {v.name: v for v in self.variables}
+        return np.column_stack([by_name[c].encode(df[c], source) for c in chosen])
+
+    def decode(self, codes: npt.NDArray[np.integer], index: pd.Index | None = None) -> pd.DataFrame:
+        """Table of codes, each column stored as in the original."""
+        labels = self.index if index is None else index
+        columns = {v.name: v.decode(codes[:, j], labels) for j, v in enumerate(self.variables)}
+        return pd.DataFrame(columns, index=labels)
+
+
+def same_records(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return `table` in the order of the original's records.
+
+    Equal indexes pass; the same labels in another order are put in order; anything else is an error.
+    """
+    if len(table) != len(original):
+        raise InputError(
+            f"{source} has {len(table)} records and the original {len(original)}; a release must hold "
+            f"the original's records, one row each"
+        )
+    if table.index.equals(original):
+        return table
+    if not (table.index.is_unique and original.is_unique) or set(table.index) != set(original):
+        raise InputError(
+            f"the index of {source} does not name the original's records; give both tables the same index, "
+            f"or reset_index(drop=True) both if their rows are in the same order"
+        )
+    return table.loc[original]
+
+
+def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[str]:
+    if not isinstance(df, pd.DataFrame):
+        raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+    if len(df) < 2:
+        raise InputError(f"the table has {len(df)} records; give at least 2")
+    if not df.index.is_unique:
+        raise InputError(
+            "the index names some records twice; give each record its own label (reset_index(drop=True))"
+        )
+    repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
+    if repeated:
+        raise InputError(f"the table has columns {repeated} more than once; rename or drop one of each")
+    names = list(df.columns) if columns is None else known_columns("columns", columns, list(df.columns))
+    if not names:
+        raise InputError("the table has no columns; give at least one")
+    return names
+
+
+def _require_columns(df: pd.DataFrame, columns: Sequence[str], source: str) -> None:
+    for column in columns:
+        if column not in df.columns:
+            raise InputError(f"{source} lacks column {column!r}; it has {list(df.columns)}")
+        if isinstance(df[column], pd.DataFrame):
+            raise InputError(f"{source} has column {column!r} more than once; rename or drop one")
+
+
+def _variable(
+    name: str,
+    tables: Sequence[pd.DataFrame],
+    declared: Iterable[Hashable] | None,
+    missing: str,
+) -> Variable:
+    for l, table in enumerate(tables):
+        _require_columns(table, [name], "the original" if l == 0 else f"release {l}")
+    columns = [table[name] for table in tables]
+    levels = tuple(declared) if declared is not None else _union_of_levels(columns)
+    has_missing = missing == "level" and any(c.isna().any() for c in columns)
+    _check_levels(name, levels, has_missing, columns[0].dtype)
+    return Variable(name, levels, has_missing, _stored_as(columns[0].dtype, levels))
+
+
+def _check_levels(name: str, levels: tuple[Hashable, ...], has_missing: bool, dtype: Any) -> None:
+    if len(set(levels)) < len(levels):
+        raise InputError(f"levels of column {name!r} name a value twice; name each level once")
+    if len(levels) + has_missing < 2:
+        raise InputError(
+            f"column {name!r} has {len(levels)} level ({', '.join(map(repr, levels))}): it cannot vary; drop "
+            f"it, or declare the levels that nobody holds"
+        )
+    if len(levels) > MAX_LEVELS:
+        raise InputError(
+            f"column {name!r} ({dtype}) has {len(levels)} distinct values, more than {MAX_LEVELS}; it looks "
+            f"continuous: cut it into categories first (pandas.cut), or leave it out with columns="
+        )
+
+
+def _union_of_levels(columns: Sequence[pd.Series]) -> tuple[Hashable, ...]:
+    levels: dict[Hashable, None] = {}
+    for column in columns:
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            found = [_scalar(v) for v in column.cat.categories]
+        else:
+            found = _sorted([_scalar(v) for v in column.dropna().unique()])
+        levels.update(dict.fromkeys(found))
+    if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns):
+        return tuple(levels)
+    return tuple(_sorted(list(levels)))
+
+
+def _stored_as(dtype: Any, levels: tuple[Hashable, ...]) -> Any:
+    """Category columns grow to hold every level; all others keep their dtype."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return pd.CategoricalDtype(list(levels), ordered=dtype.ordered)
+    return dtype
+
+
+def _sorted(values: list[Hashable]) -> list[Hashable]:
+    try:
+        return sorted(values)  # type: ignore[type-var]
+    except TypeError:
+        return sorted(values, key=lambda v: (type(v).__name__, str(v)))
+
+
+def _scalar(value: Any) -> Hashable:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain(column: pd.Series) -> pd.Index:
+    return pd.Index([_scalar(v) for v in column.to_numpy(dtype=object)], dtype=object)

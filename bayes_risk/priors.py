@@ -1,0 +1,138 @@
+"""What the intruder believes before seeing the release: p(y* | A, S) over the guesses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import positive
+from bayes_risk.guesses import GuessSet
+from bayes_risk.microdata import Microdata
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TruthFactor:
+    """The truth is ``factor`` times as probable as every other guess.
+
+    Parameters
+    ----------
+    factor : float
+        Above 1: an intruder who already leans towards the truth.
+
+    Raises
+    ------
+    InputError
+        A factor that is not positive and finite.
+
+    Examples
+    --------
+    >>> TruthFactor(10.0).factor
+    10.0
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        positive("factor", self.factor)
+
+
+Prior = str | TruthFactor | npt.ArrayLike | Callable[[pd.DataFrame], Any]
+
+
+def log_prior(
+    prior: Prior, microdata: Microdata, profiles: npt.NDArray[np.integer], guesses: GuessSet, columns: Any
+) -> Array:
+    """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
+
+    ``"uniform"``; ``"marginal"``: product of the margins of the known records y_-i, each with one
+    added to every level; a `TruthFactor`; an array of G weights; or a function from the DataFrame of
+    a target's guesses to weights.
+    """
+    if isinstance(prior, str) and prior == "uniform":
+        raw = np.zeros(guesses.codes.shape[:2])
+    elif isinstance(prior, str) and prior == "marginal":
+        raw = _marginal(microdata, profiles, guesses.codes, columns)
+    elif isinstance(prior, TruthFactor):
+        raw = np.zeros(guesses.codes.shape[:2])
+        np.put_along_axis(raw, guesses.truth[None, :], np.log(prior.factor), axis=0)
+    elif callable(prior):
+        raw = _from_function(prior, microdata, guesses.codes, columns)
+    elif isinstance(prior, str):
+        raise InputError(
+            f'prior={prior!r} is not known; give "uniform", "marginal", TruthFactor(f), an array of '
+            f"weights or a function"
+        )
+    else:
+        raw = _from_array(np.asarray(prior, dtype=float), guesses.codes.shape[:2])
+    raw = np.where(guesses.counted, raw, -np.inf)
+    return raw - _log_sum(raw)
+
+
+def in_words(prior: Prior) -> str:
+    """One phrase for reports."""
+    if isinstance(prior, TruthFactor):
+        return f"the truth {prior.factor:g} times as probable as any other guess"
+    if isinstance(prior, str):
+        return {
+            "uniform": "every guess equally probable",
+            "marginal": "product of the margins of the known records",
+        }.get(prior, prior)
+    return "given by the user"
+
+
+def _marginal(
+    microdata: Microdata, profiles: npt.NDArray[np.integer], codes: npt.NDArray[np.integer], columns: Any
+) -> Array:
+    n = len(microdata.codes)
+    raw = np.zeros(codes.shape[:2])
+    for g, j in enumerate(columns):
+        d = int(microdata.n_levels[j])
+        counts = np.bincount(microdata.codes[:, j], minlength=d)
+        own = codes[:, :, g] == profiles[None, :, j]
+        raw += np.log((counts[codes[:, :, g]] - own + 1.0) / (n - 1.0 + d))
+    return raw
+
+
+def _from_array(weights: Array, shape: tuple[int, ...]) -> Array:
+    if weights.shape != (shape[0],):
+        raise InputError(f"the prior has shape {weights.shape}; give one weight per guess, ({shape[0]},)")
+    return np.broadcast_to(_log_weights(weights)[:, None], shape)
+
+
+def _from_function(
+    prior: Callable[[pd.DataFrame], Any], microdata: Microdata, codes: npt.NDArray[np.integer], columns: Any
+) -> Array:
+    variables = [microdata.variables[j] for j in columns]
+    rows = pd.RangeIndex(codes.shape[0])
+    raw = np.empty(codes.shape[:2])
+    for u in range(codes.shape[1]):
+        table = pd.DataFrame({v.name: v.decode(codes[:, u, g], rows) for g, v in enumerate(variables)})
+        weights = np.asarray(prior(table), dtype=float)
+        if weights.shape != (len(table),):
+            raise InputError(
+                f"the prior function returned shape {weights.shape}; return one weight per guess, "
+                f"({len(table)},)"
+            )
+        raw[:, u] = _log_weights(weights)
+    return raw
+
+
+def _log_weights(weights: Array) -> Array:
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
+        raise InputError(
+            "the prior has negative, infinite or missing weights, or none above zero; give finite weights "
+            ">= 0, not all zero"
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
+def _log_sum(x: Array) -> Array:
+    top = np.maximum(x.max(axis=0), -1e300)
+    return top + np.log(np.exp(x - top).sum(axis=0))

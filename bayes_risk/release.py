@@ -1,0 +1,133 @@
+"""The released data sets Z: what was synthesised, of whom, and by which mechanism."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns, one_of
+from bayes_risk.microdata import Codes, Microdata, same_records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Release:
+    """m synthetic data sets of the same records, however they were made.
+
+    Parameters
+    ----------
+    datasets : sequence of DataFrame
+        The m files, one row per record of the original, in its order or with its index. Columns that
+        were not synthesised hold the original's values (or are absent).
+    synthesized : sequence of str
+        The columns whose values were replaced.
+    records : ndarray of bool, shape (n,), optional
+        Which records had their values replaced; all of them by default.
+    classes : {"new", "own"}
+        The mechanism: a fresh latent class for each record (given its unsynthesised values), or the
+        class that the record's own confidential values were drawn to. The second ties a synthetic
+        record to its own confidential one, and the evidence takes that into account.
+    draw_index : tuple of int, optional
+        Which posterior draws made the data sets, where known.
+    seed_entropy : str
+        The seed that made it, where known.
+
+    Raises
+    ------
+    InputError
+        No data set, a data set that lacks a synthesised column, unequal lengths, an unknown mechanism.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> release = Release(datasets=[pd.DataFrame({"sex": ["f", "m"]})], synthesized=["sex"])
+    >>> release.m
+    1
+    """
+
+    datasets: Sequence[pd.DataFrame]
+    synthesized: Sequence[str]
+    records: npt.NDArray[np.bool_] | None = None
+    classes: str = "new"
+    draw_index: tuple[int, ...] | None = None
+    seed_entropy: str = field(default="unknown")
+
+    def __post_init__(self) -> None:
+        if isinstance(self.datasets, pd.DataFrame):
+            raise InputError("datasets is one DataFrame; give a list: datasets=[df]")
+        if not len(self.datasets):
+            raise InputError("m = 0: datasets is empty; give at least one synthetic data set")
+        if not len(self.synthesized):
+            raise InputError("synthesized is empty; name the columns whose values were replaced")
+        one_of("classes", self.classes, ("new", "own"))
+        for l, table in enumerate(self.datasets, start=1):
+            known_columns(f"synthesized (release {l})", self.synthesized, list(table.columns))
+            if len(table) != len(self.datasets[0]):
+                raise InputError(
+                    f"release {l} has {len(table)} records and release 1 has {len(self.datasets[0])}; all "
+                    f"data sets of a release hold the same records"
+                )
+
+    @property
+    def m(self) -> int:
+        """Number of data sets."""
+        return len(self.datasets)
+
+    def codes(self, microdata: Microdata) -> Codes:
+        """Codes of all data sets, shape (m, n, p); unsynthesised columns are the original's.
+
+        Raises
+        ------
+        InputError
+            Records that do not correspond, levels never declared, or an unsynthesised column or record
+            that differs from the original.
+        """
+        columns = known_columns("synthesized", self.synthesized, microdata.columns)
+        tables = [
+            self._codes_of(l, table, columns, microdata)
+            for l, table in enumerate(self.datasets, start=1)
+        ]
+        return np.stack(tables)
+
+    def replaced(self, n: int) -> npt.NDArray[np.bool_]:
+        """Which of the n records had their values replaced."""
+        if self.records is None:
+            return np.ones(n, dtype=bool)
+        if len(self.records) != n:
+            raise InputError(f"records has {len(self.records)} entries; the original has {n} records")
+        return np.asarray(self.records, dtype=bool)
+
+    def _codes_of(
+        self, l: int, table: pd.DataFrame, columns: list[str], microdata: Microdata
+    ) -> Codes:
+        source = f"release {l}"
+        rows = same_records(microdata.index, table, source)
+        codes = microdata.codes.copy()
+        where = [microdata.columns.index(c) for c in columns]
+        codes[:, where] = microdata.encode(rows, source, columns)
+        kept = ~self.replaced(len(codes))
+        changed = (codes[kept] != microdata.codes[kept]).any(axis=0)
+        if changed.any():
+            column = microdata.columns[int(np.argmax(changed))]
+            raise InputError(
+                f"column {column!r} of {source} differs from the original for records that "
+                f"`records` says were released unchanged; mend `records`"
+            )
+        self._check_unsynthesized(rows, microdata, columns, source)
+        return codes
+
+    def _check_unsynthesized(
+        self, rows: pd.DataFrame, microdata: Microdata, columns: list[str], source: str
+    ) -> None:
+        others = [c for c in microdata.columns if c not in columns and c in rows.columns]
+        if not others:
+            return
+        where = [microdata.columns.index(c) for c in others]
+        changed = (microdata.encode(rows, source, others) != microdata.codes[:, where]).any(axis=0)
+        if changed.any():
+            raise InputError(
+                f"column {others[int(np.argmax(changed))]!r} of {source} differs from the original; name it "
+                f"in synthesized=, or give the records the original's order or index"
+            )

@@ -1,0 +1,281 @@
+"""Attribute risk: what the intruder's posterior says of each record, frozen.
+
+Arrays live on *cases* (distinct combinations of confidential profile and linked synthetic values);
+records point to their case. Guesses are numbered ``g = 0 .. G-1``; ``truth`` says which is true.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.errors import InputError
+from bayes_risk.microdata import Variable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = npt.NDArray[np.float64]
+TIE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttributeRisk:
+    """The intruder's posterior for the confidential values of each target.
+
+    Equation: ``Pr(Y_i = y* | Z, A, S)`` proportional to ``prior(y*) prod_l p(Z^(l) | y*, A, S)``
+    (Hu 2019, section 3.2). Every target has G guesses ``y*``, the truth among them.
+
+    Attributes
+    ----------
+    index : pandas.Index, length n
+        Labels of the n targets.
+    case : ndarray of int, shape (n,)
+        The case that each target belongs to, ``0 .. n_cases - 1``.
+    variables : tuple of Variable, length q
+        The synthesised variables, whose values are guessed.
+    guesses : ndarray of int, shape (G, n_cases, q)
+        Level codes of the guesses.
+    truth : ndarray of int, shape (n_cases,)
+        Which guess is the true one.
+    log_evidence : ndarray, shape (m, G, n_cases)
+        ``log p(Z^(l) | y*, A)`` less that of the truth. Minus infinity: impossible.
+    log_prior : ndarray, shape (G, n_cases)
+        Normalised over guesses; minus infinity marks a guess that is not counted.
+    log_probability : ndarray, shape (G, n_cases)
+        Log posterior probabilities, normalised over guesses.
+    mcse_log_evidence : ndarray, shape (G, n_cases)
+        Monte Carlo standard error of the log evidence summed over releases, relative to the truth's.
+    deviations : ndarray, shape (F, B, n_cases)
+        How far each batch of draws of each fit moves the probability of the truth (linearised);
+        their spread over the B batches, summed over the F fits, is the Monte Carlo error.
+    mcse : ndarray, shape (n_cases,)
+        Monte Carlo standard error of the probability of the truth.
+    khat, ess : ndarray, shape (n_cases,)
+        Pareto k-hat of the importance weights (largest over fits) and effective number of draws
+        (smallest over fits). Zero k-hat: no weights were needed.
+    reliable : ndarray of bool, shape (n_cases,)
+        False where the diagnostics say that the number cannot be trusted.
+    disclosed : ndarray of bool, shape (n_cases,)
+        True for records released unchanged: their values are known for certain.
+    assumptions : mapping of str to str
+        What the intruder knows and believes, in words: ``records``, ``columns``, ``synthesis``,
+        ``prior``, ``guesses``, ``evidence``, ``releases``.
+    seed_entropy : str
+        The seed that made it.
+    """
+
+    index: pd.Index
+    case: npt.NDArray[np.int64]
+    variables: tuple[Variable, ...]
+    guesses: npt.NDArray[np.integer]
+    truth: npt.NDArray[np.int64]
+    log_evidence: Array
+    log_prior: Array
+    log_probability: Array
+    mcse_log_evidence: Array
+    deviations: Array
+    mcse: Array
+    khat: Array
+    ess: Array
+    reliable: npt.NDArray[np.bool_]
+    disclosed: npt.NDArray[np.bool_]
+    assumptions: Mapping[str, str]
+    seed_entropy: str
+
+    @property
+    def n_guesses(self) -> int:
+        """Number G of guesses."""
+        return int(self.guesses.shape[0])
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target, indexed as the input.
+
+        Columns: ``prior`` and ``probability`` of the truth; ``mcse`` of the probability; ``rank`` of
+        the truth among the guesses (1: the likeliest) and how many other guesses tie with it
+        (``ties``); ``log_bayes_factor`` (posterior over prior log odds of the truth); ``khat``;
+        ``ess``; ``reliable``; ``disclosed`` (released unchanged).
+        """
+        rank, ties = self._rank()
+        prior, probability = self._at_truth(self.log_prior), self._at_truth(self.log_probability)
+        columns = {
+            "prior": np.exp(prior),
+            "probability": np.exp(probability),
+            "mcse": self.mcse,
+            "rank": rank,
+            "ties": ties,
+            "log_bayes_factor": _log_odds(probability, self.log_probability, self.truth)
+            - _log_odds(prior, self.log_prior, self.truth),
+            "khat": self.khat,
+            "ess": self.ess,
+            "reliable": self.reliable,
+            "disclosed": self.disclosed,
+        }
+        return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+
+    def summary(self) -> pd.DataFrame:
+        """File level: one row per measure, columns ``value``, ``mcse`` and ``baseline``.
+
+        Rows: ``mean_probability``, ``median_probability``, ``q95_probability`` and
+        ``max_probability`` of the truth; ``share_ranked_first`` (ties share the place);
+        ``mean_rank``; ``targets``; ``disclosed``; ``unreliable`` (numbers of records). The baseline
+        is what the intruder could say without the release; the error is NaN where a row has none.
+        """
+        table = self.records
+        p, first = table["probability"], (table["rank"] == 1) / (1 + table["ties"])
+        prior_rank, prior_ties = _ranks(self.log_prior, self.truth)
+        prior_first = ((prior_rank == 1) / (1 + prior_ties))[self.case].mean()
+        mean_rank = (table["rank"] + table["ties"] / 2).mean()
+        rows = {
+            "mean_probability": (p.mean(), self._mcse_of_mean(), table["prior"].mean()),
+            "median_probability": (p.median(), np.nan, table["prior"].median()),
+            "q95_probability": (p.quantile(0.95), np.nan, table["prior"].quantile(0.95)),
+            "max_probability": (p.max(), table["mcse"].iloc[int(np.argmax(p))], table["prior"].max()),
+            "share_ranked_first": (first.mean(), np.nan, prior_first),
+            "mean_rank": (mean_rank, np.nan, (prior_rank + prior_ties / 2)[self.case].mean()),
+            "targets": (len(table), np.nan, np.nan),
+            "disclosed": (int(table["disclosed"].sum()), np.nan, np.nan),
+            "unreliable": (int((~table["reliable"]).sum()), np.nan, np.nan),
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
+
+    def worst(self, k: int = 10) -> pd.DataFrame:
+        """The k records whose truth the intruder would find most probable; columns as ``records``."""
+        return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
+
+    def posterior(self, label: Hashable) -> pd.DataFrame:
+        """The intruder's posterior for one record, one row per guess, likeliest first.
+
+        Columns: the synthesised variables, then ``prior``, ``probability``, ``log_evidence`` (summed
+        over releases, relative to the truth) and ``is_truth``. Contains confidential values.
+        """
+        u = self.case[self._position(label)]
+        counted = np.flatnonzero(np.isfinite(self.log_prior[:, u]) | (self.truth[u] == self._numbers))
+        values = pd.DataFrame(
+            {
+                v.name: v.decode(self.guesses[counted, u, j], pd.RangeIndex(len(counted)))
+                for j, v in enumerate(self.variables)
+            }
+        )
+        values["prior"] = np.exp(self.log_prior[counted, u])
+        values["probability"] = np.exp(self.log_probability[counted, u])
+        values["log_evidence"] = self.log_evidence[:, counted, u].sum(axis=0)
+        values["is_truth"] = counted == self.truth[u]
+        return values.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """All of it, labelled: dims ``record, release, guess, variable``. Holds confidential values."""
+        return self.to_dataset(confidential=True)
+
+    def to_dataset(self, *, confidential: bool = False) -> xr.Dataset:
+        """Labelled arrays for NetCDF; guessed values only if ``confidential``."""
+        c = self.case
+        data: dict[str, Any] = {
+            "log_evidence": (("release", "guess", "record"), self.log_evidence[:, :, c]),
+            "prior": (("guess", "record"), np.exp(self.log_prior[:, c])),
+            "posterior": (("guess", "record"), np.exp(self.log_probability[:, c])),
+            "mcse_log_evidence": (("guess", "record"), self.mcse_log_evidence[:, c]),
+            "truth": (("record",), self.truth[c]),
+        }
+        if confidential:
+            data["guess_code"] = (("guess", "record", "variable"), self.guesses[:, c])
+        for name, column in self.records.items():
+            key = "prior_of_truth" if name == "prior" else str(name)
+            data[key] = (("record",), column.to_numpy())
+        names = [v.name for v in self.variables]
+        coords = {
+            "record": _storable(self.index),
+            "release": np.arange(1, self.log_evidence.shape[0] + 1),
+            "guess": np.arange(self.n_guesses),
+            "variable": np.array(names, dtype=str),
+        }
+        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
+        if confidential:
+            attrs |= {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
+        return xr.Dataset(data, coords, attrs | {"random_seed": self.seed_entropy})
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        table, rows = self.records, self.summary()["value"]
+        worst = table.loc[table["probability"].idxmax()]
+        doubt = (
+            f" {int(rows['unreliable'])} records are marked unreliable."
+            if rows["unreliable"]
+            else " No record is marked unreliable."
+        )
+        certain = (
+            f" {int(rows['disclosed'])} records are released unchanged and known for certain."
+            if rows["disclosed"]
+            else ""
+        )
+        return (
+            f"{self.assumptions['records']} Choosing among {self.n_guesses} guesses for each of "
+            f"{len(table):,} records, the intruder gives the truth {rows['mean_probability']:.3f} on average "
+            f"({table['prior'].mean():.3f} without the release) and {worst['probability']:.2f} "
+            f"(+- {2 * worst['mcse']:.2f}) in the worst case; the truth comes first for "
+            f"{100 * rows['share_ranked_first']:.1f} % of records.{certain}{doubt}"
+        )
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Distribution of the probability of the truth, with the random-guess line."""
+        from bayes_risk.plots import plot_attribute_risk
+
+        return plot_attribute_risk(self, ax=ax)
+
+    def __repr__(self) -> str:
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        return f"AttributeRisk\n{self.sentence()}\n\n{rows.to_string()}"
+
+    @property
+    def _numbers(self) -> npt.NDArray[np.int64]:
+        return np.arange(self.n_guesses)
+
+    def _position(self, label: Hashable) -> int:
+        found = np.flatnonzero(self.index == label)
+        if not len(found):
+            raise InputError(f"record {label!r} is not among the {len(self.index)} targets; see risk.index")
+        return int(found[0])
+
+    def _at_truth(self, values: Array) -> Array:
+        return np.take_along_axis(values, self.truth[None, :], axis=0)[0]
+
+    def _rank(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        return _ranks(self.log_probability, self.truth)
+
+    def _mcse_of_mean(self) -> float:
+        """Records share their draws, so the error of a mean is taken from batch means."""
+        means = self.deviations[:, :, self.case].mean(axis=2, keepdims=True)
+        return float(np.sqrt(variance_of_estimate(means)[0]))
+
+
+def _ranks(
+    log_p: Array, truth: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rank of the truth (1 = likeliest) and the number of other guesses level with it, shape (n,)."""
+    mine = np.take_along_axis(log_p, truth[None, :], axis=0)
+    rank = 1 + (log_p > mine + TIE_TOLERANCE).sum(axis=0)
+    ties = (np.abs(log_p - mine) <= TIE_TOLERANCE).sum(axis=0) - 1
+    return rank, np.where(np.isfinite(mine[0]), ties, 0)
+
+
+def _log_odds(log_p_truth: Array, log_p: Array, truth: npt.NDArray[np.int64]) -> Array:
+    """log p/(1-p) of the truth, with 1-p summed over the other guesses so that p near 1 keeps digits."""
+    others = log_p.copy()
+    np.put_along_axis(others, truth[None, :], -np.inf, axis=0)
+    top = np.maximum(others.max(axis=0), -1e300)
+    with np.errstate(divide="ignore"):
+        rest = top + np.log(np.exp(others - top).sum(axis=0))
+    return log_p_truth - rest
+
+
+def _storable(index: pd.Index) -> npt.NDArray[Any]:
+    """Record labels that NetCDF can hold: numbers as numbers, the rest as text."""
+    values = index.to_numpy()
+    return values if values.dtype.kind in "iufb" else np.array([str(v) for v in index], dtype=str)

@@ -1,0 +1,142 @@
+"""The contract that a model keeps, as Protocols. No inheritance: having the methods is enough.
+
+A *declaration* (say ``DPMPM``) has ``fit``; a *Fit* synthesises and hands out *posteriors*; a
+posterior, whatever data it is conditioned on, hands out the *predictive* of targets and guesses.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk.guesses import GuessSet
+from bayes_risk.microdata import Microdata
+from bayes_risk.release import Release
+
+Array = npt.NDArray[np.float64]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Targets:
+    """Distinct cases to audit: the confidential profile, the record it stands for, the guesses.
+
+    Attributes
+    ----------
+    profiles : ndarray of int, shape (U, p)
+    record : ndarray of int, shape (U,)
+        Row of one record with that profile (and, in linked releases, those synthetic values).
+    columns : ndarray of int, shape (q,)
+        Variables that are guessed.
+    guesses : GuessSet
+        Of shape (G, U, q).
+    """
+
+    profiles: npt.NDArray[np.int32]
+    record: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+    guesses: GuessSet
+
+    def __len__(self) -> int:
+        return len(self.profiles)
+
+    def only(self, which: npt.NDArray[np.integer]) -> "Targets":
+        """Some of the targets."""
+        g = self.guesses
+        return Targets(
+            profiles=self.profiles[which],
+            record=self.record[which],
+            columns=self.columns,
+            guesses=GuessSet(g.codes[:, which], g.truth[which], g.counted[:, which]),
+        )
+
+
+class Predictive(Protocol):
+    """Draws of p(y* | theta_h, target left out) for the U targets."""
+
+    @property
+    def batch(self) -> npt.NDArray[np.int64]:
+        """Batch of each draw, shape (H,): two to a chain, in order."""
+        ...
+
+    def log_truth(self, block: slice) -> Array:
+        """log p(y_i | theta_h without i), shape (H, block)."""
+        ...
+
+    def weighted_ratios(self, block: slice, weights: Array) -> Array:
+        """Batch sums of weights_h p_h(y*) / p_h(y_i), shape (B, G, block)."""
+        ...
+
+
+class Posterior(Protocol):
+    """Draws of Theta given some data."""
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws kept."""
+        ...
+
+    @property
+    def n_sweeps(self) -> int:
+        """How long each chain ran after its warm-up, in the sampler's own steps."""
+        ...
+
+    def predictive(self, targets: Targets, *, rng: np.random.Generator) -> Predictive:
+        """Leave-one-out predictive of the targets (collapsed where the model can)."""
+        ...
+
+    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Posterior":
+        """The same posterior after twice the sampling, in the same memory."""
+        ...
+
+
+class Fit(Protocol):
+    """A fitted synthesis model."""
+
+    @property
+    def microdata(self) -> Microdata:
+        """The confidential table."""
+        ...
+
+    @property
+    def posterior(self) -> Posterior:
+        """p(Theta | y)."""
+        ...
+
+    def synthesize(self, m: int = 5, **options: Any) -> Release:
+        """Draw m synthetic data sets."""
+        ...
+
+    def augmented(
+        self,
+        release: Release,
+        l: int,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> Posterior:
+        """p(Theta | y, Z^(l)), started where the chains of p(Theta | y) stopped."""
+        ...
+
+    def without(
+        self,
+        record: int,
+        release: Release | None,
+        l: int,
+        *,
+        start: Posterior,
+        rng: np.random.Generator,
+    ) -> Posterior:
+        """The posterior with a record's values left out: of y alone, or of y and Z^(l)."""
+        ...
+
+    def theta_predictive(self, targets: Targets, release: Release | None, l: int) -> Predictive:
+        """Predictive at the drawn Theta, nothing integrated out, nobody left out."""
+        ...
+
+    def log_release(self, release: Release) -> Array:
+        """log p(Z^(l) | Theta_h), shape (m, H)."""
+        ...

@@ -1,0 +1,46 @@
+"""Synthesisers: one file each, found by the entry-point group ``bayes_risk.models``.
+
+A model of another package joins by an entry point in that group and is then
+``bayes_risk.models.<name>``. Nothing is imported before it is asked for.
+"""
+
+if __name__ == "models":
+    raise ImportError("import this package as 'bayes_risk.models', not 'models'")
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .dpmpm import DPMPM
+
+__all__ = ["DPMPM"]
+
+GROUP = "bayes_risk.models"
+BUILT_IN = {"DPMPM": "bayes_risk.models.dpmpm:DPMPM"}  # for a checkout that is not installed
+
+
+def _registered() -> dict[str, str]:
+    """Where each model is: name to ``module:attribute``."""
+    from importlib.metadata import entry_points
+
+    places = dict(BUILT_IN)
+    for entry in entry_points(group=GROUP):
+        if places.setdefault(entry.name, entry.value) != entry.value:
+            raise ImportError(
+                f"two packages register a model named {entry.name!r}: {places[entry.name]} and "
+                f"{entry.value}; uninstall one, or import the model from its own module"
+            )
+    return places
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") or name not in (places := _registered()):
+        raise AttributeError(f"module {__name__!r} has no model {name!r}")
+    module, _, attribute = places[name].partition(":")
+    model = getattr(import_module(module), attribute)
+    globals()[name] = model
+    return model
+
+
+def __dir__() -> list[str]:
+    return sorted(_registered())

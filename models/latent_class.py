@@ -1,0 +1,229 @@
+"""The blocked Gibbs sweep of a truncated Dirichlet-process mixture of products of multinomials.
+
+Everything runs on *units*: individuals that share one class label, with the positions of their
+levels in one long row of all levels. A record is a unit; a record that is linked to its own
+synthetic values is one unit with both. Equal units are drawn together, with their multiplicity.
+
+Layout: ``phi[D, K]`` holds the level probabilities of all variables below one another, one column a
+class, so that the product over variables runs over contiguous rows. Row ``D - 1`` is all ones: the
+level that padding points to.
+"""
+
+import math
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer]
+
+RESCALE_EVERY = 16
+TINY = 1e-300
+
+
+@numba.njit(cache=True, nogil=True)
+def class_masses(positions, pi, phi, out):
+    """out[k] proportional to pi_k prod_j phi_k(level j); rescaled so that nothing underflows."""
+    K = pi.shape[0]
+    for k in range(K):
+        out[k] = pi[k]
+    p = positions.shape[0]
+    for j in range(0, p - 1, 2):  # two variables a pass: half the traffic
+        a, b = positions[j], positions[j + 1]
+        for k in range(K):
+            out[k] *= phi[a, k] * phi[b, k]
+        if j % RESCALE_EVERY == RESCALE_EVERY - 2:
+            rescale(out)
+    if p % 2 == 1:
+        a = positions[p - 1]
+        for k in range(K):
+            out[k] *= phi[a, k]
+
+
+@numba.njit(cache=True, nogil=True)
+def rescale(masses):
+    """Divide by the largest entry."""
+    top = TINY
+    for k in range(masses.shape[0]):
+        top = max(top, masses[k])
+    for k in range(masses.shape[0]):
+        masses[k] /= top
+
+
+@numba.njit(cache=True, nogil=True)
+def cumulate(masses):
+    """Running sums, in place."""
+    for k in range(1, masses.shape[0]):
+        masses[k] += masses[k - 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_class(rng, cumulated):
+    """Index k with probability proportional to its mass: how many running sums lie below u."""
+    last = cumulated.shape[0] - 1
+    u = rng.random() * cumulated[last]
+    k = 0
+    for i in range(last):  # counting without a branch is faster than searching
+        k += u >= cumulated[i]
+    return k
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_labels(rng, positions, multiplicity, pi, phi, n, M, first_label):
+    """Class labels z ~ p(z | y, pi, phi) of all units; fills the counts n[K] and M[D, K].
+
+    ``first_label[u]`` keeps the label of one individual of unit u.
+    """
+    K = pi.shape[0]
+    masses = np.empty(K)
+    copies = np.zeros(K, np.int64)
+    n[:] = 0
+    M[:] = 0
+    for u in range(positions.shape[0]):
+        class_masses(positions[u], pi, phi, masses)
+        cumulate(masses)
+        k = draw_class(rng, masses)
+        first_label[u] = k
+        copies[k] += 1
+        for _ in range(multiplicity[u] - 1):
+            copies[draw_class(rng, masses)] += 1
+        if multiplicity[u] == 1:
+            add_unit(positions[u], k, copies, n, M)
+        else:
+            for k in range(K):
+                if copies[k] > 0:
+                    add_unit(positions[u], k, copies, n, M)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_unit(positions, k, copies, n, M):
+    """Count the copies of a unit that fell into class k, and forget them."""
+    n[k] += copies[k]
+    for j in range(positions.shape[0]):
+        M[positions[j], k] += copies[k]
+    copies[k] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_levels(rng, M, starts, a, phi):
+    """phi_kj ~ Dirichlet(a + M_kj), one row of levels after the other."""
+    K = M.shape[1]
+    total = np.empty(K)
+    for j in range(starts.shape[0] - 1):
+        total[:] = 0.0
+        for c in range(starts[j], starts[j + 1]):
+            for k in range(K):
+                g = max(rng.standard_gamma(a + M[c, k]), TINY)
+                phi[c, k] = g
+                total[k] += g
+        for c in range(starts[j], starts[j + 1]):
+            for k in range(K):
+                phi[c, k] /= total[k]
+
+
+@numba.njit(cache=True, nogil=True)
+def log_gamma_draw(rng, shape):
+    """Log of a standard gamma draw; exact where the draw itself would underflow (shapes near 0).
+
+    A floor in place of this made small concentrations too rare: found by enumeration.
+    """
+    if shape >= 1.0:
+        return math.log(rng.standard_gamma(shape))
+    return math.log(rng.standard_gamma(shape + 1.0)) + math.log(max(rng.random(), TINY)) / shape
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_stick(rng, here, after, alpha):
+    """V ~ Beta(1 + here, alpha + after); returns V and log(1 - V)."""
+    x = log_gamma_draw(rng, 1.0 + here)
+    y = log_gamma_draw(rng, alpha + after)
+    top = max(x, y)
+    total = top + math.log(math.exp(x - top) + math.exp(y - top))
+    return math.exp(x - total), y - total
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_sticks(rng, n, alpha, log_left, pi):
+    """V_k ~ Beta(1 + n_k, alpha + n_{>k}) and pi_k = V_k prod_{l<k} (1 - V_l); returns log pi_K.
+
+    ``log_left[k]`` keeps log(1 - V_k), which may be far below what 1 - V_k can show.
+    """
+    K = n.shape[0]
+    after = n.sum()
+    log_rest = 0.0
+    for k in range(K - 1):
+        after -= n[k]
+        V, log_left[k] = draw_stick(rng, n[k], after, alpha)
+        pi[k] = math.exp(log_rest) * V
+        log_rest += log_left[k]
+    pi[K - 1] = math.exp(log_rest)
+    return log_rest
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_alpha(rng, n_sticks, log_rest, prior):
+    """alpha ~ Gamma(a + K - 1, rate b - log pi_K)."""
+    return max(rng.standard_gamma(prior[0] + n_sticks) / (prior[1] - log_rest), TINY)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_order(here, after, alpha):
+    """log E[V^here (1 - V)^after] for V ~ Beta(1, alpha), up to what no order changes."""
+    return math.lgamma(1.0 + here) + math.lgamma(alpha + after) - math.lgamma(1.0 + alpha + here + after)
+
+
+@numba.njit(cache=True, nogil=True)
+def swap_neighbours(rng, alpha, n, M):
+    """Metropolis swaps of neighbouring classes, sticks integrated out (module notes, "order").
+
+    The likelihood does not see the order of the classes, only the stick-breaking prior does.
+    """
+    K = n.shape[0]
+    after = 0
+    for k in range(K - 2, -1, -1):
+        a, b = n[k], n[k + 1]
+        if a != b:
+            now = log_order(a, b + after, alpha)
+            then = log_order(b, a + after, alpha)
+            if k + 1 < K - 1:  # the last class has no stick of its own
+                now += log_order(b, after, alpha)
+                then += log_order(a, after, alpha)
+            if math.log(rng.random()) < then - now:
+                n[k], n[k + 1] = b, a
+                for c in range(M.shape[0]):
+                    M[c, k], M[c, k + 1] = M[c, k + 1], M[c, k]
+        after += n[k + 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def sweep(rng, positions, multiplicity, starts, a, prior, swaps, alpha, log_left, pi, phi, n, M, label):
+    """One blocked Gibbs sweep: labels, order, weights, level probabilities; returns alpha."""
+    draw_labels(rng, positions, multiplicity, pi, phi, n, M, label)
+    if swaps:
+        swap_neighbours(rng, alpha, n, M)
+    log_rest = draw_sticks(rng, n, alpha, log_left, pi)
+    draw_levels(rng, M, starts, a, phi)
+    return draw_alpha(rng, n.shape[0] - 1, log_rest, prior)
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_rows(rng, positions, pi, phi, starts, columns, out):
+    """Synthetic level codes: a class given a record's positions, then a level for each column.
+
+    ``positions`` (n, w) may have no columns: then the class comes from pi alone. ``out`` (n, q).
+    """
+    K = pi.shape[0]
+    masses = np.empty(K)
+    for i in range(positions.shape[0]):
+        class_masses(positions[i], pi, phi, masses)
+        cumulate(masses)
+        k = draw_class(rng, masses)
+        for j in range(columns.shape[0]):
+            start, end = starts[columns[j]], starts[columns[j] + 1]
+            u = rng.random()
+            level = start
+            while level < end - 1 and u >= phi[level, k]:
+                u -= phi[level, k]
+                level += 1
+            out[i, j] = level - start

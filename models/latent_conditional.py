@@ -1,0 +1,133 @@
+"""Augmented fits when some columns are not synthesised and classes are fresh.
+
+The release then has density prod_i p(Z_i, y_us,i | theta) / p(y_us,i | theta). The numerator is one
+more row per record; the denominators, S_v = sum_k pi_k prod_{j in us} phi_kj(y_vj), touch the
+weights and the level probabilities of the unsynthesised variables only, and break conjugacy there.
+
+Metropolis within Gibbs: each stick V_k, and each Dirichlet vector phi_kj (j unsynthesised), is
+proposed from its conditional given the *confidential* records alone, and accepted with the ratio of
+what remains, the conditional density of the synthetic rows' labels and unsynthesised values:
+
+    V_k:     V^{n^Z_k} (1 - V)^{n^Z_{>k}}  /  prod_v S_v^{c_v}
+    phi_kj:  prod_c phi_kj(c)^{M^Z_kj(c)}   /  prod_v S_v^{c_v}
+
+One proposal touches one class, so S_v is updated in one pass over the V distinct unsynthesised parts.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from .latent_class import TINY, draw_alpha, draw_labels, draw_levels, draw_stick
+
+
+@numba.njit(cache=True, nogil=True)
+def conditional_sweep(
+    rng, positions, multiplicity, given, starts, a, prior, alpha, log_left, pi, phi, n, M, label
+):
+    """One sweep of p(theta, labels | y, Z) with Z_i drawn given y_us,i; returns alpha."""
+    z_positions, z_multiplicity, us, c, us_columns = given
+    n_z, M_z = np.zeros_like(n), np.zeros_like(M)
+    z_label = np.zeros(z_positions.shape[0], np.int64)
+    draw_labels(rng, positions, multiplicity, pi, phi, n, M, label)
+    draw_labels(rng, z_positions, z_multiplicity, pi, phi, n_z, M_z, z_label)
+    g = us_masses(us, phi)
+    S = g @ pi
+    log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, S, c)
+    proposal = np.empty_like(phi)
+    draw_levels(rng, M, starts, a, proposal)
+    free = np.ones(starts.shape[0] - 1, np.bool_)
+    for j in range(us_columns.shape[0]):
+        free[us_columns[j]] = False
+        update_levels(rng, j, us, c, starts, us_columns[j], proposal, M_z, pi, phi, g, S)
+    both = M + M_z
+    draw_levels(rng, both, starts, a, proposal)
+    for j in range(free.shape[0]):
+        if free[j]:
+            phi[starts[j] : starts[j + 1]] = proposal[starts[j] : starts[j + 1]]
+    n += n_z
+    M += M_z
+    return draw_alpha(rng, n.shape[0] - 1, log_rest, prior)
+
+
+@numba.njit(cache=True, nogil=True)
+def us_masses(us, phi):
+    """g[v, k] = prod_{j in us} phi_kj(y_vj)."""
+    g = np.ones((us.shape[0], phi.shape[1]))
+    for v in range(us.shape[0]):
+        for j in range(us.shape[1]):
+            for k in range(phi.shape[1]):
+                g[v, k] *= phi[us[v, j], k]
+    return g
+
+
+@numba.njit(cache=True, nogil=True)
+def log_ratio(S_new, S, c):
+    """sum_v c_v log(S_v' / S_v)."""
+    total = 0.0
+    for v in range(S.shape[0]):
+        total += c[v] * math.log(max(S_new[v], TINY) / max(S[v], TINY))
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def later_masses(log_left, g):
+    """T[v, k] = sum_{l>k} g_vl pi_l / prod_{j<=k} (1 - V_j), shape (V, K - 1).
+
+    By recursion from the last class, never by subtraction: 1 - V_k may be far below rounding.
+    """
+    T = np.empty((g.shape[0], log_left.shape[0]))
+    for v in range(g.shape[0]):
+        later = g[v, g.shape[1] - 1]
+        for k in range(log_left.shape[0] - 1, -1, -1):
+            T[v, k] = later
+            later = -math.expm1(log_left[k]) * g[v, k] + math.exp(log_left[k]) * later
+    return T
+
+
+@numba.njit(cache=True, nogil=True)
+def update_sticks(rng, n, n_z, alpha, log_left, pi, g, S, c):
+    """Propose each V_k from Beta(1 + n_k, alpha + n_{>k}); returns log pi_K."""
+    K = n.shape[0]
+    after, after_z = n.sum(), n_z.sum()
+    head, S_new = np.zeros(S.shape[0]), np.empty(S.shape[0])
+    T = later_masses(log_left, g)
+    log_rest = 0.0
+    for k in range(K - 1):
+        after -= n[k]
+        after_z -= n_z[k]
+        V, log_new_left = draw_stick(rng, n[k], after, alpha)
+        old, rest = -math.expm1(log_left[k]), math.exp(log_rest)
+        for v in range(S.shape[0]):
+            S_new[v] = head[v] + rest * (V * g[v, k] + math.exp(log_new_left) * T[v, k])
+        gain = n_z[k] * math.log(max(V, TINY) / max(old, TINY))
+        gain += after_z * (log_new_left - log_left[k]) - log_ratio(S_new, S, c)
+        if math.log(rng.random()) < gain:
+            log_left[k] = log_new_left
+            S[:] = S_new
+        pi[k] = -rest * math.expm1(log_left[k])
+        for v in range(S.shape[0]):
+            head[v] += pi[k] * g[v, k]
+        log_rest += log_left[k]
+    pi[K - 1] = math.exp(log_rest)
+    return log_rest
+
+
+@numba.njit(cache=True, nogil=True)
+def update_levels(rng, j, us, c, starts, column, proposal, M_z, pi, phi, g, S):
+    """Propose phi_kj from Dirichlet(a + M_kj), class by class; j counts within the us columns."""
+    S_new = np.empty(S.shape[0])
+    for k in range(pi.shape[0]):
+        gain = 0.0
+        for r in range(starts[column], starts[column + 1]):
+            gain += M_z[r, k] * math.log(proposal[r, k] / phi[r, k])
+        for v in range(S.shape[0]):
+            r = us[v, j]
+            S_new[v] = max(S[v] + pi[k] * g[v, k] * (proposal[r, k] / phi[r, k] - 1.0), TINY)
+        if math.log(rng.random()) < gain - log_ratio(S_new, S, c):
+            for v in range(S.shape[0]):
+                g[v, k] *= proposal[us[v, j], k] / phi[us[v, j], k]
+            for r in range(starts[column], starts[column + 1]):
+                phi[r, k] = proposal[r, k]
+            S[:] = S_new

@@ -1,0 +1,100 @@
+"""Independent answers: brute force over labels, and plain Monte Carlo over the prior.
+
+Nothing here uses the library's kernels. Tables are tiny: a few records, binary variables, K = 2.
+"""
+
+import itertools
+
+import numpy as np
+from scipy.integrate import quad_vec
+from scipy.special import betaln, gammaln, logsumexp
+
+
+def log_label_prior(counts, a, b):
+    """log p(labels): sticks integrated analytically, the concentration numerically; counts (L, K)."""
+    K = counts.shape[1]
+    after = counts[:, ::-1].cumsum(axis=1)[:, ::-1] - counts
+
+    def integrand(alpha):
+        log_p = np.zeros(len(counts))
+        for k in range(K - 1):
+            log_p += betaln(1 + counts[:, k], alpha + after[:, k]) - betaln(1, alpha)
+        return np.exp(log_p + (a - 1) * np.log(alpha) - b * alpha + a * np.log(b) - gammaln(a))
+
+    head, _ = quad_vec(lambda x: integrand(np.exp(x)) * np.exp(x), -60, 6, epsabs=1e-12)
+    return np.log(head)
+
+
+def log_marginal(units, K, levels, concentration, level_prior):
+    """log p(data) by summing over all K^N labelings; units: list of lists of (column, level)."""
+    N = len(units)
+    labelings = np.array(list(itertools.product(range(K), repeat=N)))
+    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
+    log_p = log_label_prior(counts, *concentration)
+    for column, d in enumerate(levels):
+        for k in range(K):
+            M = np.zeros((len(labelings), d))
+            for i, unit in enumerate(units):
+                for j, level in unit:
+                    if j == column:
+                        M[:, level] += labelings[:, i] == k
+            log_p += gammaln(level_prior * d) - gammaln(level_prior * d + M.sum(axis=1))
+            log_p += (gammaln(level_prior + M) - gammaln(level_prior)).sum(axis=1)
+    return logsumexp(log_p)
+
+
+def row(values, columns=None):
+    """A record as a unit."""
+    columns = range(len(values)) if columns is None else columns
+    return [(j, int(v)) for j, v in zip(columns, values, strict=True)]
+
+
+def exact_log_evidence(y, Z, i, guess, K, levels, *, own=False, columns=None, **prior):
+    """log p(Z | y_i = guess, y_-i) for one data set Z, all columns or (own class) some of them."""
+    y = np.array(y)
+    y[i] = guess
+    units = [row(r) for r in y]
+    if own:
+        joint = [u + row(z[columns], columns) for u, z in zip(units, Z, strict=True)]
+    else:
+        joint = units + [row(z) for z in Z]
+    return log_marginal(joint, K, levels, **prior) - log_marginal(units, K, levels, **prior)
+
+
+def monte_carlo_log_evidence(y, Z, i, guesses, K, levels, synthesized, *, draws, rng, prior):
+    """log p(Z^s | y_us, y*) for fresh classes given unsynthesised values, by draws from the prior.
+
+    Returns the log evidence of each guess relative to the first, and its standard error.
+    """
+    (a, b), level_prior = prior["concentration"], prior["level_prior"]
+    alpha = rng.gamma(a, 1 / b, draws)
+    V = np.stack([rng.beta(1, np.maximum(alpha, 1e-12)) for _ in range(K - 1)], axis=1)
+    pi = np.concatenate([V, np.ones((draws, 1))], axis=1)
+    pi[:, 1:] *= np.cumprod(1 - V, axis=1)
+    phi = [rng.dirichlet(np.full(d, level_prior), (draws, K)) for d in levels]
+
+    def density(values, columns):
+        mass = pi.copy()
+        for j, v in zip(columns, values, strict=True):
+            mass *= phi[j][:, :, v]
+        return mass.sum(axis=1)
+
+    every = list(range(len(levels)))
+    us = [j for j in every if j not in synthesized]
+    release = np.ones(draws)
+    for r in range(len(y)):
+        joint = density(np.r_[np.array(y[r])[us], np.array(Z[r])[synthesized]].astype(int), us + synthesized)
+        release *= joint / (density(np.array(y[r])[us], us) if us else 1.0)
+    others = np.ones(draws)
+    for r in range(len(y)):
+        if r != i:
+            others *= density(y[r], every)
+    values, influence = [], []
+    for guess in guesses:
+        w = others * density(guess, every)
+        ratio = (w * release).mean() / w.mean()
+        values.append(np.log(ratio))
+        influence.append(w * release / (w * release).mean() - w / w.mean())
+    values, influence = np.array(values), np.array(influence)
+    relative = influence - influence[0]
+    return values - values[0], relative.std(axis=1) / np.sqrt(draws)

@@ -1,0 +1,75 @@
+"""Messages say what was given, what would be right, what to do; docstrings name the cure."""
+
+import inspect
+
+import pytest
+
+from bayes_risk._core import errors, validate
+from bayes_risk._core.errors import (
+    InputError,
+    ModelError,
+    TruncationWarning,
+    UnreliableWeightsWarning,
+)
+
+CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass)]
+
+
+def test_two_errors_and_two_warnings_are_all_there_is():
+    assert set(CLASSES) == {InputError, ModelError, TruncationWarning, UnreliableWeightsWarning}
+
+
+@pytest.mark.parametrize(
+    ("error", "base"),
+    [
+        (InputError, ValueError),
+        (ModelError, RuntimeError),
+        (TruncationWarning, UserWarning),
+        (UnreliableWeightsWarning, UserWarning),
+    ],
+)
+def test_they_can_be_caught_as_what_they_are(error, base):
+    assert issubclass(error, base)
+
+
+@pytest.mark.parametrize("warning", [c for c in CLASSES if issubclass(c, Warning)])
+def test_the_docstring_of_a_warning_names_a_cure(warning):
+    assert "Cure:" in (warning.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(InputError, "what would be right"), (ModelError, "Choose another")]
+)
+def test_the_docstring_of_an_error_names_a_way_out(error, words):
+    assert words in " ".join((error.__doc__ or "").split())
+
+
+@pytest.mark.parametrize(
+    ("check", "arguments", "given", "right"),
+    [
+        (validate.at_least, ("m", 0, 1), "m=0", "integer >= 1"),
+        (validate.at_least, ("m", 2.5, 1), "m=2.5", "integer >= 1"),
+        (validate.at_least, ("m", True, 1), "m=True", "integer >= 1"),
+        (validate.positive, ("gamma", "x"), "gamma='x'", "positive number"),
+        (validate.positive, ("gamma", 0), "gamma=0", "positive and finite"),
+        (validate.positive, ("gamma", float("nan")), "gamma=nan", "positive and finite"),
+        (validate.one_of, ("missing", "drop", ("error", "level")), "'drop'", "['error', 'level']"),
+        (validate.known_columns, ("known", ["ag"], ["age", "sex"]), "'ag'", "['age', 'sex']"),
+        (validate.known_columns, ("known", "age", ["age"]), "'age'", "list of column names"),
+        (validate.known_columns, ("known", ["age", "age"], ["age"]), "['age']", "once"),
+    ],
+)
+def test_messages_name_what_was_given_and_what_would_be_right(check, arguments, given, right):
+    with pytest.raises(InputError) as caught:
+        check(*arguments)
+    message = str(caught.value)
+    assert arguments[0] in message
+    assert given in message
+    assert right in message
+
+
+def test_right_arguments_pass():
+    assert validate.at_least("m", 3, 1) == 3
+    assert validate.positive("gamma", "0.5") == 0.5
+    assert validate.one_of("missing", "level", ("error", "level")) == "level"
+    assert validate.known_columns("known", ("sex",), ["age", "sex"]) == ["sex"]

@@ -1,0 +1,269 @@
+"""The house: what is packaged, which room may import which, and what the front door promises."""
+
+import ast
+import dataclasses
+import doctest
+import importlib
+import inspect
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import bayes_risk
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+ABOVE_ENGINE = {"__init__", "cli", "study", "run", "reporting", "demo", "output", "tables"}
+EDGE = ABOVE_ENGINE | {"plots"}  # which the engine may reach: it is behind the results' plot()
+MAY_IMPORT = {
+    "pymc": {"models"},
+    "pytensor": {"models"},
+    "arviz": {"models", "diagnostics", "draws"},
+    "matplotlib": {"plots", "reporting"},
+    "pandas": {
+        *{"models", "microdata", "release", "guesses", "priors", "intruder", "attribute"},
+        *{"identification", "identification_result", "results", "diagnostics", "draws"},
+        *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
+    },
+}
+MAX_LINES = 400
+
+
+def source_files() -> dict[str, Path]:
+    """Dotted name of every module, the models by their true folder rather than by the link."""
+    files = [(p, p.relative_to(ROOT)) for p in (ROOT / "bayes_risk").rglob("*.py")]
+    files += [(p, "bayes_risk" / p.relative_to(ROOT)) for p in (ROOT / "models").rglob("*.py")]
+    return {
+        ".".join(name.with_suffix("").parts): path
+        for path, name in files
+        if ROOT / "bayes_risk" / "models" not in path.parents
+    }
+
+
+FILES = source_files()
+
+
+def room_of(module: str) -> str:
+    """The room under bayes_risk: ``bayes_risk.models.dpmpm`` lies in ``models``."""
+    return module.split(".")[1]
+
+
+def imports_of(module: str, tree: ast.AST, *, typing_only: bool) -> Iterator[str]:
+    """Every name that a module imports, in functions too; those for type checkers on demand."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for child in node.body if typing_only else []:
+                yield from imports_of(module, ast.Module([child], []), typing_only=True)
+            for child in node.orelse:
+                yield from imports_of(module, ast.Module([child], []), typing_only=typing_only)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            here = module.split(".")[: -node.level] if node.level else []
+            source = ".".join([*here, *([node.module] if node.module else [])])
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+        else:
+            yield from imports_of(module, node, typing_only=typing_only)
+
+
+def imported(module: str, *, typing_only: bool = True) -> set[str]:
+    tree = ast.parse(FILES[module].read_text())
+    return set(imports_of(module, tree, typing_only=typing_only))
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
+def in_fresh_python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# --- packaging -------------------------------------------------------------------------------
+
+
+def test_packages_are_those_of_the_tree():
+    in_tree = {name.removesuffix(".__init__") for name in FILES if name.endswith(".__init__")}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == in_tree
+
+
+def test_every_module_lies_in_a_listed_package():
+    listed = set(PROJECT["tool"]["setuptools"]["packages"])
+    assert {name.rpartition(".")[0] for name in FILES} <= listed
+
+
+def test_models_are_linked_into_the_package():
+    assert (ROOT / "bayes_risk" / "models").resolve() == ROOT / "models"
+
+
+def test_version_is_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert PROJECT["project"]["version"] == bayes_risk.__version__
+    assert f"\nversion: {bayes_risk.__version__}\n" in citation
+
+
+def test_lock_pins_every_direct_dependency_by_name_and_version_alone():
+    lines = (ROOT / "requirements-lock.txt").read_text().splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert [p for p in pins if not re.fullmatch(r"[a-z0-9.-]+==[0-9][A-Za-z0-9.]*", p)] == []
+    project = PROJECT["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    names = {re.split(r"[<>=]", requirement)[0] for requirement in wanted}
+    assert names - {p.partition("==")[0] for p in pins} == set()
+
+
+def test_no_module_is_too_long():
+    lengths = {name: len(path.read_text().splitlines()) for name, path in FILES.items()}
+    assert {n: length for n, length in lengths.items() if length > MAX_LINES} == {}
+
+
+# --- imports go one way ----------------------------------------------------------------------
+
+
+def test_imports_are_found_wherever_they_stand():
+    code = """
+import a.b
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from . import typed
+else:
+    from .x import y
+def f():
+    from ..z import w
+"""
+    found = set(imports_of("bayes_risk.plots.sub", ast.parse(code), typing_only=False))
+    expected = {"a.b", "typing.TYPE_CHECKING", "bayes_risk.plots.x.y", "bayes_risk.z.w"}
+    assert found == expected
+    with_types = set(imports_of("bayes_risk.plots.sub", ast.parse(code), typing_only=True))
+    assert with_types == expected | {"bayes_risk.plots.typed"}
+
+
+@pytest.mark.parametrize("module", [m for m in FILES if room_of(m) == "_core"])
+def test_core_imports_arrays_alone(module):
+    allowed = {"numpy", "scipy", "numba"} | sys.stdlib_module_names
+    names = {n for n in imported(module) if not within(n, "bayes_risk._core")}
+    assert {n for n in names if n.partition(".")[0] not in allowed} == set()
+
+
+@pytest.mark.parametrize("module", [m for m in FILES if room_of(m) not in EDGE | {"models"}])
+def test_engine_knows_no_model(module):
+    assert {n for n in imported(module) if within(n, "bayes_risk.models")} == set()
+
+
+@pytest.mark.parametrize("module", [m for m in FILES if room_of(m) not in EDGE])
+def test_engine_and_models_know_no_edge(module):
+    above = [f"bayes_risk.{room}" for room in ABOVE_ENGINE]
+    names = imported(module)
+    assert "bayes_risk" not in names, "the front door reaches the models; import the room itself"
+    assert {n for n in names if any(within(n, a) for a in above)} == set()
+
+
+@pytest.mark.parametrize("module", FILES)
+@pytest.mark.parametrize("library", MAY_IMPORT)
+def test_large_libraries_stay_in_their_rooms(module, library):
+    uses = {n for n in imported(module, typing_only=False) if within(n, library)}
+    assert not uses or room_of(module) in MAY_IMPORT[library]
+
+
+def test_declaring_a_model_does_not_import_pymc():
+    code = "import sys, bayes_risk as br; br.models.DPMPM(n_classes=3); print(*sys.modules)"
+    assert {"pymc", "pytensor"} & set(in_fresh_python(code).split()) == set()
+
+
+# --- the front door --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("bayes_risk", {"pymc", "pytensor", "numba", "pandas", "matplotlib", "numpy"}),
+        ("bayes_risk.models", {"pymc", "pytensor", "numba", "pandas", "matplotlib"}),
+        ("bayes_risk.cli", {"pymc", "pytensor", "arviz"}),
+    ],
+)
+def test_import_is_light(module, absent):
+    loaded = in_fresh_python(f"import sys, {module}; print(*sys.modules)").split()
+    assert absent & set(loaded) == set()
+
+
+@pytest.mark.parametrize("name", bayes_risk.__all__)
+def test_public_names_resolve(name):
+    assert getattr(bayes_risk, name) is not None
+    assert name in dir(bayes_risk)
+
+
+def test_front_door_and_type_checkers_agree():
+    tree = ast.parse(FILES["bayes_risk.__init__"].read_text())
+    names = {
+        name.rpartition(".")[2]
+        for name in imports_of("bayes_risk.__init__", tree, typing_only=True)
+        if within(name, "bayes_risk")
+    }
+    assert names == set(bayes_risk.__all__)
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="no attribute 'attribut_risk'"):
+        _ = bayes_risk.attribut_risk
+    with pytest.raises(AttributeError, match="no model 'DPMP'"):
+        _ = bayes_risk.models.DPMP
+
+
+def test_report_is_a_function_even_after_its_package_was_imported():
+    importlib.import_module("bayes_risk.reporting")
+    assert inspect.isfunction(bayes_risk.report)
+
+
+def test_models_cannot_be_imported_under_another_name():
+    with pytest.raises(ImportError, match="'bayes_risk.models', not 'models'"):
+        runpy.run_path(str(ROOT / "models" / "__init__.py"), run_name="models")
+
+
+def test_every_registered_model_resolves():
+    registered = PROJECT["project"]["entry-points"]["bayes_risk.models"]
+    assert registered == bayes_risk.models.BUILT_IN
+    assert set(registered) == set(bayes_risk.models.__all__)
+    for name, place in registered.items():
+        module, _, attribute = place.partition(":")
+        model = getattr(importlib.import_module(module), attribute)
+        assert getattr(bayes_risk.models, name) is model
+
+
+# --- docstrings ------------------------------------------------------------------------------
+
+
+def documented(item: object, section: str) -> list[str]:
+    """Names in a numpydoc section of a docstring."""
+    parts = re.split(r"^(\S.*)\n-{3,}$", inspect.getdoc(item) or "", flags=re.MULTILINE)
+    body = dict(zip(parts[1::2], parts[2::2], strict=True)).get(section, "")
+    entries = [line.partition(":")[0] for line in body.splitlines() if line[:1].strip()]
+    return [name.strip(" *") for entry in entries for name in entry.split(",")]
+
+
+PUBLIC = [n for n in bayes_risk.__all__ if n != "models" and not n.endswith(("Error", "Warning"))]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstring_names_the_parameters_of_the_signature(name):
+    item = getattr(bayes_risk, name)
+    names = documented(item, "Parameters")
+    if dataclasses.is_dataclass(item) and not names:
+        names = documented(item, "Attributes")
+    assert names == list(inspect.signature(item).parameters)
+
+
+@pytest.mark.parametrize("module", [m.removesuffix(".__init__") for m in FILES])
+def test_examples_in_docstrings_run(module):
+    results = doctest.testmod(importlib.import_module(module))
+    assert results.failed == 0
