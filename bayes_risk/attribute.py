@@ -118,7 +118,9 @@ def attribute_risk(
     words = _in_words(intruder, guesses, prior, evidence, release)
     limit = MAX_MCSE if target_mcse is None else target_mcse
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
-    risk = _posterior(found, fit, cases, case, rows, log_prior, words, limit, plan.threshold, entropy)
+    risk = _posterior(
+        found, fit, cases, case, rows, log_prior, words, limit, plan.threshold, entropy
+    )
     _warn(risk, evidence)
     return risk
 
@@ -237,7 +239,9 @@ def _rows(
     given = np.asarray(targets)
     if given.dtype == bool:
         if given.shape != (len(index),):
-            raise InputError(f"targets has {given.size} entries; the table has {len(index)} records")
+            raise InputError(
+                f"targets has {given.size} entries; the table has {len(index)} records"
+            )
         rows = np.flatnonzero(given)
     else:
         rows = index.get_indexer(pd.Index(given.tolist()))
@@ -293,7 +297,11 @@ def _certain(found: Evidence, release: Release, fit: Fit, cases: Targets) -> Evi
     khat, ess = found.khat.copy(), found.ess.copy()
     khat[unchanged] = 0.0
     return Evidence(
-        log_evidence=log_evidence, deviations=deviations, khat=khat, ess=ess, refitted=found.refitted
+        log_evidence=log_evidence,
+        deviations=deviations,
+        khat=khat,
+        ess=ess,
+        refitted=found.refitted,
     )
 
 

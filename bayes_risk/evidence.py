@@ -198,9 +198,7 @@ def _loo_block(predictive: Predictive, targets: Targets, block: slice, reff: flo
     )
 
 
-def _ratio_of_sums(
-    predictive: Predictive, targets: Targets, block: slice, log_v: Array
-) -> _Ratio:
+def _ratio_of_sums(predictive: Predictive, targets: Targets, block: slice, log_v: Array) -> _Ratio:
     """log of sum_h v_h p_h(y*)/p_h(y_i) over sum_h v_h, in all and batch by batch."""
     batch = predictive.batch
     top = np.stack([log_v[batch == b].max(axis=0) for b in range(batch.max() + 1)])  # shape (B, U)
@@ -218,9 +216,7 @@ def _ratio_of_sums(
     )
 
 
-def _weighted_ratio(
-    predictive: Predictive, log_v: Array, targets: Targets, n_jobs: int
-) -> _Ratio:
+def _weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_jobs: int) -> _Ratio:
     """The same for weights (H,) that do not depend on the target."""
     blocks = [slice(b, min(b + BLOCK, len(targets))) for b in range(0, len(targets), BLOCK)]
     floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)

@@ -128,7 +128,9 @@ class Listed:
         own = profiles[:, columns]  # shape (U, q)
         same = (listed[:, None, :] == own[None]).all(axis=2)  # shape (G, U)
         if len(listed) + self.add_truth < 2:
-            raise InputError(f"G={len(listed)} leaves nothing to compare; list at least 2 different guesses")
+            raise InputError(
+                f"G={len(listed)} leaves nothing to compare; list at least 2 different guesses"
+            )
         if not self.add_truth and not same.any(axis=0).all():
             raise InputError(
                 f"the list lacks the true value of {int((~same.any(axis=0)).sum())} distinct targets; "
@@ -159,5 +161,3 @@ def _shifts(d: Ints, distance: int) -> Ints:
                 row[list(chosen)] = moves
                 rows.append(row)
     return np.array(rows)
-
-

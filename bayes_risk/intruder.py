@@ -45,6 +45,8 @@ class Intruder:
     def in_words(self) -> str:
         """One sentence for reports."""
         known = (
-            f" and the target's {', '.join(map(str, self.knows_columns))}" if self.knows_columns else ""
+            f" and the target's {', '.join(map(str, self.knows_columns))}"
+            if self.knows_columns
+            else ""
         )
         return f"The intruder knows every record but the target's{known}."

@@ -197,8 +197,12 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
         )
     repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
     if repeated:
-        raise InputError(f"the table has columns {repeated} more than once; rename or drop one of each")
-    names = list(df.columns) if columns is None else known_columns("columns", columns, list(df.columns))
+        raise InputError(
+            f"the table has columns {repeated} more than once; rename or drop one of each"
+        )
+    names = (
+        list(df.columns) if columns is None else known_columns("columns", columns, list(df.columns))
+    )
     if not names:
         raise InputError("the table has no columns; give at least one")
     return names

@@ -46,7 +46,11 @@ Prior = str | TruthFactor | npt.ArrayLike | Callable[[pd.DataFrame], Any]
 
 
 def log_prior(
-    prior: Prior, microdata: Microdata, profiles: npt.NDArray[np.integer], guesses: GuessSet, columns: Any
+    prior: Prior,
+    microdata: Microdata,
+    profiles: npt.NDArray[np.integer],
+    guesses: GuessSet,
+    columns: Any,
 ) -> Array:
     """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
 
@@ -87,7 +91,10 @@ def in_words(prior: Prior) -> str:
 
 
 def _marginal(
-    microdata: Microdata, profiles: npt.NDArray[np.integer], codes: npt.NDArray[np.integer], columns: Any
+    microdata: Microdata,
+    profiles: npt.NDArray[np.integer],
+    codes: npt.NDArray[np.integer],
+    columns: Any,
 ) -> Array:
     n = len(microdata.codes)
     raw = np.zeros(codes.shape[:2])
@@ -101,18 +108,25 @@ def _marginal(
 
 def _from_array(weights: Array, shape: tuple[int, ...]) -> Array:
     if weights.shape != (shape[0],):
-        raise InputError(f"the prior has shape {weights.shape}; give one weight per guess, ({shape[0]},)")
+        raise InputError(
+            f"the prior has shape {weights.shape}; give one weight per guess, ({shape[0]},)"
+        )
     return np.broadcast_to(_log_weights(weights)[:, None], shape)
 
 
 def _from_function(
-    prior: Callable[[pd.DataFrame], Any], microdata: Microdata, codes: npt.NDArray[np.integer], columns: Any
+    prior: Callable[[pd.DataFrame], Any],
+    microdata: Microdata,
+    codes: npt.NDArray[np.integer],
+    columns: Any,
 ) -> Array:
     variables = [microdata.variables[j] for j in columns]
     rows = pd.RangeIndex(codes.shape[0])
     raw = np.empty(codes.shape[:2])
     for u in range(codes.shape[1]):
-        table = pd.DataFrame({v.name: v.decode(codes[:, u, g], rows) for g, v in enumerate(variables)})
+        table = pd.DataFrame(
+            {v.name: v.decode(codes[:, u, g], rows) for g, v in enumerate(variables)}
+        )
         weights = np.asarray(prior(table), dtype=float)
         if weights.shape != (len(table),):
             raise InputError(

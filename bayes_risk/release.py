@@ -96,7 +96,9 @@ class Release:
         if self.records is None:
             return np.ones(n, dtype=bool)
         if len(self.records) != n:
-            raise InputError(f"records has {len(self.records)} entries; the original has {n} records")
+            raise InputError(
+                f"records has {len(self.records)} entries; the original has {n} records"
+            )
         return np.asarray(self.records, dtype=bool)
 
     def _codes_of(

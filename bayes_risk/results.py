@@ -136,7 +136,11 @@ class AttributeRisk:
             "mean_probability": (p.mean(), self._mcse_of_mean(), table["prior"].mean()),
             "median_probability": (p.median(), np.nan, table["prior"].median()),
             "q95_probability": (p.quantile(0.95), np.nan, table["prior"].quantile(0.95)),
-            "max_probability": (p.max(), table["mcse"].iloc[int(np.argmax(p))], table["prior"].max()),
+            "max_probability": (
+                p.max(),
+                table["mcse"].iloc[int(np.argmax(p))],
+                table["prior"].max(),
+            ),
             "share_ranked_first": (first.mean(), np.nan, prior_first),
             "mean_rank": (mean_rank, np.nan, (prior_rank + prior_ties / 2)[self.case].mean()),
             "targets": (len(table), np.nan, np.nan),
@@ -156,7 +160,9 @@ class AttributeRisk:
         over releases, relative to the truth) and ``is_truth``. Contains confidential values.
         """
         u = self.case[self._position(label)]
-        counted = np.flatnonzero(np.isfinite(self.log_prior[:, u]) | (self.truth[u] == self._numbers))
+        counted = np.flatnonzero(
+            np.isfinite(self.log_prior[:, u]) | (self.truth[u] == self._numbers)
+        )
         values = pd.DataFrame(
             {
                 v.name: v.decode(self.guesses[counted, u, j], pd.RangeIndex(len(counted)))
@@ -240,7 +246,9 @@ class AttributeRisk:
     def _position(self, label: Hashable) -> int:
         found = np.flatnonzero(self.index == label)
         if not len(found):
-            raise InputError(f"record {label!r} is not among the {len(self.index)} targets; see risk.index")
+            raise InputError(
+                f"record {label!r} is not among the {len(self.index)} targets; see risk.index"
+            )
         return int(found[0])
 
     def _at_truth(self, values: Array) -> Array:

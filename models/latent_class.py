@@ -170,7 +170,11 @@ def draw_alpha(rng, n_sticks, log_rest, prior):
 @numba.njit(cache=True, nogil=True)
 def log_order(here, after, alpha):
     """log E[V^here (1 - V)^after] for V ~ Beta(1, alpha), up to what no order changes."""
-    return math.lgamma(1.0 + here) + math.lgamma(alpha + after) - math.lgamma(1.0 + alpha + here + after)
+    return (
+        math.lgamma(1.0 + here)
+        + math.lgamma(alpha + after)
+        - math.lgamma(1.0 + alpha + here + after)
+    )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -197,7 +201,9 @@ def swap_neighbours(rng, alpha, n, M):
 
 
 @numba.njit(cache=True, nogil=True)
-def sweep(rng, positions, multiplicity, starts, a, prior, swaps, alpha, log_left, pi, phi, n, M, label):
+def sweep(
+    rng, positions, multiplicity, starts, a, prior, swaps, alpha, log_left, pi, phi, n, M, label
+):
     """One blocked Gibbs sweep: labels, order, weights, level probabilities; returns alpha."""
     draw_labels(rng, positions, multiplicity, pi, phi, n, M, label)
     if swaps:

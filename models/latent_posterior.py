@@ -76,9 +76,7 @@ class LatentPosterior:
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "LatentPosterior":
         """Chains twice as long, every other draw kept."""
-        draws = doubled(
-            self.prior, self.units, self.draws, thin=self.thin, rng=rng, n_jobs=n_jobs
-        )
+        draws = doubled(self.prior, self.units, self.draws, thin=self.thin, rng=rng, n_jobs=n_jobs)
         return replace(self, draws=draws, thin=2 * self.thin)
 
     def refitted(

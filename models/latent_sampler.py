@@ -144,9 +144,7 @@ def units_of(
     kept = np.ones(len(positions), dtype=bool)
     if left_out is not None:
         kept[left_out] = False
-    rows, found, n = np.unique(
-        positions[kept], axis=0, return_inverse=True, return_counts=True
-    )
+    rows, found, n = np.unique(positions[kept], axis=0, return_inverse=True, return_counts=True)
     unit = np.full(len(positions), -1, dtype=np.int64)
     unit[kept] = found
     return Units(
@@ -302,3 +300,16 @@ def _given_arrays(given: Given | None) -> tuple[npt.NDArray[np.integer], ...]:
         given.us_multiplicity,
         given.us_columns,
     )
+
+
+def ticker(progress: Progress | None, stage: str, total: int) -> Callable[[int], None]:
+    """Turn steps of one stage into calls of ``progress(stage, done, total)``."""
+    done = 0
+
+    def tick(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(stage, done, total)
+
+    return tick

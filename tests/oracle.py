@@ -83,7 +83,9 @@ def monte_carlo_log_evidence(y, Z, i, guesses, K, levels, synthesized, *, draws,
     us = [j for j in every if j not in synthesized]
     release = np.ones(draws)
     for r in range(len(y)):
-        joint = density(np.r_[np.array(y[r])[us], np.array(Z[r])[synthesized]].astype(int), us + synthesized)
+        joint = density(
+            np.r_[np.array(y[r])[us], np.array(Z[r])[synthesized]].astype(int), us + synthesized
+        )
         release *= joint / (density(np.array(y[r])[us], us) if us else 1.0)
     others = np.ones(draws)
     for r in range(len(y)):

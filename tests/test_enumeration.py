@@ -16,7 +16,10 @@ GUESSES = {i: [Y[i], [1 - Y[i][0], Y[i][1]], [Y[i][0], 1 - Y[i][1]], 1 - Y[i]] f
 
 def table(codes):
     return pd.DataFrame(
-        {f"x{j}": pd.Categorical(np.array(["a", "b"])[codes[:, j]], ["a", "b"]) for j in range(codes.shape[1])}
+        {
+            f"x{j}": pd.Categorical(np.array(["a", "b"])[codes[:, j]], ["a", "b"])
+            for j in range(codes.shape[1])
+        }
     )
 
 
@@ -63,7 +66,8 @@ def test_fresh_classes_two_releases(fit, evidence):
     exact = {}
     for i in range(3):
         log_e = [
-            sum(exact_log_evidence(Y, Z, i, g, 2, (2, 2), **PRIOR) for Z in (Z1, Z2)) for g in GUESSES[i]
+            sum(exact_log_evidence(Y, Z, i, g, 2, (2, 2), **PRIOR) for Z in (Z1, Z2))
+            for g in GUESSES[i]
         ]
         exact[i] = np.array(log_e) - log_e[0]
     compare(risk, exact, mcse_of(risk))
@@ -96,7 +100,16 @@ def test_fresh_classes_given_unsynthesized_columns(fit, evidence):
     exact, error = {}, {}
     for i in range(3):
         exact[i], error[i] = monte_carlo_log_evidence(
-            Y, Z, i, GUESSES[i], 2, (2, 2), [1], draws=1_000_000, rng=np.random.default_rng(11), prior=PRIOR
+            Y,
+            Z,
+            i,
+            GUESSES[i],
+            2,
+            (2, 2),
+            [1],
+            draws=1_000_000,
+            rng=np.random.default_rng(11),
+            prior=PRIOR,
         )
     mine = mcse_of(risk)
     compare(risk, exact, lambda i, g: np.hypot(mine(i, g), error[i][g]))
@@ -129,6 +142,15 @@ def test_the_two_oracles_agree():
     i = 1
     log_e = [exact_log_evidence(Y, Z1, i, g, 2, (2, 2), **PRIOR) for g in GUESSES[i]]
     value, error = monte_carlo_log_evidence(
-        Y, Z1, i, GUESSES[i], 2, (2, 2), [0, 1], draws=400_000, rng=np.random.default_rng(3), prior=PRIOR
+        Y,
+        Z1,
+        i,
+        GUESSES[i],
+        2,
+        (2, 2),
+        [0, 1],
+        draws=400_000,
+        rng=np.random.default_rng(3),
+        prior=PRIOR,
     )
     assert (np.abs(np.array(log_e) - log_e[0] - value) <= 4 * error + 1e-12).all()

@@ -1,0 +1,239 @@
+"""A fitted DPMPM: synthesis, augmented fits, and the densities that the evidence asks for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk.microdata import Microdata
+from bayes_risk.release import Release
+from bayes_risk.synthesizer import Progress, Targets
+
+from .latent_class import draw_rows
+from .latent_posterior import LatentPosterior, Mechanism, predictive_of
+from .latent_predictive import LatentPredictive, Tables, log_masses
+from .latent_sampler import Draws, ticker, units_of
+
+if TYPE_CHECKING:
+    from .dpmpm import DPMPM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DPMPMFit:
+    """A fitted DPMPM.
+
+    Attributes
+    ----------
+    model : DPMPM
+    microdata : Microdata
+    idata : arviz.InferenceData
+        ``posterior``; ``sample_stats`` with ``n_occupied``; ``log_predictive`` with R-hat and ESS of
+        log p(profile | Theta) for up to 300 profiles, rare and frequent ones (labels of classes
+        switch, so R-hat of weights or levels means nothing).
+    posterior : LatentPosterior
+        The draws as the engine uses them.
+    diagnostics : dict
+        The same in short, plain numbers.
+    """
+
+    model: "DPMPM"
+    microdata: Microdata
+    idata: Any
+    posterior: LatentPosterior
+    diagnostics: dict[str, float]
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        classes: str = "new",
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets, each from its own draw of Theta.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Columns to synthesise, all by default. Given a record's other values.
+        records : mask, or list of record labels, optional
+            Records to synthesise, all by default.
+        classes : {"new", "own"}
+            A fresh class given the unsynthesised values, p(k | y_us,i, Theta), or one drawn given all
+            of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second keeps
+            more of the record, and more of its risk.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            m below 1 or above the number of draws; unknown columns, labels or mechanism.
+        """
+        m = at_least("m", m, 1)
+        one_of("classes", classes, ("new", "own"))
+        names = known_columns("columns", columns or self.microdata.columns, self.microdata.columns)
+        if m > self.posterior.n_draws:
+            raise InputError(
+                f"m={m} exceeds the {self.posterior.n_draws} draws; fit with more draws"
+            )
+        mask = _mask(records, self.microdata.index)
+        rng = np.random.default_rng(random_seed)
+        chosen = rng.choice(self.posterior.n_draws, size=m, replace=False)
+        tables = [
+            self._synthetic_table(int(h), names, mask, classes, child)
+            for h, child in zip(chosen, rng.spawn(m), strict=True)
+        ]
+        return Release(
+            datasets=tables,
+            synthesized=tuple(names),
+            records=None if mask.all() else mask,
+            classes=classes,
+            draw_index=tuple(int(h) for h in chosen),
+            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        )
+
+    def augmented(
+        self,
+        release: Release,
+        l: int,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> LatentPosterior:
+        """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
+        how = Mechanism.of(release, self.microdata, self.posterior.prior)
+        base = self.posterior
+        total = base.n_draws
+        return base.refitted(
+            how.units(l, base.prior.width - 1),
+            thin=base.thin,
+            tune=max(base.n_sweeps // 4, 50),
+            rng=rng,
+            n_jobs=n_jobs,
+            linked=how.linked(l),
+            conditional=how.conditional,
+            tick=ticker(progress, f"release {l + 1}", total),
+        )
+
+    def without(
+        self,
+        record: int,
+        release: Release | None,
+        l: int,
+        *,
+        start: LatentPosterior,
+        rng: np.random.Generator,
+    ) -> LatentPosterior:
+        """The posterior ``start`` again, with the confidential values of one record left out."""
+        tune = max(start.n_sweeps // 10, 50)
+        if release is None:
+            y = self.microdata.codes + start.prior.starts[:-1].astype(np.int32)
+            return start.refitted(units_of(y, left_out=record), thin=start.thin, tune=tune, rng=rng)
+        how = Mechanism.of(release, self.microdata, start.prior)
+        units = how.units(l, start.prior.width - 1, left_out=record)
+        return start.refitted(units, thin=start.thin, tune=tune, rng=rng, linked=how.linked(l))
+
+    def theta_predictive(
+        self, targets: Targets, release: Release | None, l: int
+    ) -> LatentPredictive:
+        """p(y* | Theta_h) itself, jointly with the record's own synthetic values if they are linked."""
+        draws, prior = self.posterior.draws, self.posterior.prior
+        H, p, K = len(draws), len(prior.starts) - 1, prior.n_classes
+        linked = None
+        if release is not None:
+            how = Mechanism.of(release, self.microdata, prior)
+            rows = how.linked(l)
+            linked = None if rows is None else rows[targets.record]
+        tables = Tables(
+            Q=draws.phi,
+            tau=np.ones((H, p, K)),
+            n=np.zeros((H, K), np.int64),
+            alpha=draws.alpha,
+            pi=draws.pi,
+            label=np.zeros((H, 1), np.int16),
+            fixed=np.ones(p, dtype=bool),
+        )
+        return predictive_of(
+            tables,
+            prior,
+            targets,
+            unit=np.full(len(targets), -1),
+            linked=linked,
+            given=np.zeros(p, dtype=bool),
+            n_chains=draws.n_chains,
+        )
+
+    def log_release(self, release: Release) -> npt.NDArray[np.float64]:
+        """log p(Z^(l) | Theta_h, and y where classes are the records' own), shape (m, H)."""
+        how = Mechanism.of(release, self.microdata, self.posterior.prior)
+        rows, draws = how.replaced, self.posterior.draws
+        whole = how.y[rows] if how.own else how.y[rows][:, ~how.synthesized]
+        condition = _log_total(whole, draws) if whole.shape[1] else 0.0
+        out = []
+        for z in how.z:
+            joint = np.hstack([whole, z[rows][:, how.synthesized]])
+            out.append(_log_total(joint, draws) - condition)
+        return np.stack(out)
+
+    def __repr__(self) -> str:
+        d = self.diagnostics
+        return (
+            f"DPMPMFit: {len(self.microdata.codes):,} records, {len(self.microdata.columns)} variables, "
+            f"{d['chains']:.0f} chains of {d['draws']:.0f} draws\n"
+            f"  occupied classes {d['n_occupied_mean']:.1f} of {d['n_classes']:.0f}; log predictives: "
+            f"R-hat up to {d['max_rhat']:.3f}, ESS from {d['min_ess']:.0f}"
+        )
+
+    def _synthetic_table(
+        self,
+        h: int,
+        names: list[str],
+        mask: npt.NDArray[np.bool_],
+        classes: str,
+        rng: np.random.Generator,
+    ) -> pd.DataFrame:
+        draws, prior, data = self.posterior.draws, self.posterior.prior, self.microdata
+        synthesized = np.array([c in names for c in data.columns])
+        where = np.array([data.columns.index(c) for c in names])
+        rows = (data.codes + prior.starts[:-1].astype(np.int32))[mask]
+        known = rows if classes == "own" else np.ascontiguousarray(rows[:, ~synthesized])
+        out = np.empty((len(rows), len(names)), np.int32)
+        draw_rows(rng, known, draws.pi[h], draws.phi[h], prior.starts, where, out)
+        codes = data.codes.copy()
+        codes[np.ix_(mask, where)] = out
+        return data.decode(codes)
+
+
+def _log_total(rows: npt.NDArray[np.int32], draws: Draws) -> npt.NDArray[np.float64]:
+    """sum over records of log p(row | theta_h), distinct rows computed once; shape (H,)."""
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    return log_masses(distinct.astype(np.int32), draws) @ counts
+
+
+def _mask(records: Any, index: pd.Index) -> npt.NDArray[np.bool_]:
+    if records is None:
+        return np.ones(len(index), dtype=bool)
+    given = np.asarray(records)
+    if given.dtype == bool:
+        if len(given) != len(index):
+            raise InputError(
+                f"records has {len(given)} entries; the table has {len(index)} records"
+            )
+        return given
+    absent = [r for r in given.tolist() if r not in index]
+    if absent:
+        raise InputError(f"records names {absent[0]!r}, which is no record label of the table")
+    return np.asarray(index.isin(given))
