@@ -71,7 +71,7 @@ class DPMPM:
         *,
         tune: int = 1000,
         chains: int = 2,
-        thin: int = 1,
+        thin: int = 5,
         sampler: str = "gibbs",
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,

@@ -138,13 +138,15 @@ class DPMPMFit:
         rng: np.random.Generator,
     ) -> LatentPosterior:
         """The posterior ``start`` again, with the confidential values of one record left out."""
-        tune = max(start.n_sweeps // 10, 50)
+        n_draws = max(start.n_draws // start.draws.n_chains // 4, 4)
+        short = {"thin": max(start.thin // 8, 1), "tune": max(start.n_sweeps // 100, 100)}
         if release is None:
             y = self.microdata.codes + start.prior.starts[:-1].astype(np.int32)
-            return start.refitted(units_of(y, left_out=record), thin=start.thin, tune=tune, rng=rng)
+            units = units_of(y, left_out=record)
+            return start.refitted(units, n_draws=n_draws, rng=rng, **short)
         how = Mechanism.of(release, self.microdata, start.prior)
         units = how.units(l, start.prior.width - 1, left_out=record)
-        return start.refitted(units, thin=start.thin, tune=tune, rng=rng, linked=how.linked(l))
+        return start.refitted(units, n_draws=n_draws, rng=rng, linked=how.linked(l), **short)
 
     def theta_predictive(
         self, targets: Targets, release: Release | None, l: int

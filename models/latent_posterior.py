@@ -85,18 +85,19 @@ class LatentPosterior:
         *,
         thin: int,
         tune: int,
+        n_draws: int | None = None,
         rng: np.random.Generator,
         n_jobs: int = 1,
         linked: Rows | None = None,
         conditional: npt.NDArray[np.bool_] | None = None,
         tick: Callable[[int], None] = lambda done: None,
     ) -> "LatentPosterior":
-        """The same model on other data, as many draws, started where these chains stopped."""
+        """The same model on other data, started where these chains stopped."""
         draws = run_chains(
             self.prior,
             units,
             [self.draws.last(c) for c in range(self.draws.n_chains)],
-            draws=len(self.draws) // self.draws.n_chains,
+            draws=n_draws or len(self.draws) // self.draws.n_chains,
             tune=tune,
             thin=thin,
             rng=rng,
