@@ -37,7 +37,7 @@ def attribute_risk(
     evidence: str = "predictive",
     target_mcse: float | None = None,
     max_doublings: int = 4,
-    refit_budget: int = 20,
+    refit_budget: int = 10,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -60,17 +60,19 @@ def attribute_risk(
     prior : {"uniform", "marginal"}, TruthFactor, array of G weights, or function
         What the intruder believes beforehand; see `bayes_risk.priors.log_prior`.
     targets : None, int, list of labels, or mask
-        Records to audit: all whose values were replaced (None), that many drawn at random, or named.
+        Records to audit: all whose values were replaced (None), that many drawn at random, or
+        named.
     evidence : {"predictive", "reuse", "refit"}
-        How ``p(Z^(l) | y*, y_-i)`` is computed: leave-one-out predictives of m + 1 fits (default); the
-        published importance sampler over the fit's own draws; m + 1 fits anew for every target.
+        How ``p(Z^(l) | y*, y_-i)`` is computed: leave-one-out predictives of m + 1 fits (default);
+        the published importance sampler over the fit's own draws; m + 1 fits anew for every target.
     target_mcse : float, optional
         Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
         (record, guess) pairs, or ``max_doublings`` is spent.
     max_doublings : int
         How often, at most, sampling is doubled to reach ``target_mcse``.
     refit_budget : int
-        At most so many distinct cases with k-hat above threshold are fitted again without the target.
+        At most so many distinct cases with k-hat above threshold are fitted again without the
+        target.
     random_seed : int, Generator or None
         Same seed, same bytes, for any ``n_jobs``.
     n_jobs : int
@@ -81,8 +83,8 @@ def attribute_risk(
     Returns
     -------
     AttributeRisk
-        Per record: prior and posterior probability of the truth, rank, log Bayes factor, Monte Carlo
-        error, k-hat, ESS.
+        Per record: prior and posterior probability of the truth, rank, log Bayes factor, Monte
+        Carlo error, k-hat, ESS.
 
     Raises
     ------
@@ -97,8 +99,8 @@ def attribute_risk(
     Notes
     -----
     Distinct profiles are computed once. Cost of ``"predictive"``: m augmented fits, then
-    H x U x (sum of levels + G) x K multiplications per fit, in blocks of U. Error: between batches of
-    chains; that of the base fit counts m times, so it is run m times as long.
+    H x U x (sum of levels + G) x K multiplications per fit, in blocks of U. Error: between batches
+    of chains; that of the base fit counts m times, so it is run m times as long.
     """
     intruder = Intruder() if intruder is None else intruder
     guesses = Neighbourhood(1) if guesses is None else guesses
@@ -151,8 +153,9 @@ class _Plan:
         if evidence == "refit":
             return self._refit(posteriors, self.cases)
         found = self._evidence(posteriors)
-        for _ in range(doublings if target_mcse is not None else 0):
-            if np.quantile(found.mcse(), 0.95) <= target_mcse:
+        limit = np.inf if target_mcse is None else target_mcse
+        for _ in range(doublings):
+            if float(np.quantile(found.mcse(), 0.95)) <= limit:
                 break
             posteriors = self._doubled(posteriors, found.share_by_fit())
             found = self._evidence(posteriors)
@@ -163,7 +166,7 @@ class _Plan:
         return found
 
     def _fits(self) -> list[Posterior]:
-        """One augmented fit per release; the base fit runs about m times as long as each of them."""
+        """One augmented fit per release; the base fit runs about m times as long as each."""
         m = self.release.m
         *children, base_rng = self.rng.spawn(m + 1)
         augmented = [
@@ -247,7 +250,8 @@ def _rows(
         rows = index.get_indexer(pd.Index(given.tolist()))
         if (rows < 0).any():
             raise InputError(
-                f"targets names {given.tolist()[int(np.argmax(rows < 0))]!r}, which is no record label"
+                f"targets names {given.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
+                "label"
             )
     if not len(rows):
         raise InputError("targets selects no record; select at least one")
@@ -265,7 +269,8 @@ def _cases(
     guessed = [c for c in names if c not in known]
     if not guessed:
         raise InputError(
-            "the intruder knows every synthesised column of the target; leave at least one to be guessed"
+            "the intruder knows every synthesised column of the target; leave at least one to be "
+            "guessed"
         )
     columns = np.array([data.columns.index(c) for c in guessed])
     keys = data.codes[rows]
@@ -328,7 +333,7 @@ def _posterior(
     deviations = shift * p_truth
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = np.sqrt(variance_of_estimate(shift)) / (1.0 - p_truth)
-    unchanged = np.isneginf(found.log_evidence).any(axis=(0, 1))
+    unchanged = np.asarray(np.isneginf(found.log_evidence).any(axis=(0, 1)))
     reliable = (found.khat <= threshold) & ~(log_odds > limit) | unchanged
     if words["evidence"].startswith("reuse"):
         reliable &= (found.ess >= MIN_ESS) | unchanged
@@ -368,7 +373,8 @@ def _in_words(
     return {
         "records": intruder.in_words(),
         "columns": f"guessed: {', '.join(map(str, release.synthesized))}",
-        "synthesis": f"the model and its priors are known, not its parameters; drawn from {mechanism}",
+        "synthesis": "the model and its priors are known, not its parameters; drawn from "
+        + mechanism,
         "prior": priors.in_words(prior),
         "guesses": guesses.in_words(),
         "evidence": ways[evidence],
@@ -386,8 +392,8 @@ def _warn(risk: AttributeRisk, evidence: str) -> None:
         "refit": "give a target_mcse or a fit with more draws",
     }[evidence]
     warnings.warn(
-        f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat {risk.khat.max():.2f}, "
-        f"smallest effective number of draws {risk.ess.min():.0f}); {cure}",
+        f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat "
+        f"{risk.khat.max():.2f}, smallest effective number of draws {risk.ess.min():.0f}); {cure}",
         UnreliableWeightsWarning,
         stacklevel=3,
     )
@@ -395,4 +401,5 @@ def _warn(risk: AttributeRisk, evidence: str) -> None:
 
 def _log_sum(x: Array) -> Array:
     top = np.maximum(x.max(axis=0), -1e300)
-    return top + np.log(np.exp(x - top).sum(axis=0))
+    total: Array = top + np.log(np.exp(x - top).sum(axis=0))
+    return total

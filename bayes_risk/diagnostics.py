@@ -28,7 +28,7 @@ def khat_threshold(n_draws: int) -> float:
     >>> round(khat_threshold(1000), 3), khat_threshold(100_000)
     (0.667, 0.7)
     """
-    return min(1.0 - 1.0 / np.log10(max(n_draws, 11)), 0.7)
+    return float(min(1.0 - 1.0 / np.log10(max(n_draws, 11)), 0.7))
 
 
 def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array]:
@@ -77,13 +77,15 @@ def _tied(rows: Array, reff: float) -> npt.NDArray[np.bool_]:
     H = rows.shape[1]
     size = int(np.ceil(min(0.2 * H, 3 * np.sqrt(H / reff))))
     tail = np.sort(rows, axis=1)[:, -size:]
-    return (np.diff(tail, axis=1) > EQUAL).sum(axis=1) < size // 2
+    few: npt.NDArray[np.bool_] = (np.diff(tail, axis=1) > EQUAL).sum(axis=1) < size // 2
+    return few
 
 
 def weight_ess(log_weights: Array) -> Array:
     """Effective number of draws ``(sum w)^2 / sum w^2`` of each column, shape (U,)."""
     w = np.exp(log_weights - log_weights.max(axis=0))
-    return w.sum(axis=0) ** 2 / (w**2).sum(axis=0)
+    ess: Array = w.sum(axis=0) ** 2 / (w**2).sum(axis=0)
+    return ess
 
 
 def ess_and_rhat(values: Array, n_chains: int) -> tuple[Array, Array]:

@@ -2,8 +2,8 @@
 
 Three ways. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
 Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
-target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. The derivation
-stands in `docs/evidence.md`.
+target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. The
+derivation stands in `docs/evidence.md`.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,7 +67,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Ratio:
-    """log E[p(y*)] - log E[p(y_i)] of one fit: ``value`` (G, U), by batch (B, G, U), diagnostics (U,)."""
+    """log E[p(y*)] - log E[p(y_i)] of one fit.
+
+    ``value`` (G, U); ``deviation`` of each batch of draws (B, G, U); ``khat`` and ``ess`` (U,).
+    """
 
     value: Array
     deviation: npt.NDArray[np.float32]
@@ -123,11 +126,11 @@ def refit_evidence(
 
 
 def reuse_evidence(fit: Fit, release: Release, targets: Targets, *, n_jobs: int) -> Evidence:
-    """The published estimator (Reiter, Wang & Zhang 2014): one draw of p(Z|Theta) may decide it all.
+    """The published estimator (Reiter, Wang & Zhang 2014), where one draw may decide it all.
 
-    For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)`` relative to the truth, with
-    ``w_h(y*) = p(y*|Theta_h) / p(y_i|Theta_h)``; k-hat and ESS are those of ``p(Z^(l)|Theta_h)``. The draws
-    that made the release are left out.
+    For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)`` relative to the truth,
+    with ``w_h(y*) = p(y*|Theta_h) / p(y_i|Theta_h)``; k-hat and ESS are those of
+    ``p(Z^(l)|Theta_h)``. The draws that made the release are left out.
     """
     log_p = fit.log_release(release)  # shape (m, H)
     made_it = np.zeros(log_p.shape[1], dtype=bool)
@@ -235,7 +238,7 @@ def _weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_jo
 
 
 def _combined(ratios: Sequence[_Ratio], m: int) -> Evidence:
-    """log evidence_l = log ratio of release l less that of the base fit, whose error counts m times."""
+    """log evidence_l = log ratio of release l less that of the base; its error counts m times."""
     base, others = ratios[0], ratios[1:]
     factors = np.array([-float(m)] + [1.0] * m, dtype=np.float32)
     deviations = np.stack([r.deviation for r in ratios]) * factors[:, None, None, None]

@@ -20,8 +20,8 @@ MAX_CELLS = 200_000_000
 class GuessSet:
     """Guesses of every target.
 
-    ``codes`` (G, U, q); ``truth`` (U,) which guess is true; ``counted`` (G, U) is False where a guess
-    repeats another one and is left out.
+    ``codes`` (G, U, q); ``truth`` (U,) which guess is true; ``counted`` (G, U) is False where a
+    guess repeats another one and is left out.
     """
 
     codes: Ints
@@ -45,8 +45,8 @@ class Guesses(Protocol):
 class Neighbourhood:
     """All values that differ from the truth in at most ``distance`` variables.
 
-    With distance 1 this is the published reduced set of ``1 + sum_j (d_j - 1)`` guesses (Hu, Reiter &
-    Wang 2014). It is centred on the truth, which tells the intruder where to look: read the risk
+    With distance 1 this is the published reduced set of ``1 + sum_j (d_j - 1)`` guesses (Hu, Reiter
+    & Wang 2014). It is centred on the truth, which tells the intruder where to look: read the risk
     against its prior.
 
     Parameters
@@ -76,8 +76,9 @@ class Neighbourhood:
         shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
         if len(shifts) * profiles.shape[0] * len(d) > MAX_CELLS:
             raise InputError(
-                f"distance={self.distance} makes {len(shifts):,} guesses for each of {len(profiles):,} "
-                f"profiles; audit fewer targets at a time (targets=) or lower the distance"
+                f"distance={self.distance} makes {len(shifts):,} guesses for each of "
+                f"{len(profiles):,} profiles; audit fewer targets at a time (targets=) or lower "
+                "the distance"
             )
         codes = (profiles[:, columns][None] + shifts[:, None, :]) % d
         truth = np.zeros(len(profiles), dtype=np.int64)
@@ -133,8 +134,8 @@ class Listed:
             )
         if not self.add_truth and not same.any(axis=0).all():
             raise InputError(
-                f"the list lacks the true value of {int((~same.any(axis=0)).sum())} distinct targets; "
-                f"add_truth=True adds it for them, or list more guesses"
+                f"the list lacks the true value of {int((~same.any(axis=0)).sum())} distinct "
+                f"targets; add_truth=True adds it for them, or list more guesses"
             )
         codes = np.repeat(listed[:, None, :], len(own), axis=1)
         if not self.add_truth:

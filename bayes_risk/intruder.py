@@ -39,7 +39,8 @@ class Intruder:
             )
         if isinstance(self.knows_columns, str):
             raise InputError(
-                f"knows_columns={self.knows_columns!r} is a single string; give a list of column names"
+                f"knows_columns={self.knows_columns!r} is a single string; give a list of column "
+                "names"
             )
 
     def in_words(self) -> str:

@@ -50,14 +50,15 @@ class Variable:
         codes = np.where(absent, len(self.levels) if self.missing else -1, codes)
         if absent.any() and not self.missing:
             raise InputError(
-                f"column {self.name!r} of {source} has {int(absent.sum())} missing values; fill or drop "
-                f'them, or pass missing="level" to make them a level of their own'
+                f"column {self.name!r} of {source} has {int(absent.sum())} missing values; fill or "
+                f'drop them, or pass missing="level" to make them a level of their own'
             )
         if (codes < 0).any():
             value = column.to_numpy(dtype=object)[int(np.argmax(codes < 0))]
             raise InputError(
-                f"column {self.name!r} of {source} holds {value!r}, which is not among its levels; declare "
-                f"it: make the column a pandas category with every possible level, or pass levels="
+                f"column {self.name!r} of {source} holds {value!r}, which is not among its levels; "
+                f"declare it: make the column a pandas category with every possible level, or pass "
+                "levels="
             )
         return codes.astype(np.int32)
 
@@ -169,19 +170,20 @@ class Microdata:
 def same_records(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
     """Return `table` in the order of the original's records.
 
-    Equal indexes pass; the same labels in another order are put in order; anything else is an error.
+    Equal indexes pass; the same labels in another order are put in order; anything else is an
+    error.
     """
     if len(table) != len(original):
         raise InputError(
-            f"{source} has {len(table)} records and the original {len(original)}; a release must hold "
-            f"the original's records, one row each"
+            f"{source} has {len(table)} records and the original {len(original)}; a release must "
+            f"hold the original's records, one row each"
         )
     if table.index.equals(original):
         return table
     if not (table.index.is_unique and original.is_unique) or set(table.index) != set(original):
         raise InputError(
-            f"the index of {source} does not name the original's records; give both tables the same index, "
-            f"or reset_index(drop=True) both if their rows are in the same order"
+            f"the index of {source} does not name the original's records; give both tables the "
+            f"same index, or reset_index(drop=True) both if their rows are in the same order"
         )
     return table.loc[original]
 
@@ -193,7 +195,8 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
         raise InputError(f"the table has {len(df)} records; give at least 2")
     if not df.index.is_unique:
         raise InputError(
-            "the index names some records twice; give each record its own label (reset_index(drop=True))"
+            "the index names some records twice; give each record its own label "
+            "(reset_index(drop=True))"
         )
     repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
     if repeated:
@@ -236,13 +239,14 @@ def _check_levels(name: str, levels: tuple[Hashable, ...], has_missing: bool, dt
         raise InputError(f"levels of column {name!r} name a value twice; name each level once")
     if len(levels) + has_missing < 2:
         raise InputError(
-            f"column {name!r} has {len(levels)} level ({', '.join(map(repr, levels))}): it cannot vary; drop "
-            f"it, or declare the levels that nobody holds"
+            f"column {name!r} has {len(levels)} level ({', '.join(map(repr, levels))}): it cannot "
+            f"vary; drop it, or declare the levels that nobody holds"
         )
     if len(levels) > MAX_LEVELS:
         raise InputError(
-            f"column {name!r} ({dtype}) has {len(levels)} distinct values, more than {MAX_LEVELS}; it looks "
-            f"continuous: cut it into categories first (pandas.cut), or leave it out with columns="
+            f"column {name!r} ({dtype}) has {len(levels)} distinct values, more than {MAX_LEVELS}; "
+            f"it looks continuous: cut it into categories first (pandas.cut), or leave it out with "
+            "columns="
         )
 
 
@@ -274,7 +278,8 @@ def _sorted(values: list[Hashable]) -> list[Hashable]:
 
 
 def _scalar(value: Any) -> Hashable:
-    return value.item() if isinstance(value, np.generic) else value
+    plain: Hashable = value.item() if isinstance(value, np.generic) else value
+    return plain
 
 
 def _plain(column: pd.Series) -> pd.Index:

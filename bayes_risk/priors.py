@@ -55,8 +55,8 @@ def log_prior(
     """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
 
     ``"uniform"``; ``"marginal"``: product of the margins of the known records y_-i, each with one
-    added to every level; a `TruthFactor`; an array of G weights; or a function from the DataFrame of
-    a target's guesses to weights.
+    added to every level; a `TruthFactor`; an array of G weights; or a function from the DataFrame
+    of a target's guesses to weights.
     """
     if isinstance(prior, str) and prior == "uniform":
         raw = np.zeros(guesses.codes.shape[:2])
@@ -69,8 +69,8 @@ def log_prior(
         raw = _from_function(prior, microdata, guesses.codes, columns)
     elif isinstance(prior, str):
         raise InputError(
-            f'prior={prior!r} is not known; give "uniform", "marginal", TruthFactor(f), an array of '
-            f"weights or a function"
+            f'prior={prior!r} is not known; give "uniform", "marginal", TruthFactor(f), an array '
+            f"of weights or a function"
         )
     else:
         raw = _from_array(np.asarray(prior, dtype=float), guesses.codes.shape[:2])
@@ -140,8 +140,8 @@ def _from_function(
 def _log_weights(weights: Array) -> Array:
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
         raise InputError(
-            "the prior has negative, infinite or missing weights, or none above zero; give finite weights "
-            ">= 0, not all zero"
+            "the prior has negative, infinite or missing weights, or none above zero; give finite "
+            "weights >= 0, not all zero"
         )
     with np.errstate(divide="ignore"):
         return np.log(weights)
@@ -149,4 +149,5 @@ def _log_weights(weights: Array) -> Array:
 
 def _log_sum(x: Array) -> Array:
     top = np.maximum(x.max(axis=0), -1e300)
-    return top + np.log(np.exp(x - top).sum(axis=0))
+    total: Array = top + np.log(np.exp(x - top).sum(axis=0))
+    return total

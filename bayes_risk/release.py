@@ -19,8 +19,8 @@ class Release:
     Parameters
     ----------
     datasets : sequence of DataFrame
-        The m files, one row per record of the original, in its order or with its index. Columns that
-        were not synthesised hold the original's values (or are absent).
+        The m files, one row per record of the original, in its order or with its index. Columns
+        that were not synthesised hold the original's values (or are absent).
     synthesized : sequence of str
         The columns whose values were replaced.
     records : ndarray of bool, shape (n,), optional
@@ -37,7 +37,8 @@ class Release:
     Raises
     ------
     InputError
-        No data set, a data set that lacks a synthesised column, unequal lengths, an unknown mechanism.
+        No data set, a data set that lacks a synthesised column, unequal lengths, an unknown
+        mechanism.
 
     Examples
     --------
@@ -66,8 +67,8 @@ class Release:
             known_columns(f"synthesized (release {l})", self.synthesized, list(table.columns))
             if len(table) != len(self.datasets[0]):
                 raise InputError(
-                    f"release {l} has {len(table)} records and release 1 has {len(self.datasets[0])}; all "
-                    f"data sets of a release hold the same records"
+                    f"release {l} has {len(table)} records and release 1 has "
+                    f"{len(self.datasets[0])}; all data sets of a release hold the same records"
                 )
 
     @property
@@ -81,8 +82,8 @@ class Release:
         Raises
         ------
         InputError
-            Records that do not correspond, levels never declared, or an unsynthesised column or record
-            that differs from the original.
+            Records that do not correspond, levels never declared, or an unsynthesised column or
+            record that differs from the original.
         """
         columns = known_columns("synthesized", self.synthesized, microdata.columns)
         tables = [
@@ -130,6 +131,7 @@ class Release:
         changed = (microdata.encode(rows, source, others) != microdata.codes[:, where]).any(axis=0)
         if changed.any():
             raise InputError(
-                f"column {others[int(np.argmax(changed))]!r} of {source} differs from the original; name it "
-                f"in synthesized=, or give the records the original's order or index"
+                f"column {others[int(np.argmax(changed))]!r} of {source} differs from the "
+                f"original; name it in synthesized=, or give the records the original's order or "
+                "index"
             )

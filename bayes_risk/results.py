@@ -50,7 +50,8 @@ class AttributeRisk:
     log_probability : ndarray, shape (G, n_cases)
         Log posterior probabilities, normalised over guesses.
     mcse_log_evidence : ndarray, shape (G, n_cases)
-        Monte Carlo standard error of the log evidence summed over releases, relative to the truth's.
+        Monte Carlo standard error of the log evidence summed over releases, relative to the
+        truth's.
     deviations : ndarray, shape (F, B, n_cases)
         How far each batch of draws of each fit moves the probability of the truth (linearised);
         their spread over the B batches, summed over the F fits, is the Monte Carlo error.
@@ -97,8 +98,8 @@ class AttributeRisk:
     def records(self) -> pd.DataFrame:
         """One row per target, indexed as the input.
 
-        Columns: ``prior`` and ``probability`` of the truth; ``mcse`` of the probability; ``rank`` of
-        the truth among the guesses (1: the likeliest) and how many other guesses tie with it
+        Columns: ``prior`` and ``probability`` of the truth; ``mcse`` of the probability; ``rank``
+        of the truth among the guesses (1: the likeliest) and how many other guesses tie with it
         (``ties``); ``log_bayes_factor`` (posterior over prior log odds of the truth); ``khat``;
         ``ess``; ``reliable``; ``disclosed`` (released unchanged).
         """
@@ -150,14 +151,15 @@ class AttributeRisk:
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
 
     def worst(self, k: int = 10) -> pd.DataFrame:
-        """The k records whose truth the intruder would find most probable; columns as ``records``."""
+        """The k records whose truth the intruder finds most probable; columns as ``records``."""
         return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
 
     def posterior(self, label: Hashable) -> pd.DataFrame:
         """The intruder's posterior for one record, one row per guess, likeliest first.
 
-        Columns: the synthesised variables, then ``prior``, ``probability``, ``log_evidence`` (summed
-        over releases, relative to the truth) and ``is_truth``. Contains confidential values.
+        Columns: the synthesised variables, then ``prior``, ``probability``, ``log_evidence``
+        (summed over releases, relative to the truth) and ``is_truth``. Contains confidential
+        values.
         """
         u = self.case[self._position(label)]
         counted = np.flatnonzero(
@@ -177,7 +179,7 @@ class AttributeRisk:
 
     @property
     def dataset(self) -> xr.Dataset:
-        """All of it, labelled: dims ``record, release, guess, variable``. Holds confidential values."""
+        """All of it, labelled ``record, release, guess, variable``. Holds confidential values."""
         return self.to_dataset(confidential=True)
 
     def to_dataset(self, *, confidential: bool = False) -> xr.Dataset:
@@ -210,7 +212,7 @@ class AttributeRisk:
     def sentence(self) -> str:
         """The result in plain words."""
         table, rows = self.records, self.summary()["value"]
-        worst = table.loc[table["probability"].idxmax()]
+        worst = table.iloc[int(np.argmax(table["probability"]))]
         doubt = (
             f" {int(rows['unreliable'])} records are marked unreliable."
             if rows["unreliable"]
@@ -223,10 +225,10 @@ class AttributeRisk:
         )
         return (
             f"{self.assumptions['records']} Choosing among {self.n_guesses} guesses for each of "
-            f"{len(table):,} records, the intruder gives the truth {rows['mean_probability']:.3f} on average "
-            f"({table['prior'].mean():.3f} without the release) and {worst['probability']:.2f} "
-            f"(+- {2 * worst['mcse']:.2f}) in the worst case; the truth comes first for "
-            f"{100 * rows['share_ranked_first']:.1f} % of records.{certain}{doubt}"
+            f"{len(table):,} records, the intruder gives the truth {rows['mean_probability']:.3f} "
+            f"on average ({table['prior'].mean():.3f} without the release) and "
+            f"{worst['probability']:.2f} (+- {2 * worst['mcse']:.2f}) in the worst case; the truth "
+            f"comes first for {100 * rows['share_ranked_first']:.1f} % of records.{certain}{doubt}"
         )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -252,7 +254,8 @@ class AttributeRisk:
         return int(found[0])
 
     def _at_truth(self, values: Array) -> Array:
-        return np.take_along_axis(values, self.truth[None, :], axis=0)[0]
+        chosen: Array = np.take_along_axis(values, self.truth[None, :], axis=0)[0]
+        return chosen
 
     def _rank(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         return _ranks(self.log_probability, self.truth)
@@ -266,7 +269,7 @@ class AttributeRisk:
 def _ranks(
     log_p: Array, truth: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Rank of the truth (1 = likeliest) and the number of other guesses level with it, shape (n,)."""
+    """Rank of the truth (1 = likeliest) and how many other guesses tie with it, shape (n,)."""
     mine = np.take_along_axis(log_p, truth[None, :], axis=0)
     rank = 1 + (log_p > mine + TIE_TOLERANCE).sum(axis=0)
     ties = (np.abs(log_p - mine) <= TIE_TOLERANCE).sum(axis=0) - 1
@@ -274,12 +277,12 @@ def _ranks(
 
 
 def _log_odds(log_p_truth: Array, log_p: Array, truth: npt.NDArray[np.int64]) -> Array:
-    """log p/(1-p) of the truth, with 1-p summed over the other guesses so that p near 1 keeps digits."""
+    """log p/(1-p) of the truth; 1-p is summed over the others, so p near 1 keeps its digits."""
     others = log_p.copy()
     np.put_along_axis(others, truth[None, :], -np.inf, axis=0)
     top = np.maximum(others.max(axis=0), -1e300)
     with np.errstate(divide="ignore"):
-        rest = top + np.log(np.exp(others - top).sum(axis=0))
+        rest: Array = top + np.log(np.exp(others - top).sum(axis=0))
     return log_p_truth - rest
 
 

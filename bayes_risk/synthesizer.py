@@ -105,7 +105,7 @@ class Fit(Protocol):
         """p(Theta | y)."""
         ...
 
-    def synthesize(self, m: int = 5, **options: Any) -> Release:
+    def synthesize(self, m: int = 5, *args: Any, **options: Any) -> Release:
         """Draw m synthetic data sets."""
         ...
 
@@ -127,10 +127,13 @@ class Fit(Protocol):
         release: Release | None,
         l: int,
         *,
-        start: Posterior,
+        start: Any,
         rng: np.random.Generator,
     ) -> Posterior:
-        """The posterior with a record's values left out: of y alone, or of y and Z^(l)."""
+        """The posterior ``start``, of this model, with a record's values left out.
+
+        Of y alone (``release=None``), or of y and Z^(l).
+        """
         ...
 
     def theta_predictive(self, targets: Targets, release: Release | None, l: int) -> Predictive:

@@ -1,4 +1,6 @@
-"""Dirichlet-process mixture of products of multinomials (Dunson & Xing 2009; Hu, Reiter & Wang 2014).
+"""Dirichlet-process mixture of products of multinomials.
+
+Dunson & Xing (2009); Hu, Reiter & Wang (2014):
 
 X_ij | z_i = k ~ Multinomial(phi_kj),  z_i ~ Multinomial(pi),  phi_kj ~ Dirichlet(level_prior)
 pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma(a, b)
@@ -59,7 +61,8 @@ class DPMPM:
         positive("level_prior", self.level_prior)
         if len(self.concentration_prior) != 2:
             raise InputError(
-                f"concentration_prior={self.concentration_prior!r}; give shape and rate, (0.25, 0.25)"
+                f"concentration_prior={self.concentration_prior!r}; give shape and rate: "
+                "(0.25, 0.25)"
             )
         for value in self.concentration_prior:
             positive("concentration_prior", value)
@@ -227,8 +230,8 @@ def _diagnose(idata: Any, units: Any, draws: Draws, n_classes: int) -> dict[str,
     full = float((draws.n_occupied == n_classes).mean())
     if full > 0.05 and n_classes > 1:
         warnings.warn(
-            f"all n_classes={n_classes} classes are occupied in {100 * full:.0f} % of draws: the truncation "
-            f"binds; fit again with more classes",
+            f"all n_classes={n_classes} classes are occupied in {100 * full:.0f} % of draws: the "
+            f"truncation binds; fit again with more classes",
             TruncationWarning,
             stacklevel=4,
         )

@@ -32,8 +32,8 @@ class DPMPMFit:
     model : DPMPM
     microdata : Microdata
     idata : arviz.InferenceData
-        ``posterior``; ``sample_stats`` with ``n_occupied``; ``log_predictive`` with R-hat and ESS of
-        log p(profile | Theta) for up to 300 profiles, rare and frequent ones (labels of classes
+        ``posterior``; ``sample_stats`` with ``n_occupied``; ``log_predictive`` with R-hat and ESS
+        of log p(profile | Theta) for up to 300 profiles, rare and frequent ones (labels of classes
         switch, so R-hat of weights or levels means nothing).
     posterior : LatentPosterior
         The draws as the engine uses them.
@@ -67,9 +67,9 @@ class DPMPMFit:
         records : mask, or list of record labels, optional
             Records to synthesise, all by default.
         classes : {"new", "own"}
-            A fresh class given the unsynthesised values, p(k | y_us,i, Theta), or one drawn given all
-            of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second keeps
-            more of the record, and more of its risk.
+            A fresh class given the unsynthesised values, p(k | y_us,i, Theta), or one drawn given
+            all of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second
+            keeps more of the record, and more of its risk.
         random_seed : int, Generator or None
 
         Returns
@@ -139,19 +139,21 @@ class DPMPMFit:
     ) -> LatentPosterior:
         """The posterior ``start`` again, with the confidential values of one record left out."""
         n_draws = max(start.n_draws // start.draws.n_chains // 4, 4)
-        short = {"thin": max(start.thin // 8, 1), "tune": max(start.n_sweeps // 100, 100)}
+        thin, tune = max(start.thin // 8, 1), max(start.n_sweeps // 100, 100)
         if release is None:
             y = self.microdata.codes + start.prior.starts[:-1].astype(np.int32)
             units = units_of(y, left_out=record)
-            return start.refitted(units, n_draws=n_draws, rng=rng, **short)
+            return start.refitted(units, thin=thin, tune=tune, n_draws=n_draws, rng=rng)
         how = Mechanism.of(release, self.microdata, start.prior)
         units = how.units(l, start.prior.width - 1, left_out=record)
-        return start.refitted(units, n_draws=n_draws, rng=rng, linked=how.linked(l), **short)
+        return start.refitted(
+            units, thin=thin, tune=tune, n_draws=n_draws, rng=rng, linked=how.linked(l)
+        )
 
     def theta_predictive(
         self, targets: Targets, release: Release | None, l: int
     ) -> LatentPredictive:
-        """p(y* | Theta_h) itself, jointly with the record's own synthetic values if they are linked."""
+        """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
         draws, prior = self.posterior.draws, self.posterior.prior
         H, p, K = len(draws), len(prior.starts) - 1, prior.n_classes
         linked = None
@@ -193,10 +195,10 @@ class DPMPMFit:
     def __repr__(self) -> str:
         d = self.diagnostics
         return (
-            f"DPMPMFit: {len(self.microdata.codes):,} records, {len(self.microdata.columns)} variables, "
-            f"{d['chains']:.0f} chains of {d['draws']:.0f} draws\n"
-            f"  occupied classes {d['n_occupied_mean']:.1f} of {d['n_classes']:.0f}; log predictives: "
-            f"R-hat up to {d['max_rhat']:.3f}, ESS from {d['min_ess']:.0f}"
+            f"DPMPMFit: {len(self.microdata.codes):,} records, {len(self.microdata.columns)} "
+            f"variables, {d['chains']:.0f} chains of {d['draws']:.0f} draws\n"
+            f"  occupied classes {d['n_occupied_mean']:.1f} of {d['n_classes']:.0f}; log "
+            f"predictives: R-hat up to {d['max_rhat']:.3f}, ESS from {d['min_ess']:.0f}"
         )
 
     def _synthetic_table(

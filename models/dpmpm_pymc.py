@@ -64,11 +64,11 @@ class BlockedSweepState(StepMethodState):
     """Nothing but the generator: the point is the whole state of the chain."""
 
 
-class BlockedSweep(BlockedStep):  # type: ignore[misc]
+class BlockedSweep(BlockedStep):
     """Draws alpha, sticks and level probabilities together by blocked Gibbs sweeps."""
 
     name = "blocked Gibbs sweep"
-    stats_dtypes_shapes = {"n_occupied": (np.int64, [])}
+    stats_dtypes_shapes: dict[str, tuple[type, list[int]]] = {"n_occupied": (np.int64, [])}
     _state_class = BlockedSweepState
 
     def __init__(
@@ -106,7 +106,7 @@ class BlockedSweep(BlockedStep):  # type: ignore[misc]
         for _ in range(self.thin):
             alpha = sweep(
                 self.rng, units.positions, units.multiplicity, starts, prior.level,
-                np.array(prior.concentration), True, alpha, log_left, pi, phi, n, M, label,
+                np.array(prior.concentration), prior.swaps, alpha, log_left, pi, phi, n, M, label,
             )  # fmt: skip
         state = State(alpha=alpha, log_left=log_left, pi=pi, phi=phi)
         new = self.point(state)  # in the order of `point`: PyMC records by position
@@ -134,7 +134,8 @@ def weights_of(log_left: Array) -> Array:
     """pi_k = V_k prod_{l<k} (1 - V_l), V_K = 1; the last axis counts classes."""
     one = np.ones((*log_left.shape[:-1], 1))
     log_rest = np.concatenate([0.0 * one, np.cumsum(log_left, axis=-1)], axis=-1)
-    return np.concatenate([-np.expm1(log_left), one], axis=-1) * np.exp(log_rest)
+    weights: Array = np.concatenate([-np.expm1(log_left), one], axis=-1) * np.exp(log_rest)
+    return weights
 
 
 def draws_of(idata: Any, prior: Prior, columns: list[str]) -> Draws:

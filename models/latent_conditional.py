@@ -11,7 +11,8 @@ what remains, the conditional density of the synthetic rows' labels and unsynthe
     V_k:     V^{n^Z_k} (1 - V)^{n^Z_{>k}}  /  prod_v S_v^{c_v}
     phi_kj:  prod_c phi_kj(c)^{M^Z_kj(c)}   /  prod_v S_v^{c_v}
 
-One proposal touches one class, so S_v is updated in one pass over the V distinct unsynthesised parts.
+One proposal touches one class, so S_v is updated in one pass over the V distinct unsynthesised
+parts.
 """
 
 import math
@@ -20,6 +21,8 @@ import numba
 import numpy as np
 
 from .latent_class import TINY, draw_alpha, draw_labels, draw_levels, draw_stick
+
+BIG, FEW = 1e20, 8  # BIG ** (FEW + 1) is still a number
 
 
 @numba.njit(cache=True, nogil=True)
@@ -34,12 +37,13 @@ def conditional_sweep(
     draw_labels(rng, z_positions, z_multiplicity, pi, phi, n_z, M_z, z_label)
     g = us_masses(us, phi)
     S = g @ pi
-    log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, S, c)
+    log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, 1.0 / S, c)
     proposal = np.empty_like(phi)
     draw_levels(rng, M, starts, a, proposal)
     free = np.ones(starts.shape[0] - 1, np.bool_)
     for j in range(us_columns.shape[0]):
         free[us_columns[j]] = False
+        S[:] = g @ pi
         update_levels(rng, j, us, c, starts, us_columns[j], proposal, M_z, pi, phi, g, S)
     both = M + M_z
     draw_levels(rng, both, starts, a, proposal)
@@ -63,12 +67,20 @@ def us_masses(us, phi):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_ratio(S_new, S, c):
-    """sum_v c_v log(S_v' / S_v)."""
-    total = 0.0
-    for v in range(S.shape[0]):
-        total += c[v] * math.log(max(S_new[v], TINY) / max(S[v], TINY))
-    return total
+def log_ratio(S_new, inverse, c):
+    """sum_v c_v log(S_v' / S_v), given 1 / S_v; one logarithm for many factors."""
+    total, product = 0.0, 1.0
+    for v in range(c.shape[0]):
+        factor = max(S_new[v] * inverse[v], TINY)
+        if c[v] > FEW or factor > BIG or factor < 1.0 / BIG:
+            total += c[v] * math.log(factor)
+            continue
+        for _ in range(c[v]):
+            product *= factor
+        if product > BIG or product < 1.0 / BIG:
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -87,11 +99,11 @@ def later_masses(log_left, g):
 
 
 @numba.njit(cache=True, nogil=True)
-def update_sticks(rng, n, n_z, alpha, log_left, pi, g, S, c):
+def update_sticks(rng, n, n_z, alpha, log_left, pi, g, inverse, c):
     """Propose each V_k from Beta(1 + n_k, alpha + n_{>k}); returns log pi_K."""
     K = n.shape[0]
     after, after_z = n.sum(), n_z.sum()
-    head, S_new = np.zeros(S.shape[0]), np.empty(S.shape[0])
+    head, S_new = np.zeros(c.shape[0]), np.empty(c.shape[0])
     T = later_masses(log_left, g)
     log_rest = 0.0
     for k in range(K - 1):
@@ -99,15 +111,16 @@ def update_sticks(rng, n, n_z, alpha, log_left, pi, g, S, c):
         after_z -= n_z[k]
         V, log_new_left = draw_stick(rng, n[k], after, alpha)
         old, rest = -math.expm1(log_left[k]), math.exp(log_rest)
-        for v in range(S.shape[0]):
-            S_new[v] = head[v] + rest * (V * g[v, k] + math.exp(log_new_left) * T[v, k])
+        here, beyond = rest * V, rest * math.exp(log_new_left)
+        for v in range(c.shape[0]):
+            S_new[v] = head[v] + here * g[v, k] + beyond * T[v, k]
         gain = n_z[k] * math.log(max(V, TINY) / max(old, TINY))
-        gain += after_z * (log_new_left - log_left[k]) - log_ratio(S_new, S, c)
+        gain += after_z * (log_new_left - log_left[k]) - log_ratio(S_new, inverse, c)
         if math.log(rng.random()) < gain:
             log_left[k] = log_new_left
-            S[:] = S_new
+            inverse[:] = 1.0 / np.maximum(S_new, TINY)
         pi[k] = -rest * math.expm1(log_left[k])
-        for v in range(S.shape[0]):
+        for v in range(c.shape[0]):
             head[v] += pi[k] * g[v, k]
         log_rest += log_left[k]
     pi[K - 1] = math.exp(log_rest)
@@ -117,17 +130,19 @@ def update_sticks(rng, n, n_z, alpha, log_left, pi, g, S, c):
 @numba.njit(cache=True, nogil=True)
 def update_levels(rng, j, us, c, starts, column, proposal, M_z, pi, phi, g, S):
     """Propose phi_kj from Dirichlet(a + M_kj), class by class; j counts within the us columns."""
-    S_new = np.empty(S.shape[0])
+    S_new, inverse = np.empty(S.shape[0]), 1.0 / np.maximum(S, TINY)
+    more = np.empty(phi.shape[0])
     for k in range(pi.shape[0]):
         gain = 0.0
         for r in range(starts[column], starts[column + 1]):
             gain += M_z[r, k] * math.log(proposal[r, k] / phi[r, k])
+            more[r] = proposal[r, k] / phi[r, k]
         for v in range(S.shape[0]):
-            r = us[v, j]
-            S_new[v] = max(S[v] + pi[k] * g[v, k] * (proposal[r, k] / phi[r, k] - 1.0), TINY)
-        if math.log(rng.random()) < gain - log_ratio(S_new, S, c):
+            S_new[v] = max(S[v] + pi[k] * g[v, k] * (more[us[v, j]] - 1.0), TINY)
+        if math.log(rng.random()) < gain - log_ratio(S_new, inverse, c):
             for v in range(S.shape[0]):
-                g[v, k] *= proposal[us[v, j], k] / phi[us[v, j], k]
+                g[v, k] *= more[us[v, j]]
             for r in range(starts[column], starts[column + 1]):
                 phi[r, k] = proposal[r, k]
             S[:] = S_new
+            inverse[:] = 1.0 / S_new

@@ -16,6 +16,7 @@ from .latent_class import RESCALE_EVERY, TINY, draw_labels
 
 @numba.njit(cache=True, nogil=True)
 def collapse_draws(rng, data, extra, theta, layout, out):
+    """Fill Q, tau, n and labels of every draw: labels drawn anew, then their counts."""
     pi, phi = theta
     starts, a, fixed = layout
     Q, tau, n, label = out
@@ -43,6 +44,7 @@ def collapse_draws(rng, data, extra, theta, layout, out):
 
 @numba.njit(cache=True, nogil=True)
 def fill_log_masses(positions, pi, phi, out):
+    """out[h, u] = log sum_k pi_hk prod_j phi_hk(level j of row u)."""
     K = pi.shape[1]
     masses = np.empty(K)
     for h in range(pi.shape[0]):

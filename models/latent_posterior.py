@@ -34,7 +34,8 @@ class LatentPosterior:
     conditional : ndarray of bool, shape (p,)
         Unsynthesised variables, where the release was drawn given them; else all False.
     linked : ndarray of int, shape (n, p), or None
-        Rows of each record's own synthetic levels, -1 where there are none, if classes were its own.
+        Rows of each record's own synthetic levels, -1 where there are none, if classes were its
+        own.
     """
 
     prior: Prior
@@ -142,8 +143,8 @@ def predictive_of(
 class Mechanism:
     """How a release was drawn, in rows of level positions.
 
-    ``y`` (n, p) confidential rows; ``z`` (m, n, p) released rows; ``synthesized`` (p,) which columns;
-    ``replaced`` (n,) which records; ``own`` whether classes were the records' own.
+    ``y`` (n, p) confidential rows; ``z`` (m, n, p) released rows; ``synthesized`` (p,) which
+    columns; ``replaced`` (n,) which records; ``own`` whether classes were the records' own.
     """
 
     y: Rows
@@ -179,7 +180,7 @@ class Mechanism:
         return np.where(shown, self.z[l], -1).astype(np.int32)
 
     def units(self, l: int, padding: int, left_out: int | None = None) -> Units:
-        """What the sampler sees of the table and release l, perhaps without a record's own values."""
+        """What the sampler sees of the table and release l, perhaps without one record's values."""
         if self.own:
             linked = self.linked(l)
             assert linked is not None

@@ -27,13 +27,15 @@ CHUNK = 20
 class Prior:
     """Hyper-parameters and layout of a latent-class model.
 
-    ``starts`` (p + 1,) says where the levels of each variable begin in the long row of levels.
+    ``starts`` (p + 1,) says where the levels of each variable begin in the long row of levels;
+    ``swaps`` whether a sweep also tries to swap neighbouring classes (it mixes better if so).
     """
 
     n_classes: int
     concentration: tuple[float, float]
     level: float
     starts: Ints
+    swaps: bool = True
 
     @property
     def width(self) -> int:
@@ -73,7 +75,10 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class State:
-    """One point of a chain: concentration, log(1 - V) (K - 1,), weights (K,), level probabilities (D, K)."""
+    """One point of a chain.
+
+    Concentration, log(1 - V) (K - 1,), weights (K,), level probabilities (D, K).
+    """
 
     alpha: float
     log_left: Array
@@ -85,8 +90,8 @@ class State:
 class Draws:
     """Kept draws of all chains, chain after chain.
 
-    Shapes: ``alpha (H,)``, ``log_left (H, K-1)``, that is log(1 - V), ``pi (H, K)``, ``phi (H, D, K)``,
-    ``n_occupied (H,)``.
+    Shapes: ``alpha (H,)``, ``log_left (H, K-1)``, that is log(1 - V), ``pi (H, K)``, ``phi
+    (H, D, K)``, ``n_occupied (H,)``.
     """
 
     alpha: Array
@@ -174,7 +179,9 @@ def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State
 
 
 @numba.njit(cache=True, nogil=True)
-def _run(rng, data, given, starts, a, prior, state, thin, swaps, out, first, last):
+def _run(  # type: ignore[no-untyped-def]  # a kernel: numba reads no annotations
+    rng, data, given, starts, a, prior, state, thin, swaps, out, first, last
+):
     """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated."""
     positions, multiplicity = data
     alpha, log_left, pi, phi = state
@@ -210,7 +217,6 @@ def run_chain(
     tune: int,
     thin: int,
     rng: np.random.Generator,
-    swaps: bool = True,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Draws:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
@@ -225,11 +231,11 @@ def run_chain(
         np.array(prior.concentration),
         state,
     )
-    _run(rng, *fixed, tune, swaps, _room(1, K, D), 0, int(tune > 0))
+    _run(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
     out = _room(draws, K, D)
     for first in range(0, draws, CHUNK):  # in chunks, so that progress shows and Ctrl-C is heard
         last = min(first + CHUNK, draws)
-        _run(rng, *fixed, thin, swaps, out, first, last)
+        _run(rng, *fixed, thin, prior.swaps, out, first, last)
         tick(last - first)
     return Draws(
         alpha=out[0], log_left=out[1], pi=out[2], phi=out[3], n_occupied=out[4], n_chains=1
@@ -261,7 +267,7 @@ def run_chains(
 def doubled(
     prior: Prior, units: Units, old: Draws, *, thin: int, rng: np.random.Generator, n_jobs: int
 ) -> Draws:
-    """Twice the sweeps in the same memory: every other old draw, and as many new ones, twice apart."""
+    """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
     size = len(old) // old.n_chains
     new = run_chains(
         prior,

@@ -11,7 +11,7 @@ from scipy.special import betaln, gammaln, logsumexp
 
 
 def log_label_prior(counts, a, b):
-    """log p(labels): sticks integrated analytically, the concentration numerically; counts (L, K)."""
+    """log p(labels), counts (L, K): sticks integrated analytically, alpha numerically."""
     K = counts.shape[1]
     after = counts[:, ::-1].cumsum(axis=1)[:, ::-1] - counts
 
@@ -97,6 +97,6 @@ def monte_carlo_log_evidence(y, Z, i, guesses, K, levels, synthesized, *, draws,
         ratio = (w * release).mean() / w.mean()
         values.append(np.log(ratio))
         influence.append(w * release / (w * release).mean() - w / w.mean())
-    values, influence = np.array(values), np.array(influence)
-    relative = influence - influence[0]
-    return values - values[0], relative.std(axis=1) / np.sqrt(draws)
+    value, changes = np.array(values), np.array(influence)
+    relative = changes - changes[0]
+    return value - value[0], relative.std(axis=1) / np.sqrt(draws)

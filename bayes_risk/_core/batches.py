@@ -1,7 +1,8 @@
 """Monte Carlo error from batches of draws: between chains, and between the halves of chains.
 
 A *deviation* is how far the estimate from one batch of draws lies from the estimate of all of them.
-Its first axis counts independent fits F, its second the B = 2 C batches: halves of C chains, in order.
+Its first axis counts independent fits F, its second the B = 2 C batches: halves of C chains, in
+order.
 """
 
 import numpy as np
@@ -23,7 +24,8 @@ def variance_of_estimate(deviations: Array) -> Array:
     For each fit the larger of two estimates: s^2 / B between the halves of chains, which has more
     degrees of freedom, and s^2 / C between whole chains, which sees chains that never met.
     """
-    return variance_by_fit(deviations).sum(axis=0)
+    variance: Array = variance_by_fit(deviations).sum(axis=0)
+    return variance
 
 
 def variance_by_fit(deviations: Array) -> Array:
@@ -39,4 +41,5 @@ def _variance_of_mean(x: Array) -> Array:
     """Sample variance over axis 1, divided by its length."""
     centred = x - x.mean(axis=1, keepdims=True)
     n = x.shape[1]
-    return (centred**2).sum(axis=1) / (n * (n - 1))
+    variance: Array = (centred**2).sum(axis=1) / (n * (n - 1))
+    return variance

@@ -9,9 +9,7 @@ from .errors import InputError
 def at_least(name: str, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(
-            f"{name}={value!r} is not a whole number; give an integer >= {minimum}"
-        )
+        raise InputError(f"{name}={value!r} is not a whole number; give an integer >= {minimum}")
     if int(value) < minimum:
         raise InputError(f"{name}={value} is too small; give an integer >= {minimum}")
     return int(value)
@@ -22,9 +20,7 @@ def positive(name: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise InputError(
-            f"{name}={value!r} is not a number; give a positive number"
-        ) from None
+        raise InputError(f"{name}={value!r} is not a number; give a positive number") from None
     if not 0 < number < float("inf"):
         raise InputError(f"{name}={value!r} must be positive and finite")
     return number
@@ -33,15 +29,11 @@ def positive(name: str, value: Any) -> float:
 def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     """Return `value` if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:
-        raise InputError(
-            f"{name}={value!r} is not known; give one of {sorted(allowed)}"
-        )
+        raise InputError(f"{name}={value!r} is not known; give one of {sorted(allowed)}")
     return value
 
 
-def known_columns(
-    name: str, wanted: Sequence[str], present: Sequence[str]
-) -> list[str]:
+def known_columns(name: str, wanted: Sequence[str], present: Sequence[str]) -> list[str]:
     """Return `wanted` as a list of distinct columns, all of them in `present`."""
     if isinstance(wanted, str):
         raise InputError(f"{name}={wanted!r} is a single string; give a list of column names")

@@ -1,0 +1,261 @@
+"""The command ``bayes-risk``: nothing heavy is imported before a command runs."""
+
+import logging
+import shlex
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayes_risk import __version__
+from bayes_risk._core.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from bayes_risk.identification_result import IdentificationRisk
+    from bayes_risk.study import Study
+
+app = typer.Typer(
+    help="Disclosure risk of synthetic microdata: what could an intruder learn?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,  # locals hold confidential values
+)
+USAGE_ERROR, INTERRUPTED = 2, 130
+
+
+class DemoData(StrEnum):
+    """The tables that come with the package."""
+
+    fair = "fair"
+    italy = "italy"
+
+
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Folder for the results; must not exist yet.")
+]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the folder of an earlier run.")
+]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", min=1, help="Number of workers; results do not depend on it.")
+]
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bayes-risk {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Disclosure risk of synthetic microdata."""
+
+
+@app.command()
+def demo(
+    output: OutputOption = None,
+    overwrite: OverwriteOption = False,
+    data: Annotated[
+        DemoData, typer.Option(help="Redbook survey (6,366 records) or Italian table (2,313).")
+    ] = DemoData.fair,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another random seed.")] = None,
+    jobs: JobsOption = 2,
+) -> None:
+    """Audit a synthetic copy of real data that comes with the package."""
+    with _plain_errors():
+        from bayes_risk.demo import STUDIES
+        from bayes_risk.study import parse_study
+
+        content = STUDIES[data.value] | ({} if seed is None else {"random_seed": seed})
+        study = parse_study(content).with_output(output or Path("bayes-risk-demo"))
+        _audit(study, overwrite=overwrite, jobs=jobs)
+
+
+@app.command()
+def audit(
+    study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
+    output: OutputOption = None,
+    overwrite: OverwriteOption = False,
+    jobs: JobsOption = 2,
+) -> None:
+    """Fit, synthesise, measure both risks and report, as a study file says."""
+    with _plain_errors():
+        from bayes_risk.study import read_study
+
+        study = read_study(study_file)
+        folder = output or study.output.folder or Path(f"{study_file.stem}-risk")
+        _audit(study.with_output(folder), overwrite=overwrite, jobs=jobs)
+
+
+@app.command()
+def identify(
+    original: Annotated[
+        Path, typer.Argument(help="The confidential file (.csv, .csv.gz, .parquet).")
+    ],
+    synthetic: Annotated[list[Path], typer.Argument(help="The released files, one or more.")],
+    known: Annotated[
+        list[str] | None,
+        typer.Option(help="Unsynthesised keys the intruder holds, with commas between: age,educ."),
+    ] = None,
+    synthesized: Annotated[
+        list[str] | None, typer.Option(help="Synthesised keys the intruder holds, likewise.")
+    ] = None,
+    fallback: Annotated[
+        bool, typer.Option(help="When nothing matches, choose by the unsynthesised keys.")
+    ] = True,
+    index: Annotated[str | None, typer.Option(help="Column with the record labels.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the numbers to this new file too.")
+    ] = None,
+) -> None:
+    """Measure the identification risk of files made elsewhere."""
+    with _plain_errors():
+        from rich.console import Console
+
+        from bayes_risk.identification import identification_risk
+        from bayes_risk.tables import read_like, read_table
+
+        _check_new(json)
+        df = read_table(original, index=index)
+        releases = [read_like(path, df, index=index) for path in synthetic]
+        risk = identification_risk(
+            df, releases, known=_names(known), synthesized=_names(synthesized), fallback=fallback
+        )
+        from bayes_risk.reporting.terminal import match_table
+
+        console = Console()
+        console.print(risk.sentence(), highlight=False, markup=False)
+        console.print(match_table(risk))
+        _write_numbers(risk, json, console.print)
+
+
+def _audit(study: "Study", *, overwrite: bool, jobs: int) -> None:
+    """Run a study with bars, and print its result."""
+    from rich.console import Console
+
+    from bayes_risk.reporting.terminal import Bars, print_result
+
+    with _interrupts() as stop, _hushed(), _collected_warnings() as notes, Bars() as bars:
+
+        def progress(stage: str, done: int, total: int) -> None:
+            stop()  # a sampler may have swallowed Ctrl-C and gone on with what it had
+            bars(stage, done, total)
+
+        from bayes_risk.output import check_target
+
+        check_target(Path(study.output.folder or "."), overwrite=overwrite)  # before slow imports
+        from bayes_risk.run import run_study
+
+        command = shlex.join(["bayes-risk", *sys.argv[1:]])
+        result = run_study(
+            study, overwrite=overwrite, progress=progress, n_jobs=jobs, command=command
+        )
+    print_result(result, notes, console=Console())
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Errors of input and model are one red line; an interruption says what it left: nothing."""
+    try:
+        yield
+    except (InputError, ModelError, OSError) as error:
+        _say(f"bayes-risk: {error}", "red")
+        raise typer.Exit(USAGE_ERROR) from None
+    except KeyboardInterrupt:
+        _say("stopped; nothing was left behind", "yellow")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _say(text: str, style: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True).print(Text(" ".join(text.split()), style=style), soft_wrap=True)
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], None]]:
+    """Make every polite stop signal a KeyboardInterrupt; give a function that raises a lost one."""
+    stopped = False
+
+    def stop(*_: Any) -> None:
+        nonlocal stopped
+        stopped = True
+        raise KeyboardInterrupt
+
+    def again() -> None:
+        if stopped:
+            raise KeyboardInterrupt
+
+    names = [n for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    before = {n: signal.signal(getattr(signal, n), stop) for n in names}
+    try:
+        yield again
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Silence PyMC's chatter; what matters comes as warnings and diagnostics."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def _collected_warnings() -> Iterator[list[str]]:
+    """Hold warnings back while bars are drawn; give them at the end, each once, in plain words."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield notes
+    quiet = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
+    ours = [
+        w
+        for w in caught
+        if issubclass(w.category, UserWarning) and not issubclass(w.category, quiet)
+    ]
+    notes.extend(dict.fromkeys(str(w.message) for w in ours))
+
+
+def _names(given: list[str] | None) -> list[str]:
+    return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]
+
+
+def _check_new(path: Path | None) -> None:
+    if path is not None and path.exists():
+        raise InputError(f"{str(path)!r} exists; give a new name to --json")
+
+
+def _write_numbers(risk: "IdentificationRisk", path: Path | None, say: Callable[..., None]) -> None:
+    if path is None:
+        return
+    from bayes_risk.output import identification_summary, write_json
+
+    write_json(path, identification_summary(risk))
+    say(f"Numbers: {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""The output folder: complete or not there at all, and readable by its owner only."""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk import __version__
+from bayes_risk._core.errors import InputError
+
+if TYPE_CHECKING:
+    from bayes_risk.identification_result import IdentificationRisk
+    from bayes_risk.results import AttributeRisk
+    from bayes_risk.run import StudyResult
+    from bayes_risk.study import Study
+
+MANIFEST = "manifest.json"
+PACKAGES = ("numpy", "pandas", "scipy", "numba", "pymc", "arviz", "xarray")
+
+
+def check_target(folder: Path, *, overwrite: bool) -> None:
+    """Stop before any work if `folder` cannot become the output folder.
+
+    Only a folder that an earlier run wrote (it holds a manifest) or an empty one is ever replaced.
+    """
+    if not folder.absolute().parent.is_dir():
+        raise InputError(
+            f"the output folder {folder} has no parent folder; create {folder.parent} first"
+        )
+    if not os.path.lexists(folder):
+        return
+    if folder.is_symlink() or not folder.is_dir():
+        raise InputError(f"output {str(folder)!r} exists and is not a folder; give another name")
+    if not overwrite:
+        raise InputError(
+            f"the output folder {str(folder)!r} exists; give another name, or --overwrite to "
+            f"replace it"
+        )
+    if any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+        raise InputError(
+            f"the folder {str(folder)!r} was not written by bayes-risk (it has no {MANIFEST}), so "
+            f"it is not overwritten; give another name"
+        )
+
+
+@contextmanager
+def output_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give a hidden sibling folder to write in, and rename it to `folder` when all went well.
+
+    Whatever goes wrong, Ctrl-C included, the hidden folder is removed and an older output is left
+    (or put back) as it was.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the output shall lie.
+    overwrite : bool
+        Replace an older output, once the new one is complete.
+
+    Yields
+    ------
+    Path
+        The folder to write in, with owner-only permissions.
+
+    Raises
+    ------
+    InputError
+        The folder exists (and may not be overwritten), or its parent does not.
+    """
+    folder = folder.absolute()
+    check_target(folder, overwrite=overwrite)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=folder.parent))
+    try:
+        yield partial
+        for file in partial.iterdir():
+            file.chmod(0o600)
+        check_target(folder, overwrite=overwrite)  # it may have come to be meanwhile
+        _swap(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _swap(partial: Path, folder: Path) -> None:
+    """Put `partial` in the place of `folder`; put the old one back if that fails."""
+    if not folder.exists():
+        partial.rename(folder)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old-", dir=folder.parent))
+    old = aside / folder.name
+    try:
+        folder.rename(old)
+        partial.rename(folder)
+    except BaseException:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
+    finally:
+        if folder.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> None:
+    """Write report.html, summary.json, records.csv, risk.nc and manifest.json.
+
+    Confidential values appear in ``risk.nc`` alone, and only if the study asks for them.
+    """
+    from bayes_risk.reporting import render_study
+
+    attribute, identification = result.attribute, result.identification
+    (folder / "report.html").write_text(render_study(result, command=command), encoding="utf-8")
+    write_json(folder / "summary.json", summary(result))
+    records_table(attribute, identification).to_csv(folder / "records.csv", lineterminator="\n")
+    confidential = result.study.output.confidential
+    write_netcdf(folder / "risk.nc", attribute, identification, confidential=confidential)
+    write_json(folder / MANIFEST, manifest(result, command))
+
+
+def summary(result: "StudyResult") -> dict[str, Any]:
+    """File-level numbers: keys ``study, attribute_risk, identification_risk, diagnostics``."""
+    verdict = result.verdict
+    study = {
+        "title": result.study.title,
+        "random_seed": result.random_seed,
+        "verdict": verdict.outcome,
+        "reasons": [asdict(r) for r in verdict.reasons],
+        "assumptions": verdict.assumptions,
+        "thresholds": asdict(verdict.thresholds),
+    }
+    attribute, identification = result.attribute, result.identification
+    return {
+        "study": study,
+        "attribute_risk": None if attribute is None else attribute_summary(attribute),
+        "identification_risk": None
+        if identification is None
+        else identification_summary(identification),
+        "diagnostics": result.diagnostics,
+    }
+
+
+def attribute_summary(risk: "AttributeRisk") -> dict[str, Any]:
+    """Sentence, assumptions, measures and labels of the worst records."""
+    return {
+        "sentence": risk.sentence(),
+        "assumptions": risk.assumptions,
+        "measures": risk.summary(),
+        "worst_records": [str(label) for label in risk.worst().index],
+    }
+
+
+def identification_summary(risk: "IdentificationRisk") -> dict[str, Any]:
+    """Sentence, keys, measures by release, pooled and averaged, with error and baseline."""
+    return {
+        "sentence": risk.sentence(),
+        "known": risk.known,
+        "synthesized": risk.synthesized,
+        "fallback": risk.fallback,
+        "measures": risk.summary(),
+        "baseline_expected_match_risk": risk.baseline_expected_match_risk,
+        "expected_match_risk_mcse": risk.expected_match_risk_mcse.to_dict(),
+    }
+
+
+def manifest(result: "StudyResult", command: str) -> dict[str, Any]:
+    """How to do it again (seed, versions, data hash, settings, command), and how long it took."""
+    return {
+        "command": command,
+        "random_seed": result.random_seed,
+        "data_sha256": result.data_sha256,
+        "versions": versions(),
+        "settings": settings(result.study),
+        "seconds": result.seconds,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def settings(study: "Study") -> dict[str, Any]:
+    """All settings, the defaults too; of declared levels only how many (their names are data)."""
+    found = study.model_dump(mode="json")
+    found["data"]["levels"] = {name: len(levels) for name, levels in study.data.levels.items()}
+    return found
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON in which numbers that do not exist (NaN, infinities) are null."""
+    path.write_text(json.dumps(plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def plain(value: Any) -> Any:
+    """Turn tables, arrays, paths and mappings into what JSON knows."""
+    if isinstance(value, pd.DataFrame):
+        return {str(k): plain(row.to_dict()) for k, row in value.iterrows()}
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray | pd.Index):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int | bool) else str(value)
+
+
+def records_table(
+    attribute: "AttributeRisk | None", identification: "IdentificationRisk | None"
+) -> pd.DataFrame:
+    """Both risks of each record side by side; no confidential value.
+
+    Columns: those of ``AttributeRisk.records`` with ``attribute_`` in front, then those of
+    ``IdentificationRisk.records`` with ``identification_`` in front. Records that were no target of
+    the attribute audit have empty fields there.
+    """
+    tables = [
+        part.records.add_prefix(prefix)
+        for part, prefix in ((identification, "identification_"), (attribute, "attribute_"))
+        if part is not None
+    ]
+    # identification has all records, in their order; attribute columns come first all the same
+    joined = tables[0] if len(tables) == 1 else tables[0].join(tables[1], how="left")
+    joined.index.name = joined.index.name or "record"
+    return joined[sorted(joined.columns, key=lambda c: not str(c).startswith("attribute_"))]
+
+
+def write_netcdf(
+    path: Path,
+    attribute: "AttributeRisk | None",
+    identification: "IdentificationRisk | None",
+    *,
+    confidential: bool,
+) -> None:
+    """Write the arrays: groups ``attribute_risk``, ``identification_risk`` of one NetCDF file."""
+    groups = {}
+    if attribute is not None:
+        groups["attribute_risk"] = attribute.to_dataset(confidential=confidential)
+    if identification is not None:
+        groups["identification_risk"] = identification.dataset
+    for number, (name, data) in enumerate(groups.items()):
+        packed = {str(v): {"zlib": True} for v in data.data_vars if data[v].dtype.kind in "fiub"}
+        mode: Literal["a", "w"] = "a" if number else "w"
+        data.to_netcdf(path, mode=mode, group=name, engine="h5netcdf", encoding=packed)
+
+
+def data_hash(source: Path | pd.DataFrame) -> str:
+    """SHA-256 of a file (as ``sha256sum`` gives it) or of a table that came from no file.
+
+    Whoever knows every record but one can test guesses for that one against the hash, so the
+    manifest stays with the agency.
+    """
+    if isinstance(source, pd.DataFrame):
+        return hashlib.sha256(source.to_csv(lineterminator="\n").encode()).hexdigest()
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that the numbers depend on."""
+    found = {"bayes_risk": __version__, "python": python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

@@ -1,0 +1,218 @@
+"""Pictures of results: each function takes a result and gives matplotlib axes.
+
+Nothing is shown, no global style is touched; without ``ax`` the figure belongs to the axes alone
+(``ax.figure.savefig(...)``). Colours are those of Okabe & Ito (2008), told apart by every eye, and
+every colour has a second sign (dash, marker or label).
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayes_risk.identification_result import IdentificationRisk
+    from bayes_risk.results import AttributeRisk
+
+BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"
+GOOD_KHAT = 0.7
+MANY_POINTS = 1_500
+EDGES = [i / 50 for i in range(51)]
+
+
+def plot_attribute_risk(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "Axes":
+    """Distribution over records of the probability of the truth, with the random-guess line.
+
+    Counts are on a log scale, so that a single record at high risk can be seen among thousands.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(ax)
+    table = risk.records
+    axes.hist(table["probability"], bins=EDGES, color=BLUE, label="with the release")
+    chance = random_guess(risk)
+    axes.axvline(chance, color=VERMILION, ls="--", label=f"random guess (1 in {1 / chance:.3g})")
+    if not np.allclose(table["prior"], chance):
+        axes.hist(
+            table["prior"], bins=EDGES, histtype="step", color=ORANGE, label="without the release"
+        )
+    _log_counts(axes)
+    axes.set(xlim=(0, 1), xlabel="probability the intruder gives to the true values")
+    _legend(axes)
+    return axes
+
+
+def plot_ranks(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "Axes":
+    """How often the truth is the intruder's first, second, ... choice.
+
+    A truth level with others counts in equal parts at each of the places they share. The line is
+    what guessing at random gives.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(ax)
+    counts = _rank_counts(risk)
+    places = np.arange(1, len(counts) + 1)
+    axes.bar(places, counts, width=0.8, color=BLUE, label="with the release")
+    expected = len(risk.index) * random_guess(risk)
+    axes.axhline(expected, color=VERMILION, ls="--", label="random guess")
+    axes.set(xlabel="place of the truth among the guesses (1: likeliest)", ylabel="records")
+    axes.set_xlim(0.4, len(counts) + 0.6)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(axes)
+    return axes
+
+
+def plot_worst(risk: "AttributeRisk", *, k: int = 10, ax: "Axes | None" = None) -> "Axes":
+    """The k records at highest risk: probability of the truth, two standard errors, and the prior.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    k : int
+        Number of records.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(ax)
+    table = risk.worst(k).iloc[::-1]
+    places = np.arange(len(table))
+    error = 2 * table["mcse"].fillna(0)
+    axes.errorbar(
+        table["probability"],
+        places,
+        xerr=error,
+        fmt="o",
+        color=BLUE,
+        capsize=3,
+        label="with the release (\N{PLUS-MINUS SIGN} 2 s.e.)",
+    )
+    axes.plot(table["prior"], places, "D", color=ORANGE, ms=5, label="without the release")
+    axes.set_yticks(places, [_label(v) for v in table.index])
+    axes.set(
+        xlim=(0, 1), ylabel="record", xlabel="probability the intruder gives to the true values"
+    )
+    _legend(axes)
+    return axes
+
+
+def plot_diagnostics(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "Axes":
+    """Pareto k-hat of each record's weights against the Monte Carlo error of its number.
+
+    To the right of the line, weights rest on too few draws; records marked unreliable are crosses.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(ax)
+    used = np.unique(risk.case)
+    khat, mcse, good = risk.khat[used], risk.mcse[used], risk.reliable[used]
+    style: dict[str, Any] = {"ls": "none", "ms": 4, "rasterized": len(used) > MANY_POINTS}
+    axes.plot(khat[good], mcse[good], "o", color=BLUE, alpha=0.4, mew=0, label="reliable", **style)
+    if not good.all():
+        axes.plot(khat[~good], mcse[~good], "x", color=VERMILION, label="unreliable", **style)
+    axes.axvline(GOOD_KHAT, color=GREY, ls=":", label=f"k-hat = {GOOD_KHAT}")
+    axes.set(xlabel="Pareto k-hat of the weights", ylabel="Monte Carlo error\nof the probability")
+    axes.set_ylim(bottom=0)
+    _legend(axes)
+    return axes
+
+
+def plot_match_probabilities(ident: "IdentificationRisk", *, ax: "Axes | None" = None) -> "Axes":
+    """Distribution over records of the probability of a correct match, pooled over releases.
+
+    Parameters
+    ----------
+    ident : IdentificationRisk
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(ax)
+    table = ident.records
+    axes.hist(table["probability"], bins=EDGES, color=BLUE, label="with the release")
+    axes.hist(
+        table["baseline"],
+        bins=EDGES,
+        histtype="step",
+        color=VERMILION,
+        ls="--",
+        label="by the unsynthesised keys alone",
+    )
+    _log_counts(axes)
+    axes.set(xlim=(0, 1), xlabel="probability that the intruder's match is the target")
+    _legend(axes)
+    return axes
+
+
+def random_guess(risk: "AttributeRisk") -> float:
+    """One over the (median) number of guesses that are counted for a target."""
+    counted = np.isfinite(risk.log_prior).sum(axis=0)[risk.case]
+    return float(1 / np.median(counted))
+
+
+def _rank_counts(risk: "AttributeRisk") -> npt.NDArray[np.float64]:
+    """Number of records at each place, ties in equal parts; shape (G,)."""
+    table = risk.records
+    counts = np.zeros(risk.n_guesses + 1)
+    share = 1 / (1 + table["ties"].to_numpy())
+    start = table["rank"].to_numpy() - 1
+    np.add.at(counts, start, share)
+    np.add.at(counts, np.minimum(start + 1 + table["ties"].to_numpy(), risk.n_guesses), -share)
+    return np.cumsum(counts)[:-1]
+
+
+def _label(value: Hashable) -> str:
+    """Record label that matplotlib shows as it is, not as mathematics."""
+    text = str(value)
+    return (text if len(text) <= 24 else f"{text[:23]}\N{HORIZONTAL ELLIPSIS}").replace("$", r"\$")
+
+
+def _legend(axes: "Axes") -> None:
+    """Above the plot, where it hides nothing."""
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+
+
+def _log_counts(axes: "Axes") -> None:
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=0.7)
+    axes.set_ylabel("records (log scale)")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    if ax is None:
+        ax = Figure(figsize=(6.4, 3.2), layout="constrained").add_subplot()
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
