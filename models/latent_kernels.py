@@ -264,7 +264,10 @@ def guess_masses(
 
 @numba.njit(cache=True, nogil=True)
 def predict(tables, layout, targets, weights, batch, log_truth, sums):
-    """Fill log p_h(y_i), shape (H, U), and the weighted sums of p_h(y*) / p_h(y_i), (B, U, G)."""
+    """Fill log p_h(y_i), shape (H, U), if there are no guesses (G = 0).
+
+    Else add the weighted p_h(y*) / p_h(y_i) to the sums of their batch, shape (B, U, G).
+    """
     all_Q, all_tau, n, alpha, pi, integrated = tables
     fixed, given, columns = layout
     label, truth, linked, guesses = targets
@@ -291,10 +294,11 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
             for k in range(K):
                 total += terms[k]
             total = max(total, TINY)
-            log_truth[h, u] = math.log(total) + scale
-            if conditioned:
-                log_truth[h, u] -= log_condition(Q, base, k0, given, truth, u)
-            if G > 0:
+            if G == 0:
+                log_truth[h, u] = math.log(total) + scale
+                if conditioned:
+                    log_truth[h, u] -= log_condition(Q, base, k0, given, truth, u)
+            else:
                 without_columns(Q, inverse, tau, fixed, columns, truth, linked, u, terms, W)
                 guess_masses(
                     Q, tau, fixed, columns, truth, linked, guesses, u, k0, own, total,

@@ -1,0 +1,280 @@
+"""What the report says, as the template wants it: headings, tables of text, figures."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from bayes_risk import plots
+from bayes_risk.identification_result import IdentificationRisk
+from bayes_risk.reporting.figures import Picture, picture
+from bayes_risk.reporting.words import (
+    ASSUMPTIONS,
+    COUNTS,
+    DIAGNOSTICS,
+    GLOSSARY,
+    MATCHES,
+    MEASURES,
+    NONE,
+    PLUS_MINUS,
+    error,
+    number,
+    percent,
+)
+from bayes_risk.results import AttributeRisk
+from bayes_risk.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of text: caption, column heads, rows; the first cell of a row is its head."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def page(
+    *,
+    title: str,
+    verdict: Verdict,
+    attribute: AttributeRisk | None,
+    identification: IdentificationRisk | None,
+    diagnostics: Mapping[str, Any],
+    reproduction: Mapping[str, Any],
+) -> str:
+    """Render the report."""
+    environment = Environment(
+        loader=PackageLoader("bayes_risk.reporting", package_path="."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_typeset,
+    )
+    return environment.get_template("report.html.j2").render(
+        title=title,
+        verdict=verdict,
+        assumptions=_assumptions(attribute, identification),
+        attribute=None if attribute is None else _attribute(attribute),
+        identification=None if identification is None else _identification(identification),
+        diagnostics=_diagnostics(diagnostics),
+        quality=None if attribute is None else _quality(attribute),
+        glossary=GLOSSARY,
+        reproduction=_reproduction(reproduction),
+    )
+
+
+def _typeset(value: Any) -> Any:
+    """Keep numbers and their units on one line."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return value.replace("+- ", f"{PLUS_MINUS} ").replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _assumptions(
+    attribute: AttributeRisk | None, identification: IdentificationRisk | None
+) -> list[tuple[str, str]]:
+    pairs = []
+    if attribute is not None:
+        known = attribute.assumptions
+        pairs = [(words, known[key]) for key, words in ASSUMPTIONS.items() if known.get(key)]
+    if identification is not None:
+        keys = [
+            ("unsynthesised", identification.known),
+            ("matched against synthetic values", identification.synthesized),
+        ]
+        held = "; ".join(f"{what}: {', '.join(map(str, names))}" for what, names in keys if names)
+        otherwise = (
+            "chooses among all who share the unsynthesised keys"
+            if identification.fallback
+            else "gives up"
+        )
+        pairs.append(("Keys held by the matching intruder", held))
+        pairs.append(("When nothing matches, the intruder", otherwise))
+    return pairs
+
+
+def _attribute(risk: AttributeRisk) -> dict[str, Any]:
+    return {
+        "sentence": risk.sentence(),
+        "measures": measures_table(risk),
+        "worst": worst_table(risk),
+        "figures": [_distribution(risk), _ranks(risk), _worst(risk)],
+    }
+
+
+def measures_table(risk: AttributeRisk) -> Table:
+    """File-level measures: value, error, without the release."""
+    table = risk.summary().to_dict("index")
+    rows = []
+    for key, words in MEASURES.items():
+        value, mcse, baseline = table[key]["value"], table[key]["mcse"], table[key]["baseline"]
+        form = percent if key == "share_ranked_first" else number
+        rows.append((words, form(value), error(mcse), form(baseline)))
+    for key, words in COUNTS.items():
+        rows.append((words, number(int(table[key]["value"])), NONE, NONE))
+    caption = f"All {len(risk.index):,} audited records; {risk.n_guesses} guesses for each."
+    heads = ("Measure", "Value", "Error (2 s.e.)", "Without the release")
+    return Table(caption=caption, heads=heads, rows=rows)
+
+
+def worst_table(risk: AttributeRisk, k: int = 10) -> Table:
+    """The records at highest risk, by label."""
+    rows = [
+        (
+            str(label),
+            number(float(row["probability"])),
+            error(float(row["mcse"])),
+            number(float(row["prior"])),
+            number(float(row["log_bayes_factor"]), 2),
+            _place(row),
+            number(float(row["khat"]), 2),
+            _remarks(row),
+        )
+        for label, row in risk.worst(k).iterrows()
+    ]
+    heads = (
+        "Record",
+        "Probability of the truth",
+        "Error (2 s.e.)",
+        "Without the release",
+        "Log Bayes factor",
+        "Place",
+        "k-hat",
+        "Remarks",
+    )
+    return Table(
+        caption="Records are named by their label; values are not shown.", heads=heads, rows=rows
+    )
+
+
+def _place(row: pd.Series) -> str:
+    return str(int(row["rank"])) + (f" (with {int(row['ties'])} more)" if row["ties"] else "")
+
+
+def _remarks(row: pd.Series) -> str:
+    said = [] if row["reliable"] else ["unreliable"]
+    return ", ".join([*said, "released unchanged"] if row["disclosed"] else said) or NONE
+
+
+def _distribution(risk: AttributeRisk) -> Picture:
+    above = float((risk.records["probability"] > risk.records["prior"]).mean())
+    caption = (
+        f"Probability that the intruder gives to the true values, all {len(risk.index):,} records. "
+        f"The dashed line is a random guess. For {percent(above)} of records the release raises "
+        f"the probability."
+    )
+    return picture("distribution", plots.plot_attribute_risk, risk, caption)
+
+
+def _ranks(risk: AttributeRisk) -> Picture:
+    caption = (
+        "Place of the truth among the guesses, likeliest first. Level with the dashed line, the "
+        "intruder does no better than guessing at random."
+    )
+    return picture("ranks", plots.plot_ranks, risk, caption)
+
+
+def _worst(risk: AttributeRisk) -> Picture:
+    caption = (
+        "The records at highest risk, with two standard errors, and what was believed beforehand."
+    )
+    return picture("worst", plots.plot_worst, risk, caption, height=3.4)
+
+
+def _quality(risk: AttributeRisk) -> Picture:
+    bad = int((~risk.records["reliable"]).sum())
+    caption = (
+        f"Tail of the importance weights and Monte Carlo error, one point a distinct case. "
+        f"{bad:,} of {len(risk.index):,} records are marked unreliable."
+    )
+    return picture("quality", plots.plot_diagnostics, risk, caption)
+
+
+def _identification(risk: IdentificationRisk) -> dict[str, Any]:
+    caption = (
+        "Chance that the match made for a record is right, releases pooled. Dashed: the same for "
+        "an intruder who uses the unsynthesised keys alone."
+    )
+    return {
+        "sentence": risk.sentence(),
+        "measures": matches_table(risk),
+        "figures": [picture("matches", plots.plot_match_probabilities, risk, caption)],
+    }
+
+
+def matches_table(risk: IdentificationRisk) -> Table:
+    """Match measures: pooled, averaged, without synthetic values, and the range over releases."""
+    table = risk.summary()
+    errors = risk.expected_match_risk_mcse
+    ends, each = table.to_dict("index"), table.iloc[: risk.m]
+    pooled, mean = ends["pooled"], ends["mean"]
+    rows: list[tuple[str, ...]] = []
+    for key, words in MATCHES.items():
+        form = percent if key.endswith("rate") else _count
+        low, high = form(float(each[key].min())), form(float(each[key].max()))
+        span = low if low == high else f"{low} to {high}"
+        rows.append((words, form(pooled[key]), form(mean[key]), span, NONE))
+    words, *values = rows[0][:3]
+    brackets = [
+        f" ({error(errors[k], 1)})" if errors[k] == errors[k] else "" for k in ("pooled", "mean")
+    ]
+    first = [v + e for v, e in zip(values, brackets, strict=True)]
+    rows[0] = (words, *first, rows[0][3], number(risk.baseline_expected_match_risk, 1))
+    heads = ("Measure", "Pooled", "Mean of releases", "Over releases", "Without the release")
+    releases = "1 release" if risk.m == 1 else f"{risk.m} releases"
+    caption = f"{risk.n:,} records, {releases}; in brackets two standard errors."
+    return Table(caption=caption, heads=heads, rows=rows)
+
+
+def _count(value: float) -> str:
+    return number(float(value), 0 if float(value).is_integer() else 1)
+
+
+def _diagnostics(found: Mapping[str, Any]) -> Table | None:
+    if not found:
+        return None
+    names = {
+        **{k: v for k, v in DIAGNOSTICS.items() if k in found},
+        **{k: k for k in found if k not in DIAGNOSTICS},
+    }
+    rows = [(words, number(found[key])) for key, words in names.items()]
+    return Table(
+        caption="Of the fit to the confidential data.", heads=("Diagnostic", "Value"), rows=rows
+    )
+
+
+def _reproduction(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not found:
+        return None
+    versions = Table(
+        caption="Packages that the numbers depend on.",
+        heads=("Package", "Version"),
+        rows=list(found["versions"].items()),
+    )
+    return {**found, "versions": versions, "settings": as_toml(found["settings"])}
+
+
+def as_toml(settings: Mapping[str, Any]) -> str:
+    """Settings as a study file; keys without a value and the output folder are left out."""
+    lines = [
+        f"{k} = {_toml(v)}"
+        for k, v in settings.items()
+        if not isinstance(v, Mapping) and v is not None
+    ]
+    for name, section in settings.items():
+        if isinstance(section, Mapping):
+            kept = {k: v for k, v in section.items() if v not in (None, {}) and k != "folder"}
+            lines += ["", f"[{name}]", *(f"{k} = {_toml(v)}" for k, v in kept.items())]
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{json.dumps(k)} = {_toml(v)}' for k, v in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)  # strings, numbers, lists, true: the same in TOML

@@ -1,0 +1,166 @@
+"""The terminal: bars while a study runs, one screen when it is done."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from bayes_risk.reporting.words import NONE, error, number, percent
+
+if TYPE_CHECKING:
+    from bayes_risk.identification_result import IdentificationRisk
+    from bayes_risk.results import AttributeRisk
+    from bayes_risk.run import StudyResult
+    from bayes_risk.verdict import Verdict
+
+COLOURS = {
+    "may go out": "bold green",
+    "should not go out": "bold red",
+    "cannot be told": "bold yellow",
+}
+SHOWN = {
+    "mean_probability": "truth's probability, mean",
+    "max_probability": "truth's probability, worst",
+    "share_ranked_first": "truth ranked first",
+}
+
+
+class Bars:
+    """One bar a stage, with the time left; where nobody watches, one line a finished stage."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self._rich = Progress(
+            TextColumn("{task.description:<16}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+            console=self.console,
+            disable=not self.console.is_terminal,
+            transient=True,  # the result gets the screen for itself
+        )
+        self._lock = Lock()
+        self._tasks: dict[str, TaskID] = {}
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> "Bars":
+        self._rich.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._rich.stop()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show that `done` of `total` units of a stage are done."""
+        with self._lock:  # chains report from their own threads
+            self._show(stage, done, total)
+
+    def _show(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if stage not in self._started:
+            self._started[stage] = now
+            self._tasks[stage] = self._rich.add_task(stage, total=total)
+        self._rich.update(self._tasks[stage], completed=done, total=total)
+        if self._rich.disable and done >= total and self._started[stage] > 0:
+            seconds = now - self._started[stage]
+            self._started[stage] = -1.0  # said once
+            self.console.print(f"{stage}: done in {seconds:.1f} s", highlight=False)
+
+
+def print_result(result: "StudyResult", notes: Sequence[str], *, console: Console) -> None:
+    """Print what the run found: at most 24 lines of up to 100 columns."""
+    attribute, identification = result.attribute, result.identification
+    console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
+    print_verdict(result.verdict, console=console)
+    if attribute is not None:
+        console.print(attribute_table(attribute))
+    if identification is not None:
+        console.print(match_table(identification))
+    console.print(_trust(result), highlight=False)
+    for note in notes[:2]:
+        console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
+    console.print(_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
+    if result.study.output.folder is not None:
+        where = Path(result.study.output.folder) / "report.html"
+        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
+
+
+def print_verdict(verdict: "Verdict", *, console: Console, most: int = 2) -> None:
+    """Print the headline in colour, the first deciding reasons and what it all rests on."""
+    console.print(Text(verdict.headline, style=COLOURS[verdict.outcome]))
+    for reason in verdict.deciding[:most]:
+        console.print(Text(f"- {reason.sentence}"))
+    more = len(verdict.deciding) - most
+    if more > 0:
+        console.print(Text(f"  ({more} more in the report)", style="dim"))
+    console.print(Text(verdict.assumptions, style="dim"))
+
+
+def attribute_table(risk: "AttributeRisk") -> Table:
+    """The three measures that say most, with error and baseline."""
+    table = _table(
+        f"Attribute risk ({len(risk.index):,} records)", "value", "+- 2 s.e.", "without release"
+    )
+    rows = risk.summary().to_dict("index")
+    for key, words in SHOWN.items():
+        form = percent if key == "share_ranked_first" else number
+        row = rows[key]
+        table.add_row(words, form(row["value"]), error(row["mcse"]), form(row["baseline"]))
+    return table
+
+
+def match_table(risk: "IdentificationRisk") -> Table:
+    """Expected and true matches, pooled and per release."""
+    heads = ("pooled", f"mean of {risk.m}", "without release")
+    table = _table(f"Identification risk ({risk.n:,} records)", *heads)
+    rows = risk.summary().to_dict("index")
+    pooled, mean = rows["pooled"], rows["mean"]
+    baseline = number(risk.baseline_expected_match_risk, 1)
+    for key, words, form, last in (
+        (
+            "expected_match_risk",
+            "expected correct matches",
+            lambda v: number(float(v), 1),
+            baseline,
+        ),
+        ("true_match_rate", "true match rate", percent, NONE),
+        ("false_match_rate", "false match rate", percent, NONE),
+    ):
+        table.add_row(words, form(pooled[key]), form(mean[key]), last)
+    return table
+
+
+def _table(title: str, *heads: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(title, header_style="bold", min_width=36, no_wrap=True)
+    for head in heads:
+        table.add_column(head, justify="right", header_style="dim", min_width=10, no_wrap=True)
+    return table
+
+
+def _trust(result: "StudyResult") -> str:
+    said = []
+    if result.attribute is not None:
+        reliable = result.attribute.records["reliable"]
+        said.append(f"{int((~reliable).sum()):,} of {len(reliable):,} records unreliable")
+    found: Mapping[str, Any] = result.diagnostics
+    if "max_rhat" in found:
+        said.append(f"largest R-hat {found['max_rhat']:.3f}, smallest ESS {found['min_ess']:,.0f}")
+    return f"Trust: {'; '.join(said) or 'exact counting, nothing was sampled'}"
+
+
+def _time(seconds: Mapping[str, float]) -> str:
+    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in seconds.items() if s >= 0.5)
+    return f"Time: {sum(seconds.values()):.0f} s" + (f" ({parts})" if parts else "")

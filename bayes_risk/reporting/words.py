@@ -1,0 +1,133 @@
+"""Words and number formats shared by the report and the screen."""
+
+import math
+from typing import Any
+
+from bayes_risk.verdict import percent as share_in_words
+
+NONE = "\N{EN DASH}"
+PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+
+MEASURES = {
+    "mean_probability": "Probability of the true values, mean over records",
+    "median_probability": "Probability of the true values, median",
+    "q95_probability": "Probability of the true values, 95th percentile",
+    "max_probability": "Probability of the true values, worst record",
+    "share_ranked_first": "Share of records whose truth is the likeliest guess",
+    "mean_rank": "Mean place of the truth among the guesses",
+}
+COUNTS = {
+    "targets": "Records audited",
+    "disclosed": "Released unchanged",
+    "unreliable": "Marked unreliable",
+}
+MATCHES = {
+    "expected_match_risk": "Expected correct matches",
+    "true_matches": "True matches",
+    "true_match_rate": "True match rate",
+    "unique_matches": "Single candidates",
+    "false_match_rate": "False match rate",
+    "no_match": "Nothing matched",
+}
+ASSUMPTIONS = {
+    "records": "What the intruder knows of the records (A)",
+    "columns": "What is sought of the target",
+    "synthesis": "What is known of the synthesis (S)",
+    "prior": "Belief before the release (prior)",
+    "guesses": "Values considered (guesses)",
+    "releases": "What is released (Z)",
+    "evidence": "How the evidence was computed",
+}
+DIAGNOSTICS = {
+    "chains": "Chains",
+    "draws": "Draws kept per chain",
+    "max_rhat": "Largest R-hat of the log predictives",
+    "median_rhat": "Median R-hat of the log predictives",
+    "min_ess": "Smallest effective sample size",
+    "median_ess": "Median effective sample size",
+    "n_classes": "Latent classes allowed",
+    "n_occupied_mean": "Latent classes occupied, mean",
+    "n_occupied_max": "Latent classes occupied, most",
+    "profiles_diagnosed": "Profiles whose log predictives were compared",
+    "truncation_binds": "All classes occupied (truncation binds)",
+}
+GLOSSARY = {
+    "Attribute risk": (
+        "The probability that the intruder gives to a target's true confidential values after "
+        "seeing the release. Read it against the column headed without the release: only the "
+        "difference is the doing of the release."
+    ),
+    "Worst case": (
+        "The intruder knows every record but the target's. No real intruder knows so much; whoever "
+        "knows less learns other, usually less certain things."
+    ),
+    "Guesses": (
+        "The values the intruder considers. The neighbourhood holds the truth and what differs "
+        "from it in one variable; since it is centred on the truth, it tells the intruder where "
+        "to look."
+    ),
+    "Prior": "How probable the intruder finds each guess before the release.",
+    "Random guess": "One divided by the number of guesses.",
+    "Place (rank)": "1 if no guess is likelier than the truth. Guesses level with it share places.",
+    "Log Bayes factor": (
+        "By how much the release raises the log odds of the truth. 0: nothing learnt; 3: odds "
+        "twenty times as high; negative: the release misleads."
+    ),
+    "Monte Carlo error": (
+        "Two standard errors of the computation, taken between chains. More draws make it smaller; "
+        "it says nothing of the assumptions."
+    ),
+    "k-hat": (
+        "Shape of the tail of the importance weights. Below 0.7 a number can be relied on; above, "
+        "a few draws decide it. 0: no weights were needed."
+    ),
+    "Unreliable": "The diagnostics reject the number. It is shown, but decides nothing.",
+    "Identification risk": (
+        "Can the intruder tell which released record is the target's, by matching what is known "
+        "of it?"
+    ),
+    "Expected correct matches": "Sum over records of the chance that the match made is right.",
+    "True match rate": "Share of all records that have a single candidate, and the right one.",
+    "False match rate": (
+        "Share of single candidates that are wrong. High is good: the intruder is often misled."
+    ),
+    "Pooled, mean": (
+        "Pooled: one intruder uses all releases together. Mean: one release at a time, averaged "
+        "over releases."
+    ),
+    "R-hat": "Compares chains; 1 when they agree. Above 1.01, sample longer.",
+    "Effective sample size": "How many independent draws the sampler's draws are worth.",
+}
+
+
+def number(value: Any, digits: int = 3) -> str:
+    """Format a number for people; a dash for one that does not exist."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if math.isinf(value):
+        return "\N{INFINITY}" if value > 0 else "-\N{INFINITY}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
+
+
+def diagnostic(name: str, value: Any) -> str:
+    """A diagnostic of the fit: R-hat to three digits, sizes to one."""
+    return number(value, 3 if "rhat" in name else 1)
+
+
+def percent(share: float) -> str:
+    """A share as per cent; a dash for one that does not exist."""
+    return NONE if math.isnan(share) else share_in_words(share)
+
+
+def error(mcse: float, digits: int = 3) -> str:
+    """Two standard errors with their sign, or a dash."""
+    if math.isnan(mcse):
+        return NONE
+    smallest = 10**-digits
+    return (
+        f"< {smallest:g}" if 0 < 2 * mcse < smallest / 2 else f"{PLUS_MINUS} {2 * mcse:.{digits}f}"
+    )

@@ -1,0 +1,342 @@
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import bayes_risk
+from bayes_risk import run
+from bayes_risk.cli import app
+from bayes_risk.demo import STUDIES
+from bayes_risk.reporting.terminal import Bars, print_result
+from bayes_risk.study import parse_study
+from tests.edge_results import MARK, attribute, confidential, identification, study_result
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Run the command line in an empty folder; terminal width 100."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return lambda *words: CliRunner().invoke(app, [str(w) for w in words])
+
+
+@pytest.fixture
+def files(tmp_path):
+    """An original and two releases of it, as CSV files."""
+    df = confidential(30)
+    df.to_csv(tmp_path / "original.csv", index_label="id")
+    for l in (1, 2):
+        released = df.assign(job=np.roll(df["job"].to_numpy(), l))
+        released.to_csv(tmp_path / f"syn{l}.csv", index_label="id")
+    return [tmp_path / name for name in ("original.csv", "syn1.csv", "syn2.csv")]
+
+
+def fake_run(monkeypatch, result=None, doing=lambda: None):
+    """Put a ready result in the place of the work."""
+
+    def ready(study, progress, n_jobs):
+        progress("fit", 1, 1)
+        doing()
+        return result or study_result(study)
+
+    monkeypatch.setattr(run, "_run", ready)
+
+
+def plain_stderr(result):
+    return re.sub(r"\x1b\[[0-9;]*m", "", result.stderr)
+
+
+# --- light and helpful -----------------------------------------------------------------------
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom bayes_risk.cli import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    heavy = {"numpy", "pandas", "pymc", "xarray", "matplotlib", "scipy", "numba"}
+    assert "Commands" in done.stdout
+    assert heavy & set(done.stderr.split()) == set()
+
+
+@pytest.mark.parametrize("command", ["demo", "audit", "identify"])
+def test_every_command_explains_itself(call, command):
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+def test_version(call):
+    assert call("--version").output == f"bayes-risk {bayes_risk.__version__}\n"
+
+
+# --- audit and demo --------------------------------------------------------------------------
+
+
+def test_demo_writes_its_folder_and_prints_the_verdict(call, monkeypatch, tmp_path):
+    fake_run(monkeypatch)
+    result = call("demo", "--output", "out", "--seed", 3)
+    assert result.exit_code == 0, result.output
+    assert "file should not go out" in result.output
+    assert "Report: out/report.html" in result.output
+    assert "fit: done in" in result.stderr
+    settings = json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]
+    assert settings["random_seed"] == 3
+    assert settings["release"] | STUDIES["fair"]["release"] == settings["release"]
+
+
+def test_audit_puts_the_folder_beside_and_names_it_after_the_study(call, monkeypatch, tmp_path):
+    fake_run(monkeypatch)
+    (tmp_path / "my.toml").write_text('[data]\ndemo = "italy"\n[attribute]\n')
+    assert call("audit", "my.toml").exit_code == 0
+    assert (tmp_path / "my-risk" / "report.html").exists()
+
+
+def test_an_existing_folder_is_an_error_before_any_work(call, monkeypatch, tmp_path):
+    fake_run(monkeypatch, doing=lambda: pytest.fail("worked"))
+    (tmp_path / "bayes-risk-demo").mkdir()
+    result = call("demo")
+    assert result.exit_code == 2
+    assert "'bayes-risk-demo' exists; give another name, or --overwrite" in plain_stderr(result)
+
+
+def test_overwrite_replaces_an_earlier_run(call, monkeypatch):
+    fake_run(monkeypatch)
+    assert call("demo").exit_code == 0
+    assert call("demo").exit_code == 2
+    assert call("demo", "--overwrite").exit_code == 0
+
+
+def one_line(result):
+    lines = plain_stderr(result).strip().splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[data]\ndemo = 'fair'\n[atribute]\n", "did you mean 'attribute'?"),
+        ("[data\n", "s.toml is not a readable TOML file"),
+        ("[data]\npath = 'no.csv'\n[attribute]\n", "there is no file 'no.csv'"),
+    ],
+)
+def test_errors_are_one_line_and_no_traceback(call, tmp_path, content, message):
+    (tmp_path / "s.toml").write_text(content)
+    result = call("audit", "s.toml")
+    assert result.exit_code == 2
+    assert message in one_line(result)
+    assert os.listdir(tmp_path) == ["s.toml"]
+
+
+def test_model_errors_and_full_disks_are_one_line_too(call, monkeypatch, tmp_path):
+    for error in (bayes_risk.ModelError("the sampler\nfailed"), OSError("disk full")):
+
+        def fail(error=error):
+            raise error
+
+        fake_run(monkeypatch, doing=fail)
+        result = call("demo")
+        assert result.exit_code == 2
+        assert "bayes-risk: " in plain_stderr(result)
+        assert "Traceback" not in result.output
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_interruption_says_that_nothing_is_left(call, monkeypatch, tmp_path):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    fake_run(monkeypatch, doing=interrupt)
+    result = call("demo")
+    assert result.exit_code == 130
+    assert "stopped; nothing was left behind" in plain_stderr(result)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_interruption_that_a_sampler_swallowed_still_stops(call, monkeypatch, tmp_path):
+    def swallowed():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            pass
+
+    fake_run(monkeypatch, doing=swallowed)
+    assert call("demo").exit_code == 130
+    assert os.listdir(tmp_path) == []
+
+
+def test_handlers_and_logging_are_as_before(call, monkeypatch):
+    logging.disable(logging.NOTSET)
+    before = signal.getsignal(signal.SIGTERM), logging.root.manager.disable
+    fake_run(monkeypatch)
+    call("demo")
+    assert (signal.getsignal(signal.SIGTERM), logging.root.manager.disable) == before
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_real_interruption_leaves_no_folder(tmp_path, name):
+    """In a process of its own, in the middle of the fit."""
+    study = '[data]\ndemo = "italy"\n[model]\ndraws = 1000000\n[attribute]\n'
+    (tmp_path / "s.toml").write_text(study)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bayes_risk.cli", "audit", str(tmp_path / "s.toml")],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        for _ in range(600):
+            if any(".partial-" in f for f in os.listdir(tmp_path)):
+                break
+            time.sleep(0.1)
+        time.sleep(3)
+        process.send_signal(getattr(signal, name))
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    assert "stopped; nothing was left behind" in errors
+    assert os.listdir(tmp_path) == ["s.toml"]
+
+
+def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):
+    def doubt():
+        for _ in range(3):
+            warnings.warn(
+                "12 records are unreliable", bayes_risk.UnreliableWeightsWarning, stacklevel=1
+            )
+        warnings.warn("some library is old", DeprecationWarning, stacklevel=1)
+
+    fake_run(monkeypatch, doing=doubt)
+    result = call("demo")
+    assert result.output.count("Note: 12 records are unreliable") == 1
+    assert "some library" not in result.output
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_a_whole_audit_of_a_file_leaks_no_value(call, files, tmp_path):
+    (tmp_path / "s.toml").write_text(
+        'random_seed = 1\n[data]\npath = "original.csv"\nindex = "id"\n'
+        "[model]\nn_classes = 3\ndraws = 60\ntune = 60\n"
+        '[release]\nm = 2\ncolumns = ["job"]\n[attribute]\nrefit_budget = 0\n'
+        '[identification]\nknown = ["age"]\nsynthesized = ["job"]\n'
+    )
+    result = call("audit", "s.toml", "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    assert "Attribute risk (30 records)" in result.output
+    leaks = [f for f in (tmp_path / "s-risk").iterdir() if MARK.encode() in f.read_bytes()]
+    assert leaks == [] and MARK not in result.output
+
+
+# --- identify --------------------------------------------------------------------------------
+
+
+def test_identify_gives_the_numbers_of_the_library(call, files, tmp_path):
+    keys = ["--known", "age", "--synthesized", "job", "--index", "id"]
+    result = call("identify", *files, *keys, "--json", "out.json")
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "out.json").read_text())
+    direct = identification(n=30).summary()
+    assert found["measures"]["pooled"]["expected_match_risk"] == pytest.approx(
+        direct.loc["pooled", "expected_match_risk"]
+    )
+    assert set(found["measures"]) == {"1", "2", "mean", "pooled"}
+    assert "expected correct matches" in result.output
+
+
+def test_identify_takes_names_with_commas_and_no_fallback(call, files):
+    both = call("identify", *files, "--synthesized", "age,job", "--no-fallback", "--index", "id")
+    assert both.exit_code == 0, both.output
+    assert "looks for the true values of age, job" in " ".join(both.output.split())
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--known", "agee"], "known names column 'agee', which the table does not have"),
+        ([], "known and synthesized are both empty"),
+        (["--known", "job"], "column 'job' of release 1 differs from the original"),
+        (["--known", "age", "--index", "no"], "index='no' is no column of"),
+    ],
+)
+def test_identify_names_what_does_not_fit(call, files, extra, message):
+    result = call("identify", *files, *extra)
+    assert result.exit_code == 2
+    assert message in one_line(result)
+
+
+def test_identify_never_writes_over_a_file(call, files):
+    before = files[0].read_bytes()
+    result = call("identify", *files, "--known", "age", "--json", files[0])
+    assert result.exit_code == 2
+    assert "give a new name to --json" in one_line(result)
+    assert files[0].read_bytes() == before
+
+
+# --- the screen ------------------------------------------------------------------------------
+
+
+def screen(result, width, notes=()):
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))
+    print_result(result, notes, console=console)
+    console.file.close()
+    return console.export_text().splitlines()
+
+
+WORST = attribute(
+    [0.9, 0.5, 0.3, 0.2], reliable=[True, True, False, False], disclosed=[False, False, True, False]
+)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("risk", [attribute(), WORST])
+def test_the_result_fits_on_one_screen(width, risk):
+    study = parse_study(STUDIES["fair"]).with_output(Path("bayes-risk-demo"))
+    notes = ["770 of 6366 records are unreliable " * 4, "every class is occupied " * 6, "third"]
+    lines = screen(study_result(study, risk=risk), width, notes)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= width
+
+
+def test_the_screen_has_every_number_with_its_error_and_baseline():
+    text = "\n".join(screen(study_result(), 100))
+    assert re.search(r"truth's probability, worst +0\.400 +± 0\.020 +0\.333", text)
+    assert re.search(r"expected correct matches +[\d.]+ +[\d.]+ +[\d.]+", text)
+    assert "Under these assumptions:" in text
+    assert "0 of 4 records unreliable" in text
+
+
+def test_bars_are_plain_lines_where_nobody_watches(capsys):
+    with Bars(Console(stderr=True, force_terminal=False, width=80)) as bars:
+        bars("fit", 0, 2)
+        bars("fit", 2, 2)
+        bars("fit", 2, 2)
+        bars("evidence", 1, 2)
+    assert re.fullmatch(r"fit: done in \d+\.\d s\n", capsys.readouterr().err)
+
+
+def test_bars_show_stages_on_a_terminal(capsys):
+    with Bars(Console(stderr=True, force_terminal=True, width=80)) as bars:
+        bars("fit", 1, 2)
+        assert [t.description for t in bars._rich.tasks] == ["fit"]
+        assert bars._rich.tasks[0].percentage == 50

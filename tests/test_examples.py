@@ -1,0 +1,55 @@
+"""The examples run as they stand, with fewer draws."""
+
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bayes_risk.reporting.content import as_toml
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+DOUBT = ["ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"]
+
+
+def main_of(name):
+    return runpy.run_path(str(EXAMPLES / name))["main"]
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_demo_study(tmp_path):
+    path = tmp_path / "demo-study.html"
+    risk, ident = main_of("demo_study.py")(path, draws=60, targets=200, refit_budget=0)
+    assert len(risk.index) == 200 and ident.n == 6366
+    assert "Redbook survey of 1974" in path.read_text()
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_worst_case_audit():
+    table = main_of("worst_case_audit.py")(draws=200, refit_budget=0)
+    assert len(table) == 5
+    truth = table["mean probability of the truth"]
+    assert truth["own latent class (a worse file)"] > 2 * truth["every combination equally likely"]
+
+
+def test_match_release_made_elsewhere(capsys):
+    persistent, easily_discouraged = main_of("match_release_made_elsewhere.py")(m=2)
+    assert persistent.fallback and not easily_discouraged.fallback
+    assert "would be expected to match" in capsys.readouterr().out
+
+
+def test_every_example_is_run_here():
+    assert {p.name for p in EXAMPLES.iterdir() if p.is_file()} == {
+        "demo_study.py",
+        "worst_case_audit.py",
+        "match_release_made_elsewhere.py",
+        "study.toml",  # in test_study.py
+    }
+
+
+def test_settings_are_written_as_toml():
+    settings = {"title": 'a "b"', "n": None, "data": {"path": None, "x": {"a": [1, 2.5, True]}}}
+    assert tomllib.loads(as_toml(settings)) == {
+        "title": 'a "b"',
+        "data": {"x": {"a": [1, 2.5, True]}},
+    }

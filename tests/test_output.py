@@ -1,0 +1,234 @@
+import csv
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from bayes_risk import InputError
+from bayes_risk.output import data_hash, output_folder, plain, records_table, write_study
+from bayes_risk.study import parse_study
+from tests.edge_results import MARK, attribute, confidential, identification, study_result
+
+FILES = ["manifest.json", "records.csv", "report.html", "risk.nc", "summary.json"]
+
+
+def older(folder):
+    """An output of an earlier run."""
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    (folder / "old").write_text("old")
+    return folder
+
+
+def study_with(**sections):
+    return parse_study(
+        {
+            "data": {"demo": "italy"},
+            "identification": {"known": ["age"], "synthesized": ["job"]},
+            **sections,
+        }
+    )
+
+
+@pytest.fixture
+def written(tmp_path):
+    folder = tmp_path / "out"
+    with output_folder(folder) as partial:
+        write_study(partial, study_result(study_with()), command="bayes-risk audit s.toml")
+    return folder
+
+
+# --- the folder ------------------------------------------------------------------------------
+
+
+def test_a_complete_folder_and_nothing_beside_it(written):
+    assert sorted(os.listdir(written)) == FILES
+    assert os.listdir(written.parent) == ["out"]
+
+
+def test_only_the_owner_may_read(written):
+    assert stat.S_IMODE(written.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(f.stat().st_mode) for f in written.iterdir()} == {0o600}
+
+
+def test_the_hidden_folder_is_the_owners_from_the_start(tmp_path):
+    with output_folder(tmp_path / "out") as partial:
+        assert partial.parent == tmp_path and partial.name.startswith(".out.partial-")
+        assert stat.S_IMODE(partial.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, SystemExit])
+def test_whatever_goes_wrong_nothing_is_left(tmp_path, error):
+    with pytest.raises(error), output_folder(tmp_path / "out") as partial:
+        (partial / "half").write_text("half")
+        raise error
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_older_output_stays_when_the_new_one_fails(tmp_path, error):
+    folder = older(tmp_path / "out")
+    with pytest.raises(error), output_folder(folder, overwrite=True):
+        raise error
+    assert (folder / "old").exists() and os.listdir(tmp_path) == ["out"]
+
+
+def test_an_older_output_is_put_back_when_the_swap_is_interrupted(tmp_path, monkeypatch):
+    folder = older(tmp_path / "out")
+    rename = Path.rename
+
+    def interrupted(self, target):
+        if ".partial-" in str(self):
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), output_folder(folder, overwrite=True):
+        pass
+    assert (folder / "old").exists() and os.listdir(tmp_path) == ["out"]
+
+
+def test_overwrite_replaces_an_older_output(tmp_path):
+    folder = older(tmp_path / "out")
+    with output_folder(folder, overwrite=True) as partial:
+        assert (folder / "old").exists()
+        (partial / "new").write_text("new")
+    assert os.listdir(folder) == ["new"] and os.listdir(tmp_path) == ["out"]
+
+
+def test_an_existing_folder_is_an_error(tmp_path):
+    older(tmp_path / "out")
+    with pytest.raises(InputError, match="exists; give another name, or --overwrite"):
+        output_folder(tmp_path / "out").__enter__()
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_folder_that_no_run_wrote_is_never_replaced(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("")
+    with pytest.raises(InputError, match="was not written by bayes-risk"):
+        output_folder(tmp_path / "thesis", overwrite=True).__enter__()
+
+
+def test_a_folder_that_appears_during_the_work_is_not_replaced(tmp_path):
+    with pytest.raises(InputError, match="exists"), output_folder(tmp_path / "out"):
+        older(tmp_path / "out")
+    assert (tmp_path / "out" / "old").exists() and os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("make", ["file", "link"])
+def test_files_and_links_are_not_replaced(tmp_path, make):
+    if make == "file":
+        (tmp_path / "out").write_text("")
+    else:
+        (tmp_path / "out").symlink_to(older(tmp_path / "elsewhere"))
+    with pytest.raises(InputError, match="is not a folder"):
+        output_folder(tmp_path / "out", overwrite=True).__enter__()
+
+
+def test_a_missing_parent_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="has no parent folder; create"):
+        output_folder(tmp_path / "no" / "out").__enter__()
+
+
+# --- what lies in it -------------------------------------------------------------------------
+
+
+def strict(path):
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    return json.loads(path.read_text(), parse_constant=refuse)
+
+
+def test_summary_has_its_keys_and_no_nan(written):
+    found = strict(written / "summary.json")
+    assert list(found) == ["study", "attribute_risk", "identification_risk", "diagnostics"]
+    assert found["study"]["verdict"] == study_result(study_with()).verdict.outcome
+    assert found["attribute_risk"]["measures"]["max_probability"] == {
+        "value": 0.4,
+        "mcse": 0.01,
+        "baseline": pytest.approx(1 / 3),
+    }
+    assert set(found["identification_risk"]["measures"]) == {"1", "2", "mean", "pooled"}
+    assert found["diagnostics"]["max_rhat"] is None
+
+
+def test_manifest_says_how_to_do_it_again(written):
+    found = strict(written / "manifest.json")
+    assert found["command"] == "bayes-risk audit s.toml"
+    assert found["random_seed"] == 7
+    assert {"python", "numpy", "pandas", "pymc", "arviz", "numba", "bayes_risk"} <= set(
+        found["versions"]
+    )
+    assert parse_study(found["settings"]) == study_with()
+
+
+def test_manifest_counts_declared_levels_instead_of_naming_them(tmp_path):
+    study = study_with(data={"demo": "italy", "levels": {"job": [MARK, "clerk"]}})
+    write_study(tmp_path, study_result(study))
+    assert strict(tmp_path / "manifest.json")["settings"]["data"]["levels"] == {"job": 2}
+
+
+def test_records_stand_in_the_originals_order_with_both_risks(written):
+    with (written / "records.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["record"] for row in rows] == [str(i) for i in range(12)]
+    assert float(rows[2]["attribute_probability"]) == pytest.approx(0.4)
+    assert rows[7]["attribute_probability"] == ""  # no target of the audit
+    assert {"attribute_mcse", "attribute_prior", "identification_baseline"} <= set(rows[0])
+
+
+def test_records_of_one_part_alone():
+    assert list(records_table(attribute(), None).columns)[0] == "attribute_prior"
+    alone = records_table(None, identification())
+    assert all(c.startswith("identification_") for c in alone.columns)
+
+
+def test_arrays_come_back(written):
+    with xr.open_dataset(written / "risk.nc", group="attribute_risk") as found:
+        np.testing.assert_allclose(found["probability"], attribute().records["probability"])
+        assert "guess_code" not in found
+    with xr.open_dataset(written / "risk.nc", group="identification_risk") as found:
+        xr.testing.assert_equal(found.load(), identification().dataset)
+
+
+def leaks(folder):
+    return [f.name for f in folder.iterdir() if MARK.encode() in f.read_bytes()]
+
+
+def test_no_confidential_value_anywhere(written):
+    assert leaks(written) == []
+
+
+def test_confidential_values_in_risk_nc_alone_and_only_if_asked_for(tmp_path):
+    study = study_with(output={"confidential": True})
+    write_study(tmp_path, study_result(study))
+    assert leaks(tmp_path) == ["risk.nc"]
+    with xr.open_dataset(tmp_path / "risk.nc", group="attribute_risk") as found:
+        assert "guess_code" in found
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float64("nan"), None])
+def test_numbers_that_do_not_exist_are_null(value):
+    assert plain({"a": [value]}) == {"a": [None]}
+
+
+def test_plain_things_for_json():
+    assert plain(
+        {1: np.int64(2), "t": pd.DataFrame({"x": [True]}, index=["r"]), "s": (np.bool_(1),)}
+    ) == {"1": 2, "t": {"r": {"x": True}}, "s": [True]}
+
+
+def test_data_hash_is_that_of_the_file(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"abc")
+    assert data_hash(path).startswith("ba7816bf8f01cfea")
+    changed = confidential()
+    changed.loc[3, "job"] = "pilot"
+    assert data_hash(confidential()) != data_hash(changed)

@@ -1,0 +1,324 @@
+import inspect
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bayes_risk as br
+from bayes_risk import run
+from bayes_risk.demo import STUDIES
+from bayes_risk.run import run_study
+from bayes_risk.study import (
+    AttributeSection,
+    IdentificationSection,
+    ModelSection,
+    Study,
+    _sections,
+    parse_study,
+    read_study,
+)
+from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "examples" / "study.toml"
+KEYS: dict[str, Any] = {"known": ["age"], "synthesized": ["job"]}
+
+
+def fair_with(**changes):
+    """The demo study with some keys of some sections changed."""
+    content = dict(STUDIES["fair"])
+    for name, value in changes.items():
+        both = isinstance(value, dict) and isinstance(content.get(name), dict)
+        content[name] = content[name] | value if both else value
+    return content
+
+
+# --- the file --------------------------------------------------------------------------------
+
+
+def test_the_example_is_the_demo_study():
+    assert read_study(EXAMPLE) == parse_study(STUDIES["fair"])
+
+
+@pytest.mark.parametrize("name", Study.model_fields)
+def test_every_key_is_documented(name):
+    text = (ROOT / "docs" / "study-file.md").read_text()
+    section = _sections().get(name)
+    keys = [name] if section is None else section.model_fields
+    assert section is None or f"`[{name}]`" in text
+    assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("section", "function"),
+    [
+        (ModelSection, br.models.DPMPM),
+        (ModelSection, br.models.DPMPM.fit),
+        (AttributeSection, br.attribute_risk),
+        (IdentificationSection, br.identification_risk),
+    ],
+)
+def test_defaults_are_those_of_the_library(section, function):
+    ours = {k: f.default for k, f in section.model_fields.items() if not f.is_required()}
+    theirs = {
+        k: p.default
+        for k, p in inspect.signature(function).parameters.items()
+        if p.default is not inspect.Parameter.empty
+    }
+    shared = (ours.keys() & theirs.keys()) - {"guesses", "targets"}  # said in other words
+    assert shared
+    assert {k: ours[k] for k in shared} == {k: theirs[k] for k in shared}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"n_clases": 3}}, r"\[model\] has no key 'n_clases'; did you mean 'n_classes'?"),
+        ({"model": {"m": 3}}, r"\[model\] has no key 'm'; it belongs to \[release\]"),
+        ({"model": {"zz": 3}}, r"\[model\] has no key 'zz'; it knows kind, n_classes, conc"),
+        ({"modle": {"draws": 3}}, "the study has no key 'modle'; did you mean 'model'?"),
+        ({"random_sed": 3}, "has no key 'random_sed'; did you mean 'random_seed'?"),
+        ({"model": {"draws": 0}}, r"\[model\] draws = 0 does not fit; give a whole number >= 1"),
+        ({"model": {"draws": True}}, "draws = True does not fit; give a whole number >= 1"),
+        ({"model": {"chains": 1}}, "chains = 1 does not fit; give a whole number >= 2"),
+        ({"model": {"concentration_prior": [1]}}, "give .shape, rate., two numbers above 0"),
+        ({"model": {"level_prior": -1.0}}, "level_prior = -1.0 does not fit"),
+        ({"model": 3}, r"\[model\] must be a table of keys"),
+        ({"release": {"m": 0}}, r"\[release\] m = 0 does not fit; give a whole number >= 1"),
+        ({"release": {"columns": [1]}}, r"columns = \[1\] does not fit; give a list of column"),
+        ({"release": {"files": ["a.csv"], "m": 2}}, "are the m releases; leave out m"),
+        ({"release": {"files": []}}, "give a list of paths"),
+        ({"release": {"classes": "old"}}, 'classes = .old. does not fit; give "new" or "own"'),
+        ({"attribute": {"prior": "flat"}}, 'prior = \'flat\' does not fit; give "uniform", "marg'),
+        ({"attribute": {"prior": {"truth": 3}}}, "give .*truth_factor = 10"),
+        ({"attribute": {"prior": {"truth_factor": 0}}}, "give .*truth_factor = 10"),
+        ({"attribute": {"guesses": "hamming-0"}}, '"neighbourhood" or "hamming-2"'),
+        ({"attribute": {"targets": 0}}, '"all" or a number of records'),
+        ({"identification": {"known": "age"}}, "known = 'age' does not fit; give a list"),
+        ({"thresholds": {"true_match_rate": 2}}, "true_match_rate = 2 does not fit; give a number"),
+        ({"output": {"confidential": "yes"}}, "confidential = 'yes' does not fit; give true or"),
+        ({"data": {"path": "a.csv"}}, r"\[data\] give either path = .* or demo"),
+        ({"data": {"demo": "iris"}}, 'demo = \'iris\' does not fit; give "fair" or "italy"'),
+        ({"random_seed": "x"}, "random_seed = 'x' does not fit"),
+    ],
+)
+def test_wrong_keys_are_named_with_what_would_be_right(changes, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(fair_with(**changes))
+
+
+def test_releases_made_elsewhere_must_say_what_was_synthesised():
+    content = fair_with() | {"release": {"files": ["a.csv"]}}
+    with pytest.raises(br.InputError, match=r"say in columns = \[...\] what was synthesised"):
+        parse_study(content)
+
+
+def test_a_study_that_measures_nothing_is_an_error():
+    with pytest.raises(br.InputError, match=r"nothing to measure: add a section \[attribute\]"):
+        parse_study({"data": {"demo": "fair"}})
+
+
+def test_missing_sections_and_keys_are_named():
+    with pytest.raises(br.InputError, match=r"\[data\] is missing"):
+        parse_study({"attribute": {}})
+    with pytest.raises(br.InputError, match=r"\[identification\] known is missing; give a list"):
+        parse_study({"data": {"demo": "fair"}, "identification": {}})
+
+
+def test_several_problems_are_told_at_once():
+    with pytest.raises(br.InputError) as caught:
+        parse_study(fair_with(model={"draws": 0}, release={"m": 0}), source="s.toml")
+    assert str(caught.value).startswith("s.toml: ")
+    assert str(caught.value).count("does not fit") == 2
+
+
+def test_files_that_are_missing_or_no_toml_are_named(tmp_path):
+    with pytest.raises(br.InputError, match="there is no study file .*nowhere.toml"):
+        read_study(tmp_path / "nowhere.toml")
+    (tmp_path / "bad.toml").write_text("title = \n")
+    with pytest.raises(br.InputError, match=r"bad\.toml is not a readable TOML file: .*line 1"):
+        read_study(tmp_path / "bad.toml")
+    with pytest.raises(br.InputError, match="not a readable TOML file"):
+        read_study(tmp_path)
+
+
+def test_paths_count_from_the_folder_of_the_file(tmp_path):
+    (tmp_path / "s.toml").write_text(
+        '[data]\npath = "a.csv"\n[release]\nfiles = ["syn/1.csv"]\ncolumns = ["job"]\n'
+        '[attribute]\n[output]\nfolder = "/elsewhere"\n'
+    )
+    study = read_study(tmp_path / "s.toml")
+    assert study.data.path == tmp_path / "a.csv"
+    assert study.release.files == [tmp_path / "syn" / "1.csv"]
+    assert study.output.folder == Path("/elsewhere")
+    assert study.with_output(Path("x")).output.folder == Path("x")
+
+
+def test_studies_are_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        parse_study(STUDIES["fair"]).title = "other"  # type: ignore[misc]
+
+
+# --- running it ------------------------------------------------------------------------------
+
+
+def small_study(tmp_path, files=1, **sections):
+    """A study of a small CSV file and of releases made elsewhere."""
+    df = confidential(60)
+    df.to_csv(tmp_path / "a.csv", index_label="id")
+    for l in range(1, files + 1):
+        released = df.assign(job=np.roll(df["job"].to_numpy(), l)).iloc[::-1]
+        released.to_csv(tmp_path / f"syn{l}.csv", index_label="id")
+    content = {
+        "random_seed": 1,
+        "data": {"path": str(tmp_path / "a.csv"), "index": "id"},
+        "release": {
+            "files": [str(tmp_path / f"syn{l}.csv") for l in range(1, files + 1)],
+            "columns": ["job"],
+        },
+        "identification": KEYS,
+    }
+    return parse_study(content | sections)
+
+
+def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_fit", lambda *_, **__: pytest.fail("fitted"))
+    result = run_study(small_study(tmp_path, files=2))
+    assert result.identification is not None and result.identification.m == 2
+    assert result.attribute is None and result.diagnostics == {}
+    assert result.verdict.outcome == "cannot be told"
+    df = confidential(60)
+    direct = br.identification_risk(df, list(result.release.datasets), **KEYS)
+    assert direct.summary().equals(result.identification.summary())
+
+
+SMALL_FIT = {"n_classes": 3, "draws": 60, "tune": 60}
+DOUBT = "ignore::bayes_risk.UnreliableWeightsWarning"
+BINDS = "ignore::bayes_risk.TruncationWarning"
+
+
+@pytest.mark.filterwarnings(DOUBT, BINDS)
+def test_a_whole_run_gives_the_same_numbers_for_any_number_of_workers(tmp_path):
+    study = small_study(
+        tmp_path,
+        release={"m": 2, "columns": ["job"]},
+        model=SMALL_FIT,
+        attribute={"targets": 20, "refit_budget": 0},
+    )
+    stages = []
+    one = run_study(study, n_jobs=1, progress=lambda stage, *_: stages.append(stage))
+    two = run_study(study, n_jobs=2)
+    assert one.attribute is not None and two.attribute is not None
+    assert one.identification is not None and two.identification is not None
+    assert one.attribute.records.equals(two.attribute.records)
+    assert one.identification.records.equals(two.identification.records)
+    assert len(one.attribute.index) == 20
+    assert one.release.m == 2 and list(one.release.synthesized) == ["job"]
+    assert {"fit", "evidence"} <= set(stages)
+    assert {"data", "fit", "release", "attribute risk", "identification risk"} == set(one.seconds)
+    assert one.diagnostics["chains"] == 2
+    assert "Verdict:" in repr(one)
+
+
+@pytest.mark.filterwarnings(DOUBT, BINDS)
+def test_attribute_risk_of_releases_made_elsewhere_with_declared_levels(tmp_path):
+    study = small_study(
+        tmp_path,
+        model=SMALL_FIT,
+        attribute={"prior": {"truth_factor": 10}, "guesses": "hamming-2", "refit_budget": 0},
+        data={
+            "path": str(tmp_path / "a.csv"),
+            "index": "id",
+            "levels": {"job": [*LEVELS, "nobody"]},
+        },
+    )
+    result = run_study(study)
+    assert result.attribute is not None and result.attribute.n_guesses == 4
+    assert result.attribute.records["prior"].to_numpy() == pytest.approx(10 / 13)
+
+
+def test_a_seed_is_drawn_and_told_if_none_is_given(tmp_path):
+    study = small_study(tmp_path).model_copy(update={"random_seed": None})
+    assert run_study(study).random_seed != run_study(study).random_seed
+
+
+def test_declared_text_keeps_its_zeros(tmp_path):
+    (tmp_path / "a.csv").write_text("age,job\n01,a\n02,b\n")
+    data = {"path": str(tmp_path / "a.csv"), "levels": {"age": ["01", "02", "03"]}}
+    df, _ = run._read(parse_study({"data": data, "identification": KEYS}).data)
+    assert df["age"].tolist() == ["01", "02"] and len(df["age"].cat.categories) == 3
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"identification": KEYS | {"known": ["agee"]}}, "'agee'"),
+        ({"data": {"path": "nowhere.csv"}}, "there is no file 'nowhere.csv'"),
+        ({"data": {"demo": "italy", "columns": ["AGE", "agee"]}}, r"\[data\] columns names 'agee'"),
+        ({"data": {"demo": "italy"}}, "'age'"),
+    ],
+)
+def test_data_that_do_not_fit_are_named(tmp_path, sections, message):
+    with pytest.raises(br.InputError, match=message):
+        run_study(small_study(tmp_path, **sections))
+
+
+# --- its folder ------------------------------------------------------------------------------
+
+
+def test_a_run_with_a_folder_writes_it(tmp_path):
+    result = run_study(small_study(tmp_path).with_output(tmp_path / "out"))
+    assert sorted(os.listdir(tmp_path / "out")) == [
+        "manifest.json",
+        "records.csv",
+        "report.html",
+        "risk.nc",
+        "summary.json",
+    ]
+    assert result.study.output.folder == tmp_path / "out"
+    held = [f.name for f in (tmp_path / "out").iterdir() if MARK.encode() in f.read_bytes()]
+    assert held == []
+
+
+def test_an_existing_folder_stops_the_run_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_run", lambda *_: pytest.fail("worked"))
+    (tmp_path / "out").mkdir()
+    with pytest.raises(br.InputError, match="exists"):
+        run_study(small_study(tmp_path).with_output(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("stage", ["_run", "write_study"])
+def test_an_interruption_leaves_nothing(tmp_path, monkeypatch, stage):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    study = small_study(tmp_path).with_output(tmp_path / "out")
+    before = sorted(os.listdir(tmp_path))
+    monkeypatch.setattr(run, stage, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_an_interruption_leaves_the_older_folder(tmp_path, monkeypatch):
+    study = small_study(tmp_path).with_output(tmp_path / "out")
+    run_study(study)
+    before = (tmp_path / "out" / "summary.json").read_bytes()
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "judge", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, overwrite=True)
+    assert (tmp_path / "out" / "summary.json").read_bytes() == before
+
+
+def test_results_can_be_written_by_hand(tmp_path):
+    from bayes_risk.output import output_folder, write_study
+
+    with output_folder(tmp_path / "out") as folder:
+        write_study(folder, study_result(risk=attribute([0.9, 0.2])))
+    assert (tmp_path / "out" / "report.html").exists()

@@ -1,0 +1,109 @@
+import gzip
+
+import pandas as pd
+import pytest
+
+from bayes_risk import InputError
+from bayes_risk.tables import declare_levels, read_like, read_table
+
+
+def write(path, text):
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_csv_plain_or_gzipped(tmp_path, name):
+    text = b"id,age,job\r\nx1,20,clerk\r\nx2,21,\r\n"
+    path = write(tmp_path / name, gzip.compress(text) if name.endswith("gz") else text)
+    table = read_table(path, index="id")
+    assert table.index.tolist() == ["x1", "x2"]
+    assert table["age"].tolist() == [20, 21]
+    assert table["job"].isna().tolist() == [False, True]
+
+
+def test_text_stays_text_even_if_it_looks_missing(tmp_path):
+    path = write(tmp_path / "a.csv", "edu\nNone\nNA\nn/a\nnull\n")
+    assert read_table(path)["edu"].tolist() == ["None", "NA", "n/a", "null"]
+
+
+def test_columns_named_as_text_keep_their_zeros(tmp_path):
+    path = write(tmp_path / "a.csv", "region\n01\n02\n")
+    assert read_table(path)["region"].tolist() == [1, 2]
+    assert read_table(path, text=["region"])["region"].tolist() == ["01", "02"]
+
+
+def test_a_release_is_read_as_its_original_was(tmp_path):
+    original = read_table(write(tmp_path / "a.csv", "code,n\n1,5\nx,6\n"))
+    release = read_like(write(tmp_path / "b.csv", "code,n\n1,5\n2,6\n"), original)
+    assert release["code"].tolist() == ["1", "2"]
+    assert release["n"].tolist() == [5, 6]
+
+
+def test_byte_order_marks_and_commas_in_quotes_are_fine(tmp_path):
+    path = write(tmp_path / "a.csv", '\ufeffedu,n\n"none, or some",1\n"two\nlines",2\n\n')
+    assert read_table(path).columns.tolist() == ["edu", "n"]
+    assert read_table(path)["edu"].tolist() == ["none, or some", "two\nlines"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty; its first line must name the columns"),
+        ("a,b,a\n1,2,3\n", r"names \['a'\] more than once"),
+        ("a,b\n1,2\n1,2,3\n", "line 3 of .* has 3 fields and the header 2"),
+        ("a,b\n1\n", "line 2 of .* has 1 fields and the header 2"),
+        (b"a\n\xff\xfe\n", "is not UTF-8 text"),
+    ],
+)
+def test_files_that_do_not_parse_are_named(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        read_table(write(tmp_path / "bad.csv", content))
+
+
+@pytest.mark.parametrize("content", [b"no gzip at all", gzip.compress(b"a,b\n1,2\n" * 99)[:-20]])
+def test_broken_gzip_is_named(tmp_path, content):
+    with pytest.raises(InputError, match=r"bad\.csv\.gz' could not be read"):
+        read_table(write(tmp_path / "bad.csv.gz", content))
+
+
+def test_missing_files_and_unknown_kinds_are_named(tmp_path):
+    with pytest.raises(InputError, match="there is no file .*nowhere.csv"):
+        read_table(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match="give a file ending in .csv"):
+        read_table(write(tmp_path / "a.xlsx", ""))
+
+
+def test_parquet_says_what_it_needs_or_reads(tmp_path):
+    path = write(tmp_path / "a.parquet", "no parquet")
+    with pytest.raises(InputError, match="pyarrow|no readable Parquet file"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("age\n1\n", "index='id' is no column of"),
+        ("id\n1\n1\n", "but 1 is missing or not unique"),
+        ("id,a\n1,1\n,2\n", "but nan is missing or not unique"),
+    ],
+)
+def test_bad_record_labels_are_named(tmp_path, text, message):
+    with pytest.raises(InputError, match=message):
+        read_table(write(tmp_path / "a.csv", text), index="id")
+
+
+def test_declared_levels_make_categories_and_leave_the_table_alone():
+    df = pd.DataFrame({"a": ["x", None], "b": [1, 2]})
+    done = declare_levels(df, {"a": ["x", "y"], "b": [1, 2, 3]}, "the data")
+    assert done["a"].cat.categories.tolist() == ["x", "y"]
+    assert done["b"].cat.categories.tolist() == [1, 2, 3]
+    assert df["b"].tolist() == [1, 2] and not isinstance(df["b"].dtype, pd.CategoricalDtype)
+
+
+def test_values_outside_the_declared_levels_are_named():
+    df = pd.DataFrame({"a": ["x", "z"]})
+    with pytest.raises(InputError, match="column 'a' of the data holds 'z'.*declared levels"):
+        declare_levels(df, {"a": ["x", "y"]}, "the data")
+    with pytest.raises(InputError, match="names column 'q'"):
+        declare_levels(df, {"q": ["x"]}, "the data")

@@ -1,0 +1,71 @@
+"""Plain NumPy twins of the compiled loops, and simulated tables: slow, short, and obviously right."""
+
+import numpy as np
+import pandas as pd
+
+
+def simulate(n, levels, n_classes=1, *, seed, sharpness=0.5):
+    """A table of independent variables within latent classes; every level is declared."""
+    rng = np.random.default_rng(seed)
+    z = rng.integers(n_classes, size=n)
+    columns = {}
+    for j, d in enumerate(levels):
+        phi = rng.dirichlet(np.full(d, sharpness), n_classes)
+        codes = np.array([rng.choice(d, p=phi[k]) for k in z])
+        columns[f"x{j}"] = categories(codes, d)
+    return pd.DataFrame(columns)
+
+
+def categories(codes, d):
+    """A column with levels l0 .. l(d-1), all of them declared."""
+    names = [f"l{c}" for c in range(d)]
+    return pd.Categorical.from_codes(codes, names)
+
+
+def codes_of(table):
+    """Level codes of a simulated table, shape (n, p)."""
+    return np.column_stack([table[c].cat.codes for c in table]).astype(int)
+
+
+def label_probabilities(rows, pi, phi):
+    """p(z = k | row), shape (n, K); phi[k] is a list of level probabilities by variable."""
+    mass = np.array(
+        [
+            [pi[k] * np.prod([phi[k][j][c] for j, c in enumerate(row)]) for k in range(len(pi))]
+            for row in rows
+        ]
+    )
+    return mass / mass.sum(axis=1, keepdims=True)
+
+
+def stick_weights(n, alpha):
+    """E[pi | labels] with class counts n: V_k ~ Beta(1 + n_k, alpha + n_{>k}), V_K = 1."""
+    K, weights, rest = len(n), [], 1.0
+    for k in range(K - 1):
+        after = n[k + 1 :].sum()
+        mean = (1.0 + n[k]) / (1.0 + n[k] + alpha + after)
+        weights.append(rest * mean)
+        rest *= 1.0 - mean
+    return np.array([*weights, rest])
+
+
+def collapsed(units, labels, i, guess, *, K, levels, a, alpha):
+    """p(unit i = guess | the other units and their labels); a unit is a list of (column, level).
+
+    Record i is taken out by counting again without it; the values of the guess are then put in one
+    after the other, each raising the counts for the next (Polya urn). Shape: a number.
+    """
+    others = [u for r, u in enumerate(units) if r != i]
+    z = [k for r, k in enumerate(labels) if r != i]
+    counted = [k for u, k in zip(others, z, strict=True) if u]
+    total = 0.0
+    weights = stick_weights(np.bincount(counted, minlength=K), alpha)
+    for k in range(K):
+        mine = [value for u, label in zip(others, z, strict=True) if label == k for value in u]
+        mass = weights[k]
+        for j, level in guess:
+            column = [c for column_, c in mine if column_ == j]
+            mass *= (a + column.count(level)) / (levels[j] * a + len(column))
+            mine = [*mine, (j, level)]
+        total += mass
+    return total
