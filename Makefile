@@ -49,4 +49,6 @@ $(STAMP): pyproject.toml requirements-lock.txt
 	if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then "$$python" -m venv --clear $(VENV); fi
 	@echo 'Installing bayes_risk and its dependencies into $(VENV) (once; two minutes, more on a slow network) ...'
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c requirements-lock.txt -e '.[dev]'
+	@echo 'Compiling (once; about a minute) ...'
+	@$(BIN)/python -c 'from bayes_risk.demo import compile_kernels; compile_kernels()' >/dev/null 2>&1
 	@touch $@

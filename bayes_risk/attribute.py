@@ -12,16 +12,17 @@ from bayes_risk import priors
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
-from bayes_risk.diagnostics import khat_threshold
-from bayes_risk.evidence import Evidence, predictive_evidence, refit_evidence, reuse_evidence
+from bayes_risk.evidence import Evidence
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
+from bayes_risk.plan import Plan
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
-from bayes_risk.synthesizer import Fit, Posterior, Progress, Targets
+from bayes_risk.synthesizer import Fit, Progress, Targets
 
 Array = npt.NDArray[np.float64]
-MAX_MCSE = 0.5
+MAX_MCSE = 0.05  # of a probability
+MAX_MCSE_LOG_ODDS = 1.0
 MIN_ESS = 100.0
 EVIDENCE = ("predictive", "reuse", "refit")
 
@@ -100,7 +101,9 @@ def attribute_risk(
     -----
     Distinct profiles are computed once. Cost of ``"predictive"``: m augmented fits, then
     H x U x (sum of levels + G) x K multiplications per fit, in blocks of U. Error: between batches
-    of chains; that of the base fit counts m times, so it is run m times as long.
+    of chains; that of the base fit counts m times, so it is run about m times as long. A record is
+    marked unreliable if its k-hat is above `khat_threshold`, if the standard error of its
+    probability exceeds 0.05, or if that of its log odds exceeds 1 (or ``target_mcse``, if given).
     """
     intruder = Intruder() if intruder is None else intruder
     guesses = Neighbourhood(1) if guesses is None else guesses
@@ -114,118 +117,17 @@ def attribute_risk(
     rows = _rows(targets, release, fit, choose)
     cases, case = _cases(fit, release, intruder, guesses, rows)
     log_prior = priors.log_prior(prior, fit.microdata, cases.profiles, cases.guesses, cases.columns)
-    plan = _Plan(fit, release, cases, sampling, n_jobs, progress)
+    plan = Plan(fit, release, cases, sampling, n_jobs, progress)
     found = plan.run(evidence, target_mcse, max_doublings, refit_budget)
     found = _certain(found, release, fit, cases)
     words = _in_words(intruder, guesses, prior, evidence, release)
-    limit = MAX_MCSE if target_mcse is None else target_mcse
+    limit = MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
     risk = _posterior(
         found, fit, cases, case, rows, log_prior, words, limit, plan.threshold, entropy
     )
     _warn(risk, evidence)
     return risk
-
-
-class _Plan:
-    """The order of work: fits, evidence, more sampling where it is wanted, refits."""
-
-    def __init__(
-        self,
-        fit: Fit,
-        release: Release,
-        cases: Targets,
-        rng: np.random.Generator,
-        n_jobs: int,
-        progress: Progress | None,
-    ) -> None:
-        self.fit, self.release, self.cases = fit, release, cases
-        self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
-        self.threshold = khat_threshold(fit.posterior.n_draws)
-
-    def run(
-        self, evidence: str, target_mcse: float | None, doublings: int, budget: int
-    ) -> Evidence:
-        """Evidence of every case."""
-        if evidence == "reuse":
-            return reuse_evidence(self.fit, self.release, self.cases, n_jobs=self.n_jobs)
-        posteriors = self._fits()
-        if evidence == "refit":
-            return self._refit(posteriors, self.cases)
-        found = self._evidence(posteriors)
-        limit = np.inf if target_mcse is None else target_mcse
-        for _ in range(doublings):
-            if float(np.quantile(found.mcse(), 0.95)) <= limit:
-                break
-            posteriors = self._doubled(posteriors, found.share_by_fit())
-            found = self._evidence(posteriors)
-        worst = np.flatnonzero(found.khat > self.threshold)
-        worst = worst[np.argsort(-found.khat[worst], kind="stable")][:budget]
-        if len(worst):
-            found = found.replaced(worst, self._refit(posteriors, self.cases.only(worst)))
-        return found
-
-    def _fits(self) -> list[Posterior]:
-        """One augmented fit per release; the base fit runs about m times as long as each."""
-        m = self.release.m
-        *children, base_rng = self.rng.spawn(m + 1)
-        augmented = [
-            self.fit.augmented(
-                self.release, l, rng=child, n_jobs=self.n_jobs, progress=self.progress
-            )
-            for l, child in enumerate(children)
-        ]
-        base = self.fit.posterior
-        rounds = int(np.ceil(np.log2(m)))
-        for k, child in enumerate(base_rng.spawn(rounds), start=1):
-            base = base.doubled(rng=child, n_jobs=self.n_jobs)
-            self._tell("base fit", k, rounds)
-        return [base, *augmented]
-
-    def _evidence(self, posteriors: list[Posterior]) -> Evidence:
-        done = 0
-
-        def tick(more: int) -> None:
-            nonlocal done
-            done += more
-            self._tell("evidence", done, len(posteriors))
-
-        return predictive_evidence(
-            posteriors[0],
-            posteriors[1:],
-            self.cases,
-            rngs=self.rng.spawn(len(posteriors)),
-            n_jobs=self.n_jobs,
-            tick=tick,
-        )
-
-    def _doubled(self, posteriors: list[Posterior], share: Array) -> list[Posterior]:
-        """Double the base fit where it brings most of the error, all the others otherwise."""
-        base_first = share[0] >= share[1:].sum()
-        out = []
-        for k, (posterior, child) in enumerate(
-            zip(posteriors, self.rng.spawn(len(posteriors)), strict=True)
-        ):
-            wanted = (k == 0) == base_first
-            out.append(posterior.doubled(rng=child, n_jobs=self.n_jobs) if wanted else posterior)
-            self._tell("more draws", k + 1, len(posteriors))
-        return out
-
-    def _refit(self, posteriors: list[Posterior], cases: Targets) -> Evidence:
-        return refit_evidence(
-            self.fit,
-            self.release,
-            posteriors[0],
-            posteriors[1:],
-            cases,
-            rng=self.rng.spawn(1)[0],
-            n_jobs=self.n_jobs,
-            progress=self.progress,
-        )
-
-    def _tell(self, stage: str, done: int, total: int) -> None:
-        if self.progress is not None:
-            self.progress(stage, done, total)
 
 
 def _rows(
@@ -334,7 +236,9 @@ def _posterior(
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = np.sqrt(variance_of_estimate(shift)) / (1.0 - p_truth)
     unchanged = np.asarray(np.isneginf(found.log_evidence).any(axis=(0, 1)))
-    reliable = (found.khat <= threshold) & ~(log_odds > limit) | unchanged
+    mcse = np.sqrt(variance_of_estimate(deviations))
+    known = ~(log_odds > limit) & (mcse <= MAX_MCSE)
+    reliable = (found.khat <= threshold) & known | unchanged
     if words["evidence"].startswith("reuse"):
         reliable &= (found.ess >= MIN_ESS) | unchanged
     return AttributeRisk(
@@ -348,7 +252,7 @@ def _posterior(
         log_probability=log_p,
         mcse_log_evidence=found.mcse(),
         deviations=deviations,
-        mcse=np.sqrt(variance_of_estimate(deviations)),
+        mcse=mcse,
         khat=found.khat,
         ess=found.ess,
         reliable=reliable,

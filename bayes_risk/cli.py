@@ -154,7 +154,7 @@ def _audit(study: "Study", *, overwrite: bool, jobs: int) -> None:
     with _interrupts() as stop, _hushed(), _collected_warnings() as notes, Bars() as bars:
 
         def progress(stage: str, done: int, total: int) -> None:
-            stop()  # a sampler may have swallowed Ctrl-C and gone on with what it had
+            stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             bars(stage, done, total)
 
         from bayes_risk.output import check_target
@@ -207,6 +207,9 @@ def _interrupts() -> Iterator[Callable[[], None]]:
     before = {n: signal.signal(getattr(signal, n), stop) for n in names}
     try:
         yield again
+    except Exception:  # what a sampler made of the interruption
+        again()
+        raise
     finally:
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)

@@ -65,8 +65,8 @@ STUDIES: dict[str, dict[str, Any]] = {
         "title": "Redbook survey of 1974: four columns synthesised",
         "random_seed": 1974,
         "data": {"demo": "fair"},
-        "model": {"n_classes": 30},
-        "release": {"m": 5, "columns": ["affairs", "children", "religious", "rate_marriage"]},
+        "model": {"n_classes": 30, "draws": 800, "tune": 800},
+        "release": {"m": 3, "columns": ["affairs", "children", "religious", "rate_marriage"]},
         "attribute": {"guesses": "neighbourhood", "prior": "uniform"},
         "identification": {
             "known": ["age", "educ", "yrs_married"],
@@ -162,3 +162,24 @@ def italy() -> pd.DataFrame:
     table.index.name = "record"
     levels = {"AGE": _AGE, "EDU": _EDU, "PRO": _PRO}
     return table.astype({c: pd.CategoricalDtype(list(v), ordered=True) for c, v in levels.items()})
+
+
+def compile_kernels() -> None:
+    """Run two audits of forty records, so that every compiled loop is in the cache.
+
+    Examples
+    --------
+    >>> compile_kernels()
+    """
+    import warnings
+
+    from bayes_risk.attribute import attribute_risk
+    from bayes_risk.models import DPMPM
+
+    table = italy().sample(40, random_state=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = DPMPM(n_classes=3).fit(table, draws=30, tune=5, thin=1, random_seed=1)
+        for columns in (["EDU", "PRO"], None):
+            release = fit.synthesize(m=2, columns=columns, random_seed=2)
+            attribute_risk(fit, release, random_seed=3)

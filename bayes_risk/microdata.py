@@ -45,9 +45,10 @@ class Variable:
 
     def encode(self, column: pd.Series, source: str) -> Codes:
         """Codes of a column; levels that were never declared are an error."""
-        absent = column.isna().to_numpy()
-        codes = pd.Index(self.levels, dtype=object).get_indexer(_plain(column))
-        codes = np.where(absent, len(self.levels) if self.missing else -1, codes)
+        where, values = pd.factorize(column)  # -1: missing
+        absent = where < 0
+        number = pd.Index(self.levels, dtype=object).get_indexer(_plain(values))
+        codes = np.append(number, len(self.levels) if self.missing else -1)[where]
         if absent.any() and not self.missing:
             raise InputError(
                 f"column {self.name!r} of {source} has {int(absent.sum())} missing values; fill or "
@@ -282,5 +283,5 @@ def _scalar(value: Any) -> Hashable:
     return plain
 
 
-def _plain(column: pd.Series) -> pd.Index:
-    return pd.Index([_scalar(v) for v in column.to_numpy(dtype=object)], dtype=object)
+def _plain(values: Any) -> pd.Index:
+    return pd.Index([_scalar(v) for v in pd.Index(values).astype(object)], dtype=object)

@@ -63,6 +63,8 @@ class Release:
         if not len(self.synthesized):
             raise InputError("synthesized is empty; name the columns whose values were replaced")
         one_of("classes", self.classes, ("new", "own"))
+        if self.records is not None and not np.any(self.records):
+            raise InputError("records selects no record; mark those whose values were replaced")
         for l, table in enumerate(self.datasets, start=1):
             known_columns(f"synthesized (release {l})", self.synthesized, list(table.columns))
             if len(table) != len(self.datasets[0]):
@@ -76,8 +78,10 @@ class Release:
         """Number of data sets."""
         return len(self.datasets)
 
-    def codes(self, microdata: Microdata) -> Codes:
-        """Codes of all data sets, shape (m, n, p); unsynthesised columns are the original's.
+    def codes(self, microdata: Microdata, l: int | None = None) -> Codes:
+        """Codes of all data sets, shape (m, n, p), or of data set l, counted from 0, shape (n, p).
+
+        Unsynthesised columns are the original's.
 
         Raises
         ------
@@ -86,9 +90,11 @@ class Release:
             record that differs from the original.
         """
         columns = known_columns("synthesized", self.synthesized, microdata.columns)
+        if l is not None:
+            return self._codes_of(l + 1, self.datasets[l], columns, microdata)
         tables = [
-            self._codes_of(l, table, columns, microdata)
-            for l, table in enumerate(self.datasets, start=1)
+            self._codes_of(number, table, columns, microdata)
+            for number, table in enumerate(self.datasets, start=1)
         ]
         return np.stack(tables)
 

@@ -154,59 +154,50 @@ def _disclosed(risk: "AttributeRisk") -> Reason:
 
 
 def _probability(risk: "AttributeRisk", limit: float) -> Reason:
-    table = risk.records[~risk.records["disclosed"]]
-    return _against_limit(
+    above, maybe = _counts_above(risk, np.full(len(risk.index), limit))
+    words = f"the intruder {{}} the true values a probability above {limit:g}"
+    return _limited(
         "probability of the truth",
-        table["probability"].to_numpy(),
-        table["mcse"].to_numpy(),
-        table["reliable"].to_numpy(),
-        limit,
-        f"the intruder {{}} the true values a probability above {limit:g}",
-        ("gives", "may give"),
+        (above, words.format("gives")),
+        (maybe, words.format("may give")),
         f"No record's true values get a probability above {limit:g}.",
     )
 
 
 def _bayes_factor(risk: "AttributeRisk", limit: float) -> Reason:
-    table = risk.records[~risk.records["disclosed"]]
-    times = f"{math.exp(limit):.3g}" if limit < 2.3 else f"{math.exp(limit):,.0f}"
-    p = np.clip(table["probability"].to_numpy(), 1e-12, 1 - 1e-12)
-    # delta method: d log(p / (1 - p)) = dp / (p (1 - p))
-    return _against_limit(
+    # log odds(p) - log odds(prior) > limit  <=>  p > prior e^limit / (1 - prior + prior e^limit)
+    prior, factor = risk.records["prior"].to_numpy(), math.exp(limit)
+    above, maybe = _counts_above(risk, prior * factor / (1 - prior + prior * factor))
+    times = f"{factor:.3g}" if factor < 10 else f"{factor:,.0f}"
+    words = f"the release {{}} the odds of the true values by more than {times}"
+    return _limited(
         "log Bayes factor",
-        table["log_bayes_factor"].to_numpy(),
-        table["mcse"].to_numpy() / (p * (1 - p)),
-        table["reliable"].to_numpy(),
-        limit,
-        f"the release {{}} the odds of the true values by more than {times}",
-        ("multiplies", "may multiply"),
+        (above, words.format("multiplies")),
+        (maybe, words.format("may multiply")),
         f"For no record does the release multiply the odds of the truth by more than {times}.",
     )
 
 
-def _against_limit(
-    measure: str,
-    value: Array,
-    mcse: Array,
-    reliable: npt.NDArray[np.bool_],
-    limit: float,
-    clause: str,
-    verbs: tuple[str, str],
-    all_clear: str,
+def _counts_above(risk: "AttributeRisk", limit: Array) -> tuple[int, int]:
+    """How many records are surely above their limit, and how many more may be."""
+    table = risk.records
+    value, error = table["probability"].to_numpy(), 2 * table["mcse"].to_numpy()
+    open_ = ~table["disclosed"].to_numpy()  # the others have a reason of their own
+    # a number without an error (NaN) or marked unreliable can be a doubt, but decides nothing
+    sure = open_ & table["reliable"].to_numpy() & (value - error > limit)
+    maybe = open_ & ~sure & (value + np.nan_to_num(error) > limit)
+    return int(sure.sum()), int(maybe.sum())
+
+
+def _limited(
+    measure: str, above: tuple[int, str], maybe: tuple[int, str], all_clear: str
 ) -> Reason:
-    error = 2 * np.nan_to_num(mcse, nan=np.inf)  # a number without an error decides nothing
-    value = np.nan_to_num(value, posinf=1e300, neginf=-1e300)
-    above = int((reliable & (value - error > limit)).sum())
-    maybe = int((value + np.where(np.isfinite(error), error, 0) > limit).sum()) - above
-    if above:
-        return Reason(
-            measure=measure,
-            outcome="should not go out",
-            sentence=f"{_in(above)} {clause.format(verbs[0])}.",
-        )
-    if maybe:
-        text = clause.format(verbs[1])
-        return _doubt(measure, f"{_in(maybe)} {text}: the error of the computation leaves it open.")
+    if above[0]:
+        text = f"For {_records(above[0])} {above[1]}."
+        return Reason(measure=measure, outcome="should not go out", sentence=text)
+    if maybe[0]:
+        text = f"For {_records(maybe[0])} {maybe[1]}: the error of the computation leaves it open."
+        return _doubt(measure, text)
     return _for(measure, all_clear)
 
 
@@ -269,10 +260,6 @@ def _for(measure: str, sentence: str) -> Reason:
 
 def _records(count: int) -> str:
     return "1 record" if count == 1 else f"{count:,} records"
-
-
-def _in(count: int) -> str:
-    return f"For {_records(count)}"
 
 
 def percent(share: float) -> str:

@@ -83,7 +83,10 @@ class DPMPMFit:
         """
         m = at_least("m", m, 1)
         one_of("classes", classes, ("new", "own"))
-        names = known_columns("columns", columns or self.microdata.columns, self.microdata.columns)
+        every = self.microdata.columns
+        names = known_columns("columns", every if columns is None else columns, every)
+        if not names:
+            raise InputError("columns names no column; name those to synthesise, or leave it out")
         if m > self.posterior.n_draws:
             raise InputError(
                 f"m={m} exceeds the {self.posterior.n_draws} draws; fit with more draws"
@@ -114,16 +117,16 @@ class DPMPMFit:
         progress: Progress | None = None,
     ) -> LatentPosterior:
         """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
-        how = Mechanism.of(release, self.microdata, self.posterior.prior)
+        how = Mechanism.of(release, l, self.microdata, self.posterior.prior)
         base = self.posterior
         total = base.n_draws
         return base.refitted(
-            how.units(l, base.prior.width - 1),
+            how.units(base.prior.width - 1),
             thin=base.thin,
             tune=max(base.n_sweeps // 4, 50),
             rng=rng,
             n_jobs=n_jobs,
-            linked=how.linked(l),
+            linked=how.linked,
             conditional=how.conditional,
             tick=ticker(progress, f"release {l + 1}", total),
         )
@@ -144,10 +147,10 @@ class DPMPMFit:
             y = self.microdata.codes + start.prior.starts[:-1].astype(np.int32)
             units = units_of(y, left_out=record)
             return start.refitted(units, thin=thin, tune=tune, n_draws=n_draws, rng=rng)
-        how = Mechanism.of(release, self.microdata, start.prior)
-        units = how.units(l, start.prior.width - 1, left_out=record)
+        how = Mechanism.of(release, l, self.microdata, start.prior)
+        units = how.units(start.prior.width - 1, left_out=record)
         return start.refitted(
-            units, thin=thin, tune=tune, n_draws=n_draws, rng=rng, linked=how.linked(l)
+            units, thin=thin, tune=tune, n_draws=n_draws, rng=rng, linked=how.linked
         )
 
     def theta_predictive(
@@ -158,8 +161,7 @@ class DPMPMFit:
         H, p, K = len(draws), len(prior.starts) - 1, prior.n_classes
         linked = None
         if release is not None:
-            how = Mechanism.of(release, self.microdata, prior)
-            rows = how.linked(l)
+            rows = Mechanism.of(release, l, self.microdata, prior).linked
             linked = None if rows is None else rows[targets.record]
         tables = Tables(
             Q=draws.phi,
@@ -182,13 +184,13 @@ class DPMPMFit:
 
     def log_release(self, release: Release) -> npt.NDArray[np.float64]:
         """log p(Z^(l) | Theta_h, and y where classes are the records' own), shape (m, H)."""
-        how = Mechanism.of(release, self.microdata, self.posterior.prior)
-        rows, draws = how.replaced, self.posterior.draws
-        whole = how.y[rows] if how.own else how.y[rows][:, ~how.synthesized]
-        condition = _log_total(whole, draws) if whole.shape[1] else 0.0
-        out = []
-        for z in how.z:
-            joint = np.hstack([whole, z[rows][:, how.synthesized]])
+        draws, out = self.posterior.draws, []
+        for l in range(release.m):
+            how = Mechanism.of(release, l, self.microdata, self.posterior.prior)
+            rows = how.replaced
+            whole = how.y[rows] if how.own else how.y[rows][:, ~how.synthesized]
+            joint = np.hstack([whole, how.z[rows][:, how.synthesized]])
+            condition = _log_total(whole, draws) if whole.shape[1] else 0.0
             out.append(_log_total(joint, draws) - condition)
         return np.stack(out)
 
@@ -232,12 +234,17 @@ def _mask(records: Any, index: pd.Index) -> npt.NDArray[np.bool_]:
         return np.ones(len(index), dtype=bool)
     given = np.asarray(records)
     if given.dtype == bool:
-        if len(given) != len(index):
+        if given.shape != (len(index),):
             raise InputError(
-                f"records has {len(given)} entries; the table has {len(index)} records"
+                f"records has {given.size} entries; the table has {len(index)} records"
             )
-        return given
-    absent = [r for r in given.tolist() if r not in index]
-    if absent:
-        raise InputError(f"records names {absent[0]!r}, which is no record label of the table")
+        chosen = given
+    else:
+        absent = [r for r in given.tolist() if r not in index]
+        if absent:
+            raise InputError(f"records names {absent[0]!r}, which is no record label of the table")
+        chosen = np.asarray(index.isin(given.tolist()))
+    if not chosen.any():
+        raise InputError("records selects no record; select at least one, or leave it out")
+    return chosen
     return np.asarray(index.isin(given))

@@ -36,33 +36,30 @@ def conditional_sweep(
     draw_labels(rng, positions, multiplicity, pi, phi, n, M, label)
     draw_labels(rng, z_positions, z_multiplicity, pi, phi, n_z, M_z, z_label)
     g = us_masses(us, phi)
-    S = g @ pi
-    log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, 1.0 / S, c)
+    log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, c)
     proposal = np.empty_like(phi)
     draw_levels(rng, M, starts, a, proposal)
-    free = np.ones(starts.shape[0] - 1, np.bool_)
     for j in range(us_columns.shape[0]):
-        free[us_columns[j]] = False
-        S[:] = g @ pi
-        update_levels(rng, j, us, c, starts, us_columns[j], proposal, M_z, pi, phi, g, S)
-    both = M + M_z
-    draw_levels(rng, both, starts, a, proposal)
+        update_levels(rng, us[j], c, starts, us_columns[j], proposal, M_z, pi, phi, g)
+    M += M_z
+    n += n_z
+    draw_levels(rng, M, starts, a, proposal)
+    free = np.ones(starts.shape[0] - 1, np.bool_)
+    free[us_columns] = False
     for j in range(free.shape[0]):
         if free[j]:
             phi[starts[j] : starts[j + 1]] = proposal[starts[j] : starts[j + 1]]
-    n += n_z
-    M += M_z
     return draw_alpha(rng, n.shape[0] - 1, log_rest, prior)
 
 
 @numba.njit(cache=True, nogil=True)
 def us_masses(us, phi):
-    """g[v, k] = prod_{j in us} phi_kj(y_vj)."""
-    g = np.ones((us.shape[0], phi.shape[1]))
-    for v in range(us.shape[0]):
-        for j in range(us.shape[1]):
-            for k in range(phi.shape[1]):
-                g[v, k] *= phi[us[v, j], k]
+    """g[k, v] = prod_{j in us} phi_kj(y_vj); us[j, v] are rows of phi."""
+    g = np.ones((phi.shape[1], us.shape[1]))
+    for j in range(us.shape[0]):
+        for k in range(phi.shape[1]):
+            for v in range(us.shape[1]):
+                g[k, v] *= phi[us[j, v], k]
     return g
 
 
@@ -84,26 +81,40 @@ def log_ratio(S_new, inverse, c):
 
 
 @numba.njit(cache=True, nogil=True)
+def mixed(pi, g):
+    """S_v = sum_k pi_k g[k, v]."""
+    S = np.zeros(g.shape[1])
+    for k in range(g.shape[0]):
+        for v in range(g.shape[1]):
+            S[v] += pi[k] * g[k, v]
+    return S
+
+
+@numba.njit(cache=True, nogil=True)
 def later_masses(log_left, g):
-    """T[v, k] = sum_{l>k} g_vl pi_l / prod_{j<=k} (1 - V_j), shape (V, K - 1).
+    """T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 - V_j), shape (K - 1, V).
 
     By recursion from the last class, never by subtraction: 1 - V_k may be far below rounding.
     """
-    T = np.empty((g.shape[0], log_left.shape[0]))
-    for v in range(g.shape[0]):
-        later = g[v, g.shape[1] - 1]
-        for k in range(log_left.shape[0] - 1, -1, -1):
-            T[v, k] = later
-            later = -math.expm1(log_left[k]) * g[v, k] + math.exp(log_left[k]) * later
+    K = g.shape[0]
+    T = np.empty((K - 1, g.shape[1]))
+    for k in range(K - 2, -1, -1):
+        if k == K - 2:
+            T[k] = g[k + 1]
+        else:
+            V, left = -math.expm1(log_left[k + 1]), math.exp(log_left[k + 1])
+            for v in range(g.shape[1]):
+                T[k, v] = V * g[k + 1, v] + left * T[k + 1, v]
     return T
 
 
 @numba.njit(cache=True, nogil=True)
-def update_sticks(rng, n, n_z, alpha, log_left, pi, g, inverse, c):
+def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
     """Propose each V_k from Beta(1 + n_k, alpha + n_{>k}); returns log pi_K."""
     K = n.shape[0]
     after, after_z = n.sum(), n_z.sum()
     head, S_new = np.zeros(c.shape[0]), np.empty(c.shape[0])
+    inverse = 1.0 / np.maximum(mixed(pi, g), TINY)
     T = later_masses(log_left, g)
     log_rest = 0.0
     for k in range(K - 1):
@@ -113,7 +124,7 @@ def update_sticks(rng, n, n_z, alpha, log_left, pi, g, inverse, c):
         old, rest = -math.expm1(log_left[k]), math.exp(log_rest)
         here, beyond = rest * V, rest * math.exp(log_new_left)
         for v in range(c.shape[0]):
-            S_new[v] = head[v] + here * g[v, k] + beyond * T[v, k]
+            S_new[v] = head[v] + here * g[k, v] + beyond * T[k, v]
         gain = n_z[k] * math.log(max(V, TINY) / max(old, TINY))
         gain += after_z * (log_new_left - log_left[k]) - log_ratio(S_new, inverse, c)
         if math.log(rng.random()) < gain:
@@ -121,28 +132,30 @@ def update_sticks(rng, n, n_z, alpha, log_left, pi, g, inverse, c):
             inverse[:] = 1.0 / np.maximum(S_new, TINY)
         pi[k] = -rest * math.expm1(log_left[k])
         for v in range(c.shape[0]):
-            head[v] += pi[k] * g[v, k]
+            head[v] += pi[k] * g[k, v]
         log_rest += log_left[k]
     pi[K - 1] = math.exp(log_rest)
     return log_rest
 
 
 @numba.njit(cache=True, nogil=True)
-def update_levels(rng, j, us, c, starts, column, proposal, M_z, pi, phi, g, S):
-    """Propose phi_kj from Dirichlet(a + M_kj), class by class; j counts within the us columns."""
-    S_new, inverse = np.empty(S.shape[0]), 1.0 / np.maximum(S, TINY)
+def update_levels(rng, rows, c, starts, column, proposal, M_z, pi, phi, g):
+    """Propose phi_kj from Dirichlet(a + M_kj), class by class; rows[v] is the level of part v."""
+    S = mixed(pi, g)
+    S_new, inverse = np.empty_like(S), 1.0 / np.maximum(S, TINY)
     more = np.empty(phi.shape[0])
     for k in range(pi.shape[0]):
         gain = 0.0
         for r in range(starts[column], starts[column + 1]):
-            gain += M_z[r, k] * math.log(proposal[r, k] / phi[r, k])
             more[r] = proposal[r, k] / phi[r, k]
+            if M_z[r, k] > 0:
+                gain += M_z[r, k] * math.log(more[r])
         for v in range(S.shape[0]):
-            S_new[v] = max(S[v] + pi[k] * g[v, k] * (more[us[v, j]] - 1.0), TINY)
+            S_new[v] = max(S[v] + pi[k] * g[k, v] * (more[rows[v]] - 1.0), TINY)
         if math.log(rng.random()) < gain - log_ratio(S_new, inverse, c):
             for v in range(S.shape[0]):
-                g[v, k] *= more[us[v, j]]
+                g[k, v] *= more[rows[v]]
+                S[v] = S_new[v]
+                inverse[v] = 1.0 / S_new[v]
             for r in range(starts[column], starts[column + 1]):
                 phi[r, k] = proposal[r, k]
-            S[:] = S_new
-            inverse[:] = 1.0 / S_new

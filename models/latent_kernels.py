@@ -282,7 +282,8 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
         Q, tau, out = all_Q[h], all_tau[h], sums[batch[h]]
         for k in range(K + 1):
             if integrated:
-                class_weights(n[h], alpha[h], k, base[k])
+                if k == K or n[h, k] > 0:  # an empty class has no target to take out
+                    class_weights(n[h], alpha[h], k, base[k])
             else:
                 base[k] = pi[h]
         if G > 0:

@@ -141,9 +141,9 @@ def predictive_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mechanism:
-    """How a release was drawn, in rows of level positions.
+    """How one data set of a release was drawn, in rows of level positions.
 
-    ``y`` (n, p) confidential rows; ``z`` (m, n, p) released rows; ``synthesized`` (p,) which
+    ``y`` (n, p) confidential rows; ``z`` (n, p) released rows; ``synthesized`` (p,) which
     columns; ``replaced`` (n,) which records; ``own`` whether classes were the records' own.
     """
 
@@ -154,13 +154,13 @@ class Mechanism:
     own: bool
 
     @classmethod
-    def of(cls, release: Release, microdata: Microdata, prior: Prior) -> "Mechanism":
-        """Read a release against the confidential table."""
+    def of(cls, release: Release, l: int, microdata: Microdata, prior: Prior) -> "Mechanism":
+        """Read data set l of a release against the confidential table."""
         begin = prior.starts[:-1].astype(np.int32)
         synthesized = np.array([c in list(release.synthesized) for c in microdata.columns])
         return cls(
             y=microdata.codes + begin,
-            z=release.codes(microdata) + begin,
+            z=release.codes(microdata, l) + begin,
             synthesized=synthesized,
             replaced=release.replaced(len(microdata.codes)),
             own=release.classes == "own",
@@ -172,26 +172,26 @@ class Mechanism:
         none = np.zeros(len(self.synthesized), dtype=bool)
         return none if self.own else ~self.synthesized
 
-    def linked(self, l: int) -> Rows | None:
+    @property
+    def linked(self) -> Rows | None:
         """Rows of the records' own synthetic levels, -1 elsewhere, shape (n, p)."""
         if not self.own:
             return None
         shown = self.replaced[:, None] & self.synthesized[None, :]
-        return np.where(shown, self.z[l], -1).astype(np.int32)
+        return np.where(shown, self.z, -1).astype(np.int32)
 
-    def units(self, l: int, padding: int, left_out: int | None = None) -> Units:
-        """What the sampler sees of the table and release l, perhaps without one record's values."""
-        if self.own:
-            linked = self.linked(l)
-            assert linked is not None
+    def units(self, padding: int, left_out: int | None = None) -> Units:
+        """What the sampler sees of the table and release, perhaps without one record's values."""
+        linked = self.linked
+        if linked is not None:
             extra = np.where(linked < 0, padding, linked)[:, self.synthesized]
             return units_of(np.hstack([self.y, extra]), left_out=left_out)
         if self.synthesized.all():
-            return units_of(np.vstack([self.y, self.z[l][self.replaced]]), left_out=left_out)
-        return units_of(self.y, self._given(l, left_out), left_out)
+            return units_of(np.vstack([self.y, self.z[self.replaced]]), left_out=left_out)
+        return units_of(self.y, self._given(left_out), left_out)
 
-    def _given(self, l: int, left_out: int | None) -> Given:
-        z, n_z = np.unique(self.z[l][self.replaced], axis=0, return_counts=True)
+    def _given(self, left_out: int | None) -> Given:
+        z, n_z = np.unique(self.z[self.replaced], axis=0, return_counts=True)
         divided = self.replaced.copy()
         if left_out is not None:  # p(Z_i, y_us,i) stays whole: the intruder knows y_us,i
             divided[left_out] = False

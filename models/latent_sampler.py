@@ -302,7 +302,7 @@ def _given_arrays(given: Given | None) -> tuple[npt.NDArray[np.integer], ...]:
     return (
         given.positions,
         given.multiplicity,
-        given.us_positions,
+        np.ascontiguousarray(given.us_positions.T),
         given.us_multiplicity,
         given.us_columns,
     )

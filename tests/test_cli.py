@@ -171,12 +171,14 @@ def test_an_interruption_says_that_nothing_is_left(call, monkeypatch, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_an_interruption_that_a_sampler_swallowed_still_stops(call, monkeypatch, tmp_path):
+@pytest.mark.parametrize("then", [None, ValueError("not enough samples")])
+def test_an_interruption_that_a_sampler_swallowed_still_stops(call, monkeypatch, tmp_path, then):
     def swallowed():
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
-            pass
+            if then:
+                raise then from None
 
     fake_run(monkeypatch, doing=swallowed)
     assert call("demo").exit_code == 130

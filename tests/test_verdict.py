@@ -1,4 +1,5 @@
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from bayes_risk.verdict import Thresholds, judge
 from tests.edge_results import attribute, identification
 
+ROOT = Path(__file__).resolve().parents[1]
 CALM = identification(n=60)  # nobody is matched uniquely and correctly
 
 
@@ -102,6 +104,12 @@ def test_what_was_not_measured_is_a_doubt():
     assert verdict.deciding[0].sentence == (
         "Attribute risk was not measured, so nothing is said of it."
     )
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(Thresholds), ids=lambda f: f.name)
+def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
+    text = (ROOT / "docs" / "reading-the-numbers.md").read_text()
+    assert f"**`{field.name}` = {field.default:g}.**" in text
 
 
 def test_a_verdict_is_frozen_and_prints_its_reasons():

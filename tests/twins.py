@@ -1,4 +1,4 @@
-"""Plain NumPy twins of the compiled loops, and simulated tables: slow, short, and obviously right."""
+"""Plain NumPy twins of the compiled loops, and simulated tables: slow, short, obviously right."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ def simulate(n, levels, n_classes=1, *, seed, sharpness=0.5):
 def categories(codes, d):
     """A column with levels l0 .. l(d-1), all of them declared."""
     names = [f"l{c}" for c in range(d)]
-    return pd.Categorical.from_codes(codes, names)
+    return pd.Categorical.from_codes(codes, pd.Index(names))
 
 
 def codes_of(table):

@@ -1,8 +1,8 @@
 """Sweep time, effective draws, evidence time and memory of the DPMPM audit, and how they grow.
 
-Run by ``make bench``; needs the ACS file in ``../shared/data`` beside the checkout. Prints figures of
-this machine; ratios travel better than seconds. ``--precision`` adds the slow table: seconds until
-the log evidence is known to 0.1 for 95 % of (record, guess) pairs.
+Run by ``make bench``; needs the ACS file in ``../shared/data`` beside the checkout. Prints figures
+of this machine; ratios travel better than seconds. ``--precision`` adds the slow table: seconds
+until the log evidence is known to 0.1 for 95 % of (record, guess) pairs.
 """
 
 import argparse
@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.attribute import _cases, _Plan
+from bayes_risk.attribute import _cases
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.microdata import Microdata
 from bayes_risk.models.latent_predictive import log_masses
 from bayes_risk.models.latent_sampler import Prior, initial_state, joined, run_chain, units_of
+from bayes_risk.plan import Plan
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
 CLASSES, CHAINS, SWEEPS = 30, 2, 4_000
@@ -43,9 +44,9 @@ def pairs(data, prior, size=300):
     near = rows.copy()
     columns = rng.integers(rows.shape[1], size=size)
     moves = rng.integers(1, data.n_levels[columns])
-    near[np.arange(size), columns] = (
-        near[np.arange(size), columns] + moves
-    ) % data.n_levels[columns]
+    near[np.arange(size), columns] = (near[np.arange(size), columns] + moves) % data.n_levels[
+        columns
+    ]
     return (np.vstack([rows, near]) + prior.starts[:-1]).astype(np.int32)
 
 
@@ -66,7 +67,11 @@ def mixing(n, swaps):
     masses = log_masses(rows, joined(chains))
     half = len(rows) // 2
     ess, _ = ess_and_rhat(masses[:, half:] - masses[:, :half], CHAINS)
-    return 1e3 * seconds / (CHAINS * SWEEPS), np.quantile(ess, [0.5, 0.05]) / seconds, len(units.positions)
+    return (
+        1e3 * seconds / (CHAINS * SWEEPS),
+        np.quantile(ess, [0.5, 0.05]) / seconds,
+        len(units.positions),
+    )
 
 
 def audit(n, m=5):
@@ -105,18 +110,20 @@ def precision(m, limit, swaps):
     release = fit.synthesize(m=m, random_seed=2)
     rows = np.sort(np.random.default_rng(5).choice(10_000, 400, replace=False))
     cases, _ = _cases(fit, release, br.Intruder(), br.Neighbourhood(1), rows)
-    plan = _Plan(fit, release, cases, np.random.default_rng(6), 2, None)
+    plan = Plan(fit, release, cases, np.random.default_rng(6), 2, None)
     sampling = -time.perf_counter()
-    posteriors = plan._fits()
+    posteriors = plan.fits()
     sampling += time.perf_counter()
     while True:
-        found = plan._evidence(posteriors)
+        found = plan.evidence(posteriors)
         q = np.quantile(found.mcse(), [0.5, 0.95])
-        print(f"  m={m} swaps={swaps}: {sampling:7.1f} s, error {q[0]:.3f} median, {q[1]:.3f} at 95 %")
+        print(
+            f"  m={m} swaps={swaps}: {sampling:7.1f} s, error {q[0]:.3f} median, {q[1]:.3f} at 95 %"
+        )
         if q[1] <= 0.1 or sampling > limit:
             return sampling * max(1.0, (q[1] / 0.1) ** 2), q[1] <= 0.1
         sampling -= time.perf_counter()
-        posteriors = plan._doubled(posteriors, found.share_by_fit())
+        posteriors = plan.doubled(posteriors, found.share_by_fit())
         sampling += time.perf_counter()
 
 
@@ -135,7 +142,11 @@ def main():
         for swaps in (False, True):
             ms, ess, U = mixing(n, swaps)
             grown = f", x{ms / last:.2f}" if swaps and last else ""
-            print(f"  n={n:6d} U={U:5d} swaps={swaps!s:5}: {ms:.3f} ms{grown}; {ess[0]:.1f}, {ess[1]:.2f}")
+            print(
+                f"  n={n:6d} U={U:5d} swaps={swaps!s:5}: {ms:.3f} ms{grown}; "
+                f"{ess[0]:.1f}, {ess[1]:.2f}",
+                flush=True,
+            )
         last = ms
     print("audit: six fits of 2 chains, all records, one-variable neighbourhoods")
     last_total = None
@@ -148,7 +159,10 @@ def main():
     for m in (1, 5) if options.precision else ():
         for swaps in (False, True):
             seconds, reached = precision(m, options.precision, swaps)
-            print(f"  m={m} swaps={swaps}: {seconds:.0f} s" + ("" if reached else " (by 1/sqrt(time))"))
+            print(
+                f"  m={m} swaps={swaps}: {seconds:.0f} s"
+                + ("" if reached else " (by 1/sqrt(time))")
+            )
 
 
 if __name__ == "__main__":
