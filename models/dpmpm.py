@@ -203,6 +203,7 @@ def _sample(
         "random_seed": int(seeds.integers(2**31)),
         "progressbar": False,
         "compute_convergence_checks": False,
+        "quiet": True,
         "callback": lambda trace, draw: tick(1),
         "return_inferencedata": True,
     }

@@ -247,4 +247,3 @@ def _mask(records: Any, index: pd.Index) -> npt.NDArray[np.bool_]:
     if not chosen.any():
         raise InputError("records selects no record; select at least one, or leave it out")
     return chosen
-    return np.asarray(index.isin(given))

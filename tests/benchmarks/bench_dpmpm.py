@@ -20,11 +20,12 @@ from bayes_risk.attribute import _cases
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.microdata import Microdata
 from bayes_risk.models.latent_predictive import log_masses
-from bayes_risk.models.latent_sampler import Prior, initial_state, joined, run_chain, units_of
+from bayes_risk.models.latent_sampler import Prior, initial_state, run_chains, units_of
 from bayes_risk.plan import Plan
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
-CLASSES, CHAINS, SWEEPS = 30, 2, 4_000
+CLASSES, CHAINS = 30, 2
+MIXING_CHAINS, SWEEPS = 8, 8_000
 
 
 def prepared(n, swaps):
@@ -53,25 +54,20 @@ def pairs(data, prior, size=300):
 def mixing(n, swaps):
     """Milliseconds a sweep; effective draws of log p(y*) - log p(y_i) a second of one chain."""
     data, prior, units = prepared(n, swaps)
-    chains, seconds = [], 0.0
-    for c in range(CHAINS):
-        rng = np.random.default_rng([c, 1])
-        start = initial_state(prior, units, rng)
-        warm = run_chain(prior, units, start, draws=2, tune=SWEEPS // 4, thin=1, rng=rng)
-        begin = time.perf_counter()
-        chains.append(
-            run_chain(prior, units, warm.last(0), draws=SWEEPS // 8, tune=0, thin=8, rng=rng)
-        )
-        seconds += time.perf_counter() - begin
+    rng = np.random.default_rng(1)
+    starts = [initial_state(prior, units, child) for child in rng.spawn(MIXING_CHAINS)]
+    options = {"rng": rng, "n_jobs": 2}
+    warm = run_chains(prior, units, starts, draws=1, tune=SWEEPS // 4, thin=1, **options)
+    starts = [warm.last(c) for c in range(MIXING_CHAINS)]
+    begin = time.perf_counter()
+    draws = run_chains(prior, units, starts, draws=SWEEPS // 8, tune=0, thin=8, **options)
+    seconds = 2 * (time.perf_counter() - begin)  # two threads
     rows = pairs(data, prior)
-    masses = log_masses(rows, joined(chains))
+    masses = log_masses(rows, draws)
     half = len(rows) // 2
-    ess, _ = ess_and_rhat(masses[:, half:] - masses[:, :half], CHAINS)
-    return (
-        1e3 * seconds / (CHAINS * SWEEPS),
-        np.quantile(ess, [0.5, 0.05]) / seconds,
-        len(units.positions),
-    )
+    ess, _ = ess_and_rhat(masses[:, half:] - masses[:, :half], MIXING_CHAINS)
+    ms = 1e3 * seconds / (MIXING_CHAINS * SWEEPS)
+    return ms, np.quantile(ess, [0.5, 0.05]) / seconds, len(units.positions)
 
 
 def audit(n, m=5):
