@@ -139,23 +139,38 @@ def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
 
 
 @numba.njit(cache=True, nogil=True)
+def sums_after(pi, g):
+    """R[k, v] = sum_{l>k} pi_l g[l, v], shape (K, V)."""
+    R = np.zeros(g.shape)
+    for k in range(g.shape[0] - 2, -1, -1):
+        for v in range(g.shape[1]):
+            R[k, v] = R[k + 1, v] + pi[k + 1] * g[k + 1, v]
+    return R
+
+
+@numba.njit(cache=True, nogil=True)
 def update_levels(rng, rows, c, starts, column, proposal, M_z, pi, phi, g):
-    """Propose phi_kj from Dirichlet(a + M_kj), class by class; rows[v] is the level of part v."""
-    S = mixed(pi, g)
-    S_new, inverse = np.empty_like(S), 1.0 / np.maximum(S, TINY)
+    """Propose phi_kj from Dirichlet(a + M_kj), class by class; rows[v] is the level of part v.
+
+    S is summed from what lies before, in and after class k: differences of sums would lose the
+    small terms that decide when a class's own term falls far below rounding.
+    """
+    inverse, R = 1.0 / np.maximum(mixed(pi, g), TINY), sums_after(pi, g)
+    head, S_new = np.zeros(c.shape[0]), np.empty(c.shape[0])
     more = np.empty(phi.shape[0])
     for k in range(pi.shape[0]):
         gain = 0.0
         for r in range(starts[column], starts[column + 1]):
             more[r] = proposal[r, k] / phi[r, k]
             if M_z[r, k] > 0:
-                gain += M_z[r, k] * math.log(more[r])
-        for v in range(S.shape[0]):
-            S_new[v] = max(S[v] + pi[k] * g[k, v] * (more[rows[v]] - 1.0), TINY)
+                gain += M_z[r, k] * math.log(max(more[r], TINY))
+        for v in range(c.shape[0]):
+            S_new[v] = head[v] + pi[k] * g[k, v] * more[rows[v]] + R[k, v]
         if math.log(rng.random()) < gain - log_ratio(S_new, inverse, c):
-            for v in range(S.shape[0]):
+            for v in range(c.shape[0]):
                 g[k, v] *= more[rows[v]]
-                S[v] = S_new[v]
-                inverse[v] = 1.0 / S_new[v]
+                inverse[v] = 1.0 / max(S_new[v], TINY)
             for r in range(starts[column], starts[column + 1]):
                 phi[r, k] = proposal[r, k]
+        for v in range(c.shape[0]):
+            head[v] += pi[k] * g[k, v]

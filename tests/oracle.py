@@ -86,7 +86,8 @@ def monte_carlo_log_evidence(y, Z, i, guesses, K, levels, synthesized, *, draws,
         joint = density(
             np.r_[np.array(y[r])[us], np.array(Z[r])[synthesized]].astype(int), us + synthesized
         )
-        release *= joint / (density(np.array(y[r])[us], us) if us else 1.0)
+        condition = density(np.array(y[r])[us], us) if us else np.ones(draws)
+        release *= np.divide(joint, condition, out=np.zeros(draws), where=condition > 0)
     others = np.ones(draws)
     for r in range(len(y)):
         if r != i:

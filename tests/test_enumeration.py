@@ -115,6 +115,26 @@ def test_fresh_classes_given_unsynthesized_columns(fit, evidence):
     compare(risk, exact, lambda i, g: np.hypot(mine(i, g), error[i][g]))
 
 
+def test_given_columns_with_sparse_levels():
+    """Proposals far below rounding: differences of sums lost them and accepted nonsense."""
+    prior = {"concentration": (1.0, 1.0), "level_prior": 0.05}
+    model = br.models.DPMPM(n_classes=2, concentration_prior=(1.0, 1.0), level_prior=0.05)
+    with pytest.warns(br.TruncationWarning):
+        fit = model.fit(table(Y), draws=2000, tune=200, chains=8, thin=10, random_seed=5)
+    Z = Y.copy()
+    Z[:, 1] = Z1[:, 1]
+    release = br.Release(datasets=[table(Z)], synthesized=["x1"])
+    risk = audit(fit, release)
+    exact, error = {}, {}
+    for i in range(3):
+        exact[i], error[i] = monte_carlo_log_evidence(
+            Y, Z, i, GUESSES[i], 2, (2, 2), [1],
+            draws=2_000_000, rng=np.random.default_rng(12), prior=prior,
+        )  # fmt: skip
+    mine = mcse_of(risk)
+    compare(risk, exact, lambda i, g: np.hypot(mine(i, g), error[i][g]))
+
+
 def test_published_estimator_agrees_where_it_can(fit):
     release = br.Release(datasets=[table(Z1)], synthesized=["x0", "x1"])
     risk = audit(fit, release, evidence="reuse")

@@ -77,7 +77,7 @@ def test_declarations_that_cannot_be(options, message):
             "records has 3 entries; the original has 4 records",
         ),
         (
-            lambda: release(SYNTHETIC.assign(b=[1, None, 2, 3])),
+            lambda: release(SYNTHETIC.assign(b=[1, None, 2, 3])),  # type: ignore[list-item]
             "column 'b' of release 1 has 1 missing values",
         ),
     ],

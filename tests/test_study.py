@@ -158,7 +158,7 @@ def test_paths_count_from_the_folder_of_the_file(tmp_path):
 
 def test_studies_are_frozen():
     with pytest.raises(ValueError, match="frozen"):
-        parse_study(STUDIES["fair"]).title = "other"  # type: ignore[misc]
+        parse_study(STUDIES["fair"]).title = "other"
 
 
 # --- running it ------------------------------------------------------------------------------

@@ -115,5 +115,5 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
 def test_a_verdict_is_frozen_and_prints_its_reasons():
     verdict = judge(attribute(), CALM)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        verdict.outcome = "should not go out"  # type: ignore[misc]
+        verdict.outcome = "should not go out"
     assert repr(verdict).count("\n  - ") == len(verdict.reasons)

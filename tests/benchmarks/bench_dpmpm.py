@@ -127,7 +127,7 @@ def main():
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--precision", type=float, default=0.0, metavar="SECONDS")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[2_500, 10_000, 27_253])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[2_500, 10_000, 27_253])
     options = parser.parse_args()
     if not DATA.exists():
         print(f"skipped: the ACS file is not there ({DATA.name})")

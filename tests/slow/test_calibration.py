@@ -1,8 +1,8 @@
 """Simulation-based calibration: when model and prior are right, probabilities are frequencies.
 
-Theta from its prior, y from Theta, Z from p(Z | Theta') with Theta' ~ p(Theta | y). An intruder whose
-prior is the model's own p(y_i | y_-i) then has a posterior of which the truth is one draw. Records of
-one table depend on one another, so every standard error is taken between tables.
+Theta from its prior, y from Theta, Z from p(Z | Theta') with Theta' ~ p(Theta | y). An intruder
+whose prior is the model's own p(y_i | y_-i) then has a posterior of which the truth is one draw.
+Records of one table depend on one another, so every standard error is taken between tables.
 """
 
 import itertools
@@ -31,7 +31,7 @@ MECHANISMS = {
     "own": {"classes": "own"},
     "own, some columns": {"classes": "own", "columns": ["x0", "x2"]},
 }
-BINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+BINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
 
 
 def table_from_the_prior(rng, K):
@@ -102,7 +102,6 @@ def statistics(p, truth, rng):
         "log probability of the truth": (np.log(mine) - (p * logs).sum(axis=0)).mean(),
         "rank": u.mean(),
         "spread of the rank": (u**2 - 1 / 12).mean(),
-        "guesses": p.sum(axis=0).mean() - 1,
     }
     for low, high in itertools.pairwise(BINS):
         inside = (p > low) & (p <= high)
@@ -112,12 +111,21 @@ def statistics(p, truth, rng):
 
 def z_scores(K, options, n_tables):
     rows = [statistics(*replicate([K, r], K, options)) for r in range(n_tables)]
-    table = pd.DataFrame(rows).drop(columns="guesses")
+    table = pd.DataFrame(rows)
     return table.mean() / (table.std() / np.sqrt(n_tables)), table.std() / np.sqrt(n_tables)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize(("K", "n_tables"), [(1, 200), (3, 100)])
+@pytest.mark.parametrize(
+    ("K", "n_tables", "mechanism"),
+    [
+        (1, 200, "new"),
+        (1, 200, "own, some columns"),
+        (3, 100, "new"),
+        (3, 100, "new, given columns"),
+        (3, 100, "own"),
+        (3, 100, "own, some columns"),
+    ],
+)
 def test_probabilities_are_frequencies(K, n_tables, mechanism):
     z, error = z_scores(K, MECHANISMS[mechanism], n_tables)
     print(K, mechanism, pd.DataFrame({"z": z, "e": error}).round(4).to_string())
