@@ -28,7 +28,7 @@ class Prior:
     """Hyper-parameters and layout of a latent-class model.
 
     ``starts`` (p + 1,) says where the levels of each variable begin in the long row of levels;
-    ``swaps`` whether a sweep also tries to swap neighbouring classes (it mixes better if so).
+    ``swaps`` whether a sweep also tries to swap neighbouring classes.
     """
 
     n_classes: int

@@ -128,13 +128,12 @@ def z_scores(K, options, n_tables):
 )
 def test_probabilities_are_frequencies(K, n_tables, mechanism):
     z, error = z_scores(K, MECHANISMS[mechanism], n_tables)
-    print(K, mechanism, pd.DataFrame({"z": z, "e": error}).round(4).to_string())
     assert (z.abs() < 4).all(), z.to_string()
     # and the check is sharp: probabilities wrong by a few per cent would show
     assert error["probability of the truth"] < 0.02
 
 
-def test_calibration_notices_a_link_that_is_left_out():
+def test_leaving_the_link_out_understates_the_risk():
     """Releases from the records' own classes, audited as if from fresh ones: understated."""
     gaps = []
     for r in range(60):
@@ -168,7 +167,6 @@ def test_reported_errors_are_the_errors_of_repeated_audits(mechanism):
         short = br.attribute_risk(fit, release, random_seed=[5, r]).records
         z.append((short["probability"] - truth) / np.hypot(short["mcse"], small))
     z = np.array(z)
-    print(mechanism, np.sqrt((z**2).mean(axis=0)).round(2), np.sqrt((z**2).mean()))
     spread = np.median(np.abs(z), axis=0) / 0.6745
     assert 0.5 < np.median(spread) < 2
     assert 0.5 < np.sqrt((z**2).mean()) < 2
