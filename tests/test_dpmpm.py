@@ -255,9 +255,9 @@ K, A = 3, 0.8
 N = 12
 
 
-def tables_by_hand(rng, units, prior, *, fixed, integrate=True):
+def tables_by_hand(rng, units, prior, *, fixed, integrate=True, labels=None):
     """Labels at random, counts by hand: what `collapse` makes of one draw."""
-    labels = rng.integers(K, size=len(units))
+    labels = rng.integers(K, size=len(units)) if labels is None else np.array(labels)
     M = np.zeros((prior.width, K))
     for unit, k in zip(units, labels, strict=True):
         for j, c in unit:
@@ -338,6 +338,20 @@ def test_predict_with_fresh_classes():
             guess = pairs(targets.guesses.codes[g, i])
             p = collapsed(everything, labels, i, guess, **settings)
             assert np.isclose(ratios[g, i], p / truth, rtol=1e-10)
+
+
+def test_an_empty_class_and_a_vanishing_concentration():
+    """1 + alpha + n_{>=k} was 0 for a target taken out of a class that nobody is in."""
+    rng, prior = np.random.default_rng(13), layout(K)
+    y = rng.integers(0, LEVELS, (N, 3))
+    units = [pairs(r) for r in y]
+    tables, labels, _, _ = tables_by_hand(rng, units, prior, fixed=[False] * 3, labels=[0] * N)
+    tables.alpha[:] = 1e-20
+    log_truth, _ = predictions(tables, prior, targets_of(y, [0, 1, 2]))
+    settings = {"K": K, "levels": LEVELS, "a": A, "alpha": 1e-20}
+    for i in range(N):
+        truth = collapsed(units, labels, i, units[i], **settings)
+        assert np.isclose(log_truth[i], np.log(truth), rtol=1e-10)
 
 
 @pytest.mark.parametrize("columns", [[0, 1, 2], [0, 2]])
