@@ -116,7 +116,7 @@ def test_fresh_classes_given_unsynthesized_columns(fit, evidence):
 
 
 def test_given_columns_with_sparse_levels():
-    """Proposals far below rounding: differences of sums lost them and accepted nonsense."""
+    """Sparse levels: masses range over many powers of ten, and sums must not lose the small."""
     prior = {"concentration": (1.0, 1.0), "level_prior": 0.05}
     model = br.models.DPMPM(n_classes=2, concentration_prior=(1.0, 1.0), level_prior=0.05)
     with pytest.warns(br.TruncationWarning):
