@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 from bayes_risk import priors
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.evidence import Evidence
 from bayes_risk.guesses import Guesses, Neighbourhood
@@ -24,7 +26,7 @@ Array = npt.NDArray[np.float64]
 MAX_MCSE = 0.05  # of a probability
 MAX_MCSE_LOG_ODDS = 1.0
 MIN_ESS = 100.0
-EVIDENCE = ("predictive", "reuse", "refit")
+EVIDENCE = ("predictive", "reuse", "refit", "exact")
 
 
 def attribute_risk(
@@ -63,9 +65,10 @@ def attribute_risk(
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named.
-    evidence : {"predictive", "reuse", "refit"}
+    evidence : {"predictive", "reuse", "refit", "exact"}
         How ``p(Z^(l) | y*, y_-i)`` is computed: leave-one-out predictives of m + 1 fits (default);
-        the published importance sampler over the fit's own draws; m + 1 fits anew for every target.
+        the published importance sampler over the fit's own draws; m + 1 fits anew for every target;
+        the predictives in closed form, where the model has one.
     target_mcse : float, optional
         Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
         (record, guess) pairs, or ``max_doublings`` is spent.
@@ -108,6 +111,7 @@ def attribute_risk(
     intruder = Intruder() if intruder is None else intruder
     guesses = Neighbourhood(1) if guesses is None else guesses
     one_of("evidence", evidence, EVIDENCE)
+    _offered(evidence, fit, release)
     at_least("refit_budget", refit_budget, 0)
     at_least("max_doublings", max_doublings, 0)
     if target_mcse is not None:
@@ -120,14 +124,24 @@ def attribute_risk(
     plan = Plan(fit, release, cases, sampling, n_jobs, progress)
     found = plan.run(evidence, target_mcse, max_doublings, refit_budget)
     found = _certain(found, release, fit, cases)
-    words = _in_words(intruder, guesses, prior, evidence, release)
+    words = _in_words(intruder, guesses, prior, evidence, release, fit)
     limit = MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
+    unchanged = _disclosed(release, fit, cases)
     risk = _posterior(
-        found, fit, cases, case, rows, log_prior, words, limit, plan.threshold, entropy
+        found, fit, cases, case, rows, log_prior, unchanged, words, limit, plan.threshold, entropy
     )
     _warn(risk, evidence)
     return risk
+
+
+def _offered(evidence: str, fit: Fit, release: Release) -> None:
+    offers = fit.offers(release)
+    if evidence not in offers:
+        raise InputError(
+            f"evidence={evidence!r} is not offered by {type(fit).__name__}; it offers "
+            f"{sorted(offers)}"
+        )
 
 
 def _rows(
@@ -192,24 +206,23 @@ def _cases(
     return targets, case.astype(np.int64)
 
 
+def _disclosed(release: Release, fit: Fit, cases: Targets) -> npt.NDArray[np.bool_]:
+    """Cases whose record was released unchanged."""
+    return ~release.replaced(len(fit.microdata.codes))[cases.record]
+
+
 def _certain(found: Evidence, release: Release, fit: Fit, cases: Targets) -> Evidence:
     """Records released unchanged: every other guess is impossible."""
-    unchanged = np.flatnonzero(~release.replaced(len(fit.microdata.codes))[cases.record])
+    unchanged = np.flatnonzero(_disclosed(release, fit, cases))
     if not len(unchanged):
         return found
     log_evidence, deviations = found.log_evidence.copy(), found.deviations.copy()
     log_evidence[:, :, unchanged] = -np.inf
     log_evidence[:, cases.guesses.truth[unchanged], unchanged] = 0.0
     deviations[..., unchanged] = 0.0
-    khat, ess = found.khat.copy(), found.ess.copy()
+    khat = found.khat.copy()
     khat[unchanged] = 0.0
-    return Evidence(
-        log_evidence=log_evidence,
-        deviations=deviations,
-        khat=khat,
-        ess=ess,
-        refitted=found.refitted,
-    )
+    return replace(found, log_evidence=log_evidence, deviations=deviations, khat=khat)
 
 
 def _posterior(
@@ -219,6 +232,7 @@ def _posterior(
     case: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
     log_prior: Array,
+    unchanged: npt.NDArray[np.bool_],
     words: Mapping[str, str],
     limit: float,
     threshold: float,
@@ -226,7 +240,7 @@ def _posterior(
 ) -> AttributeRisk:
     """Bayes' rule, and the linearised Monte Carlo error of the truth's probability."""
     log_p = log_prior + found.log_evidence.sum(axis=0)
-    log_p = log_p - _log_sum(log_p)
+    log_p = log_p - log_sum(log_p)
     p, truth = np.exp(log_p), cases.guesses.truth
     p_truth = np.take_along_axis(p, truth[None], axis=0)[0]
     dev = found.deviations.astype(float)  # shape (F, B, G, U); zero at the truth
@@ -235,7 +249,6 @@ def _posterior(
     deviations = shift * p_truth
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = np.sqrt(variance_of_estimate(shift)) / (1.0 - p_truth)
-    unchanged = np.asarray(np.isneginf(found.log_evidence).any(axis=(0, 1)))
     mcse = np.sqrt(variance_of_estimate(deviations))
     known = ~(log_odds > limit) & (mcse <= MAX_MCSE)
     reliable = (found.khat <= threshold) & known | unchanged
@@ -263,22 +276,23 @@ def _posterior(
 
 
 def _in_words(
-    intruder: Intruder, guesses: Guesses, prior: priors.Prior, evidence: str, release: Release
+    intruder: Intruder,
+    guesses: Guesses,
+    prior: priors.Prior,
+    evidence: str,
+    release: Release,
+    fit: Fit,
 ) -> dict[str, str]:
-    mechanism = {
-        "new": "a fresh latent class for every record, given its unsynthesised values",
-        "own": "the latent class of the record's own confidential values",
-    }[release.classes]
     ways = {
         "predictive": "predictive: leave-one-out predictives before and after seeing the release",
         "reuse": "reuse: the published importance sampler over draws given the confidential table",
         "refit": "refit: the same predictives from fits without the target",
+        "exact": "exact: the same predictives in closed form",
     }
     return {
         "records": intruder.in_words(),
         "columns": f"guessed: {', '.join(map(str, release.synthesized))}",
-        "synthesis": "the model and its priors are known, not its parameters; drawn from "
-        + mechanism,
+        "synthesis": fit.mechanism(release),
         "prior": priors.in_words(prior),
         "guesses": guesses.in_words(),
         "evidence": ways[evidence],
@@ -294,6 +308,7 @@ def _warn(risk: AttributeRisk, evidence: str) -> None:
         "reuse": 'use evidence="predictive"',
         "predictive": "give a larger refit_budget, a target_mcse, or a fit with more draws",
         "refit": "give a target_mcse or a fit with more draws",
+        "exact": "look at the worst records",
     }[evidence]
     warnings.warn(
         f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat "
@@ -301,9 +316,3 @@ def _warn(risk: AttributeRisk, evidence: str) -> None:
         UnreliableWeightsWarning,
         stacklevel=3,
     )
-
-
-def _log_sum(x: Array) -> Array:
-    top = np.maximum(x.max(axis=0), -1e300)
-    total: Array = top + np.log(np.exp(x - top).sum(axis=0))
-    return total

@@ -1,26 +1,26 @@
 """log p(Z^(l) | y*, A) for every target, guess and release, relative to the truth.
 
-Three ways. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
+Four ways. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
 Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
-target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. The
-derivation stands in `docs/evidence.md`.
+target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. *exact*:
+the predictives in closed form. The derivation stands in `docs/evidence.md`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import joblib
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
+from bayes_risk._core.logspace import log_sum
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Fit, Posterior, Predictive, Progress, Targets
 
 Array = npt.NDArray[np.float64]
 BLOCK = 128
-FLOOR = 1e-300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,9 +90,26 @@ def predictive_evidence(
     """sum over releases of the change that Z^(l) makes to the leave-one-out predictive."""
     ratios = []
     for fit, rng in zip([base, *augmented], rngs, strict=True):
-        ratios.append(_loo_ratio(fit.predictive(targets, rng=rng), targets, n_jobs))
+        parts = fit.predictives(targets, rng=rng)
+        ratios.append(_together([_loo_ratio(part, targets, n_jobs) for part in parts]))
         tick(1)
-    return _combined(ratios, len(augmented))
+    return _combined(ratios, len(augmented), targets)
+
+
+def exact_evidence(base: Posterior, augmented: Sequence[Posterior], targets: Targets) -> Evidence:
+    """The same change in closed form: no draws, no error."""
+    ratios = []
+    for fit in [base, *augmented]:
+        value = fit.log_predictive(targets)
+        ratios.append(
+            _Ratio(
+                value=value,
+                deviation=np.zeros((2, *value.shape), dtype=np.float32),
+                khat=np.zeros(len(targets)),
+                ess=np.full(len(targets), np.inf),
+            )
+        )
+    return _combined(ratios, len(augmented), targets)
 
 
 def refit_evidence(
@@ -146,12 +163,15 @@ def reuse_evidence(fit: Fit, release: Release, targets: Targets, *, n_jobs: int)
     used = np.where(made_it, log_p[:, ~made_it].min(), log_p) if made_it.any() else log_p
     khat = max(float(pareto_smoothed(row[~made_it][:, None])[1][0]) for row in used)
     ess = min(float(weight_ess(row[~made_it][:, None])[0]) for row in used)
-    return Evidence(
-        log_evidence=np.stack([p.value - unweighted.value for p in parts]),
-        deviations=np.stack(deviations),
-        khat=np.full(len(targets), khat),
-        ess=np.full(len(targets), ess),
-        refitted=np.zeros(len(targets), dtype=bool),
+    return _relative_to_truth(
+        Evidence(
+            log_evidence=np.stack([_change(p.value, unweighted.value) for p in parts]),
+            deviations=np.stack(deviations),
+            khat=np.full(len(targets), khat),
+            ess=np.full(len(targets), ess),
+            refitted=np.zeros(len(targets), dtype=bool),
+        ),
+        targets,
     )
 
 
@@ -169,10 +189,12 @@ def _refitted(
         posteriors.append(fit.without(record, release, l, start=start, rng=children[l + 1]))
     ratios = []
     for posterior, child in zip(posteriors, children[len(posteriors) :], strict=True):
-        predictive = posterior.predictive(target, rng=child)
-        log_p = predictive.log_truth(slice(0, 1))
-        ratios.append(_ratio_of_sums(predictive, target, slice(0, 1), log_p))
-    return _combined(ratios, len(augmented))
+        parts = []
+        for predictive in posterior.predictives(target, rng=child):
+            log_p = predictive.log_truth(slice(0, 1))
+            parts.append(_ratio_of_sums(predictive, slice(0, 1), log_p))
+        ratios.append(_together(parts))
+    return _combined(ratios, len(augmented), target)
 
 
 def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
@@ -182,7 +204,7 @@ def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
     reff = relative_efficiency(first, n_chains)
     blocks = [slice(b, min(b + BLOCK, len(targets))) for b in range(0, len(targets), BLOCK)]
     parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_loo_block)(predictive, targets, block, reff) for block in blocks
+        joblib.delayed(_loo_block)(predictive, block, reff) for block in blocks
     )
     return _Ratio(
         value=np.concatenate([p.value for p in parts], axis=1),
@@ -192,30 +214,27 @@ def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
     )
 
 
-def _loo_block(predictive: Predictive, targets: Targets, block: slice, reff: float) -> _Ratio:
+def _loo_block(predictive: Predictive, block: slice, reff: float) -> _Ratio:
     log_p = predictive.log_truth(block)  # shape (H, U)
     log_w, khat = pareto_smoothed(-log_p, reff)
-    part = _ratio_of_sums(predictive, targets, block, log_w + log_p)
+    part = _ratio_of_sums(predictive, block, log_w + log_p)
     return _Ratio(
         value=part.value, deviation=part.deviation, khat=khat, ess=reff * weight_ess(log_w)
     )
 
 
-def _ratio_of_sums(predictive: Predictive, targets: Targets, block: slice, log_v: Array) -> _Ratio:
+def _ratio_of_sums(predictive: Predictive, block: slice, log_v: Array) -> _Ratio:
     """log of sum_h v_h p_h(y*)/p_h(y_i) over sum_h v_h, in all and batch by batch."""
     batch = predictive.batch
-    top = np.stack([log_v[batch == b].max(axis=0) for b in range(batch.max() + 1)])  # shape (B, U)
-    v = np.exp(log_v - top[batch])
-    sums = predictive.weighted_ratios(block, v)  # shape (B, G, U)
-    norm = np.stack([v[batch == b].sum(axis=0) for b in range(batch.max() + 1)])
-    scale = np.exp(top - top.max(axis=0))
-    value = _log((sums * scale[:, None]).sum(axis=0)) - _log((norm * scale).sum(axis=0))
-    by_batch = _log(sums) - _log(norm)[:, None]
+    sums = predictive.log_sums(block, log_v)  # shape (B, G, U)
+    norm = np.stack([log_sum(log_v[batch == b]) for b in range(batch.max() + 1)])
+    value = _change(log_sum(sums), log_sum(norm))
+    by_batch = _change(sums, norm[:, None])
     return _Ratio(
         value=value,
-        deviation=(by_batch - value).astype(np.float32),
-        khat=np.zeros(v.shape[1]),
-        ess=np.full(v.shape[1], float(len(v))),
+        deviation=_change(by_batch, value, nothing=0.0).astype(np.float32),
+        khat=np.zeros(log_v.shape[1]),
+        ess=np.full(log_v.shape[1], float(len(log_v))),
     )
 
 
@@ -225,7 +244,7 @@ def _weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_jo
     floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)
     parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
         joblib.delayed(_ratio_of_sums)(
-            predictive, targets, block, np.repeat(floor[:, None], block.stop - block.start, axis=1)
+            predictive, block, np.repeat(floor[:, None], block.stop - block.start, axis=1)
         )
         for block in blocks
     )
@@ -237,19 +256,46 @@ def _weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_jo
     )
 
 
-def _combined(ratios: Sequence[_Ratio], m: int) -> Evidence:
+def _together(parts: Sequence[_Ratio]) -> _Ratio:
+    """Parts that are independent a posteriori: their logs add."""
+    if len(parts) == 1:
+        return parts[0]
+    return _Ratio(
+        value=np.sum([p.value for p in parts], axis=0),
+        deviation=np.sum([p.deviation for p in parts], axis=0, dtype=np.float32),
+        khat=np.max([p.khat for p in parts], axis=0),
+        ess=np.min([p.ess for p in parts], axis=0),
+    )
+
+
+def _combined(ratios: Sequence[_Ratio], m: int, targets: Targets) -> Evidence:
     """log evidence_l = log ratio of release l less that of the base; its error counts m times."""
     base, others = ratios[0], ratios[1:]
     factors = np.array([-float(m)] + [1.0] * m, dtype=np.float32)
     deviations = np.stack([r.deviation for r in ratios]) * factors[:, None, None, None]
-    return Evidence(
-        log_evidence=np.stack([r.value - base.value for r in others]),
-        deviations=deviations,
-        khat=np.max([r.khat for r in ratios], axis=0),
-        ess=np.min([r.ess for r in ratios], axis=0),
-        refitted=np.zeros(len(base.khat), dtype=bool),
+    return _relative_to_truth(
+        Evidence(
+            log_evidence=np.stack([_change(r.value, base.value) for r in others]),
+            deviations=deviations,
+            khat=np.max([r.khat for r in ratios], axis=0),
+            ess=np.min([r.ess for r in ratios], axis=0),
+            refitted=np.zeros(len(base.khat), dtype=bool),
+        ),
+        targets,
     )
 
 
-def _log(x: Array) -> Array:
-    return np.log(np.maximum(x, FLOOR))
+def _relative_to_truth(found: Evidence, targets: Targets) -> Evidence:
+    """The same less that of the true guess, whose evidence and deviation become zero."""
+    truth = targets.guesses.truth
+    at = np.take_along_axis(found.log_evidence, truth[None, None, :], axis=1)
+    shift = np.take_along_axis(found.deviations, truth[None, None, None, :], axis=2)
+    return replace(found, log_evidence=found.log_evidence - at, deviations=found.deviations - shift)
+
+
+def _change(x: Array, y: Array, nothing: float = -np.inf) -> Array:
+    """Difference x - y of logs; where x is minus infinity (nothing allows it), ``nothing``."""
+    possible = x > -np.inf
+    out = np.full(np.broadcast_shapes(x.shape, y.shape), nothing)
+    np.subtract(x, y, out=out, where=np.broadcast_to(possible, out.shape))
+    return out

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least
-from bayes_risk.microdata import Microdata
+from bayes_risk.microdata import Codes, Microdata
 
 Ints = npt.NDArray[np.integer]
 MAX_CELLS = 200_000_000
@@ -21,18 +21,25 @@ class GuessSet:
     """Guesses of every target.
 
     ``codes`` (G, U, q); ``truth`` (U,) which guess is true; ``counted`` (G, U) is False where a
-    guess repeats another one and is left out.
+    guess repeats another one and is left out. ``cells`` (G, q): two guesses with the same cell of a
+    variable have, for every target, the same value of it, so that densities which depend on a few
+    of the variables are computed once a cell.
     """
 
-    codes: Ints
+    codes: Codes
     truth: npt.NDArray[np.int64]
     counted: npt.NDArray[np.bool_]
+    cells: Ints
+
+    def only(self, which: npt.NDArray[np.integer]) -> "GuessSet":
+        """The guesses of some of the targets."""
+        return GuessSet(self.codes[:, which], self.truth[which], self.counted[:, which], self.cells)
 
 
 class Guesses(Protocol):
     """Anything that can list the guesses for targets."""
 
-    def of(self, microdata: Microdata, profiles: Ints, columns: Ints) -> GuessSet:
+    def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
         ...
 
@@ -70,9 +77,10 @@ class Neighbourhood:
     def __post_init__(self) -> None:
         at_least("distance", self.distance, 1)
 
-    def of(self, microdata: Microdata, profiles: Ints, columns: Ints) -> GuessSet:
+    def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """Guesses for profiles (U, p); the truth is guess 0."""
         d = microdata.n_levels[columns]
+        _categories_only(microdata, columns)
         shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
         if len(shifts) * profiles.shape[0] * len(d) > MAX_CELLS:
             raise InputError(
@@ -82,7 +90,8 @@ class Neighbourhood:
             )
         codes = (profiles[:, columns][None] + shifts[:, None, :]) % d
         truth = np.zeros(len(profiles), dtype=np.int64)
-        return GuessSet(codes.astype(np.int32), truth, np.ones(codes.shape[:2], dtype=bool))
+        counted = np.ones(codes.shape[:2], dtype=bool)
+        return GuessSet(codes.astype(np.int32), truth, counted, shifts)
 
     def in_words(self) -> str:
         """One sentence for reports."""
@@ -122,7 +131,7 @@ class Listed:
     table: pd.DataFrame
     add_truth: bool = False
 
-    def of(self, microdata: Microdata, profiles: Ints, columns: Ints) -> GuessSet:
+    def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """Guesses for profiles (U, p)."""
         names = [microdata.columns[j] for j in columns]
         listed = np.unique(microdata.encode(self.table, "the listed guesses", names), axis=0)
@@ -140,16 +149,33 @@ class Listed:
         codes = np.repeat(listed[:, None, :], len(own), axis=1)
         if not self.add_truth:
             truth, counted = same.argmax(axis=0), np.ones(same.shape, dtype=bool)
+            cells = listed
         else:
             codes = np.concatenate([own[None], codes])
             truth = np.zeros(len(own), dtype=np.int64)
             counted = np.concatenate([np.ones((1, len(own)), dtype=bool), ~same])
-        return GuessSet(codes.astype(np.int32), truth.astype(np.int64), counted)
+            cells = np.concatenate([np.full((1, own.shape[1]), -1), listed])
+        return GuessSet(codes, truth.astype(np.int64), counted, _numbered(cells))
 
     def in_words(self) -> str:
         """One sentence for reports."""
         added = ", the truth added where it is missing" if self.add_truth else ""
         return f"{len(self.table)} listed guesses, the same for every target{added}"
+
+
+def _categories_only(microdata: Microdata, columns: Ints) -> None:
+    for j in columns:
+        name = microdata.columns[j]
+        if name in microdata.numbers:
+            raise InputError(
+                f"column {name!r} is a number, and a neighbourhood counts levels; say which values "
+                f'the intruder weighs: guesses={{"{name}": Grid(percent=10, n=11), ...}}'
+            )
+
+
+def _numbered(cells: Codes) -> Ints:
+    """Distinct values of each column, numbered."""
+    return np.column_stack([np.unique(column, return_inverse=True)[1] for column in cells.T])
 
 
 def _shifts(d: Ints, distance: int) -> Ints:

@@ -1,7 +1,8 @@
-"""The confidential table: categorical columns as codes, and back again.
+"""The confidential table: categories as codes, numbers as themselves, and back again.
 
 Levels are the state space of the intruder's problem, so they are fixed here, once: the declared
-categories (also those nobody holds), or the union of what the original and the releases show.
+categories (also those nobody holds), or the union of what the original and the releases show. The
+two kinds of variable stand in `variables.py`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -14,85 +15,31 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
+from bayes_risk.variables import Number, Variable, scalar
+
+__all__ = ["MAX_LEVELS", "Codes", "Microdata", "Number", "Variable", "same_records"]
 
 MAX_LEVELS = 1_000
-MISSING_LABEL = "(missing)"
 
-Codes = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Variable:
-    """One categorical variable: its name, its levels in order, and how its values are stored.
-
-    ``levels`` holds plain values; ``missing`` says whether the last code stands for "no answer".
-    """
-
-    name: str
-    levels: tuple[Hashable, ...]
-    missing: bool
-    dtype: Any
-
-    @property
-    def n_levels(self) -> int:
-        """Number of codes, the one for missing values included."""
-        return len(self.levels) + self.missing
-
-    @property
-    def labels(self) -> list[str]:
-        """Level names for people."""
-        return [str(v) for v in self.levels] + [MISSING_LABEL] * self.missing
-
-    def encode(self, column: pd.Series, source: str) -> Codes:
-        """Codes of a column; levels that were never declared are an error."""
-        where, values = pd.factorize(column)  # -1: missing
-        absent = where < 0
-        number = pd.Index(self.levels, dtype=object).get_indexer(_plain(values))
-        codes = np.append(number, len(self.levels) if self.missing else -1)[where]
-        if absent.any() and not self.missing:
-            raise InputError(
-                f"column {self.name!r} of {source} has {int(absent.sum())} missing values; fill or "
-                f'drop them, or pass missing="level" to make them a level of their own'
-            )
-        if (codes < 0).any():
-            value = column.to_numpy(dtype=object)[int(np.argmax(codes < 0))]
-            raise InputError(
-                f"column {self.name!r} of {source} holds {value!r}, which is not among its levels; "
-                f"declare it: make the column a pandas category with every possible level, or pass "
-                "levels="
-            )
-        return codes.astype(np.int32)
-
-    def decode(self, codes: npt.NDArray[np.integer], index: pd.Index) -> pd.Series:
-        """Values of codes, stored as the original column stored them."""
-        values = np.empty(self.n_levels, dtype=object)
-        values[: len(self.levels)] = self.levels
-        if self.missing:
-            values[-1] = None
-        if isinstance(self.dtype, pd.CategoricalDtype):
-            raw = np.where(codes >= len(self.levels), -1, codes)
-            return pd.Series(
-                pd.Categorical.from_codes(raw, dtype=self.dtype), index=index, name=self.name
-            )
-        column = pd.Series(values[codes], index=index, name=self.name, dtype=object)
-        return column.astype(self.dtype)
+Codes = npt.NDArray[Any]  # int32; float64 where some variable is a number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Microdata:
-    """A confidential table of categorical variables, coded.
+    """A confidential table, coded: categories by the number of their level, numbers as they are.
 
     Attributes
     ----------
-    codes : ndarray of int32, shape (n, p)
-        Level codes, ``0 .. d_j - 1`` in column ``j``.
-    variables : tuple of Variable, length p
+    codes : ndarray, shape (n, p)
+        Level codes, ``0 .. d_j - 1`` in column ``j``, int32; a number is its own code, and makes
+        all of them float64.
+    variables : tuple of Variable or Number, length p
     index : pandas.Index, length n
         Labels of the records, as given.
     """
 
     codes: Codes
-    variables: tuple[Variable, ...]
+    variables: tuple[Variable | Number, ...]
     index: pd.Index
 
     @classmethod
@@ -101,6 +48,7 @@ class Microdata:
         df: pd.DataFrame,
         *,
         columns: Sequence[str] | None = None,
+        numbers: Sequence[str] = (),
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
@@ -114,19 +62,22 @@ class Microdata:
             distinct values) float.
         columns : list of str, optional
             Which columns to keep, in this order; all of them by default.
+        numbers : list of str
+            Columns that are numbers; all others are categories.
         levels : mapping of column to values, optional
             Declared levels. They are kept even when nobody holds them. A ``category`` column
             declares its categories by itself.
         releases : list of DataFrame, optional
             Further tables whose levels count too (union over the original and all of them).
         missing : {"error", "level"}
-            Missing values are an error, or one further level of the columns that have any.
+            Missing values are an error, or one further level of the categories that have any.
+            Numbers may not be missing.
 
         Raises
         ------
         InputError
             Missing or duplicate columns, fewer than two records, one-level or continuous columns,
-            missing values without ``missing="level"``.
+            missing values without ``missing="level"``; numbers stored as text, missing or infinite.
 
         Examples
         --------
@@ -139,8 +90,14 @@ class Microdata:
         names = _checked_columns(df, columns)
         declared = dict(levels or {})
         known_columns("levels", list(declared), names)
+        counted = set(known_columns("numbers", numbers, names))
         tables = [df, *releases]
-        variables = tuple(_variable(name, tables, declared.get(name), missing) for name in names)
+        variables = tuple(
+            Number.of(df[name], name)
+            if name in counted
+            else _variable(name, tables, declared.get(name), missing)
+            for name in names
+        )
         codes = np.column_stack([v.encode(df[v.name], "the original") for v in variables])
         return cls(codes=codes, variables=variables, index=df.index)
 
@@ -151,8 +108,13 @@ class Microdata:
 
     @property
     def n_levels(self) -> npt.NDArray[np.int64]:
-        """Number of levels d_j of each variable, shape (p,)."""
+        """Number of levels d_j of each variable, shape (p,); 0 for numbers."""
         return np.array([v.n_levels for v in self.variables], dtype=np.int64)
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the variables that are numbers."""
+        return [v.name for v in self.variables if isinstance(v, Number)]
 
     def encode(self, df: pd.DataFrame, source: str, columns: Sequence[str] | None = None) -> Codes:
         """Codes of another table with the same variables, shape (n', p)."""
@@ -161,7 +123,7 @@ class Microdata:
         by_name = {v.name: v for v in self.variables}
         return np.column_stack([by_name[c].encode(df[c], source) for c in chosen])
 
-    def decode(self, codes: npt.NDArray[np.integer], index: pd.Index | None = None) -> pd.DataFrame:
+    def decode(self, codes: Codes, index: pd.Index | None = None) -> pd.DataFrame:
         """Table of codes, each column stored as in the original."""
         labels = self.index if index is None else index
         columns = {v.name: v.decode(codes[:, j], labels) for j, v in enumerate(self.variables)}
@@ -255,9 +217,9 @@ def _union_of_levels(columns: Sequence[pd.Series]) -> tuple[Hashable, ...]:
     levels: dict[Hashable, None] = {}
     for column in columns:
         if isinstance(column.dtype, pd.CategoricalDtype):
-            found = [_scalar(v) for v in column.cat.categories]
+            found = [scalar(v) for v in column.cat.categories]
         else:
-            found = _sorted([_scalar(v) for v in column.dropna().unique()])
+            found = _sorted([scalar(v) for v in column.dropna().unique()])
         levels.update(dict.fromkeys(found))
     if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns):
         return tuple(levels)
@@ -276,12 +238,3 @@ def _sorted(values: list[Hashable]) -> list[Hashable]:
         return sorted(values)  # type: ignore[type-var]
     except TypeError:
         return sorted(values, key=lambda v: (type(v).__name__, str(v)))
-
-
-def _scalar(value: Any) -> Hashable:
-    plain: Hashable = value.item() if isinstance(value, np.generic) else value
-    return plain
-
-
-def _plain(values: Any) -> pd.Index:
-    return pd.Index([_scalar(v) for v in pd.Index(values).astype(object)], dtype=object)

@@ -4,7 +4,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.diagnostics import khat_threshold
-from bayes_risk.evidence import Evidence, predictive_evidence, refit_evidence, reuse_evidence
+from bayes_risk.evidence import (
+    Evidence,
+    exact_evidence,
+    predictive_evidence,
+    refit_evidence,
+    reuse_evidence,
+)
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Fit, Posterior, Progress, Targets
 
@@ -33,6 +39,9 @@ class Plan:
         """Evidence of every case."""
         if evidence == "reuse":
             return reuse_evidence(self.fit, self.release, self.cases, n_jobs=self.n_jobs)
+        if evidence == "exact":
+            base, *augmented = self.fits(longer=False)
+            return exact_evidence(base, augmented, self.cases)
         posteriors = self.fits()
         if evidence == "refit":
             return self._refit(posteriors, self.cases)
@@ -49,7 +58,7 @@ class Plan:
             found = found.replaced(worst, self._refit(posteriors, self.cases.only(worst)))
         return found
 
-    def fits(self) -> list[Posterior]:
+    def fits(self, *, longer: bool = True) -> list[Posterior]:
         """One augmented fit per release; the base fit runs about m times as long as each."""
         m = self.release.m
         *children, base_rng = self.rng.spawn(m + 1)
@@ -60,7 +69,7 @@ class Plan:
             for l, child in enumerate(children)
         ]
         base = self.fit.posterior
-        rounds = int(np.ceil(np.log2(m)))
+        rounds = int(np.ceil(np.log2(m))) if longer else 0
         for k, child in enumerate(base_rng.spawn(rounds), start=1):
             base = base.doubled(rng=child, n_jobs=self.n_jobs)
             self._tell("base fit", k, rounds)

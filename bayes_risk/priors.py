@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import positive
 from bayes_risk.guesses import GuessSet
 from bayes_risk.microdata import Microdata
@@ -75,7 +76,7 @@ def log_prior(
     else:
         raw = _from_array(np.asarray(prior, dtype=float), guesses.codes.shape[:2])
     raw = np.where(guesses.counted, raw, -np.inf)
-    return raw - _log_sum(raw)
+    return raw - log_sum(raw)
 
 
 def in_words(prior: Prior) -> str:
@@ -145,9 +146,3 @@ def _log_weights(weights: Array) -> Array:
         )
     with np.errstate(divide="ignore"):
         return np.log(weights)
-
-
-def _log_sum(x: Array) -> Array:
-    top = np.maximum(x.max(axis=0), -1e300)
-    total: Array = top + np.log(np.exp(x - top).sum(axis=0))
-    return total

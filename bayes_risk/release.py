@@ -11,6 +11,8 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.microdata import Codes, Microdata, same_records
 
+SAME = 1e-12  # relative: what a number may lose on its way through a text file
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Release:
@@ -117,7 +119,7 @@ class Release:
         where = [microdata.columns.index(c) for c in columns]
         codes[:, where] = microdata.encode(rows, source, columns)
         kept = ~self.replaced(len(codes))
-        changed = (codes[kept] != microdata.codes[kept]).any(axis=0)
+        changed = ~np.isclose(codes[kept], microdata.codes[kept], rtol=SAME, atol=0.0).all(axis=0)
         if changed.any():
             column = microdata.columns[int(np.argmax(changed))]
             raise InputError(
@@ -134,7 +136,8 @@ class Release:
         if not others:
             return
         where = [microdata.columns.index(c) for c in others]
-        changed = (microdata.encode(rows, source, others) != microdata.codes[:, where]).any(axis=0)
+        found = microdata.encode(rows, source, others)
+        changed = ~np.isclose(found, microdata.codes[:, where], rtol=SAME, atol=0.0).all(axis=0)
         if changed.any():
             raise InputError(
                 f"column {others[int(np.argmax(changed))]!r} of {source} differs from the "

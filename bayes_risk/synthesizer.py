@@ -4,15 +4,15 @@ A *declaration* (say ``DPMPM``) has ``fit``; a *Fit* synthesises and hands out *
 posterior, whatever data it is conditioned on, hands out the *predictive* of targets and guesses.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.guesses import GuessSet
-from bayes_risk.microdata import Microdata
+from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
 
 Array = npt.NDArray[np.float64]
@@ -25,7 +25,8 @@ class Targets:
 
     Attributes
     ----------
-    profiles : ndarray of int, shape (U, p)
+    profiles : ndarray, shape (U, p)
+        Codes of the confidential values.
     record : ndarray of int, shape (U,)
         Row of one record with that profile (and, in linked releases, those synthetic values).
     columns : ndarray of int, shape (q,)
@@ -34,7 +35,7 @@ class Targets:
         Of shape (G, U, q).
     """
 
-    profiles: npt.NDArray[np.int32]
+    profiles: Codes
     record: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
     guesses: GuessSet
@@ -49,8 +50,12 @@ class Targets:
             profiles=self.profiles[which],
             record=self.record[which],
             columns=self.columns,
-            guesses=GuessSet(g.codes[:, which], g.truth[which], g.counted[:, which]),
+            guesses=g.only(which),
         )
+
+    def with_guesses(self, guesses: GuessSet) -> "Targets":
+        """The same targets and other guesses."""
+        return replace(self, guesses=guesses)
 
 
 class Predictive(Protocol):
@@ -65,8 +70,12 @@ class Predictive(Protocol):
         """log p(y_i | theta_h without i), shape (H, block)."""
         ...
 
-    def weighted_ratios(self, block: slice, weights: Array) -> Array:
-        """Batch sums of weights_h p_h(y*) / p_h(y_i), shape (B, G, block)."""
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """Sum of weights_h p_h(y*) / p_h(y_i) over the draws of a batch, in logs.
+
+        ``log_weights`` has shape (H, block), the result (B, G, block); minus infinity: no draw
+        allows the guess.
+        """
         ...
 
 
@@ -83,8 +92,19 @@ class Posterior(Protocol):
         """How long each chain ran after its warm-up, in the sampler's own steps."""
         ...
 
-    def predictive(self, targets: Targets, *, rng: np.random.Generator) -> Predictive:
-        """Leave-one-out predictive of the targets (collapsed where the model can)."""
+    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> Sequence[Predictive]:
+        """Leave-one-out predictives of the targets (collapsed where the model can).
+
+        One for each block of parameters that is independent of the others a posteriori, and may
+        have learnt from the release: their log ratios add.
+        """
+        ...
+
+    def log_predictive(self, targets: Targets) -> Array:
+        """log p(y* | data without i) in closed form, up to a constant per target, shape (G, U).
+
+        Only of fits that offer "exact".
+        """
         ...
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Posterior":
@@ -103,6 +123,14 @@ class Fit(Protocol):
     @property
     def posterior(self) -> Posterior:
         """p(Theta | y)."""
+        ...
+
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence of a release: some of "predictive", "refit", "reuse", "exact"."""
+        ...
+
+    def mechanism(self, release: Release) -> str:
+        """How the release was drawn, one phrase for reports."""
         ...
 
     def synthesize(self, m: int = 5, *args: Any, **options: Any) -> Release:

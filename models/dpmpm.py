@@ -126,6 +126,11 @@ class DPMPM:
         one_of("sampler", sampler, ("gibbs", "nuts"))
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(df, levels=levels, releases=releases, missing=missing)
+        if df.numbers:
+            raise InputError(
+                f"columns {df.numbers} are numbers, and DPMPM models categories; cut them into "
+                "classes (pandas.cut), or use models.Regression"
+            )
         starts = np.concatenate([[0], np.cumsum(df.n_levels)]).astype(np.int64)
         prior = Prior(
             n_classes=self.n_classes,

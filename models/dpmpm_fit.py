@@ -47,6 +47,18 @@ class DPMPMFit:
     posterior: LatentPosterior
     diagnostics: dict[str, float]
 
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence of a release."""
+        return frozenset({"predictive", "refit", "reuse"})
+
+    def mechanism(self, release: Release) -> str:
+        """How the release was drawn, one phrase for reports."""
+        classes = {
+            "new": "a fresh latent class for every record, given its unsynthesised values",
+            "own": "the latent class of the record's own confidential values",
+        }[release.classes]
+        return f"the model and its priors are known, not its parameters; drawn from {classes}"
+
     def synthesize(
         self,
         m: int = 5,

@@ -55,8 +55,8 @@ class LatentPosterior:
         """Sweeps of each chain."""
         return self.thin * (len(self.draws) // self.draws.n_chains)
 
-    def predictive(self, targets: Targets, *, rng: np.random.Generator) -> LatentPredictive:
-        """Leave-one-out predictive: level probabilities integrated out given labels."""
+    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[LatentPredictive]:
+        """Leave-one-out predictive, one part: level probabilities integrated out given labels."""
         tables = collapse(
             self.prior,
             self.units,
@@ -65,7 +65,7 @@ class LatentPosterior:
             integrate_weights=not self.conditional.any(),
             rng=rng,
         )
-        return predictive_of(
+        part = predictive_of(
             tables,
             self.prior,
             targets,
@@ -74,6 +74,11 @@ class LatentPosterior:
             given=self.conditional,
             n_chains=self.draws.n_chains,
         )
+        return [part]
+
+    def log_predictive(self, targets: Targets) -> npt.NDArray[np.float64]:
+        """Not in closed form when there are classes; DPMPM fits do not offer "exact"."""
+        raise NotImplementedError
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "LatentPosterior":
         """Chains twice as long, every other draw kept."""

@@ -17,6 +17,7 @@ from .latent_sampler import Draws, Prior, Units
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+FLOOR = 1e-300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,9 +72,17 @@ class LatentPredictive:
     given: npt.NDArray[np.bool_]
     batch: Ints
 
-    def weighted_ratios(self, block: slice, weights: Array) -> Array:
-        """sum over the draws of a batch of weights_h p_h(y*) / p_h(y_i): shape (B, G, block)."""
-        return self._pass(block, weights)[1]
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
+        top = np.stack([log_weights[self.batch == b].max(axis=0) for b in range(self.n_batches)])
+        sums = self._pass(block, np.exp(log_weights - top[self.batch]))[1]
+        logs: Array = np.log(np.maximum(sums, FLOOR)) + top[:, None]
+        return logs
+
+    @property
+    def n_batches(self) -> int:
+        """Number B of batches."""
+        return int(self.batch.max()) + 1
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h without i), shape (H, block)."""
@@ -82,9 +91,8 @@ class LatentPredictive:
     def _pass(self, block: slice, weights: Array | None) -> tuple[Array, Array]:
         t, U = self.tables, len(self.unit[block])
         H, K = t.n.shape
-        n_batches = int(self.batch.max()) + 1
         G = self.guesses.shape[0] if weights is not None else 0
-        log_truth, sums = np.empty((H, U)), np.zeros((n_batches, U, G))
+        log_truth, sums = np.empty((H, U)), np.zeros((self.n_batches, U, G))
         label = np.where(
             self.unit[block] >= 0, t.label[:, np.maximum(self.unit[block], 0)], K
         )  # class K: nothing to take out

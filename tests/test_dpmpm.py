@@ -284,7 +284,7 @@ def targets_of(y, columns):
     cells = np.array(list(itertools.product(*(range(LEVELS[j]) for j in columns))))
     codes = np.repeat(cells[:, None], len(y), axis=1).astype(np.int32)
     same = (codes == y[:, columns][None]).all(axis=2)
-    guesses = GuessSet(codes, same.argmax(axis=0), np.ones(same.shape, dtype=bool))
+    guesses = GuessSet(codes, same.argmax(axis=0), np.ones(same.shape, dtype=bool), cells)
     return Targets(
         profiles=y.astype(np.int32),
         record=np.arange(len(y)),
@@ -306,7 +306,7 @@ def predictions(tables, prior, targets, *, linked=None, given=None):
     )
     predictive.batch[:] = 0
     everything = slice(0, N)
-    ratios = predictive.weighted_ratios(everything, np.ones((1, N)))[0]
+    ratios = np.exp(predictive.log_sums(everything, np.zeros((1, N)))[0])
     return predictive.log_truth(everything)[0], ratios
 
 

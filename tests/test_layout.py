@@ -28,7 +28,16 @@ MAY_IMPORT = {
     "arviz": {"models", "diagnostics", "draws"},
     "matplotlib": {"plots", "reporting"},
     "pandas": {
-        *{"models", "microdata", "release", "guesses", "priors", "intruder", "attribute"},
+        *{
+            "models",
+            "microdata",
+            "variables",
+            "release",
+            "guesses",
+            "priors",
+            "intruder",
+            "attribute",
+        },
         *{"identification", "identification_result", "results", "diagnostics", "draws"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },

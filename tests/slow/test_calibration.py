@@ -67,7 +67,7 @@ def exact_predictive(table, risk):
 def own_predictive(fit, release, guesses, rng):
     """Several classes: log p(y* | y_-i) from the fit's own leave-one-out predictive."""
     cases, _ = _cases(fit, release, br.Intruder(), guesses, np.arange(N))
-    return _loo_ratio(fit.posterior.predictive(cases, rng=rng), cases, 1).value
+    return _loo_ratio(fit.posterior.predictives(cases, rng=rng)[0], cases, 1).value
 
 
 def replicate(seed, K, options):

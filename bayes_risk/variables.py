@@ -1,0 +1,140 @@
+"""The two kinds of variable: categories, with their levels, and numbers."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+
+MISSING_LABEL = "(missing)"
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable:
+    """One categorical variable: its name, its levels in order, and how its values are stored.
+
+    ``levels`` holds plain values; ``missing`` says whether the last code stands for "no answer".
+    """
+
+    name: str
+    levels: tuple[Hashable, ...]
+    missing: bool
+    dtype: Any
+
+    @property
+    def n_levels(self) -> int:
+        """Number of codes, the one for missing values included."""
+        return len(self.levels) + self.missing
+
+    @property
+    def labels(self) -> list[str]:
+        """Level names for people."""
+        return [str(v) for v in self.levels] + [MISSING_LABEL] * self.missing
+
+    def encode(self, column: pd.Series, source: str) -> Codes:
+        """Codes of a column; levels that were never declared are an error."""
+        where, values = pd.factorize(column)  # -1: missing
+        absent = where < 0
+        number = pd.Index(self.levels, dtype=object).get_indexer(_plain(values))
+        codes = np.append(number, len(self.levels) if self.missing else -1)[where]
+        if absent.any() and not self.missing:
+            raise InputError(
+                f"column {self.name!r} of {source} has {int(absent.sum())} missing values; fill or "
+                f'drop them, or pass missing="level" to make them a level of their own'
+            )
+        if (codes < 0).any():
+            value = column.to_numpy(dtype=object)[int(np.argmax(codes < 0))]
+            raise InputError(
+                f"column {self.name!r} of {source} holds {value!r}, which is not among its levels; "
+                f"declare it: make the column a pandas category with every possible level, or pass "
+                "levels="
+            )
+        return codes.astype(np.int32)
+
+    def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
+        """Values of codes, stored as the original column stored them."""
+        codes = codes.astype(np.int64)
+        values = np.empty(self.n_levels, dtype=object)
+        values[: len(self.levels)] = self.levels
+        if self.missing:
+            values[-1] = None
+        if isinstance(self.dtype, pd.CategoricalDtype):
+            raw = np.where(codes >= len(self.levels), -1, codes)
+            return pd.Series(
+                pd.Categorical.from_codes(raw, dtype=self.dtype), index=index, name=self.name
+            )
+        column = pd.Series(values[codes], index=index, name=self.name, dtype=object)
+        return column.astype(self.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Number:
+    """A numeric variable, which is its own code.
+
+    ``whole`` says whether the original is stored as integers (counts, years), ``dtype`` how.
+    """
+
+    name: str
+    whole: bool
+    dtype: Any
+
+    @classmethod
+    def of(cls, column: pd.Series, name: str) -> "Number":
+        """Read the kind of number from the original column."""
+        if isinstance(column.dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(
+            column.dtype
+        ):
+            raise InputError(
+                f"column {name!r} ({column.dtype}) is to be a number and is not stored as one; "
+                f"convert it (pandas.to_numeric), or treat it as a category"
+            )
+        return cls(name, bool(pd.api.types.is_integer_dtype(column.dtype)), column.dtype)
+
+    @property
+    def n_levels(self) -> int:
+        """A number has no levels: 0."""
+        return 0
+
+    @property
+    def labels(self) -> list[str]:
+        """A number has no levels to name."""
+        return []
+
+    def encode(self, column: pd.Series, source: str) -> npt.NDArray[np.float64]:
+        """The numbers of a column; missing and infinite ones are an error."""
+        try:
+            values = column.to_numpy(dtype=float, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"column {self.name!r} of {source} holds text; it must hold numbers"
+            ) from None
+        bad = ~np.isfinite(values)
+        if bad.any():
+            raise InputError(
+                f"column {self.name!r} of {source} has {int(bad.sum())} missing or infinite "
+                f"values; fill them or drop those records"
+            )
+        return values
+
+    def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
+        """Numbers, stored as the original column stored them where that loses nothing."""
+        values = np.asarray(codes, dtype=float)
+        exact = not self.whole or bool((values == np.round(values)).all())
+        column = pd.Series(values, index=index, name=self.name)
+        return column.astype(self.dtype) if exact else column
+
+
+def scalar(value: Any) -> Hashable:
+    """A value without NumPy's wrapping."""
+    plain: Hashable = value.item() if isinstance(value, np.generic) else value
+    return plain
+
+
+def _plain(values: Any) -> pd.Index:
+    return pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
