@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         UnreliableWeightsWarning,
     )
     from .attribute import attribute_risk
+    from .grids import Grid, JointGrid, Levels
     from .guesses import Hamming, Listed, Neighbourhood
     from .identification import identification_risk
     from .identification_result import IdentificationRisk
@@ -33,10 +34,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttributeRisk",
+    "Grid",
     "Hamming",
     "IdentificationRisk",
     "InputError",
     "Intruder",
+    "JointGrid",
+    "Levels",
     "Listed",
     "Microdata",
     "ModelError",
@@ -57,6 +61,7 @@ _ROOMS = {
     "intruder": ["Intruder"],
     "guesses": ["Hamming", "Listed", "Neighbourhood"],
     "priors": ["TruthFactor"],
+    "grids": ["Grid", "JointGrid", "Levels"],
     "attribute": ["attribute_risk"],
     "identification": ["identification_risk"],
     "identification_result": ["IdentificationRisk"],

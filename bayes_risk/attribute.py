@@ -15,6 +15,7 @@ from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.evidence import Evidence
+from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.plan import Plan
@@ -34,7 +35,7 @@ def attribute_risk(
     release: Release,
     *,
     intruder: Intruder | None = None,
-    guesses: Guesses | None = None,
+    guesses: Guesses | Mapping[str, Grid | Levels] | None = None,
     prior: priors.Prior = "uniform",
     targets: Any = None,
     evidence: str = "predictive",
@@ -58,8 +59,9 @@ def attribute_risk(
         The m synthetic data sets.
     intruder : Intruder, optional
         What the intruder knows; the worst case by default.
-    guesses : Neighbourhood, Hamming or Listed, optional
-        The values y* considered; by default all that differ from the truth in one variable.
+    guesses : Neighbourhood, Hamming, Listed, Grid, or mapping of column to Grid or Levels, optional
+        The values y* considered; by default all that differ from the truth in one variable. Numbers
+        need a `Grid`; a mapping gives every combination of what it lists.
     prior : {"uniform", "marginal"}, TruthFactor, array of G weights, or function
         What the intruder believes beforehand; see `bayes_risk.priors.log_prior`.
     targets : None, int, list of labels, or mask
@@ -109,7 +111,9 @@ def attribute_risk(
     probability exceeds 0.05, or if that of its log odds exceeds 1 (or ``target_mcse``, if given).
     """
     intruder = Intruder() if intruder is None else intruder
-    guesses = Neighbourhood(1) if guesses is None else guesses
+    weighed = as_guesses(
+        Neighbourhood(1) if guesses is None else guesses, _guessed_numbers(fit, release, intruder)
+    )
     one_of("evidence", evidence, EVIDENCE)
     _offered(evidence, fit, release)
     at_least("refit_budget", refit_budget, 0)
@@ -119,12 +123,12 @@ def attribute_risk(
     rng = np.random.default_rng(random_seed)
     choose, sampling = rng.spawn(2)
     rows = _rows(targets, release, fit, choose)
-    cases, case = _cases(fit, release, intruder, guesses, rows)
+    cases, case = _cases(fit, release, intruder, weighed, rows)
     log_prior = priors.log_prior(prior, fit.microdata, cases.profiles, cases.guesses, cases.columns)
     plan = Plan(fit, release, cases, sampling, n_jobs, progress)
     found = plan.run(evidence, target_mcse, max_doublings, refit_budget)
     found = _certain(found, release, fit, cases)
-    words = _in_words(intruder, guesses, prior, evidence, release, fit)
+    words = _in_words(intruder, weighed, prior, evidence, release, fit)
     limit = MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
     unchanged = _disclosed(release, fit, cases)
@@ -174,15 +178,24 @@ def _rows(
     return rows.astype(np.int64)
 
 
+def _guessed(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
+    """Synthesised columns that the intruder does not know."""
+    names = known_columns("synthesized", release.synthesized, fit.microdata.columns)
+    known = known_columns("knows_columns", intruder.knows_columns, fit.microdata.columns)
+    return [c for c in names if c not in known]
+
+
+def _guessed_numbers(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
+    return [c for c in _guessed(fit, release, intruder) if c in fit.microdata.numbers]
+
+
 def _cases(
     fit: Fit, release: Release, intruder: Intruder, guesses: Guesses, rows: npt.NDArray[np.int64]
 ) -> tuple[Targets, npt.NDArray[np.int64]]:
     """Distinct cases among the targets, and the case of each."""
     data = fit.microdata
     z = release.codes(data)
-    names = known_columns("synthesized", release.synthesized, data.columns)
-    known = known_columns("knows_columns", intruder.knows_columns, data.columns)
-    guessed = [c for c in names if c not in known]
+    guessed = _guessed(fit, release, intruder)
     if not guessed:
         raise InputError(
             "the intruder knows every synthesised column of the target; leave at least one to be "

@@ -154,7 +154,8 @@ def reuse_evidence(fit: Fit, release: Release, targets: Targets, *, n_jobs: int)
     made_it[list(release.draw_index or ())] = True
     log_p[:, made_it] = -np.inf
     plain = np.where(made_it, -np.inf, 0.0)
-    unweighted = _weighted_ratio(fit.theta_predictive(targets, None, 0), plain, targets, n_jobs)
+    at_theta = fit.theta_predictive(targets, release, None)
+    unweighted = _weighted_ratio(at_theta, plain, targets, n_jobs)
     parts, deviations = [], [np.zeros_like(unweighted.deviation)]
     for l in range(release.m):
         part = _weighted_ratio(fit.theta_predictive(targets, release, l), log_p[l], targets, n_jobs)

@@ -129,6 +129,28 @@ class Microdata:
         columns = {v.name: v.decode(codes[:, j], labels) for j, v in enumerate(self.variables)}
         return pd.DataFrame(columns, index=labels)
 
+    def mask(self, records: Any) -> npt.NDArray[np.bool_]:
+        """Which records a mask or a list of labels selects, shape (n,); all of them by default."""
+        if records is None:
+            return np.ones(len(self.index), dtype=bool)
+        given = np.asarray(records)
+        if given.dtype == bool:
+            if given.shape != (len(self.index),):
+                raise InputError(
+                    f"records has {given.size} entries; the table has {len(self.index)} records"
+                )
+            chosen = given
+        else:
+            absent = [r for r in given.tolist() if r not in self.index]
+            if absent:
+                raise InputError(
+                    f"records names {absent[0]!r}, which is no record label of the table"
+                )
+            chosen = np.asarray(self.index.isin(given.tolist()))
+        if not chosen.any():
+            raise InputError("records selects no record; select at least one, or leave it out")
+        return chosen
+
 
 def same_records(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
     """Return `table` in the order of the original's records.

@@ -166,6 +166,7 @@ def identification_summary(risk: "IdentificationRisk") -> dict[str, Any]:
         "sentence": risk.sentence(),
         "known": risk.known,
         "synthesized": risk.synthesized,
+        "radius": risk.radius,
         "fallback": risk.fallback,
         "measures": risk.summary(),
         "baseline_expected_match_risk": risk.baseline_expected_match_risk,

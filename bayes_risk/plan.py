@@ -68,7 +68,7 @@ class Plan:
             )
             for l, child in enumerate(children)
         ]
-        base = self.fit.posterior
+        base = self.fit.informed(self.release)
         rounds = int(np.ceil(np.log2(m))) if longer else 0
         for k, child in enumerate(base_rng.spawn(rounds), start=1):
             base = base.doubled(rng=child, n_jobs=self.n_jobs)

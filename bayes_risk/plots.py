@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
     from bayes_risk.identification_result import IdentificationRisk
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"
 GOOD_KHAT = 0.7
 MANY_POINTS = 1_500
+MANY_BARS = 10
 EDGES = [i / 50 for i in range(51)]
 
 
@@ -176,6 +178,75 @@ def plot_match_probabilities(ident: "IdentificationRisk", *, ax: "Axes | None" =
     return axes
 
 
+def plot_closeness(risk: "AttributeRisk", variable: str, *, ax: "Axes | None" = None) -> "Axes":
+    """Share of records whose expected absolute error for a number is at most so much.
+
+    A curve further to the left: the intruder comes closer.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    variable : str
+        A guessed variable that is a number.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(ax)
+    table = risk.closeness(variable)
+    name = "expected_absolute_error"
+    axes.ecdf(table[name], color=BLUE, zorder=3, label="with the release")
+    axes.ecdf(table[f"{name}_prior"], color=ORANGE, ls="--", label="without the release")
+    axes.set(
+        xlabel=f"expected distance from the true {_label(variable)}",
+        ylabel="share of records",
+        ylim=(0, 1.02),
+    )
+    axes.set_xlim(left=0)
+    _legend(axes)
+    return axes
+
+
+def plot_posterior(
+    risk: "AttributeRisk",
+    label: Hashable,
+    variable: str | None = None,
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """The intruder's posterior for one record, with the prior and the truth; confidential.
+
+    A number: stems over its values. A category, or all variables together: bars, the likeliest
+    guesses first, and the truth last if it is not among them.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    label : hashable
+        A record, as in ``risk.index``.
+    variable : str, optional
+        A guessed variable; all of them together by default.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(ax)
+    if variable is None and len(risk.variables) == 1:
+        variable = risk.variables[0].name
+    table = risk.posterior(label, variable)
+    if variable is not None and not _categories(risk, variable):
+        _stems(axes, table)
+        _legend(axes)
+    else:
+        _bars(axes, table, [v.name for v in risk.variables] if variable is None else [variable])
+        _legend(axes, side="right")
+    return axes
+
+
 def random_guess(risk: "AttributeRisk") -> float:
     """One over the (median) number of guesses that are counted for a target."""
     counted = np.isfinite(risk.log_prior).sum(axis=0)[risk.case]
@@ -193,15 +264,59 @@ def _rank_counts(risk: "AttributeRisk") -> npt.NDArray[np.float64]:
     return np.cumsum(counts)[:-1]
 
 
+def _categories(risk: "AttributeRisk", variable: str) -> bool:
+    return next(v.n_levels for v in risk.variables if v.name == variable) > 0
+
+
+def _stems(axes: "Axes", table: "pd.DataFrame") -> None:
+    """Probabilities over the values of a number; those before the release are a line."""
+    values, true = table.iloc[:, 0], table["is_truth"]
+    for which, colour, marker, label in (
+        (~true, BLUE, "o", "with the release"),
+        (true, VERMILION, "*", "the truth"),
+    ):
+        heights = table["probability"][which]
+        axes.vlines(values[which], 0, heights, color=colour, lw=2)
+        size = 6 if marker == "o" else 12
+        axes.plot(values[which], heights, marker, color=colour, ms=size, label=label, zorder=3)
+    axes.plot(values, table["prior"], "--", color=ORANGE, label="without the release")
+    axes.set(xlabel=_label(str(values.name)), ylabel="probability")
+    axes.set_ylim(bottom=0)
+
+
+def _bars(axes: "Axes", table: "pd.DataFrame", variables: list[str]) -> None:
+    """Probabilities of the likeliest guesses, from the top."""
+    ordered = table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+    shown = ordered[(ordered.index < MANY_BARS) | ordered["is_truth"]]
+    places, true = np.arange(len(shown)), shown["is_truth"].to_numpy()
+    p = shown["probability"].to_numpy()
+    axes.barh(places[~true], p[~true], color=BLUE, label="with the release")
+    axes.barh(places[true], p[true], color=VERMILION, hatch="//", ec="white", label="the truth")
+    axes.plot(shown["prior"], places, "D", color=ORANGE, ms=5, label="without the release")
+    axes.set_yticks(places, [_guess(row) for row in shown[variables].to_numpy(dtype=object)])
+    hidden = f" ({len(shown)} of {len(table):,} guesses shown)" if len(shown) < len(table) else ""
+    axes.set(xlabel=f"probability{hidden}", ylabel=_label(", ".join(variables)))
+    axes.set_xlim(left=0)
+    axes.invert_yaxis()
+
+
+def _guess(values: "npt.NDArray[np.object_]") -> str:
+    parts = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in values]
+    return _label(", ".join(parts))
+
+
 def _label(value: Hashable) -> str:
     """Record label that matplotlib shows as it is, not as mathematics."""
     text = str(value)
     return (text if len(text) <= 24 else f"{text[:23]}\N{HORIZONTAL ELLIPSIS}").replace("$", r"\$")
 
 
-def _legend(axes: "Axes") -> None:
-    """Above the plot, where it hides nothing."""
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+def _legend(axes: "Axes", *, side: str = "left") -> None:
+    """Above the plot, where it hides nothing; flush with a side, in case labels take the other."""
+    corner = (0 if side == "left" else 1, 1)
+    axes.legend(
+        frameon=False, loc=f"lower {side}", bbox_to_anchor=corner, ncols=3, borderaxespad=0.2
+    )
 
 
 def _log_counts(axes: "Axes") -> None:

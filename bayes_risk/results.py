@@ -4,7 +4,7 @@ Arrays live on *cases* (distinct combinations of confidential profile and linked
 records point to their case. Guesses are numbered ``g = 0 .. G-1``; ``truth`` says which is true.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import xarray as xr
 
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
-from bayes_risk.microdata import Variable
+from bayes_risk.variables import Number, Variable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,10 +37,10 @@ class AttributeRisk:
         Labels of the n targets.
     case : ndarray of int, shape (n,)
         The case that each target belongs to, ``0 .. n_cases - 1``.
-    variables : tuple of Variable, length q
+    variables : tuple of Variable or Number, length q
         The synthesised variables, whose values are guessed.
-    guesses : ndarray of int, shape (G, n_cases, q)
-        Level codes of the guesses.
+    guesses : ndarray, shape (G, n_cases, q)
+        The guesses: level codes of categories; a number is its own code.
     truth : ndarray of int, shape (n_cases,)
         Which guess is the true one.
     log_evidence : ndarray, shape (m, G, n_cases)
@@ -73,8 +73,8 @@ class AttributeRisk:
 
     index: pd.Index
     case: npt.NDArray[np.int64]
-    variables: tuple[Variable, ...]
-    guesses: npt.NDArray[np.integer]
+    variables: tuple[Variable | Number, ...]
+    guesses: npt.NDArray[Any]
     truth: npt.NDArray[np.int64]
     log_evidence: Array
     log_prior: Array
@@ -154,14 +154,19 @@ class AttributeRisk:
         """The k records whose truth the intruder finds most probable; columns as ``records``."""
         return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
 
-    def posterior(self, label: Hashable) -> pd.DataFrame:
+    def posterior(self, label: Hashable, variable: str | None = None) -> pd.DataFrame:
         """The intruder's posterior for one record, one row per guess, likeliest first.
 
         Columns: the synthesised variables, then ``prior``, ``probability``, ``log_evidence``
-        (summed over releases, relative to the truth) and ``is_truth``. Contains confidential
-        values.
+        (summed over releases, relative to the truth) and ``is_truth``. With a variable: for that
+        one alone, one row per value, ascending; columns as in `closeness.marginal_posterior`.
+        Contains confidential values.
         """
-        u = self.case[self._position(label)]
+        if variable is not None:
+            from bayes_risk.closeness import marginal_posterior
+
+            return marginal_posterior(self, label, variable)
+        u = self.case[self.position(label)]
         counted = np.flatnonzero(
             np.isfinite(self.log_prior[:, u]) | (self.truth[u] == self._numbers)
         )
@@ -176,6 +181,45 @@ class AttributeRisk:
         values["log_evidence"] = self.log_evidence[:, counted, u].sum(axis=0)
         values["is_truth"] = counted == self.truth[u]
         return values.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+
+    def marginal_probability(self) -> pd.DataFrame:
+        """Probability of each variable's true value by itself; see `marginal_probability`."""
+        from bayes_risk.closeness import marginal_probability
+
+        return marginal_probability(self)
+
+    def closeness(
+        self,
+        variable: str,
+        *,
+        within: float | Sequence[float] | None = None,
+        percent: float | Sequence[float] | None = None,
+        mass: float = 0.9,
+    ) -> pd.DataFrame:
+        """How close the intruder comes to a number, one row per target; see `closeness`."""
+        from bayes_risk.closeness import closeness
+
+        return closeness(self, variable, within=within, percent=percent, mass=mass)
+
+    def closeness_summary(self, *, mass: float = 0.9) -> pd.DataFrame:
+        """The same on average, one row per number; see `closeness_summary`."""
+        from bayes_risk.closeness import closeness_summary
+
+        return closeness_summary(self, mass=mass)
+
+    def geography(
+        self,
+        x: str,
+        y: str,
+        *,
+        population: pd.DataFrame | None = None,
+        unique: Any = None,
+        distance: str = "euclidean",
+    ) -> pd.DataFrame:
+        """How close the intruder comes to a place, one row per target; see `geography`."""
+        from bayes_risk.geography import geography
+
+        return geography(self, x, y, population=population, unique=unique, distance=distance)
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -245,7 +289,8 @@ class AttributeRisk:
     def _numbers(self) -> npt.NDArray[np.int64]:
         return np.arange(self.n_guesses)
 
-    def _position(self, label: Hashable) -> int:
+    def position(self, label: Hashable) -> int:
+        """Which row of ``records`` a label stands for, the first if several."""
         found = np.flatnonzero(self.index == label)
         if not len(found):
             raise InputError(

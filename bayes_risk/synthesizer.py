@@ -129,6 +129,10 @@ class Fit(Protocol):
         """Ways to the evidence of a release: some of "predictive", "refit", "reuse", "exact"."""
         ...
 
+    def informed(self, release: Release) -> Posterior:
+        """p(Theta | y) of those parameters that made the release and can learn from it."""
+        ...
+
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
         ...
@@ -164,8 +168,11 @@ class Fit(Protocol):
         """
         ...
 
-    def theta_predictive(self, targets: Targets, release: Release | None, l: int) -> Predictive:
-        """Predictive at the drawn Theta, nothing integrated out, nobody left out."""
+    def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> Predictive:
+        """Predictive at the drawn Theta, nothing integrated out, nobody left out.
+
+        With l, jointly with what data set l of the release ties to the record itself.
+        """
         ...
 
     def log_release(self, release: Release) -> Array:

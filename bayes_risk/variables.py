@@ -77,12 +77,14 @@ class Variable:
 class Number:
     """A numeric variable, which is its own code.
 
-    ``whole`` says whether the original is stored as integers (counts, years), ``dtype`` how.
+    ``whole`` says whether the original is stored as integers (counts, years), ``dtype`` how;
+    ``lowest`` is the least value that can be (0 for counts), and guesses do not go below it.
     """
 
     name: str
     whole: bool
     dtype: Any
+    lowest: float = -np.inf
 
     @classmethod
     def of(cls, column: pd.Series, name: str) -> "Number":

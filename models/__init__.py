@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .dpmpm import DPMPM
+    from .families import Binomial
+    from .regression import Regression
+    from .regression_part import RegressionPrior
 
-__all__ = ["DPMPM"]
+__all__ = ["DPMPM", "Binomial", "Regression", "RegressionPrior"]
 
 GROUP = "bayes_risk.models"
-BUILT_IN = {"DPMPM": "bayes_risk.models.dpmpm:DPMPM"}  # for a checkout that is not installed
+BUILT_IN = {  # for a checkout that is not installed
+    "DPMPM": "bayes_risk.models.dpmpm:DPMPM",
+    "Regression": "bayes_risk.models.regression:Regression",
+}
+PARTS = {  # of declarations
+    "Binomial": "bayes_risk.models.families:Binomial",
+    "RegressionPrior": "bayes_risk.models.regression_part:RegressionPrior",
+}
 
 
 def _registered() -> dict[str, str]:
@@ -34,7 +44,7 @@ def _registered() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name not in (places := _registered()):
+    if name.startswith("_") or name not in (places := PARTS | _registered()):
         raise AttributeError(f"module {__name__!r} has no model {name!r}")
     module, _, attribute = places[name].partition(":")
     model = getattr(import_module(module), attribute)
@@ -43,4 +53,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_registered())
+    return sorted(PARTS | _registered())

@@ -23,7 +23,8 @@ from bayes_risk.synthesizer import Progress
 from .dpmpm_fit import DPMPMFit
 from .latent_posterior import LatentPosterior
 from .latent_predictive import log_masses
-from .latent_sampler import Draws, Prior, initial_state, ticker, units_of
+from .latent_sampler import Draws, Prior, initial_state, units_of
+from .progress import ticker
 
 DIAGNOSED = 300
 

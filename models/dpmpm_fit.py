@@ -17,7 +17,8 @@ from bayes_risk.synthesizer import Progress, Targets
 from .latent_class import draw_rows
 from .latent_posterior import LatentPosterior, Mechanism, predictive_of
 from .latent_predictive import LatentPredictive, Tables, log_masses
-from .latent_sampler import Draws, ticker, units_of
+from .latent_sampler import Draws, units_of
+from .progress import ticker
 
 if TYPE_CHECKING:
     from .dpmpm import DPMPM
@@ -50,6 +51,10 @@ class DPMPMFit:
     def offers(self, release: Release) -> frozenset[str]:
         """Ways to the evidence of a release."""
         return frozenset({"predictive", "refit", "reuse"})
+
+    def informed(self, release: Release) -> LatentPosterior:
+        """p(Theta | y): every release informs all of it."""
+        return self.posterior
 
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
@@ -103,7 +108,7 @@ class DPMPMFit:
             raise InputError(
                 f"m={m} exceeds the {self.posterior.n_draws} draws; fit with more draws"
             )
-        mask = _mask(records, self.microdata.index)
+        mask = self.microdata.mask(records)
         rng = np.random.default_rng(random_seed)
         chosen = rng.choice(self.posterior.n_draws, size=m, replace=False)
         tables = [
@@ -166,13 +171,13 @@ class DPMPMFit:
         )
 
     def theta_predictive(
-        self, targets: Targets, release: Release | None, l: int
+        self, targets: Targets, release: Release, l: int | None
     ) -> LatentPredictive:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
         draws, prior = self.posterior.draws, self.posterior.prior
         H, p, K = len(draws), len(prior.starts) - 1, prior.n_classes
         linked = None
-        if release is not None:
+        if l is not None:
             rows = Mechanism.of(release, l, self.microdata, prior).linked
             linked = None if rows is None else rows[targets.record]
         tables = Tables(
@@ -239,23 +244,3 @@ def _log_total(rows: npt.NDArray[np.int32], draws: Draws) -> npt.NDArray[np.floa
     """sum over records of log p(row | theta_h), distinct rows computed once; shape (H,)."""
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
     return log_masses(distinct.astype(np.int32), draws) @ counts
-
-
-def _mask(records: Any, index: pd.Index) -> npt.NDArray[np.bool_]:
-    if records is None:
-        return np.ones(len(index), dtype=bool)
-    given = np.asarray(records)
-    if given.dtype == bool:
-        if given.shape != (len(index),):
-            raise InputError(
-                f"records has {given.size} entries; the table has {len(index)} records"
-            )
-        chosen = given
-    else:
-        absent = [r for r in given.tolist() if r not in index]
-        if absent:
-            raise InputError(f"records names {absent[0]!r}, which is no record label of the table")
-        chosen = np.asarray(index.isin(given.tolist()))
-    if not chosen.any():
-        raise InputError("records selects no record; select at least one, or leave it out")
-    return chosen

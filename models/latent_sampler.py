@@ -306,16 +306,3 @@ def _given_arrays(given: Given | None) -> tuple[npt.NDArray[np.integer], ...]:
         given.us_multiplicity,
         given.us_columns,
     )
-
-
-def ticker(progress: Progress | None, stage: str, total: int) -> Callable[[int], None]:
-    """Turn steps of one stage into calls of ``progress(stage, done, total)``."""
-    done = 0
-
-    def tick(more: int) -> None:
-        nonlocal done
-        done += more
-        if progress is not None:
-            progress(stage, done, total)
-
-    return tick

@@ -28,17 +28,9 @@ MAY_IMPORT = {
     "arviz": {"models", "diagnostics", "draws"},
     "matplotlib": {"plots", "reporting"},
     "pandas": {
-        *{
-            "models",
-            "microdata",
-            "variables",
-            "release",
-            "guesses",
-            "priors",
-            "intruder",
-            "attribute",
-        },
-        *{"identification", "identification_result", "results", "diagnostics", "draws"},
+        *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
+        *{"attribute", "closeness", "geography", "identification", "identification_keys"},
+        *{"identification_result", "results", "diagnostics", "draws"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },
 }
@@ -242,7 +234,7 @@ def test_models_cannot_be_imported_under_another_name():
 def test_every_registered_model_resolves():
     registered = PROJECT["project"]["entry-points"]["bayes_risk.models"]
     assert registered == bayes_risk.models.BUILT_IN
-    assert set(registered) == set(bayes_risk.models.__all__)
+    assert set(registered | bayes_risk.models.PARTS) == set(bayes_risk.models.__all__)
     for name, place in registered.items():
         module, _, attribute = place.partition(":")
         model = getattr(importlib.import_module(module), attribute)

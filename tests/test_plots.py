@@ -1,3 +1,5 @@
+from functools import partial
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -7,14 +9,20 @@ from matplotlib.patches import Rectangle
 
 from bayes_risk import plots
 from tests.edge_results import attribute, identification
+from tests.numeric_results import joint
 
 RISK = attribute([0.2, 0.3, 0.4, 0.9], reliable=[True, True, True, False], labels=list("abcd"))
+NUMBERS = joint()  # LogIncome, kids (numbers) and job
 ALL = [
     (plots.plot_attribute_risk, RISK),
     (plots.plot_ranks, RISK),
     (plots.plot_worst, RISK),
     (plots.plot_diagnostics, RISK),
     (plots.plot_match_probabilities, identification()),
+    (partial(plots.plot_closeness, variable="LogIncome"), NUMBERS),
+    (partial(plots.plot_posterior, label=2, variable="kids"), NUMBERS),
+    (partial(plots.plot_posterior, label=2, variable="job"), NUMBERS),
+    (partial(plots.plot_posterior, label=2), NUMBERS),
 ]
 
 
@@ -75,3 +83,57 @@ def test_missing_errors_do_not_stop_a_plot():
     risk = attribute([0.2, 0.9], mcse=np.nan)
     for plot in (plots.plot_worst, plots.plot_diagnostics):
         plot(risk).figure.canvas.draw()
+
+
+def curve(axes, label):
+    return next(line for line in axes.lines if line.get_label() == label).get_xydata()
+
+
+def test_closeness_curves_hold_every_record():
+    axes = plots.plot_closeness(NUMBERS, "LogIncome")
+    table = NUMBERS.closeness("LogIncome")
+    for label, name in {"with": "", "without": "_prior"}.items():
+        found = curve(axes, f"{label} the release")
+        assert set(found[1:, 0]) == set(table[f"expected_absolute_error{name}"])
+        assert found[-1, 1] == 1
+
+
+def test_posterior_of_a_number_stands_over_its_values():
+    table = NUMBERS.posterior(2, "LogIncome")
+    axes = plots.plot_posterior(NUMBERS, 2, "LogIncome")
+    parts = {"with the release": table[~table["is_truth"]], "the truth": table[table["is_truth"]]}
+    for label, part in parts.items():
+        assert np.allclose(curve(axes, label), part[["LogIncome", "probability"]])
+    assert np.allclose(curve(axes, "without the release"), table[["LogIncome", "prior"]])
+    assert axes.get_xlabel() == "LogIncome"
+
+
+def widths(axes, colour):
+    wanted = mpl.colors.to_rgba(colour)
+    return [bar.get_width() for bar in axes.patches if bar.get_facecolor() == wanted]
+
+
+def test_posterior_of_a_category_has_a_bar_for_each_level():
+    table = NUMBERS.posterior(2, "job").sort_values("probability", ascending=False)
+    axes = plots.plot_posterior(NUMBERS, 2, "job")
+    true = table["is_truth"]
+    assert widths(axes, plots.BLUE) == pytest.approx(table["probability"][~true].to_list())
+    assert widths(axes, plots.VERMILION) == pytest.approx(table["probability"][true].to_list())
+    assert [t.get_text() for t in axes.get_yticklabels()] == table["job"].to_list()
+
+
+def test_joint_posterior_shows_the_likeliest_and_always_the_truth():
+    table = NUMBERS.posterior(2)
+    axes = plots.plot_posterior(NUMBERS, 2)
+    true = table.index[table["is_truth"]].item()
+    assert true > plots.MANY_BARS
+    assert widths(axes, plots.BLUE) == pytest.approx(table["probability"][:10].to_list())
+    assert widths(axes, plots.VERMILION) == pytest.approx([table["probability"][true]])
+    assert "11 of 36 guesses shown" in axes.get_xlabel()
+    income, kids, job = table.iloc[true, :3]
+    assert axes.get_yticklabels()[-1].get_text() == f"{income:.6g}, {kids}, {job}"
+
+
+def test_posterior_of_the_only_variable_needs_no_name():
+    axes = plots.plot_posterior(RISK, "d")
+    assert axes.get_ylabel() == "job" and "guesses shown" not in axes.get_xlabel()

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk.microdata import Variable
+from bayes_risk.variables import Number, Variable
 from tests.twins import simulate
 
 SECRET = "Zwiebelschneider"
@@ -170,6 +170,23 @@ def test_dataset_goes_through_netcdf(tmp_path):
     assert np.allclose(risk.dataset["probability"], risk.records["probability"])
     assert np.allclose(risk.dataset["prior_of_truth"], risk.records["prior"])
     assert risk.dataset.attrs["random_seed"] == "12"
+
+
+def test_numbers_go_through_netcdf_as_they_are(tmp_path):
+    risk = by_hand(
+        [[0.5], [0.3], [0.2]],
+        variables=(Number("wage", False, "float64"),),
+        guesses=np.array([1.5, 2.25, -3.0])[:, None, None],
+    )
+    for confidential in (True, False):
+        data = risk.to_dataset(confidential=confidential)
+        data.to_netcdf(tmp_path / f"{confidential}.nc", engine="h5netcdf")
+        with xr.open_dataset(tmp_path / f"{confidential}.nc", engine="h5netcdf") as back:
+            xr.testing.assert_identical(back.load(), data)
+        assert ("guess_code" in data) == confidential
+    assert risk.dataset["guess_code"].to_numpy().ravel().tolist() == [1.5, 2.25, -3.0]
+    assert risk.posterior(0)["wage"].tolist() == [1.5, 2.25, -3.0]
+    assert risk.posterior(0, "wage")["wage"].tolist() == [-3.0, 1.5, 2.25]
 
 
 def test_confidential_values_leave_only_if_asked_for(tmp_path):

@@ -86,7 +86,7 @@ def _assumptions(
     if identification is not None:
         keys = [
             ("unsynthesised", identification.known),
-            ("matched against synthetic values", identification.synthesized),
+            ("matched against synthetic values", identification.sought),
         ]
         held = "; ".join(f"{what}: {', '.join(map(str, names))}" for what, names in keys if names)
         otherwise = (

@@ -1,0 +1,269 @@
+"""Bayesian regressions in sequence: each variable given those before it.
+
+p(y_i | Theta) = prod_j f_j(y_ij | x_ij, theta_j), where x_ij is what the formula of variable j
+makes of the record's other values. The variables are synthesised in the order of the mapping.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk.microdata import Microdata, Number
+from bayes_risk.synthesizer import Progress
+
+from .design import parse
+from .families import Bernoulli, Family, family_of
+from .regression_draws import brought
+from .regression_fit import RegressionFit, fitted
+from .regression_part import Part, RegressionPrior
+from .regression_pymc import Length
+
+SMALLEST = float(np.nextafter(0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regression:
+    """Declaration of regressions in sequence.
+
+    Parameters
+    ----------
+    formulas : mapping of column to formula
+        In the order of synthesis; each a right-hand side in formulaic's syntax, "1 + x + C(z)". A
+        formula may use columns that are not modelled, and modelled ones that come before.
+    families : mapping of column to family, optional
+        "normal", "lognormal", "student", "bernoulli", "poisson", "negative-binomial", "ordered",
+        "categorical", or ``Binomial(trials=...)``. By default numbers are normal, categories of two
+        levels Bernoulli and of more levels categorical.
+    prior : RegressionPrior
+        Of every regression that ``priors`` does not name.
+    priors : mapping of column to RegressionPrior, optional
+
+    Raises
+    ------
+    InputError
+        No formula, one that cannot be read, uses its own column or a later one; unknown families;
+        families or priors of columns without a formula.
+
+    Examples
+    --------
+    >>> model = Regression({"income": "1 + age", "visits": "1 + income"}, {"visits": "poisson"})
+    >>> list(model.formulas)
+    ['income', 'visits']
+    """
+
+    formulas: Mapping[str, str]
+    families: Mapping[str, Any] = field(default_factory=dict)
+    prior: RegressionPrior = field(default_factory=RegressionPrior)
+    priors: Mapping[str, RegressionPrior] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.formulas, Mapping) or not self.formulas:
+            raise InputError('give formulas as a mapping: {"income": "1 + age", ...}')
+        names = list(self.formulas)
+        known_columns("families", list(self.families), names)
+        known_columns("priors", list(self.priors), names)
+        for family in self.families.values():
+            family_of(family)
+        for place, (name, formula) in enumerate(self.formulas.items()):
+            for used in sorted(map(str, parse(name, formula).required_variables)):
+                if used in names[place:]:
+                    raise InputError(
+                        f"the formula of {name!r} uses {used!r}, which "
+                        f"{'is itself' if used == name else 'comes later'}; order the formulas so "
+                        "that each uses earlier ones"
+                    )
+
+    def fit(
+        self,
+        df: pd.DataFrame,
+        draws: int = 1000,
+        *,
+        tune: int = 1000,
+        chains: int = 2,
+        nuts_sampler: str = "pymc",
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+        random_seed: int | np.random.Generator | None = None,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> RegressionFit:
+        """Sample p(Theta | y): normal and log-normal regressions exactly, the others by NUTS.
+
+        Parameters
+        ----------
+        df : DataFrame
+            The confidential table. Columns in formulas that are stored as numbers are numbers, all
+            others categories; outcomes are what their family says.
+        draws, tune, chains : int
+            Kept draws and warm-up of each chain, at least 4, 0 and 1.
+        nuts_sampler : {"pymc", "nutpie"}
+            Whose NUTS; nutpie comes with ``pip install "bayes-risk[fast]"``.
+        levels, releases, missing
+            See `Microdata.from_frame`.
+        random_seed : int, Generator or None
+            Same seed, same draws.
+        n_jobs : int
+            Taken for uniformity; chains run one after the other.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)``.
+
+        Returns
+        -------
+        RegressionFit
+
+        Raises
+        ------
+        InputError
+            Absent columns, outcomes that do not fit their family, terms that are not finite.
+        ModelError
+            A flat prior with collinear predictors; a sampler that cannot start.
+
+        Notes
+        -----
+        Cost of a NUTS part: some seconds to compile, then n k multiplications a leapfrog step.
+        """
+        length = Length(
+            draws=at_least("draws", draws, 4),
+            tune=at_least("tune", tune, 0),
+            chains=at_least("chains", chains, 1),
+        )
+        one_of("nuts_sampler", nuts_sampler, ("pymc", "nutpie"))
+        data = self._microdata(df, levels=levels, releases=releases, missing=missing)
+        rng = np.random.default_rng(random_seed)
+        return fitted(self, data, self._parts(data), length, nuts_sampler, rng, progress)
+
+    def from_draws(
+        self,
+        df: pd.DataFrame,
+        draws: Any,
+        *,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+    ) -> RegressionFit:
+        """Draws of p(Theta | y) brought from elsewhere (Stan, brms, JAGS): nothing is fitted.
+
+        Parameters
+        ----------
+        df : DataFrame
+            The confidential table.
+        draws : mapping of column to DataFrame or InferenceData, or one InferenceData
+            For each modelled column a table with one row a draw and one column a coefficient,
+            named as the formula prints it ("Intercept", "age", "C(sex)[T.m]"; brms' "b_" in front
+            is accepted), and "sigma", "nu", "alpha"; thresholds are "cut[1]", "cut[2]", ...;
+            coefficients of nominal outcomes "age[level]" for every level but the first. Or an
+            ArviZ object whose posterior has scalar variables of these names. Or the ``idata`` of an
+            earlier fit.
+        levels, releases, missing
+            See `Microdata.from_frame`.
+
+        Returns
+        -------
+        RegressionFit
+            It offers the evidence "reuse", which needs no further fit.
+
+        Raises
+        ------
+        InputError
+            Draws that lack a coefficient (named), are not finite, or of unequal number.
+        """
+        data = self._microdata(df, levels=levels, releases=releases, missing=missing)
+        return brought(self, data, self._parts(data), draws)
+
+    def _parts(self, data: Microdata) -> list[Part]:
+        return [
+            Part.of(name, formula, self._family(name, data), self._prior(name), data)
+            for name, formula in self.formulas.items()
+        ]
+
+    def _prior(self, name: str) -> RegressionPrior:
+        return self.priors.get(name, self.prior)
+
+    def _family(self, name: str, data: Microdata) -> Family:
+        if name in self.families:
+            return family_of(self.families[name])
+        n_levels = data.variables[data.columns.index(name)].n_levels
+        return family_of({0: "normal", 2: "bernoulli"}.get(n_levels, "categorical"))
+
+    def _microdata(self, df: pd.DataFrame, **how: Any) -> Microdata:
+        """The columns that formulas name, each a number or a category."""
+        if not isinstance(df, pd.DataFrame):
+            raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+        names = self._columns(df)
+        numbers = [c for c in names if self._is_number(c, df[c])]
+        data = Microdata.from_frame(df, columns=names, numbers=numbers, **how)
+        variables = tuple(
+            _of_family(v, family_of(self.families[v.name]))
+            if v.name in self.families and isinstance(v, Number)
+            else v
+            for v in data.variables
+        )
+        data = replace(data, variables=variables)
+        for name in self.formulas:
+            _check_outcome(name, self._family(name, data), data)
+        return data
+
+    def _columns(self, df: pd.DataFrame) -> list[str]:
+        """Columns of the table that the formulas name, in the table's order."""
+        wanted = dict.fromkeys(self.formulas)
+        for name, formula in self.formulas.items():
+            wanted.update(dict.fromkeys(map(str, parse(name, formula).required_variables)))
+            trials = getattr(self.families.get(name), "trials", None)
+            wanted.update(dict.fromkeys([trials] if isinstance(trials, str) else []))
+        for name in wanted:
+            if name not in df.columns:
+                raise InputError(
+                    f"a formula names column {name!r}, which the table does not have; it has "
+                    f"{list(df.columns)}"
+                )
+        return [c for c in df.columns if c in wanted]
+
+    def _is_number(self, name: str, column: pd.Series) -> bool:
+        if name in self.families:
+            return family_of(self.families[name]).kind != "category"
+        numeric = pd.api.types.is_numeric_dtype(column.dtype)
+        return bool(numeric and not pd.api.types.is_bool_dtype(column.dtype))
+
+
+def _of_family(number: Number, family: Family) -> Number:
+    """What the family knows of the outcome: its least value, and whether it is whole."""
+    if family.kind == "count":
+        return replace(number, whole=True, lowest=0.0)
+    return replace(number, lowest=SMALLEST) if family.kind == "positive" else number
+
+
+def _check_outcome(name: str, family: Family, data: Microdata) -> None:
+    """Outcomes that their family cannot have are an error."""
+    y = data.codes[:, data.columns.index(name)]
+    what = type(family).__name__
+    if family.kind == "count" and ((y < 0).any() or (y != np.round(y)).any()):
+        bad = int(((y < 0) | (y != np.round(y))).sum())
+        raise InputError(
+            f"column {name!r} has {bad} negative or fractional values, and {what} models counts; "
+            'choose another family ("normal", "lognormal"), or round it first'
+        )
+    if family.kind == "positive" and (y <= 0).any():
+        raise InputError(
+            f"column {name!r} has {int((y <= 0).sum())} values that are not above 0, and {what} "
+            'models positive numbers; choose "normal", or shift the column'
+        )
+    levels = data.variables[data.columns.index(name)].n_levels
+    if isinstance(family, Bernoulli) and levels != 2:
+        raise InputError(
+            f'column {name!r} has {levels} levels, and Bernoulli models 2; choose "categorical" or '
+            '"ordered"'
+        )
+    trials = getattr(family, "trials", None)
+    if trials is not None:
+        most = data.codes[:, data.columns.index(trials)] if isinstance(trials, str) else trials
+        if (y > most).any():
+            raise InputError(
+                f"column {name!r} exceeds the number of trials ({trials!r}) for "
+                f"{int((y > most).sum())} records; give trials that are large enough"
+            )

@@ -1,0 +1,185 @@
+"""Draws of regressions brought from elsewhere, and draws as ArviZ keeps them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.microdata import Microdata
+
+from .families import CategoricalLogit
+from .regression_part import Coefficients, Part, Rows
+
+if TYPE_CHECKING:
+    from .regression import Regression
+    from .regression_fit import RegressionFit
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BroughtPart:
+    """A regression of which there are draws and nothing else."""
+
+    part: Part
+    draws: Coefficients
+
+    def with_rows(self, rows: Rows, **how: Any) -> "BroughtPart":
+        """Draws from elsewhere cannot be drawn again."""
+        raise NotImplementedError
+
+    def doubled(self, *, rng: np.random.Generator) -> "BroughtPart":
+        """Draws from elsewhere cannot be drawn again."""
+        raise NotImplementedError
+
+
+def brought(
+    model: "Regression", data: Microdata, parts: Sequence[Part], draws: Any
+) -> "RegressionFit":
+    """A fit made of draws."""
+    from .regression_fit import RegressionFit
+    from .regression_posterior import RegressionPosterior
+
+    tables = _tables(parts, draws)
+    held = [BroughtPart(part=p, draws=_coefficients(p, *tables[p.name])) for p in parts]
+    sizes = {p.part.name: len(p.draws) for p in held}
+    if len(set(sizes.values())) > 1:
+        raise InputError(f"the numbers of draws differ ({sizes}); give the same number of each")
+    return RegressionFit(
+        model=model,
+        microdata=data,
+        idata=to_idata(parts, [p.draws for p in held]),
+        posterior=RegressionPosterior(parts=held),
+        diagnostics={
+            "draws": len(held[0].draws) // held[0].draws.n_chains,
+            "chains": held[0].draws.n_chains,
+        },
+    )
+
+
+def column_names(part: Part) -> list[list[str]]:
+    """Names of the coefficients in a table of draws: one list for each outcome level."""
+    if not isinstance(part.family, CategoricalLogit):
+        return [list(part.design.names)]
+    levels = part.microdata.variables[part.column].labels[1:]
+    return [[f"{name}[{level}]" for name in part.design.names] for level in levels]
+
+
+def to_idata(parts: Sequence[Part], draws: Sequence[Coefficients]) -> Any:
+    """All draws as ArviZ's InferenceData, one variable a coefficient: ``income: age``."""
+    import arviz as az
+
+    posterior = {}
+    for part, found in zip(parts, draws, strict=True):
+        for name, values in flat(part, found).items():
+            posterior[f"{part.name}: {name}"] = values.reshape(found.n_chains, -1)
+    return az.from_dict(posterior=posterior)
+
+
+def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
+    """Every parameter by its name in a table of draws, each of shape (H,)."""
+    beta = draws.beta[:, :, None] if draws.beta.ndim == 2 else draws.beta
+    out = {
+        name: beta[:, k, c]
+        for c, names in enumerate(column_names(part))
+        for k, name in enumerate(names)
+    }
+    for key, values in draws.extra.items():
+        if key == "cut":
+            out |= {f"cut[{c + 1}]": values[:, c] for c in range(values.shape[1])}
+        else:
+            out[key] = values
+    return out
+
+
+def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, int]]:
+    """A table of draws and its number of chains for each regression."""
+    if hasattr(draws, "posterior"):
+        table, chains = _from_arviz(draws)
+        return {
+            part.name: (_with_prefix(table, f"{part.name}: ", part.name), chains) for part in parts
+        }
+    if not isinstance(draws, Mapping):
+        raise InputError(
+            f"draws is a {type(draws).__name__}; give a mapping of column to DataFrame, or ArviZ's "
+            "InferenceData"
+        )
+    absent = [p.name for p in parts if p.name not in draws]
+    if absent:
+        raise InputError(f"draws has none of {absent}; give a table of draws for each formula")
+    return {part.name: _table(draws[part.name], part.name) for part in parts}
+
+
+def _table(given: Any, name: str) -> tuple[pd.DataFrame, int]:
+    if hasattr(given, "posterior"):
+        return _from_arviz(given)
+    if not isinstance(given, pd.DataFrame):
+        raise InputError(
+            f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one column "
+            "per coefficient, or ArviZ's InferenceData"
+        )
+    return given, 1
+
+
+def _from_arviz(idata: Any) -> tuple[pd.DataFrame, int]:
+    """Scalar variables of a posterior, chain after chain."""
+    posterior = idata.posterior
+    scalars = [k for k, v in posterior.data_vars.items() if v.ndim == 2]
+    columns = {str(k): posterior[k].transpose("chain", "draw").values.ravel() for k in scalars}
+    return pd.DataFrame(columns), int(posterior.sizes["chain"])
+
+
+def _with_prefix(table: pd.DataFrame, prefix: str, name: str) -> pd.DataFrame:
+    chosen = [c for c in table.columns if c.startswith(prefix)]
+    if not chosen:
+        raise InputError(
+            f"the posterior has no variables of {name!r}; they are named {prefix + 'Intercept'!r}, "
+            "..., or give a mapping of column to draws"
+        )
+    return table[chosen].rename(columns=lambda c: c.removeprefix(prefix))
+
+
+def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
+    """Draws of one regression from its table."""
+    if len(table) < 2:
+        raise InputError(f"the draws of {part.name!r} are {len(table)}; give at least 2")
+    beta = np.stack(
+        [
+            np.column_stack([*(_column(part, table, n) for n in names), np.zeros((len(table), 0))])
+            for names in column_names(part)
+        ],
+        axis=2,
+    )
+    extra = {}
+    for key in part.family.extra:
+        if key == "cut":
+            names = [f"cut[{c}]" for c in range(1, part.n_levels)]
+            extra[key] = np.column_stack([_column(part, table, n) for n in names])
+            _check(part, "cut", bool((np.diff(extra[key], axis=1) > 0).all()), "increase")
+        else:
+            extra[key] = _column(part, table, key)
+            _check(part, key, bool((extra[key] > 0).all()), "be above 0")
+    nominal = isinstance(part.family, CategoricalLogit)
+    return Coefficients(beta=beta if nominal else beta[:, :, 0], extra=extra, n_chains=chains)
+
+
+def _column(part: Part, table: pd.DataFrame, name: str) -> Array:
+    """One coefficient's draws; brms puts b_ in front of its name."""
+    found = next((c for c in (name, f"b_{name}") if c in table.columns), None)
+    if found is None:
+        raise InputError(
+            f"the draws of {part.name!r} lack the coefficient {name!r}; they have "
+            f"{list(table.columns)}"
+        )
+    values = table[found].to_numpy(dtype=float)
+    _check(part, name, bool(np.isfinite(values).all()), "be finite")
+    return values
+
+
+def _check(part: Part, name: str, right: bool, what: str) -> None:
+    if not right:
+        raise InputError(f"the draws of {name!r} of {part.name!r} must {what}; mend the table")

@@ -1,0 +1,309 @@
+"""One regression of a sequence: its design, family, prior and scales; and draws of its parameters.
+
+Predictors are centred and scaled inside (and so is the outcome of normal, log-normal and Student-t
+regressions), which is where the priors apply; what leaves this module is on the original scale.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import positive
+from bayes_risk.microdata import Codes, Microdata
+
+from .design import CONSTANT, Design
+from .families import Binomial, CategoricalLogit, Family, LogNormal, Normal, OrderedLogit, StudentT
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionPrior:
+    """Priors of one regression, on standardised predictors.
+
+    The outcome is standardised too (its logarithm, if log-normal) for the normal, log-normal and
+    Student-t families. Centres and scales come from the confidential table and are part of what the
+    intruder is taken to know of the synthesis (S).
+
+    Parameters
+    ----------
+    intercept, slopes : float
+        Standard deviations of the normal priors of intercept (or thresholds) and other
+        coefficients, centred at 0 (the intercept of count models at the log mean). In normal and
+        log-normal regressions in units of sigma, where infinity means a flat prior.
+    sigma2 : tuple of two floats
+        Normal, log-normal: shape and rate of the inverse gamma prior of sigma^2.
+    sigma : float
+        Student-t: scale of the half-normal prior of sigma.
+    nu : tuple of two floats
+        Student-t: shape and rate of the gamma prior of the degrees of freedom.
+    overdispersion : float
+        Negative binomial: scale of the half-normal prior of 1 / sqrt(alpha).
+
+    Raises
+    ------
+    InputError
+        Values that are not positive.
+
+    Examples
+    --------
+    >>> RegressionPrior(slopes=1.0).slopes
+    1.0
+    """
+
+    intercept: float = 10.0
+    slopes: float = 2.5
+    sigma2: tuple[float, float] = (1.0, 1.0)
+    sigma: float = 1.0
+    nu: tuple[float, float] = (2.0, 0.1)
+    overdispersion: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("intercept", "slopes"):
+            if getattr(self, name) != np.inf:
+                positive(name, getattr(self, name))
+        for name in ("sigma", "overdispersion"):
+            positive(name, getattr(self, name))
+        if len(self.nu) != 2 or len(self.sigma2) != 2:
+            raise InputError(f"nu={self.nu!r}, sigma2={self.sigma2!r}; give shape and rate of each")
+        for value in self.nu:
+            positive("nu", value)
+        if min(self.sigma2) < 0 or not np.isfinite(self.sigma2).all():
+            raise InputError(f"sigma2={self.sigma2!r} must be finite and not negative")
+
+    @classmethod
+    def reference(cls) -> "RegressionPrior":
+        """p(beta, sigma^2) proportional to 1 / sigma^2: normal and log-normal regressions only."""
+        return cls(intercept=np.inf, slopes=np.inf, sigma2=(0.0, 0.0))
+
+    @property
+    def proper(self) -> bool:
+        """Whether the coefficients have a proper prior."""
+        return bool(np.isfinite([self.intercept, self.slopes]).all())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """Rows on the scale that is sampled: ``X`` (n, k), ``y`` (n,), ``trials`` (n,) or None."""
+
+    X: Array
+    y: Array
+    trials: Array | None
+
+    def and_also(self, other: "Rows") -> "Rows":
+        """These rows and others."""
+        trials = self.trials
+        if trials is not None and other.trials is not None:
+            trials = np.concatenate([trials, other.trials])
+        return Rows(X=np.vstack([self.X, other.X]), y=np.append(self.y, other.y), trials=trials)
+
+    def but(self, i: int) -> "Rows":
+        """All rows but one."""
+        trials = None if self.trials is None else np.delete(self.trials, i)
+        return Rows(X=np.delete(self.X, i, axis=0), y=np.delete(self.y, i), trials=trials)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Coefficients:
+    """H draws on the original scale.
+
+    ``beta`` (H, k), or (H, k, K - 1) for nominal outcomes; ``extra`` further parameters by name,
+    each (H,), thresholds (H, K - 1); ``n_chains``: draws are chain after chain.
+    """
+
+    beta: Array
+    extra: Mapping[str, Array]
+    n_chains: int
+
+    def __len__(self) -> int:
+        return len(self.beta)
+
+    def at(self, h: int) -> "Coefficients":
+        """One draw."""
+        return Coefficients(
+            beta=self.beta[h : h + 1],
+            extra={k: v[h : h + 1] for k, v in self.extra.items()},
+            n_chains=1,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scaling:
+    """Centres and scales: ``centre``, ``scale`` (k,) of predictors, ``at``, ``by`` of the outcome.
+
+    ``constant`` is the number of the intercept among the coefficients, or -1.
+    """
+
+    centre: Array
+    scale: Array
+    constant: int
+    at: float
+    by: float
+
+    @classmethod
+    def of(cls, X: Array, outcome: Array | None, constant: int, *, centred: bool) -> "Scaling":
+        """Scales of the confidential table; columns without spread are left alone."""
+        mean, spread = X.mean(axis=0), X.std(axis=0)
+        flat = spread <= 1e-12 * np.maximum(np.abs(mean), 1.0)
+        at = by = float("nan")
+        if outcome is not None:
+            at = float(outcome.mean()) if centred else 0.0
+            by = float(outcome.std()) if centred else float(np.sqrt((outcome**2).mean()))
+        return cls(
+            centre=np.where(flat, 0.0, mean) if centred else np.zeros_like(mean),
+            scale=np.where(flat, 1.0, spread),
+            constant=constant,
+            at=at if outcome is not None else 0.0,
+            by=by if outcome is not None else 1.0,
+        )
+
+    def inside(self, X: Array) -> Array:
+        """Standardised predictors."""
+        scaled: Array = (X - self.centre) / self.scale
+        return scaled
+
+    def outside(self, beta: Array, extra: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
+        """Parameters (H, k, ...) on the original scale, from those that were sampled."""
+        scale = self.scale.reshape(-1, *[1] * (beta.ndim - 2))
+        slopes = self.by * beta / scale
+        shift = np.tensordot(slopes, self.centre, axes=(1, 0)) if beta.ndim == 2 else None
+        if shift is None:
+            shift = np.einsum("hkc,k->hc", slopes, self.centre)
+        known = dict(extra)
+        if self.constant >= 0:
+            slopes[:, self.constant] += self.at - shift
+        if "cut" in known:
+            known["cut"] = known["cut"] + shift[:, None]
+        if "sigma" in known:
+            known["sigma"] = known["sigma"] * self.by
+        return slopes, known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """One regression: of column number ``column`` on its design."""
+
+    microdata: Microdata
+    column: int
+    design: Design
+    family: Family
+    prior: RegressionPrior
+    scaling: Scaling
+
+    @classmethod
+    def of(
+        cls, response: str, formula: str, family: Family, prior: RegressionPrior, data: Microdata
+    ) -> "Part":
+        """Learn coding and scales from the confidential table."""
+        ordered = isinstance(family, OrderedLogit)
+        design = Design.of(response, formula, data, intercept=not ordered)
+        column = data.columns.index(response)
+        constant = design.names.index(CONSTANT) if CONSTANT in design.names else -1
+        outcome = _outcome(family, data.codes[:, column])
+        _check_varies(response, family, outcome)
+        X = design.matrix(data, data.codes, "the original")
+        scaling = Scaling.of(X, outcome, constant, centred=constant >= 0 or ordered)
+        return cls(
+            microdata=data,
+            column=column,
+            design=design,
+            family=family,
+            prior=prior,
+            scaling=scaling,
+        )
+
+    @property
+    def name(self) -> str:
+        """The modelled column."""
+        return self.design.response
+
+    @property
+    def n_levels(self) -> int:
+        """Levels of the outcome; 0 for numbers."""
+        return self.microdata.variables[self.column].n_levels
+
+    @property
+    def exact(self) -> bool:
+        """Whether the posterior is known in closed form."""
+        return isinstance(self.family, Normal | LogNormal)
+
+    @property
+    def uses(self) -> frozenset[int]:
+        """Numbers of all columns that its density depends on."""
+        names = [*self.design.columns, self.name, *self._trials_column()]
+        return frozenset(self.microdata.columns.index(c) for c in names)
+
+    def rows(self, codes: Codes, source: str = "the guesses") -> Rows:
+        """Coded rows (R, p) on the scale that is sampled."""
+        X = self.scaling.inside(self.design.matrix(self.microdata, codes, source))
+        y = codes[:, self.column].astype(float)
+        outcome = _outcome(self.family, y)
+        inside = y if outcome is None else (outcome - self.scaling.at) / self.scaling.by
+        return Rows(X=X, y=inside, trials=self.trials(codes))
+
+    def trials(self, codes: Codes) -> Array | None:
+        """Numbers of trials of coded rows, for binomial outcomes."""
+        if not isinstance(self.family, Binomial):
+            return None
+        columns = self._trials_column()
+        if not columns:
+            return np.full(len(codes), float(self.family.trials))
+        return codes[:, self.microdata.columns.index(columns[0])].astype(float)
+
+    def eta(self, codes: Codes, draws: Coefficients) -> Array:
+        """Linear predictors, shape (R, H) or (R, H, K - 1)."""
+        X = self.design.matrix(self.microdata, codes)
+        nominal = draws.beta.ndim == 3
+        eta: Array = (
+            np.einsum("rk,hkc->rhc", X, draws.beta, optimize=True) if nominal else X @ draws.beta.T
+        )
+        return eta
+
+    def log_density(self, codes: Codes, draws: Coefficients) -> Array:
+        """log p(y | x, theta_h) of coded rows (R, p), shape (R, H)."""
+        y = codes[:, self.column].astype(float)
+        eta = self.eta(codes, draws)
+        return self.family.log_density(y, eta, draws.extra, self.trials(codes))
+
+    def draw(self, codes: Codes, draw: Coefficients, rng: np.random.Generator) -> Array:
+        """A synthetic value for each coded row, under one draw of the parameters."""
+        eta = self.eta(codes, draw)[:, 0]
+        extra = {k: v[0] for k, v in draw.extra.items()}
+        return self.family.draw(eta, extra, self.trials(codes), rng)
+
+    def _trials_column(self) -> Sequence[str]:
+        trials = getattr(self.family, "trials", None)
+        return [trials] if isinstance(trials, str) else []
+
+    def scales(self) -> Array:
+        """Prior standard deviations of the standardised coefficients, shape (k,)."""
+        scales = np.full(len(self.design.names), self.prior.slopes)
+        if self.scaling.constant >= 0:
+            scales[self.scaling.constant] = self.prior.intercept
+        return scales
+
+
+def n_outcomes(part: Part) -> tuple[int, ...]:
+    """Trailing shape of the coefficients: (K - 1,) for nominal outcomes."""
+    return (part.n_levels - 1,) if isinstance(part.family, CategoricalLogit) else ()
+
+
+def _outcome(family: Family, y: npt.NDArray[Any]) -> Array | None:
+    """The outcome as it is standardised; None for families that leave it as it is."""
+    if isinstance(family, LogNormal):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs: Array = np.log(y.astype(float))
+        return logs
+    return y.astype(float) if isinstance(family, Normal | StudentT) else None
+
+
+def _check_varies(response: str, family: Family, outcome: Array | None) -> None:
+    if outcome is not None and np.ptp(outcome) <= 1e-12 * np.abs(outcome).max():
+        raise InputError(
+            f"column {response!r} has the same value for every record; a {type(family).__name__} "
+            "regression cannot be fitted to it; leave it out"
+        )

@@ -1,0 +1,245 @@
+"""Posteriors of regressions in sequence: part by part, for parts are independent a posteriori."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.batches import batch_of_draws
+from bayes_risk.microdata import Codes
+from bayes_risk.synthesizer import Targets
+
+from .conjugate import ConjugatePrior, Moments, NormalInverseGamma
+from .families import LogNormal
+from .regression_part import Coefficients, Part, Rows, n_outcomes
+from .regression_predictive import RegressionPredictive, guess_rows
+from .regression_pymc import Length, Nuts, extra_of
+
+Array = npt.NDArray[np.float64]
+Tick = Callable[[int], None]
+WARM_TUNE = 4  # of the base fit's warm-up, one in so many steps suffices for a warm start
+
+
+def quiet(done: int) -> None:
+    """Show nothing."""
+
+
+class PartPosterior(Protocol):
+    """p(theta | some rows) of one regression."""
+
+    @property
+    def part(self) -> Part:
+        """Which regression."""
+        ...
+
+    @property
+    def draws(self) -> Coefficients:
+        """Draws of its parameters."""
+        ...
+
+    def with_rows(
+        self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, tick: Tick = quiet
+    ) -> "PartPosterior":
+        """The same regression of other rows, with as many draws (divided by ``shorter``)."""
+        ...
+
+    def doubled(self, *, rng: np.random.Generator) -> "PartPosterior":
+        """As many draws again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExactPart:
+    """A normal (or log-normal) regression, its posterior in closed form and drawn exactly."""
+
+    part: Part
+    known: NormalInverseGamma
+    draws: Coefficients
+
+    @classmethod
+    def of(
+        cls, part: Part, rows: Rows, n: int, chains: int, rng: np.random.Generator
+    ) -> "ExactPart":
+        """Fit and draw n times for each of so many chains (they are independent anyway)."""
+        prior = ConjugatePrior(tau=part.scales(), a=part.prior.sigma2[0], b=part.prior.sigma2[1])
+        known = prior.posterior(Moments.of(rows.X, rows.y))
+        return cls(part=part, known=known, draws=_drawn(part, known, n * chains, chains, rng))
+
+    def with_rows(
+        self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, tick: Tick = quiet
+    ) -> "ExactPart":
+        """The same regression of other rows."""
+        chains = self.draws.n_chains
+        n = max(len(self.draws) // chains // shorter, 4)
+        return ExactPart.of(self.part, rows, n, chains, rng)
+
+    def doubled(self, *, rng: np.random.Generator) -> "ExactPart":
+        """As many draws again."""
+        more = _drawn(self.part, self.known, len(self.draws), self.draws.n_chains, rng)
+        return replace(self, draws=_joined(self.draws, more))
+
+    def log_predictive(self, targets: Targets) -> Array:
+        """log p(y* | x*, data without i), shape (G, U), in closed form."""
+        part = self.part
+        own = part.rows(targets.profiles)
+        codes, cell = guess_rows(targets, part.uses, slice(None))  # shape (G', U, p)
+        G, U, p = codes.shape
+        y = codes[:, :, part.column].reshape(-1)
+        positive = y > 0 if isinstance(part.family, LogNormal) else np.ones(len(y), dtype=bool)
+        flat = codes.reshape(-1, p).copy()
+        flat[~positive, part.column] = 1.0
+        star = part.rows(flat)
+        density = self.known.log_predictive(
+            own.X, own.y, star.X.reshape(G, U, -1), star.y.reshape(G, U)
+        ).reshape(-1)
+        if isinstance(part.family, LogNormal):
+            density -= np.log(flat[:, part.column])
+        return np.where(positive, density, -np.inf).reshape(G, U)[cell]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SampledPart:
+    """A regression sampled by NUTS. ``last`` holds the last point of each chain."""
+
+    part: Part
+    nuts: Nuts
+    rows: Rows
+    draws: Coefficients
+    last: list[dict[str, Array]]
+    tune: int
+
+    @classmethod
+    def of(
+        cls,
+        part: Part,
+        rows: Rows,
+        nuts: Nuts,
+        length: Length,
+        *,
+        start: Any = None,
+        rng: np.random.Generator,
+        tick: Tick,
+    ) -> "SampledPart":
+        """Sample p(theta | rows)."""
+        found = nuts.run(rows, length, start=start, rng=rng, tick=tick)
+        last = [{k: v[c, -1] for k, v in found.items()} for c in range(length.chains)]
+        return cls(
+            part=part,
+            nuts=nuts,
+            rows=rows,
+            draws=_outside(part, found, length.chains),
+            last=last,
+            tune=length.tune if start is None else WARM_TUNE * length.tune,
+        )
+
+    def with_rows(
+        self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, tick: Tick = quiet
+    ) -> "SampledPart":
+        """The same regression of other rows, started where these chains stopped."""
+        chains = self.draws.n_chains
+        length = Length(
+            draws=max(len(self.draws) // chains // shorter, 4),
+            tune=max(self.tune // WARM_TUNE, 50),
+            chains=chains,
+        )
+        return SampledPart.of(
+            self.part, rows, self.nuts, length, start=self.last, rng=rng, tick=tick
+        )
+
+    def doubled(self, *, rng: np.random.Generator) -> "SampledPart":
+        """As many draws again, chains going on where they stopped."""
+        more = self.with_rows(self.rows, rng=rng)
+        return replace(more, draws=_joined(self.draws, more.draws))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegressionPosterior:
+    """p(Theta | data) of those regressions whose parameters the release can inform."""
+
+    parts: Sequence[PartPosterior]
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return min(len(part.draws) for part in self.parts)
+
+    @property
+    def n_sweeps(self) -> int:
+        """Steps of each chain."""
+        return self.n_draws // self.parts[0].draws.n_chains
+
+    def predictives(
+        self, targets: Targets, *, rng: np.random.Generator
+    ) -> list[RegressionPredictive]:
+        """One for each regression in which a guess appears, as outcome or in the formula."""
+        return [
+            RegressionPredictive.of([p.part], [p.draws], targets, batch=segments(p.draws))
+            for p in self._touched(targets)
+        ]
+
+    def log_predictive(self, targets: Targets) -> Array:
+        """log p(y* | data without i) in closed form, shape (G, U)."""
+        total = np.zeros(targets.guesses.codes.shape[:2])
+        for part in self._touched(targets):
+            assert isinstance(part, ExactPart)
+            total += part.log_predictive(targets)
+        return total
+
+    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "RegressionPosterior":
+        """As many draws again."""
+        children = rng.spawn(len(self.parts))
+        parts = [p.doubled(rng=c) for p, c in zip(self.parts, children, strict=True)]
+        return RegressionPosterior(parts=parts)
+
+    def _touched(self, targets: Targets) -> list[PartPosterior]:
+        guessed = set(targets.columns.tolist())
+        return [p for p in self.parts if guessed & p.part.uses]
+
+
+def segments(draws: Coefficients) -> npt.NDArray[np.int64]:
+    """Batches for the Monte Carlo error; one chain alone is cut into five."""
+    chains = draws.n_chains if draws.n_chains > 1 or len(draws) < 25 else 5
+    if len(draws) % chains:
+        size = int(np.ceil(len(draws) / (2 * chains)))
+        return np.arange(len(draws), dtype=np.int64) // size
+    return batch_of_draws(len(draws), chains)
+
+
+def _drawn(
+    part: Part, known: NormalInverseGamma, size: int, chains: int, rng: np.random.Generator
+) -> Coefficients:
+    beta, sigma = known.draws(size, rng)
+    slopes, extra = part.scaling.outside(beta, {"sigma": sigma})
+    return Coefficients(beta=slopes, extra=extra, n_chains=chains)
+
+
+def _outside(part: Part, found: dict[str, Array], chains: int) -> Coefficients:
+    """Draws (chains, draws, ...) as sampled to the original scale, chain after chain."""
+    flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in found.items()}
+    H = len(next(iter(flat.values())))
+    beta = flat.get("beta", np.zeros((H, 0, *n_outcomes(part))))
+    slopes, extra = part.scaling.outside(beta, extra_of(flat))
+    return Coefficients(beta=slopes, extra=extra, n_chains=chains)
+
+
+def _joined(one: Coefficients, other: Coefficients) -> Coefficients:
+    """Draws of the same chains, first one's, then the other's."""
+
+    def together(a: Array, b: Array) -> Array:
+        C = one.n_chains
+        both = [x.reshape(C, -1, *x.shape[1:]) for x in (a, b)]
+        joined = np.concatenate(both, axis=1)
+        return joined.reshape(-1, *joined.shape[2:])
+
+    return Coefficients(
+        beta=together(one.beta, other.beta),
+        extra={k: together(v, other.extra[k]) for k, v in one.extra.items()},
+        n_chains=one.n_chains,
+    )
+
+
+def codes_with(codes: Codes, released: Codes) -> Codes:
+    """The table with a release below it."""
+    return np.vstack([codes, released])

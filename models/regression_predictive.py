@@ -1,0 +1,111 @@
+"""Densities of guesses under draws: for every target, guess and draw, in blocks, in logs.
+
+A guess may be the outcome of one regression and a predictor of later ones, so each row is written
+out in full and goes through every formula in which it stands. Guesses that agree in all that a
+regression looks at are computed once (`GuessSet.cells`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk.microdata import Codes
+from bayes_risk.synthesizer import Targets
+
+from .regression_part import Coefficients, Part
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+ROOM = 2_000_000  # numbers in an array of rows x draws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegressionPredictive:
+    """p(y* | theta_h) of one regression, or the product over several with the same draws.
+
+    Attributes
+    ----------
+    parts, draws : sequences of the same length
+    targets : Targets
+    batch : ndarray of int, shape (H,)
+        Batch of each draw, in order.
+    """
+
+    parts: Sequence[Part]
+    draws: Sequence[Coefficients]
+    targets: Targets
+    batch: Ints
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Part],
+        draws: Sequence[Coefficients],
+        targets: Targets,
+        *,
+        batch: Ints,
+    ) -> "RegressionPredictive":
+        """Join regressions, their draws, and targets."""
+        return cls(parts=parts, draws=draws, targets=targets, batch=batch)
+
+    def log_truth(self, block: slice) -> Array:
+        """log p(y_i | theta_h), shape (H, block)."""
+        return self._log_density(self.targets.profiles[block]).T
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
+        starts = np.flatnonzero(np.diff(self.batch, prepend=-1))
+        uses = frozenset[int]().union(*(part.uses for part in self.parts))
+        codes, cell = guess_rows(self.targets, uses, block)  # shape (G', U, p)
+        log_v = log_weights.T - self._log_density(self.targets.profiles[block])  # shape (U, H)
+        G, U, p = codes.shape
+        out = np.empty((G, U, len(starts)))
+        for some in _blocks(U, G * len(self.batch)):
+            rows = codes[:, some].reshape(-1, p)
+            terms = self._log_density(rows).reshape(G, -1, len(self.batch))
+            terms += log_v[some]
+            out[:, some] = _log_sums_of_segments(terms, starts)
+        return np.moveaxis(out, 2, 0)[:, cell]
+
+    def _log_density(self, codes: Codes) -> Array:
+        """log p of coded rows (R, p), summed over the regressions, shape (R, H)."""
+        total = self.parts[0].log_density(codes, self.draws[0])
+        for part, draws in zip(self.parts[1:], self.draws[1:], strict=True):
+            total += part.log_density(codes, draws)
+        return total
+
+
+def guess_rows(targets: Targets, uses: frozenset[int], block: slice) -> tuple[Codes, Ints]:
+    """Rows that differ in what is looked at, shape (G', U, p), and which of them each guess has."""
+    guesses = targets.guesses
+    seen = [q for q, j in enumerate(targets.columns) if int(j) in uses]
+    _, first, cell = np.unique(
+        guesses.cells[:, seen], axis=0, return_index=True, return_inverse=True
+    )
+    profiles = targets.profiles[block]
+    codes = np.repeat(profiles[None], len(first), axis=0).astype(
+        np.result_type(profiles, guesses.codes)
+    )
+    for q in seen:
+        codes[:, :, targets.columns[q]] = guesses.codes[first][:, block, q]
+    return codes, cell.reshape(-1).astype(np.int64)
+
+
+def _blocks(U: int, per_target: int) -> Iterator[slice]:
+    """Slices of targets such that an array of rows x draws stays small."""
+    size = max(ROOM // max(per_target, 1), 1)
+    for begin in range(0, U, size):
+        yield slice(begin, min(begin + size, U))
+
+
+def _log_sums_of_segments(terms: Array, starts: Ints) -> Array:
+    """log sum exp over segments of the last axis, shape (..., B)."""
+    top = np.maximum(np.maximum.reduceat(terms, starts, axis=-1), -1e300)
+    sizes = np.diff(starts, append=terms.shape[-1])
+    terms -= np.repeat(top, sizes, axis=-1)
+    np.exp(terms, out=terms)
+    with np.errstate(divide="ignore"):
+        sums: Array = np.log(np.add.reduceat(terms, starts, axis=-1)) + top
+    return sums

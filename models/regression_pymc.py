@@ -1,0 +1,233 @@
+"""Regressions in PyMC: one model a part, compiled once, its data exchanged from fit to fit."""
+
+import threading
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+
+from .families import (
+    Bernoulli,
+    Binomial,
+    NegativeBinomial,
+    OrderedLogit,
+    Poisson,
+    StudentT,
+)
+from .regression_part import Part, Rows, n_outcomes
+
+Array = npt.NDArray[np.float64]
+Values = Mapping[str, Array]
+TARGET_ACCEPT = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """How long to sample: kept draws and warm-up of each of so many chains."""
+
+    draws: int
+    tune: int
+    chains: int
+
+
+class Nuts:
+    """PyMC's NUTS for one regression. Slow to make (it compiles), quick to use again.
+
+    Data are exchanged through ``pm.Data``. After the first fit the metric is the covariance of its
+    draws, so later fits need a short warm-up. One fit at a time: threads wait for each other.
+    """
+
+    def __init__(self, part: Part, nuts_sampler: str) -> None:
+        self.part, self.nuts_sampler = part, nuts_sampler
+        self.model: Any = None
+        self.step: Any = None
+        self.lock = threading.Lock()
+
+    def run(
+        self,
+        rows: Rows,
+        length: Length,
+        *,
+        start: list[Values] | None,
+        rng: np.random.Generator,
+        tick: Any,
+    ) -> dict[str, Array]:
+        """Draws of the sampled parameters by name, each of shape (chains, draws, ...)."""
+        with self.lock:
+            self._give(rows)
+            points = start or [self._first(rng) for _ in range(length.chains)]
+            trace = self._sample(points, length, rng, tick)
+            found = {str(k): v.to_numpy() for k, v in trace.posterior.data_vars.items()}
+            if start is None:
+                self._learn_metric(found)
+        return found
+
+    def _give(self, rows: Rows) -> None:
+        import pymc as pm
+
+        if self.model is None:
+            self.model = build(self.part, rows)
+            return
+        data = {"X": rows.X, "y": rows.y}
+        if rows.trials is not None:
+            data["trials"] = rows.trials
+        with self.model:
+            pm.set_data(data)
+
+    def _first(self, rng: np.random.Generator) -> dict[str, Array]:
+        """Prior centres, slightly moved: chains start apart."""
+        shapes = self.model.eval_rv_shapes()
+        point = {}
+        for rv in self.model.free_RVs:
+            value = START.get(rv.name, np.zeros)(tuple(shapes[rv.name]))
+            moved = 0.1 * rng.standard_normal(value.shape) if rv.name == "beta" else 0.0
+            point[rv.name] = value + moved
+        if "beta" in point and self.part.scaling.constant >= 0:
+            point["beta"][self.part.scaling.constant] += location(self.part)
+        return point
+
+    def _sample(
+        self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any
+    ) -> Any:
+        import pymc as pm
+
+        options: dict[str, Any] = {
+            "draws": length.draws,
+            "tune": length.tune,
+            "chains": length.chains,
+            "cores": 1,
+            "initvals": points,
+            "random_seed": int(rng.integers(2**31)),
+            "progressbar": False,
+            "compute_convergence_checks": False,
+            "quiet": True,
+        }
+        with self.model, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTensor's linker, and of overflows when tuning
+            if self.nuts_sampler == "nutpie":
+                return pm.sample(nuts_sampler="nutpie", target_accept=TARGET_ACCEPT, **options)
+            if self.step is None:
+                self.step = pm.NUTS(target_accept=TARGET_ACCEPT, rng=np.random.default_rng(0))
+            return pm.sample(step=self.step, callback=lambda trace, draw: tick(1), **options)
+
+    def _learn_metric(self, found: Values) -> None:
+        from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
+
+        if self.step is None:
+            return
+        columns = []
+        for variable in self.step.vars:
+            name, _, how = variable.name.partition("_")
+            values = found[name].reshape(-1, *found[name].shape[2:])
+            columns.append(UNBOUNDED[how](values).reshape(len(values), -1))
+        draws = np.hstack(columns)
+        spread = np.atleast_2d(np.cov(draws, rowvar=False))
+        spread += 1e-9 * np.diag(spread).mean() * np.eye(len(spread))
+        metric = QuadPotentialFull(spread, rng=np.random.default_rng(0))
+        self.step.potential = self.step.integrator.potential = metric
+
+
+def _ordered(values: Array) -> Array:
+    return np.hstack([values[:, :1], np.log(np.diff(values, axis=1))])
+
+
+START: dict[str, Any] = {
+    "sigma": np.ones,
+    "nu": lambda shape: np.full(shape, 10.0),
+    "spread": np.ones,
+    "cut": lambda shape: np.linspace(-1.0, 1.0, *shape),
+}
+UNBOUNDED: dict[str, Any] = {"": np.asarray, "log__": np.log, "ordered__": _ordered}
+
+
+def location(part: Part) -> float:
+    """Prior centre of the intercept: the log mean of counts, else 0."""
+    if not isinstance(part.family, Poisson | NegativeBinomial):
+        return 0.0
+    return float(np.log(max(part.microdata.codes[:, part.column].mean(), 1e-3)))
+
+
+def build(part: Part, rows: Rows) -> Any:
+    """The regression as a PyMC model on standardised predictors; free variables named as draws."""
+    import pymc as pm
+
+    prior, k = part.prior, rows.X.shape[1]
+    if not prior.proper:
+        raise InputError(
+            f"the prior of {part.name!r} is flat, which only normal and log-normal regressions can "
+            "have; give finite scales"
+        )
+    scales, centre = part.scales(), np.zeros(k)
+    if part.scaling.constant >= 0:
+        centre[part.scaling.constant] = location(part)
+    tail = n_outcomes(part)
+    with pm.Model() as model:
+        X, y = pm.Data("X", rows.X), pm.Data("y", rows.y)
+        eta: Any = pm.math.zeros_like(y)
+        if k:
+            wide = (slice(None), *[None] * len(tail))
+            beta = pm.Normal("beta", centre[wide], scales[wide], shape=(k, *tail))
+            eta = pm.math.dot(X, beta)
+        _likelihood(part, eta, y, rows, pm)
+    return model
+
+
+def _likelihood(part: Part, eta: Any, y: Any, rows: Rows, pm: Any) -> None:
+    prior, family = part.prior, part.family
+    if isinstance(family, StudentT):
+        sigma = pm.HalfNormal("sigma", prior.sigma)
+        nu = pm.Gamma("nu", *prior.nu)
+        pm.StudentT("outcome", nu=nu, mu=eta, sigma=sigma, observed=y)
+    elif isinstance(family, Bernoulli):
+        pm.Bernoulli("outcome", logit_p=eta, observed=y)
+    elif isinstance(family, Binomial):
+        pm.Binomial("outcome", n=pm.Data("trials", rows.trials), logit_p=eta, observed=y)
+    elif isinstance(family, Poisson):
+        pm.Poisson("outcome", mu=pm.math.exp(eta), observed=y)
+    elif isinstance(family, NegativeBinomial):
+        alpha = pm.HalfNormal("spread", prior.overdispersion) ** -2.0
+        pm.NegativeBinomial("outcome", mu=pm.math.exp(eta), alpha=alpha, observed=y)
+    elif isinstance(family, OrderedLogit):
+        cut = pm.Normal(
+            "cut",
+            0.0,
+            prior.intercept,
+            shape=part.n_levels - 1,
+            transform=pm.distributions.transforms.ordered,
+            initval=START["cut"]((part.n_levels - 1,)),
+        )
+        pm.CustomDist("outcome", eta, cut, logp=_log_ordered, observed=y)
+    else:
+        zero = pm.math.zeros_like(eta[:, :1])
+        pm.Categorical(
+            "outcome", logit_p=pm.math.concatenate([zero, eta], axis=1), observed=y.astype("int64")
+        )
+
+
+def _log_ordered(value: Any, eta: Any, cut: Any) -> Any:
+    """log(F(cut_k - eta) - F(cut_{k-1} - eta)), F logistic, by the factors that families use.
+
+    PyMC's OrderedLogistic writes out every level's probability, ten times as slow.
+    """
+    import pytensor.tensor as pt
+
+    k, last = pt.cast(value, "int64"), cut.shape[0]
+    high, low = cut[pt.minimum(k, last - 1)], cut[pt.maximum(k - 1, 0)]
+    below, above = k < last, k > 0
+    gap = pt.switch(below & above, high - low, 1.0)
+    logp = pt.switch(below, -pt.softplus(eta - high), 0.0)
+    logp += pt.switch(above, -pt.softplus(low - eta), 0.0)
+    return logp + pt.switch(below & above, pt.log1mexp(-gap), 0.0)
+
+
+def extra_of(found: Values) -> dict[str, Array]:
+    """Further parameters as families name them, from what was sampled."""
+    extra = {k: v for k, v in found.items() if k not in ("beta", "spread")}
+    if "spread" in found:
+        extra["alpha"] = found["spread"] ** -2.0
+    return extra

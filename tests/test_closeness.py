@@ -1,0 +1,531 @@
+"""How close the intruder comes: by hand, by loops over guesses, and in places on the earth."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk import closeness as rooms
+from bayes_risk.geography import geography_summary, unique_patterns
+from bayes_risk.variables import Number
+from tests.numeric_results import JOB, joint, numeric
+
+
+def shuffled(risk, seed=7):
+    """The same guesses in another order, a different one for each case."""
+    rng = np.random.default_rng(seed)
+    order = np.argsort(rng.random(risk.log_prior.shape), axis=0)
+
+    def take(x):
+        return np.take_along_axis(x, order, axis=0)
+
+    return replace(
+        risk,
+        guesses=np.take_along_axis(risk.guesses, order[..., None], axis=0),
+        truth=np.argmax(order == risk.truth, axis=0),
+        log_evidence=np.take_along_axis(risk.log_evidence, order[None], axis=1),
+        log_prior=take(risk.log_prior),
+        log_probability=take(risk.log_probability),
+        mcse_log_evidence=take(risk.mcse_log_evidence),
+    )
+
+
+# --- by hand ---------------------------------------------------------------------------------
+
+
+def test_three_guesses_by_hand():
+    """Truth 10; guesses 9, 10, 13 with posterior 0.3, 0.2, 0.5 and prior 0.5, 0.25, 0.25."""
+    risk = numeric([[9], [10], [13]], [[0.3], [0.2], [0.5]], [[0.5], [0.25], [0.25]], truth=1)
+    row = risk.closeness("LogIncome", within=[1, 2.5], percent=30, mass=0.75).loc[0]
+    expected = {
+        "mode_error": (3, 1),
+        "mode_is_truth": (0, 0),
+        "expected_absolute_error": (0.3 + 1.5, 0.5 + 0.75),
+        "expected_squared_error": (0.3 + 4.5, 0.5 + 2.25),
+        "probability_of_truth": (0.2, 0.25),
+        "probability_within_1": (0.5, 0.75),
+        "probability_within_2.5": (0.5, 0.75),
+        "probability_within_30_percent": (1, 1),
+        # posterior: 13 and 9; prior: 9, and one of 10 and 13, which tie: half of each
+        "region_size": (2, 2),
+        # cells: 9: 1; 10: (1 + 3) / 2 = 2; 13: 3
+        "region_length": (3 + 1, 1 + (2 + 3) / 2),
+        "truth_in_region": (0, 0.5),
+    }
+    for name, (posterior, prior) in expected.items():
+        assert row[name] == pytest.approx(posterior), name
+        assert row[f"{name}_prior"] == pytest.approx(prior), name
+    assert row["reliable"]
+
+
+def test_columns_are_part_of_the_contract():
+    table = joint().closeness("LogIncome", within=0.5)
+    names = ["mode_error", "mode_is_truth", "expected_absolute_error", "expected_squared_error",
+             "probability_of_truth", "probability_within_0.5", "region_size", "region_length",
+             "truth_in_region"]  # fmt: skip
+    bounded = [n for n in names if n.startswith(("expected", "probability"))]
+    expected = {*names, *(f"{n}_prior" for n in names), *(f"{n}_mcse_bound" for n in bounded)}
+    assert set(table.columns) == expected | {"reliable"}
+    assert table.columns[-1] == "reliable" and len(table.columns) == len(set(table.columns))
+
+
+def test_a_point_mass_makes_no_error():
+    risk = numeric([[5.0], [6.0], [7.0]], [[1], [0], [0]])
+    row = risk.closeness("LogIncome", within=0.1).loc[0]
+    for name in ("mode_error", "expected_absolute_error", "expected_squared_error"):
+        assert row[name] == 0
+    for name in ("mode_is_truth", "probability_of_truth", "probability_within_0.1", "region_size"):
+        assert row[name] == 1
+    assert row["truth_in_region"] == 1 and row["region_length"] == 1
+    assert (row.filter(like="mcse_bound").to_numpy(dtype=float) == 0).all()
+
+
+def test_posterior_equal_to_prior_is_the_baseline():
+    p = np.random.default_rng(3).dirichlet(np.ones(5), size=4).T
+    table = numeric(np.arange(5.0)[:, None] + np.zeros(4), p, p, truth=[0, 1, 2, 4]).closeness(
+        "LogIncome", within=2, percent=50
+    )
+    for name in table.columns:
+        if f"{name}_prior" in table:
+            assert np.allclose(table[name], table[f"{name}_prior"]), name
+
+
+def test_ties_share_the_mode_and_the_region():
+    """Ten equal guesses 0..9, truth 2: the mode is anyone, 9 of 10 make 90 %."""
+    risk = numeric(np.arange(10.0)[:, None], np.full((10, 1), 0.1), truth=2)
+    row = risk.closeness("LogIncome").loc[0]
+    assert row["mode_error"] == pytest.approx(np.abs(np.arange(10) - 2).mean())
+    assert row["mode_is_truth"] == pytest.approx(0.1)
+    assert row["region_size"] == 9
+    assert row["region_length"] == pytest.approx(9) and row["truth_in_region"] == pytest.approx(0.9)
+
+
+def test_ties_forgive_rounding():
+    p = np.array([[0.1 + 0.2], [0.3], [0.4 - 1e-16]])
+    row = numeric([[0.0], [1], [2]], p / p.sum(), truth=1).closeness("LogIncome", mass=0.5).loc[0]
+    assert row["truth_in_region"] == pytest.approx(0.5)
+    row = numeric([[0.0], [1]], [[0.5], [0.5 + 1e-13]]).closeness("LogIncome").loc[0]
+    assert row["mode_is_truth"] == pytest.approx(0.5)
+
+
+def test_masses_that_are_met_exactly():
+    """Values of 1/n each: k of them make k/n, however that is rounded."""
+    for n in range(2, 12):
+        risk = numeric(np.arange(float(n))[:, None], np.full((n, 1), 1 / n))
+        for k in range(1, n + 1):
+            found = risk.closeness("LogIncome", mass=k / n)
+            assert found["region_size"].item() == k
+            assert found["truth_in_region"].item() == pytest.approx(k / n)
+
+
+def test_all_of_the_mass_takes_all_that_is_possible():
+    risk = numeric([[0.0], [1], [2]], [[0.6], [0.4], [0]], truth=2)
+    row = risk.closeness("LogIncome", mass=1).loc[0]
+    assert row["region_size"] == 2 and row["truth_in_region"] == 0
+    assert row["region_size_prior"] == 3 and row["truth_in_region_prior"] == 1
+
+
+def test_intervals_are_closed_in_spite_of_rounding():
+    grid = 0.3 + 0.1 * np.arange(-3, 4)  # 0.3 - 0.2 is not quite 0.1
+    risk = numeric(grid[:, None], np.full((7, 1), 1 / 7), truth=3)
+    found = risk.closeness("LogIncome", within=[0.1, 0.2, 0.3], percent=100).loc[0]
+    for name, count in {"0.1": 3, "0.2": 5, "0.3": 7, "100_percent": 7}.items():
+        assert found[f"probability_within_{name}"] == pytest.approx(count / 7)
+    large = numeric([[1e6], [1e6 + 1e-4], [1e6 + 2e-4]], np.full((3, 1), 1 / 3))
+    within = large.closeness("LogIncome", within=1e-4)["probability_within_0.0001"]
+    assert within.item() == pytest.approx(2 / 3)
+
+
+def test_percentages_of_zero_and_of_negative_truths():
+    values = [[-12.0, -1.0], [-10.0, 0.0], [-9.0, 1.0]]
+    p = [[0.2, 0.3], [0.3, 0.3], [0.5, 0.4]]
+    found = numeric(values, p, truth=1).closeness("LogIncome", percent=[10, 20])
+    assert np.allclose(found["probability_within_10_percent"], [0.8, 0.3])
+    assert np.allclose(found["probability_within_20_percent"], [1.0, 0.3])
+
+
+def test_guesses_that_do_not_count_are_left_out():
+    """A far value without prior, and a repetition of the truth, change nothing."""
+    plain = numeric([[1.0], [2.0], [4.0]], [[0.5], [0.3], [0.2]])
+    more = numeric(
+        [[1.0], [2.0], [4.0], [99.0], [1.0]],
+        [[0.5], [0.3], [0.2], [0], [0]],
+        [[1 / 3], [1 / 3], [1 / 3], [0], [0]],
+    )
+    pd.testing.assert_frame_equal(
+        plain.closeness("LogIncome", within=1), more.closeness("LogIncome", within=1)
+    )
+    pd.testing.assert_frame_equal(plain.posterior(0, "LogIncome"), more.posterior(0, "LogIncome"))
+
+
+def test_a_truth_without_prior_is_shown_and_never_found():
+    risk = numeric([[1.0], [2.0], [4.0]], [[0], [0.6], [0.4]], [[0], [0.5], [0.5]])
+    table = risk.posterior(0, "LogIncome")
+    assert table["LogIncome"].tolist() == [1, 2, 4] and table["is_truth"].tolist() == [1, 0, 0]
+    row = risk.closeness("LogIncome").loc[0]
+    assert row["probability_of_truth"] == 0 and row["mode_error"] == 1
+
+
+# --- against loops ---------------------------------------------------------------------------
+
+
+def by_loop(risk, u, j, log_p):
+    """Distribution over the values of variable j, one guess after the other."""
+    found = {}
+    for g in range(risk.n_guesses):
+        if np.isfinite(risk.log_prior[g, u]):
+            value = risk.guesses[g, u, j]
+            found[value] = found.get(value, 0.0) + np.exp(log_p[g, u])
+    return found
+
+
+@pytest.mark.parametrize("j", [0, 1, 2])
+def test_marginals_are_sums_over_the_other_variables(j):
+    risk = joint()
+    variable = risk.variables[j]
+    truths = risk.marginal_probability()[variable.name]
+    for u in range(6):
+        table = risk.posterior(u, variable.name)
+        assert list(table.columns) == [
+            variable.name, "prior", "probability", "mcse_bound", "is_truth",
+        ]  # fmt: skip
+        posterior, prior = (by_loop(risk, u, j, x) for x in (risk.log_probability, risk.log_prior))
+        values = sorted(posterior)
+        decoded = variable.decode(np.array(values), pd.RangeIndex(len(values)))
+        assert table[variable.name].tolist() == decoded.tolist()
+        assert np.allclose(table["probability"], [posterior[v] for v in values])
+        assert np.allclose(table["prior"], [prior[v] for v in values])
+        assert table[["prior", "probability"]].sum().to_numpy() == pytest.approx([1, 1])
+        true = table[table["is_truth"]]
+        assert (
+            true[variable.name].item() == decoded[values.index(risk.guesses[risk.truth[u], u, j])]
+        )
+        for name in ("prior", "probability", "mcse_bound"):
+            assert truths[name][u] == pytest.approx(true[name].item())
+
+
+def test_measures_are_expectations_over_the_joint_guesses():
+    risk = joint()
+    found = risk.closeness("LogIncome", within=0.7, percent=60)
+    p, sd = np.exp(risk.log_probability), risk.mcse_log_evidence
+    for u in range(6):
+        y = risk.guesses[risk.truth[u], u, 0]
+        far = np.abs(risk.guesses[:, u, 0] - y)
+        measures = {
+            "expected_absolute_error": far,
+            "expected_squared_error": far**2,
+            "probability_within_0.7": far <= 0.7,
+            "probability_within_60_percent": far <= 0.6 * abs(y),
+            "probability_of_truth": far == 0,
+        }
+        for name, f in measures.items():
+            mean = (p[:, u] * f).sum()
+            assert found[name][u] == pytest.approx(mean)
+            assert found[f"{name}_prior"][u] == pytest.approx(
+                (np.exp(risk.log_prior)[:, u] * f).sum()
+            )
+            bound = (p[:, u] * np.abs(f - mean) * sd[:, u]).sum()
+            assert found[f"{name}_mcse_bound"][u] == pytest.approx(bound)
+        marginal = by_loop(risk, u, 0, risk.log_probability)
+        mode = max(marginal, key=marginal.get)
+        assert found["mode_error"][u] == pytest.approx(abs(mode - y))
+        assert found["mode_is_truth"][u] == (mode == y)
+
+
+@pytest.mark.parametrize("mass", [0.3, 0.5, 0.9])
+def test_regions_are_the_smallest_of_all_sets(mass):
+    """Every subset of the four values: the least with the mass, and of these the likeliest."""
+    risk = joint()
+    found = risk.closeness("LogIncome", mass=mass)
+    for u in range(6):
+        marginal = by_loop(risk, u, 0, risk.log_probability)
+        values = sorted(marginal)
+        sets = [np.flatnonzero(s) for s in product([0, 1], repeat=len(values))]
+        p = np.array([sum(marginal[values[k]] for k in s) for s in sets])
+        size = min(len(s) for s, total in zip(sets, p, strict=True) if total >= mass)
+        best = max((total, tuple(s)) for s, total in zip(sets, p, strict=True) if len(s) == size)[1]
+        edges = np.convolve(values, [0.5, 0.5], "valid")
+        edges = [2 * values[0] - edges[0], *edges, 2 * values[-1] - edges[-1]]
+        assert found["region_size"][u] == size
+        assert found["region_length"][u] == pytest.approx(sum(np.diff(edges)[list(best)]))
+        true = values.index(risk.guesses[risk.truth[u], u, 0])
+        assert found["truth_in_region"][u] == (true in best)
+
+
+def test_errors_stay_below_their_bound_whatever_depends_on_what():
+    """Errors of the log evidence that are independent, equal, or opposed."""
+    rng = np.random.default_rng(5)
+    risk = joint(U=1)
+    sd = risk.mcse_log_evidence[:, 0]
+    far = np.abs(risk.guesses[:, 0, 0] - risk.guesses[risk.truth[0], 0, 0])
+    p = np.exp(risk.log_probability[:, 0])
+    bound = risk.closeness("LogIncome")["expected_absolute_error_mcse_bound"].item()
+    worst = np.sign(far - (p * far).sum())
+    for shock in (rng.normal(size=(4000, len(sd))), rng.normal(size=(4000, 1)) * worst):
+        small = p * np.exp(0.01 * shock * sd)
+        spread = ((small * far).sum(axis=1) / small.sum(axis=1)).std() / 0.01
+        assert spread < 1.05 * bound  # 4 standard errors of a standard deviation of 4000
+    assert spread == pytest.approx(bound, rel=0.05)  # the last ones conspire
+
+
+@pytest.mark.parametrize("name", ["LogIncome", "kids"])
+def test_the_order_of_guesses_does_not_matter(name):
+    risk, other = joint(), shuffled(joint())
+    one, two = (r.closeness(name, within=1, percent=20) for r in (risk, other))
+    pd.testing.assert_frame_equal(one, two)
+    pd.testing.assert_frame_equal(risk.posterior(4, name), other.posterior(4, name))
+    pd.testing.assert_frame_equal(risk.marginal_probability(), other.marginal_probability())
+    places = [r.geography("LogIncome", "kids") for r in (risk, other)]
+    pd.testing.assert_frame_equal(*places)
+
+
+def test_blocks_of_cases_change_nothing(monkeypatch):
+    risk = joint()
+    whole = risk.closeness("LogIncome", within=1)
+    monkeypatch.setattr(rooms, "BLOCK", 80)  # two cases at a time
+    pd.testing.assert_frame_equal(whole, risk.closeness("LogIncome", within=1))
+
+
+def test_records_take_the_measures_of_their_case():
+    risk = numeric(
+        [[1.0, 5], [2, 6]], [[0.9, 0.2], [0.1, 0.8]], case=[1, 0, 1], index=["a", "b", "c"]
+    )
+    found = risk.closeness("LogIncome")["expected_absolute_error"]
+    assert found.index.tolist() == ["a", "b", "c"] and np.allclose(found, [0.8, 0.1, 0.8])
+    assert np.allclose(risk.marginal_probability()[("LogIncome", "probability")], [0.2, 0.9, 0.2])
+
+
+def test_cases_with_fewer_values_are_padded():
+    """The second case guesses one value twice."""
+    found = numeric([[1.0, 5], [2, 5], [3, 5]], [[0.2, 0.2], [0.3, 0.3], [0.5, 0.5]]).closeness(
+        "LogIncome"
+    )
+    assert found["expected_absolute_error"].tolist() == pytest.approx([0.3 + 1.0, 0])
+    assert found["region_length"].tolist() == [3, 0] and found["region_size"].tolist() == [3, 1]
+    assert found["probability_of_truth"].tolist() == pytest.approx([0.2, 1])
+
+
+# --- file level ------------------------------------------------------------------------------
+
+
+def test_summary_has_a_row_for_each_number_and_means_over_records():
+    risk = joint()
+    table = risk.closeness_summary(mass=0.8)
+    assert table.index.tolist() == ["LogIncome", "kids"]
+    for name in table.index:
+        one = risk.closeness(name, mass=0.8)
+        assert len(table.columns) == len(one.columns) - 1
+        for measure in ("mode_error", "expected_absolute_error", "probability_of_truth"):
+            for end in ("", "_prior"):
+                assert table.loc[name, f"mean_{measure}{end}"] == pytest.approx(
+                    one[f"{measure}{end}"].mean()
+                )
+        for measure in ("mode_is_truth", "truth_in_region", "truth_in_region_prior"):
+            assert table.loc[name, f"share_{measure}"] == pytest.approx(one[measure].mean())
+
+
+def test_summary_of_categories_alone_is_empty():
+    codes = np.arange(3.0)[:, None, None]
+    assert numeric(codes, [[0.2], [0.3], [0.5]], variables=(JOB,)).closeness_summary().empty
+
+
+@pytest.mark.parametrize(
+    ("variable", "options", "message"),
+    [
+        ("job", {}, r"'job' is a category.*marginal_probability\(\).*numbers=\['job'\]"),
+        ("wage", {}, r"'wage' is not guessed in this result; it has \['LogIncome', 'kids', 'job'"),
+        ("kids", {"within": 0}, "within=0 must be positive"),
+        ("kids", {"percent": [5, -1]}, "percent=-1 must be positive"),
+        ("kids", {"within": "near"}, "within='near' is not a number"),
+        ("kids", {"mass": 90}, "mass=90 is above 1; give a share, 0.9 for 90 %"),
+    ],
+)
+def test_closeness_that_cannot_be(variable, options, message):
+    with pytest.raises(br.InputError, match=message):
+        joint().closeness(variable, **options)
+
+
+def test_posteriors_that_cannot_be():
+    with pytest.raises(br.InputError, match="'wage' is not guessed"):
+        joint().posterior(0, "wage")
+    with pytest.raises(br.InputError, match="record 99 is not among the 6 targets"):
+        joint().posterior(99, "kids")
+
+
+# --- geography -------------------------------------------------------------------------------
+
+PLACE = (Number("lon", False, "float64"), Number("lat", False, "float64"))
+
+
+def places(seed=2, U=7, centre=(0.0, 0.0), width=10.0):
+    """Posteriors over 4 x 5 grids; the truth stands anywhere in them."""
+    rng = np.random.default_rng(seed)
+    cells = np.array(list(product(np.arange(4), np.arange(5))), dtype=float)
+    corner = np.asarray(centre) + rng.uniform(-width, width, size=(U, 2))
+    codes = corner + cells[:, None] * width / 5
+    p, prior = rng.dirichlet(np.full(len(cells), 0.3), size=(2, U)).swapaxes(1, 2)
+    truth = rng.integers(len(cells), size=U)
+    return numeric(codes, p, prior, truth=truth, variables=PLACE)
+
+
+def great_circle(a, b):
+    """Distances in km from the angle between unit vectors."""
+    va, vb = (
+        np.stack([np.cos(t) * np.cos(l), np.cos(t) * np.sin(l), np.sin(t)], axis=-1)
+        for l, t in (np.radians(np.asarray(x, dtype=float)).T for x in (a, b))
+    )
+    cross = np.linalg.norm(np.cross(va, vb), axis=-1)
+    return 6371.0088 * np.arctan2(cross, (va * vb).sum(axis=-1))
+
+
+def straight(a, b):
+    return np.linalg.norm(np.asarray(a) - np.asarray(b), axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("distance", "between", "centre"),
+    [
+        ("euclidean", straight, (0, 0)),
+        ("haversine", great_circle, (11, 48)),
+        ("haversine", great_circle, (179, -70)),  # across the date line
+    ],
+)
+def test_places_by_brute_force(distance, between, centre):
+    rng = np.random.default_rng(8)
+    risk = places(centre=centre)
+    people = np.asarray(centre) + rng.uniform(-12, 12, size=(500, 2))
+    found = risk.geography(
+        "lon", "lat", population=pd.DataFrame(people, columns=["lon", "lat"]), distance=distance
+    )
+    for u in range(7):
+        true = risk.guesses[risk.truth[u], u]
+        far = between(risk.guesses[:, u], np.broadcast_to(true, (20, 2)))
+        crowd = between(people, np.broadcast_to(true, (500, 2)))
+        p, prior = np.exp(risk.log_probability[:, u]), np.exp(risk.log_prior[:, u])
+        R1, bound = found["R1"][u], found["R1_mcse_bound"][u]
+        assert R1 == pytest.approx((p * far).sum())
+        assert found["R1_prior"][u] == pytest.approx((prior * far).sum())
+        assert bound == pytest.approx((p * np.abs(far - R1) * 0.1).sum())
+        assert found["R2"][u] == (crowd <= R1).sum()
+        assert found["R2_low"][u] == (crowd <= R1 - 2 * bound).sum()
+        assert found["R2_high"][u] == (crowd <= R1 + 2 * bound).sum()
+        assert found["R2_prior"][u] == (crowd <= found["R1_prior"][u]).sum()
+        assert found["mode_distance"][u] == pytest.approx(far[p.argmax()], abs=1e-9)
+        assert found["mode_is_truth"][u] == (p.argmax() == risk.truth[u])
+
+
+def test_known_distances():
+    """A degree along a meridian; from pole to pole; from Berlin to Paris, about 878 km."""
+    cases = {
+        ((0, 0), (0, 1)): np.pi * 6371.0088 / 180,
+        ((10, 90), (200, -90)): np.pi * 6371.0088,
+        ((179.5, 0), (-179.5, 0)): np.pi * 6371.0088 / 180,
+    }
+    for (a, b), km in cases.items():
+        risk = numeric(np.array([[a], [b]]), [[0], [1]], variables=PLACE)
+        found = risk.geography("lon", "lat", distance="haversine")
+        assert found["R1"].item() == pytest.approx(km)
+        assert found["mode_distance"].item() == pytest.approx(km)
+    cities = np.array([[(13.4050, 52.5200)], [(2.3522, 48.8566)]])
+    found = numeric(cities, [[0], [1]], variables=PLACE).geography(
+        "lon", "lat", distance="haversine"
+    )
+    assert found["R1"].item() == pytest.approx(878, abs=1)
+
+
+def test_circles_are_closed_and_count_the_target():
+    """Truth (0, 0), all belief 5 away, where another case lives; a third one 5.1 away."""
+    codes = np.array([[(0.0, 0.0)], [(3.0, 4.0)]])
+    people = pd.DataFrame({"lon": [0.0, 3, 5.1], "lat": [0.0, 4, 0], "age": [1, 2, 3]})
+    risk = numeric(codes, [[0], [1]], variables=PLACE)
+    assert risk.geography("lon", "lat", population=people)["R2"].item() == 2
+    known = numeric(codes, [[1], [0]], variables=PLACE)
+    row = known.geography("lon", "lat", population=people).loc[0]
+    assert row["R1"] == 0 and row["R2"] == 1 and row["mode_is_truth"] == 1
+
+
+def test_circles_on_the_earth_go_along_its_face():
+    """A quarter of the way round, 90 degrees: 80 are within, 100 are not, in any direction."""
+    risk = numeric(np.array([[(0, 0)], [(90, 0)]]), [[0], [1]], variables=PLACE)
+    people = pd.DataFrame({"lon": [0.0, 80, -80, 100, -100, 0], "lat": [0.0, 0, 0, 0, 0, 80]})
+    found = risk.geography("lon", "lat", population=people, distance="haversine")
+    assert found["R2"].item() == 4
+
+
+def test_the_audited_records_are_the_default_population():
+    risk = places()
+    true = risk.guesses[risk.truth, np.arange(7)][[0, 0, 3]]
+    some = replace(risk, case=np.array([0, 0, 3]), index=pd.Index(["a", "b", "c"]))
+    given = some.geography("lon", "lat", population=pd.DataFrame(true, columns=["lon", "lat"]))
+    pd.testing.assert_frame_equal(some.geography("lon", "lat"), given)
+    assert (given["R2"] >= [2, 2, 1]).all()
+
+
+def test_modes_that_tie_share_a_place():
+    codes = np.array([[(0.0, 0.0)], [(3.0, 4.0)], [(0.0, 1.0)]])
+    risk = numeric(codes, [[0.4], [0.4], [0.2]], variables=PLACE)
+    row = risk.geography("lon", "lat").loc[0]
+    assert row["mode_is_truth"] == pytest.approx(0.5)
+    assert row["mode_distance"] == pytest.approx(2.5)
+    assert row["mode_distance_prior"] == pytest.approx(2)
+
+
+def test_quantiles_and_shares_of_unique_patterns():
+    people = pd.DataFrame({"sex": list("ffmmfmm"), "age": [3, 3, 4, 5, 6, 6, 6]})
+    alone = unique_patterns(people, ["sex", "age"])
+    assert alone.tolist() == [False, False, True, True, True, False, False]
+    table = places().geography("lon", "lat", unique=alone.sample(frac=1, random_state=1))
+    assert table["unique"].tolist() == alone.tolist()
+    rows = geography_summary(table)
+    assert rows.index.tolist() == [
+        "R1", "R2", "mode_distance", "mode_is_truth", "mode_is_truth_unique",
+    ]  # fmt: skip
+    assert list(rows.columns) == [
+        "minimum", "q1", "median", "mean", "mean_mcse_bound", "minimum_prior", "q1_prior",
+        "median_prior", "mean_prior", "records",
+    ]  # fmt: skip
+    for name in ("R1", "R2", "mode_distance"):
+        for end in ("", "_prior"):
+            quantiles = [f"{q}{end}" for q in ("minimum", "q1", "median")]
+            expected = np.quantile(table[f"{name}{end}"], [0, 0.25, 0.5])
+            assert np.allclose(rows.loc[name, quantiles].astype(float), expected)
+    assert rows.loc["R1", "mean_mcse_bound"] == pytest.approx(table["R1_mcse_bound"].mean())
+    unique = table[alone.to_numpy()]
+    assert rows.loc["mode_is_truth_unique", "mean"] == unique["mode_is_truth"].mean()
+    assert rows.loc["mode_is_truth_unique", "mean_prior"] == unique["mode_is_truth_prior"].mean()
+    assert rows["records"].tolist() == [7, 7, 7, 7, 3]
+    plain = geography_summary(table.drop(columns="unique"))
+    assert "mode_is_truth_unique" not in plain.index
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"y": "lon"}, "x and y are both 'lon'; give two different coordinates"),
+        ({"y": "street"}, "'street' is not guessed in this result"),
+        ({"distance": "manhattan"}, "distance='manhattan' is not known"),
+        ({"population": pd.DataFrame({"lon": [1.0]})}, "population has no column 'lat'"),
+        (
+            {"population": pd.DataFrame({"lon": [1.0], "lat": [np.nan]})},
+            "'lat' of population has 1",
+        ),
+        ({"unique": [True, False]}, "unique has 2 entries of type bool; .* 7 records"),
+        ({"unique": pd.Series([True], index=["x"])}, "unique has 1 entries .* unique_patterns"),
+        ({"unique": [1, 0, 1, 0, 1, 0, 1]}, "of type int64; give True or False"),
+        (
+            {"population": pd.DataFrame({"lon": [1.0], "lat": [-91]}), "distance": "haversine"},
+            "column 'lat' holds -91, which is no angle on the earth; .*longitude, then latitude",
+        ),
+    ],
+)
+def test_geography_that_cannot_be(options, message):
+    with pytest.raises(br.InputError, match=message):
+        places().geography(**({"x": "lon", "y": "lat"} | options))
+
+
+def test_patterns_of_columns_that_are_not_there():
+    with pytest.raises(br.InputError, match="columns names column 'race'"):
+        unique_patterns(pd.DataFrame({"sex": ["f"]}), ["race"])
