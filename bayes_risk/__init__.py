@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .identification_result import IdentificationRisk
     from .intruder import Intruder
     from .microdata import Microdata
-    from .priors import TruthFactor
+    from .priors import Density, TruthFactor
     from .release import Release
     from .reporting import report
     from .results import AttributeRisk
@@ -34,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttributeRisk",
+    "Density",
     "Grid",
     "Hamming",
     "IdentificationRisk",
@@ -60,7 +61,7 @@ _ROOMS = {
     "release": ["Release"],
     "intruder": ["Intruder"],
     "guesses": ["Hamming", "Listed", "Neighbourhood"],
-    "priors": ["TruthFactor"],
+    "priors": ["Density", "TruthFactor"],
     "grids": ["Grid", "JointGrid", "Levels"],
     "attribute": ["attribute_risk"],
     "identification": ["identification_risk"],

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+from scipy.special import expit
 
 from bayes_risk import priors
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.logspace import log_sum
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive
+from bayes_risk._core.validate import at_least, one_of, positive
+from bayes_risk.cases import cases_of, guessed_numbers, rows_of
 from bayes_risk.evidence import Evidence
 from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
-from bayes_risk.plan import Plan
+from bayes_risk.plan import Effort, Plan
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
 from bayes_risk.synthesizer import Fit, Progress, Targets
@@ -27,6 +28,7 @@ Array = npt.NDArray[np.float64]
 MAX_MCSE = 0.05  # of a probability
 MAX_MCSE_LOG_ODDS = 1.0
 MIN_ESS = 100.0
+MAX_LEFT_OUT = 0.02
 EVIDENCE = ("predictive", "reuse", "refit", "exact")
 
 
@@ -62,7 +64,7 @@ def attribute_risk(
     guesses : Neighbourhood, Hamming, Listed, Grid, or mapping of column to Grid or Levels, optional
         The values y* considered; by default all that differ from the truth in one variable. Numbers
         need a `Grid`; a mapping gives every combination of what it lists.
-    prior : {"uniform", "marginal"}, TruthFactor, array of G weights, or function
+    prior : {"uniform", "marginal"}, TruthFactor, Density, array of G weights, or function
         What the intruder believes beforehand; see `bayes_risk.priors.log_prior`.
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
@@ -108,11 +110,12 @@ def attribute_risk(
     H x U x (sum of levels + G) x K multiplications per fit, in blocks of U. Error: between batches
     of chains; that of the base fit counts m times, so it is run about m times as long. A record is
     marked unreliable if its k-hat is above `khat_threshold`, if the standard error of its
-    probability exceeds 0.05, or if that of its log odds exceeds 1 (or ``target_mcse``, if given).
+    probability exceeds 0.05, if that of its log odds exceeds 1 (or ``target_mcse``, if given), or
+    if a search of a large joint grid left out more than 2 % of the posterior.
     """
     intruder = Intruder() if intruder is None else intruder
     weighed = as_guesses(
-        Neighbourhood(1) if guesses is None else guesses, _guessed_numbers(fit, release, intruder)
+        Neighbourhood(1) if guesses is None else guesses, guessed_numbers(fit, release, intruder)
     )
     one_of("evidence", evidence, EVIDENCE)
     _offered(evidence, fit, release)
@@ -122,12 +125,13 @@ def attribute_risk(
         positive("target_mcse", target_mcse)
     rng = np.random.default_rng(random_seed)
     choose, sampling = rng.spawn(2)
-    rows = _rows(targets, release, fit, choose)
-    cases, case = _cases(fit, release, intruder, weighed, rows)
-    log_prior = priors.log_prior(prior, fit.microdata, cases.profiles, cases.guesses, cases.columns)
-    plan = Plan(fit, release, cases, sampling, n_jobs, progress)
-    found = plan.run(evidence, target_mcse, max_doublings, refit_budget)
-    found = _certain(found, release, fit, cases)
+    rows = rows_of(targets, release, fit, choose)
+    cases, case = cases_of(fit, release, intruder, weighed, rows)
+    plan = Plan(fit, release, sampling, n_jobs, progress)
+    effort = Effort(evidence, target_mcse, max_doublings, refit_budget)
+    cases, log_rest = _narrowed(cases, plan, effort, prior)
+    log_prior = priors.log_prior(prior, fit.microdata, cases)
+    found = _certain(plan.run(cases, effort), release, fit, cases)
     words = _in_words(intruder, weighed, prior, evidence, release, fit)
     limit = MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
@@ -135,8 +139,31 @@ def attribute_risk(
     risk = _posterior(
         found, fit, cases, case, rows, log_prior, unchanged, words, limit, plan.threshold, entropy
     )
+    left_out = _left_out(risk, log_rest)
+    reliable = risk.reliable & (left_out <= MAX_LEFT_OUT)
+    risk = replace(risk, left_out=left_out, reliable=reliable)
     _warn(risk, evidence)
     return risk
+
+
+def _narrowed(
+    cases: Targets, plan: Plan, effort: Effort, prior: priors.Prior
+) -> tuple[Targets, Array]:
+    """Coarse guesses replaced by fine ones where the posterior is, and what that leaves out."""
+    finer = cases.guesses.finer
+    if finer is None:
+        return cases, np.full(len(cases), -np.inf)
+    found = plan.run(cases, replace(effort, refit_budget=0))
+    log_prior = priors.log_prior(prior, plan.fit.microdata, cases)
+    guesses, log_rest = finer(log_prior + found.log_evidence.sum(axis=0))
+    return cases.with_guesses(guesses), log_rest
+
+
+def _left_out(risk: AttributeRisk, log_rest: Array) -> Array:
+    """Share of what was not searched; searched guesses sum to 1 / p(truth) times the truth's."""
+    log_truth = np.take_along_axis(risk.log_probability, risk.truth[None], axis=0)[0]
+    share: Array = expit(log_truth + log_rest)
+    return share
 
 
 def _offered(evidence: str, fit: Fit, release: Release) -> None:
@@ -146,77 +173,6 @@ def _offered(evidence: str, fit: Fit, release: Release) -> None:
             f"evidence={evidence!r} is not offered by {type(fit).__name__}; it offers "
             f"{sorted(offers)}"
         )
-
-
-def _rows(
-    targets: Any, release: Release, fit: Fit, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
-    """Row numbers of the targets."""
-    index = fit.microdata.index
-    replaced = np.flatnonzero(release.replaced(len(index)))
-    if targets is None:
-        return replaced
-    if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
-        wanted = at_least("targets", targets, 1)
-        return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
-    given = np.asarray(targets)
-    if given.dtype == bool:
-        if given.shape != (len(index),):
-            raise InputError(
-                f"targets has {given.size} entries; the table has {len(index)} records"
-            )
-        rows = np.flatnonzero(given)
-    else:
-        rows = index.get_indexer(pd.Index(given.tolist()))
-        if (rows < 0).any():
-            raise InputError(
-                f"targets names {given.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
-                "label"
-            )
-    if not len(rows):
-        raise InputError("targets selects no record; select at least one")
-    return rows.astype(np.int64)
-
-
-def _guessed(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
-    """Synthesised columns that the intruder does not know."""
-    names = known_columns("synthesized", release.synthesized, fit.microdata.columns)
-    known = known_columns("knows_columns", intruder.knows_columns, fit.microdata.columns)
-    return [c for c in names if c not in known]
-
-
-def _guessed_numbers(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
-    return [c for c in _guessed(fit, release, intruder) if c in fit.microdata.numbers]
-
-
-def _cases(
-    fit: Fit, release: Release, intruder: Intruder, guesses: Guesses, rows: npt.NDArray[np.int64]
-) -> tuple[Targets, npt.NDArray[np.int64]]:
-    """Distinct cases among the targets, and the case of each."""
-    data = fit.microdata
-    z = release.codes(data)
-    guessed = _guessed(fit, release, intruder)
-    if not guessed:
-        raise InputError(
-            "the intruder knows every synthesised column of the target; leave at least one to be "
-            "guessed"
-        )
-    columns = np.array([data.columns.index(c) for c in guessed])
-    keys = data.codes[rows]
-    if release.classes == "own":  # the record's own synthetic values matter
-        keys = np.hstack([keys, *z[:, rows]])
-    replaced = release.replaced(len(data.codes))[rows]
-    keys = np.hstack([keys, replaced[:, None]])
-    _, first, case = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    record = rows[first]
-    profiles = data.codes[record]
-    targets = Targets(
-        profiles=profiles,
-        record=record,
-        columns=columns,
-        guesses=guesses.of(data, profiles, columns),
-    )
-    return targets, case.astype(np.int64)
 
 
 def _disclosed(release: Release, fit: Fit, cases: Targets) -> npt.NDArray[np.bool_]:
@@ -283,6 +239,7 @@ def _posterior(
         ess=found.ess,
         reliable=reliable,
         disclosed=unchanged,
+        left_out=np.zeros(len(case)),
         assumptions=dict(words),
         seed_entropy=entropy,
     )
@@ -323,6 +280,8 @@ def _warn(risk: AttributeRisk, evidence: str) -> None:
         "refit": "give a target_mcse or a fit with more draws",
         "exact": "look at the worst records",
     }[evidence]
+    if (risk.left_out > MAX_LEFT_OUT).any():
+        cure += "; where the search of a joint grid left much out, raise JointGrid's budget"
     warnings.warn(
         f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat "
         f"{risk.khat.max():.2f}, smallest effective number of draws {risk.ess.min():.0f}); {cure}",

@@ -12,6 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.guesses import Guesses, GuessSet
 from bayes_risk.microdata import Codes, Microdata, Number, Variable
+from bayes_risk.search import Search
 
 Array = npt.NDArray[np.float64]
 SAME = 1e-12  # relative: what a listed value may differ from the truth and still be it
@@ -180,6 +181,9 @@ class JointGrid:
     ----------
     grids : mapping of column to Grid or Levels
         One for every guessed variable; categories that are left out get all their `Levels`.
+    budget : int
+        Most guesses for a target. A larger grid is searched coarse to fine, and the result says
+        what share of the posterior was left out (``left_out``).
 
     Raises
     ------
@@ -194,10 +198,14 @@ class JointGrid:
     Examples
     --------
     >>> JointGrid({"income": Grid(percent=10, n=11), "sex": Levels()}).in_words()
-    'income: 11 values within 10 % of the truth; sex: every level'
+    'income: 11 values within 10 % of the truth; sex: every level; at most 20,000'
     """
 
     grids: Mapping[str, Grid | Levels]
+    budget: int = 20_000
+
+    def __post_init__(self) -> None:
+        at_least("budget", self.budget, 16)
 
     def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
@@ -210,13 +218,15 @@ class JointGrid:
             points.append(values)
             truth.append(true)
             counted.append(_counted(values, true, variable))
-        sizes = [len(p) for p in points]
-        if np.prod(sizes, dtype=float) * profiles.shape[0] * len(sizes) > MAX_CELLS:
+        size = float(np.prod([float(len(p)) for p in points]))
+        if min(size, self.budget) * profiles.shape[0] * len(points) > MAX_CELLS:
             raise InputError(
-                f"{' x '.join(map(str, sizes))} guesses for each of {len(profiles):,} targets are "
-                "more than memory can hold; audit fewer targets at a time (targets=) or take "
-                "coarser grids"
+                f"{min(int(size), self.budget):,} guesses for each of {len(profiles):,} targets "
+                "are more than memory can hold; audit fewer targets at a time (targets=), lower "
+                "the budget, or take coarser grids"
             )
+        if size > self.budget:
+            return Search.of(points, counted, truth, self.budget).coarse()
         return _joint(points, truth, counted)
 
     def _chosen(self, microdata: Microdata, j: int) -> Grid | Levels:
@@ -237,7 +247,8 @@ class JointGrid:
 
     def in_words(self) -> str:
         """One phrase for reports."""
-        return "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
+        words = "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
+        return words + (f"; at most {self.budget:,}" if len(self.grids) > 1 else "")
 
 
 def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:

@@ -1,5 +1,6 @@
 """The sets of y*: which values the intruder considers for a target."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Protocol
@@ -12,6 +13,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least
 from bayes_risk.microdata import Codes, Microdata
 
+Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 MAX_CELLS = 200_000_000
 
@@ -23,13 +25,16 @@ class GuessSet:
     ``codes`` (G, U, q); ``truth`` (U,) which guess is true; ``counted`` (G, U) is False where a
     guess repeats another one and is left out. ``cells`` (G, q): two guesses with the same cell of a
     variable have, for every target, the same value of it, so that densities which depend on a few
-    of the variables are computed once a cell.
+    of the variables are computed once a cell. ``finer``: where these guesses are a coarse part of
+    too many, turns their log posterior (G, U) into the finer guesses around the likely ones, and
+    the log posterior of all that those leave out, relative to the truth's (U,).
     """
 
     codes: Codes
     truth: npt.NDArray[np.int64]
     counted: npt.NDArray[np.bool_]
     cells: Ints
+    finer: "Callable[[Array], tuple[GuessSet, Array]] | None" = None
 
     def only(self, which: npt.NDArray[np.integer]) -> "GuessSet":
         """The guesses of some of the targets."""

@@ -1,5 +1,7 @@
 """The order of work of an attribute audit: fits, evidence, more sampling where wanted, refits."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,45 +19,60 @@ from bayes_risk.synthesizer import Fit, Posterior, Progress, Targets
 Array = npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Which evidence, how exact, and how much work for it; see `attribute_risk`."""
+
+    evidence: str
+    target_mcse: float | None
+    max_doublings: int
+    refit_budget: int
+
+
 class Plan:
-    """The order of work: fits, evidence, more sampling where it is wanted, refits."""
+    """The order of work: fits, evidence, more sampling where it is wanted, refits.
+
+    Fits are kept, so that further guesses cost no further fit.
+    """
 
     def __init__(
         self,
         fit: Fit,
         release: Release,
-        cases: Targets,
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
     ) -> None:
-        self.fit, self.release, self.cases = fit, release, cases
+        self.fit, self.release = fit, release
         self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
         self.threshold = khat_threshold(fit.posterior.n_draws)
+        self.posteriors: list[Posterior] = []
 
-    def run(
-        self, evidence: str, target_mcse: float | None, doublings: int, budget: int
-    ) -> Evidence:
+    def run(self, cases: Targets, effort: Effort) -> Evidence:
         """Evidence of every case."""
-        if evidence == "reuse":
-            return reuse_evidence(self.fit, self.release, self.cases, n_jobs=self.n_jobs)
-        if evidence == "exact":
-            base, *augmented = self.fits(longer=False)
-            return exact_evidence(base, augmented, self.cases)
-        posteriors = self.fits()
-        if evidence == "refit":
-            return self._refit(posteriors, self.cases)
-        found = self.evidence(posteriors)
-        limit = np.inf if target_mcse is None else target_mcse
-        for _ in range(doublings):
+        if effort.evidence == "reuse":
+            return reuse_evidence(self.fit, self.release, cases, n_jobs=self.n_jobs)
+        if not self.posteriors:
+            self.posteriors = self.fits(longer=effort.evidence != "exact")
+        if effort.evidence == "exact":
+            return exact_evidence(self.posteriors[0], self.posteriors[1:], cases)
+        if effort.evidence == "refit":
+            return self._refit(cases)
+        return self._predictive(cases, effort)
+
+    def _predictive(self, cases: Targets, effort: Effort) -> Evidence:
+        """Sample until the error is small enough; then refit where the weights are poor."""
+        found = self.evidence(cases, self.posteriors)
+        limit = np.inf if effort.target_mcse is None else effort.target_mcse
+        for _ in range(effort.max_doublings):
             if float(np.quantile(found.mcse(), 0.95)) <= limit:
                 break
-            posteriors = self.doubled(posteriors, found.share_by_fit())
-            found = self.evidence(posteriors)
+            self.posteriors = self.doubled(self.posteriors, found.share_by_fit())
+            found = self.evidence(cases, self.posteriors)
         worst = np.flatnonzero(found.khat > self.threshold)
-        worst = worst[np.argsort(-found.khat[worst], kind="stable")][:budget]
+        worst = worst[np.argsort(-found.khat[worst], kind="stable")][: effort.refit_budget]
         if len(worst):
-            found = found.replaced(worst, self._refit(posteriors, self.cases.only(worst)))
+            found = found.replaced(worst, self._refit(cases.only(worst)))
         return found
 
     def fits(self, *, longer: bool = True) -> list[Posterior]:
@@ -75,7 +92,7 @@ class Plan:
             self._tell("base fit", k, rounds)
         return [base, *augmented]
 
-    def evidence(self, posteriors: list[Posterior]) -> Evidence:
+    def evidence(self, cases: Targets, posteriors: list[Posterior]) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""
         done = 0
 
@@ -87,7 +104,7 @@ class Plan:
         return predictive_evidence(
             posteriors[0],
             posteriors[1:],
-            self.cases,
+            cases,
             rngs=self.rng.spawn(len(posteriors)),
             n_jobs=self.n_jobs,
             tick=tick,
@@ -105,12 +122,12 @@ class Plan:
             self._tell("more draws", k + 1, len(posteriors))
         return out
 
-    def _refit(self, posteriors: list[Posterior], cases: Targets) -> Evidence:
+    def _refit(self, cases: Targets) -> Evidence:
         return refit_evidence(
             self.fit,
             self.release,
-            posteriors[0],
-            posteriors[1:],
+            self.posteriors[0],
+            self.posteriors[1:],
             cases,
             rng=self.rng.spawn(1)[0],
             n_jobs=self.n_jobs,

@@ -1,6 +1,6 @@
 """What the intruder believes before seeing the release: p(y* | A, S) over the guesses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import positive
 from bayes_risk.guesses import GuessSet
 from bayes_risk.microdata import Microdata
+from bayes_risk.synthesizer import Targets
 
 Array = npt.NDArray[np.float64]
 
@@ -43,22 +44,50 @@ class TruthFactor:
         positive("factor", self.factor)
 
 
-Prior = str | TruthFactor | npt.ArrayLike | Callable[[pd.DataFrame], Any]
+@dataclass(frozen=True, slots=True, eq=False)
+class Density:
+    """A prior density of numbers, times the width of each guess's cell of the grid.
+
+    Parameters
+    ----------
+    densities : mapping of column to distribution
+        Anything with ``logpdf`` (or, for whole numbers, ``logpmf``), as SciPy's frozen
+        distributions have. Guessed columns that are left out are uniform.
+
+    Raises
+    ------
+    InputError
+        Something without ``logpdf`` and ``logpmf``.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> list(Density({"LogIncome": stats.norm(10.0, 1.0)}).densities)
+    ['LogIncome']
+    """
+
+    densities: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        for name, density in self.densities.items():
+            if not (hasattr(density, "logpdf") or hasattr(density, "logpmf")):
+                raise InputError(
+                    f"the density of {name!r} has neither logpdf nor logpmf; give one of SciPy's "
+                    "frozen distributions: scipy.stats.norm(10, 1)"
+                )
 
 
-def log_prior(
-    prior: Prior,
-    microdata: Microdata,
-    profiles: npt.NDArray[np.integer],
-    guesses: GuessSet,
-    columns: Any,
-) -> Array:
+Prior = str | TruthFactor | Density | npt.ArrayLike | Callable[[pd.DataFrame], Any]
+
+
+def log_prior(prior: Prior, microdata: Microdata, cases: Targets) -> Array:
     """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
 
     ``"uniform"``; ``"marginal"``: product of the margins of the known records y_-i, each with one
-    added to every level; a `TruthFactor`; an array of G weights; or a function from the DataFrame
-    of a target's guesses to weights.
+    added to every level; a `TruthFactor`; a `Density`; an array of G weights; or a function from
+    the DataFrame of a target's guesses to weights.
     """
+    guesses, profiles, columns = cases.guesses, cases.profiles, cases.columns
     if isinstance(prior, str) and prior == "uniform":
         raw = np.zeros(guesses.codes.shape[:2])
     elif isinstance(prior, str) and prior == "marginal":
@@ -66,6 +95,8 @@ def log_prior(
     elif isinstance(prior, TruthFactor):
         raw = np.zeros(guesses.codes.shape[:2])
         np.put_along_axis(raw, guesses.truth[None, :], np.log(prior.factor), axis=0)
+    elif isinstance(prior, Density):
+        raw = _from_densities(prior, microdata, guesses, columns)
     elif callable(prior):
         raw = _from_function(prior, microdata, guesses.codes, columns)
     elif isinstance(prior, str):
@@ -83,6 +114,8 @@ def in_words(prior: Prior) -> str:
     """One phrase for reports."""
     if isinstance(prior, TruthFactor):
         return f"the truth {prior.factor:g} times as probable as any other guess"
+    if isinstance(prior, Density):
+        return f"a density of {', '.join(map(str, prior.densities))} given by the user"
     if isinstance(prior, str):
         return {
             "uniform": "every guess equally probable",
@@ -97,14 +130,58 @@ def _marginal(
     codes: npt.NDArray[np.integer],
     columns: Any,
 ) -> Array:
+    for j in columns:
+        if microdata.columns[j] in microdata.numbers:
+            raise InputError(
+                f'column {microdata.columns[j]!r} is a number, and prior="marginal" counts levels; '
+                "give a Density, or a function"
+            )
     n = len(microdata.codes)
     raw = np.zeros(codes.shape[:2])
     for g, j in enumerate(columns):
         d = int(microdata.n_levels[j])
-        counts = np.bincount(microdata.codes[:, j], minlength=d)
+        counts = np.bincount(microdata.codes[:, j].astype(np.int64), minlength=d)
         own = codes[:, :, g] == profiles[None, :, j]
-        raw += np.log((counts[codes[:, :, g]] - own + 1.0) / (n - 1.0 + d))
+        raw += np.log((counts[codes[:, :, g].astype(np.int64)] - own + 1.0) / (n - 1.0 + d))
     return raw
+
+
+def _from_densities(prior: Density, microdata: Microdata, guesses: GuessSet, columns: Any) -> Array:
+    names = [microdata.columns[j] for j in columns]
+    raw = np.zeros(guesses.codes.shape[:2])
+    for name, density in prior.densities.items():
+        if name not in names or name not in microdata.numbers:
+            raise InputError(
+                f"the prior has a density of {name!r}, which is not among the guessed numbers "
+                f"{[n for n in names if n in microdata.numbers]}"
+            )
+        values = guesses.codes[:, :, names.index(name)].astype(float)
+        whole = bool(microdata.variables[columns[names.index(name)]].whole)
+        log_density = density.logpmf if hasattr(density, "logpmf") else density.logpdf
+        raw += log_density(values) + (0.0 if whole else _log_widths(values, guesses.counted))
+    if not np.isfinite(np.where(guesses.counted, raw, -np.inf)).any(axis=0).all():
+        raise InputError(
+            "the prior density is zero at every guess of some target; give a density that covers "
+            "the grid, or guesses where the density is"
+        )
+    return raw
+
+
+def _log_widths(values: Array, counted: npt.NDArray[np.bool_]) -> Array:
+    """Log width of the grid cell around each value (G, U), among the counted guesses."""
+    out = np.zeros(values.shape)
+    for u in range(values.shape[1]):
+        line, where = np.unique(values[counted[:, u], u], return_inverse=True)
+        if len(line) > 1:
+            edges = np.concatenate(
+                [
+                    [1.5 * line[0] - 0.5 * line[1]],
+                    (line[1:] + line[:-1]) / 2,
+                    [1.5 * line[-1] - 0.5 * line[-2]],
+                ]
+            )
+            out[counted[:, u], u] = np.log(np.diff(edges))[where]
+    return out
 
 
 def _from_array(weights: Array, shape: tuple[int, ...]) -> Array:

@@ -64,6 +64,9 @@ class AttributeRisk:
         False where the diagnostics say that the number cannot be trusted.
     disclosed : ndarray of bool, shape (n_cases,)
         True for records released unchanged: their values are known for certain.
+    left_out : ndarray, shape (n_cases,)
+        Estimated share of the posterior that lies outside the guesses, where a joint grid was too
+        large and was searched coarse to fine; else 0. Probabilities are among the guesses searched.
     assumptions : mapping of str to str
         What the intruder knows and believes, in words: ``records``, ``columns``, ``synthesis``,
         ``prior``, ``guesses``, ``evidence``, ``releases``.
@@ -86,6 +89,7 @@ class AttributeRisk:
     ess: Array
     reliable: npt.NDArray[np.bool_]
     disclosed: npt.NDArray[np.bool_]
+    left_out: Array
     assumptions: Mapping[str, str]
     seed_entropy: str
 
@@ -101,7 +105,8 @@ class AttributeRisk:
         Columns: ``prior`` and ``probability`` of the truth; ``mcse`` of the probability; ``rank``
         of the truth among the guesses (1: the likeliest) and how many other guesses tie with it
         (``ties``); ``log_bayes_factor`` (posterior over prior log odds of the truth); ``khat``;
-        ``ess``; ``reliable``; ``disclosed`` (released unchanged).
+        ``ess``; ``reliable``; ``disclosed`` (released unchanged); ``left_out`` (share of the
+        posterior outside the guesses that were searched).
         """
         rank, ties = self._rank()
         prior, probability = self._at_truth(self.log_prior), self._at_truth(self.log_probability)
@@ -117,6 +122,7 @@ class AttributeRisk:
             "ess": self.ess,
             "reliable": self.reliable,
             "disclosed": self.disclosed,
+            "left_out": self.left_out,
         }
         return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
 
@@ -273,6 +279,7 @@ class AttributeRisk:
             f"on average ({table['prior'].mean():.3f} without the release) and "
             f"{worst['probability']:.2f} (+- {2 * worst['mcse']:.2f}) in the worst case; the truth "
             f"comes first for {100 * rows['share_ranked_first']:.1f} % of records.{certain}{doubt}"
+            f"{self._searched()}"
         )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -284,6 +291,15 @@ class AttributeRisk:
     def __repr__(self) -> str:
         rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
         return f"AttributeRisk\n{self.sentence()}\n\n{rows.to_string()}"
+
+    def _searched(self) -> str:
+        most = float(self.left_out.max())
+        if not most:
+            return ""
+        return (
+            f" The joint grid was searched coarse to fine; up to {100 * most:.2g} % of a posterior "
+            f"was left out."
+        )
 
     @property
     def _numbers(self) -> npt.NDArray[np.int64]:

@@ -48,6 +48,7 @@ def attribute(
         ess=np.full(n, 400.0),
         reliable=np.ones(n, dtype=bool) if reliable is None else np.asarray(reliable),
         disclosed=np.zeros(n, dtype=bool) if disclosed is None else np.asarray(disclosed),
+        left_out=np.zeros(n),
         assumptions={
             "records": "The intruder knows every record but the target's.",
             "columns": "guessed: job",

@@ -42,6 +42,7 @@ def numeric(
         ess=np.full(U, 400.0),
         reliable=np.ones(U, dtype=bool),
         disclosed=np.zeros(U, dtype=bool),
+        left_out=np.zeros(U),
         assumptions={"records": "The intruder knows every record but the target's."},
         seed_entropy="3",
     )

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "matplotlib": {"plots", "reporting"},
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
-        *{"attribute", "closeness", "geography", "identification", "identification_keys"},
+        *{"cases", "attribute", "closeness", "geography", "identification", "identification_keys"},
         *{"identification_result", "results", "diagnostics", "draws"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },

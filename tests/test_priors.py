@@ -6,6 +6,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk import priors
+from bayes_risk.synthesizer import Targets
 
 TABLE = pd.DataFrame({"a": list("xxxyz"), "b": list("uuvvv")})
 DATA = br.Microdata.from_frame(TABLE)
@@ -15,7 +16,10 @@ COLUMNS = np.array([0, 1])
 def prior(how, guesses=None):
     guesses = br.Neighbourhood(1) if guesses is None else guesses
     found = guesses.of(DATA, DATA.codes, COLUMNS)
-    return found, np.exp(priors.log_prior(how, DATA, DATA.codes, found, COLUMNS))
+    cases = Targets(
+        profiles=DATA.codes, record=np.arange(len(DATA.codes)), columns=COLUMNS, guesses=found
+    )
+    return found, np.exp(priors.log_prior(how, DATA, cases))
 
 
 def test_uniform():

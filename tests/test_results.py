@@ -41,6 +41,7 @@ def by_hand(p, prior=None, *, truth=None, case=None, index=None, disclosed=None,
         ess=np.full(U, 400.0),
         reliable=np.ones(U, dtype=bool),
         disclosed=np.zeros(U, dtype=bool) if disclosed is None else np.asarray(disclosed),
+        left_out=np.zeros(U),
         assumptions={
             "records": "The intruder knows every record but the target's.",
             "releases": "m = 2",
@@ -54,7 +55,7 @@ def test_columns_and_rows_are_part_of_the_contract():
     risk = by_hand([[0.5, 0.2], [0.3, 0.2], [0.2, 0.6]], index=["anna", "ben"])
     assert list(risk.records.columns) == [
         "prior", "probability", "mcse", "rank", "ties", "log_bayes_factor", "khat", "ess",
-        "reliable", "disclosed",
+        "reliable", "disclosed", "left_out",
     ]  # fmt: skip
     assert risk.records.index.tolist() == ["anna", "ben"]
     assert list(risk.summary().columns) == ["value", "mcse", "baseline"]

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.attribute import _cases
+from bayes_risk.cases import cases_of
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.microdata import Microdata
 from bayes_risk.models.latent_predictive import log_masses
@@ -105,13 +105,13 @@ def precision(m, limit, swaps):
     fit = replace(fit, posterior=replace(fit.posterior, prior=prior))
     release = fit.synthesize(m=m, random_seed=2)
     rows = np.sort(np.random.default_rng(5).choice(10_000, 400, replace=False))
-    cases, _ = _cases(fit, release, br.Intruder(), br.Neighbourhood(1), rows)
-    plan = Plan(fit, release, cases, np.random.default_rng(6), 2, None)
+    cases, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(1), rows)
+    plan = Plan(fit, release, np.random.default_rng(6), 2, None)
     sampling = -time.perf_counter()
     posteriors = plan.fits()
     sampling += time.perf_counter()
     while True:
-        found = plan.evidence(posteriors)
+        found = plan.evidence(cases, posteriors)
         q = np.quantile(found.mcse(), [0.5, 0.95])
         print(
             f"  m={m} swaps={swaps}: {sampling:7.1f} s, error {q[0]:.3f} median, {q[1]:.3f} at 95 %"

@@ -1,0 +1,86 @@
+"""Whom to audit, and what is guessed of them: rows, guessed columns, distinct cases."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.guesses import Guesses
+from bayes_risk.intruder import Intruder
+from bayes_risk.release import Release
+from bayes_risk.synthesizer import Fit, Targets
+
+
+def rows_of(
+    targets: Any, release: Release, fit: Fit, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Row numbers of the targets."""
+    index = fit.microdata.index
+    replaced = np.flatnonzero(release.replaced(len(index)))
+    if targets is None:
+        return replaced
+    if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
+        wanted = at_least("targets", targets, 1)
+        return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
+    given = np.asarray(targets)
+    if given.dtype == bool:
+        if given.shape != (len(index),):
+            raise InputError(
+                f"targets has {given.size} entries; the table has {len(index)} records"
+            )
+        rows = np.flatnonzero(given)
+    else:
+        rows = index.get_indexer(pd.Index(given.tolist()))
+        if (rows < 0).any():
+            raise InputError(
+                f"targets names {given.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
+                "label"
+            )
+    if not len(rows):
+        raise InputError("targets selects no record; select at least one")
+    return rows.astype(np.int64)
+
+
+def guessed(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
+    """Synthesised columns that the intruder does not know."""
+    names = known_columns("synthesized", release.synthesized, fit.microdata.columns)
+    known = known_columns("knows_columns", intruder.knows_columns, fit.microdata.columns)
+    return [c for c in names if c not in known]
+
+
+def guessed_numbers(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
+    """Guessed columns that are numbers."""
+    return [c for c in guessed(fit, release, intruder) if c in fit.microdata.numbers]
+
+
+def cases_of(
+    fit: Fit, release: Release, intruder: Intruder, guesses: Guesses, rows: npt.NDArray[np.int64]
+) -> tuple[Targets, npt.NDArray[np.int64]]:
+    """Distinct cases among the targets, and the case of each."""
+    data = fit.microdata
+    z = release.codes(data)
+    names = guessed(fit, release, intruder)
+    if not names:
+        raise InputError(
+            "the intruder knows every synthesised column of the target; leave at least one to be "
+            "guessed"
+        )
+    columns = np.array([data.columns.index(c) for c in names])
+    keys = data.codes[rows]
+    if release.classes == "own":  # the record's own synthetic values matter
+        keys = np.hstack([keys, *z[:, rows]])
+    replaced = release.replaced(len(data.codes))[rows]
+    keys = np.hstack([keys, replaced[:, None]])
+    _, first, case = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    record = rows[first]
+    profiles = data.codes[record]
+    targets = Targets(
+        profiles=profiles,
+        record=record,
+        columns=columns,
+        guesses=guesses.of(data, profiles, columns),
+    )
+    return targets, case.astype(np.int64)

@@ -1,0 +1,103 @@
+"""Joint grids searched coarse to fine, against the same grids computed in full."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk.search import Search
+
+N = 40
+
+
+@pytest.fixture(scope="module")
+def audit():
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({"a": rng.normal(10, 2, N)})
+    df["b"] = 3 + 0.5 * df["a"] + rng.normal(0, 0.5, N)
+    df["c"] = df["b"] + rng.normal(size=N)
+    model = br.models.Regression({"a": "1", "b": "1 + a", "c": "1 + b"})
+    fit = model.fit(df, random_seed=1)
+    release = fit.synthesize(m=10, random_seed=2)
+    grids = {
+        "a": br.Grid(bounds=(0, 20), n=25, truth="add"),
+        "b": br.Grid(bounds=(2, 14), n=25, truth="add"),
+        "c": br.Grid(bounds=(2, 14), n=15, truth="add"),
+    }
+
+    def risk(budget, **options):
+        guesses = br.JointGrid(grids, budget=budget)
+        how = {"evidence": "exact", "targets": 6, "random_seed": 1} | options
+        return br.attribute_risk(fit, release, guesses=guesses, **how)
+
+    return risk
+
+
+def test_a_grid_within_the_budget_is_computed_in_full(audit):
+    risk = audit(26 * 26 * 16)
+    assert risk.n_guesses == 26 * 26 * 16 and (risk.left_out == 0).all()
+
+
+def test_a_searched_grid_finds_the_posterior_and_says_what_it_left_out(audit):
+    full, searched = audit(10**6), audit(4000)
+    table = searched.records
+    assert searched.n_guesses <= 4001 and (table["left_out"] < 0.01).all()
+    mended = table["probability"] * (1 - table["left_out"])
+    assert np.allclose(mended, full.records["probability"], rtol=0.02)
+    assert (table["rank"] == full.records["rank"]).all()
+    assert "searched coarse to fine" in searched.sentence()
+    assert "searched" not in full.sentence()
+
+
+def test_searched_guesses_have_the_evidence_of_the_full_grid(audit):
+    full, searched = (audit(b).posterior(audit(b).index[0]) for b in (10**6, 4000))
+    both = full.merge(searched, on=["a", "b", "c"], suffixes=("", "_searched"))
+    assert len(both) == len(searched)
+    assert np.allclose(both["log_evidence"], both["log_evidence_searched"], atol=1e-12)
+    assert (both["is_truth"] == both["is_truth_searched"]).all() and both["is_truth"].sum() == 1
+
+
+def test_a_budget_too_small_for_the_posterior_is_said_to_be(audit):
+    with pytest.warns(br.UnreliableWeightsWarning):
+        risk = audit(300)
+    assert (risk.left_out > 0.02).any() and not risk.reliable[risk.left_out > 0.02].any()
+
+
+def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
+    from bayes_risk.plan import Plan
+
+    calls, fits = [], Plan.fits
+    monkeypatch.setattr(Plan, "fits", lambda self, **how: calls.append(1) or fits(self, **how))
+    audit(4000)
+    assert len(calls) == 1
+
+
+def test_blocks_hold_every_guess_once():
+    rng = np.random.default_rng(3)
+    points = [np.sort(rng.normal(size=(11, 2)), axis=0), np.sort(rng.normal(size=(7, 2)), axis=0)]
+    counted = [np.ones(p.shape, dtype=bool) for p in points]
+    truth = [np.array([3, 10]), np.array([0, 6])]
+    search = Search.of(points, counted, truth, budget=60)
+    coarse = search.coarse()
+    fine, rest = search.finer(np.zeros(coarse.codes.shape[:2]))
+    assert np.isfinite(rest).all()
+    for u in range(2):
+        kept = fine.codes[fine.counted[:, u], u]
+        assert len(np.unique(kept, axis=0)) == len(kept)
+        own = [points[j][truth[j][u], u] for j in range(2)]
+        assert (kept == own).all(axis=1).sum() == 1 and (fine.codes[0, u] == own).all()
+    whole = Search.of(points, counted, truth, budget=76)  # fewer than 77: one block must go
+    everything, rest = whole.finer(np.zeros(whole.coarse().codes.shape[:2]))
+    assert everything.counted.sum(axis=0).max() <= 77
+
+
+def test_a_grid_that_no_budget_of_that_size_can_search():
+    points = [np.repeat(np.arange(3.0)[:, None], 2, axis=1)] * 12
+    counted = [np.ones((3, 2), dtype=bool)] * 12
+    with pytest.raises(br.InputError, match="cannot be searched within a budget of 16"):
+        Search.of(points, counted, [np.zeros(2, dtype=np.int64)] * 12, budget=16)
+
+
+def test_budget_is_checked():
+    with pytest.raises(br.InputError, match="budget=2 is too small"):
+        br.JointGrid({"a": br.Grid(percent=1)}, budget=2)
