@@ -1,6 +1,6 @@
 """Design matrices: formulas evaluated on coded rows, real or hypothetical."""
 
-import warnings
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,8 +42,7 @@ class Design:
         parsed = parse(response, formula)
         columns = tuple(sorted(str(v) for v in parsed.required_variables))
         frame = frame_of(microdata, microdata.codes, columns)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # non-finite columns: checked below
+        with np.errstate(all="ignore"):  # columns that are not finite are found below
             try:
                 matrix = parsed.get_model_matrix(frame, na_action="ignore", context={})
             except Exception as error:
@@ -60,9 +59,8 @@ class Design:
     def matrix(self, microdata: Microdata, codes: Codes, source: str = "the guesses") -> Array:
         """Design matrix of coded rows (R, p), shape (R, k)."""
         frame = frame_of(microdata, codes, self.columns)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            warnings.simplefilter("ignore", RuntimeWarning)
+        self._check_levels(frame, source)
+        with np.errstate(all="ignore"):  # what is not finite is an error, below
             try:
                 matrix = self.spec.get_model_matrix(frame, na_action="ignore", output="numpy")
             except Exception as error:
@@ -74,6 +72,24 @@ class Design:
         if not self.intercept:
             found = found[:, [str(c) != CONSTANT for c in self.spec.column_names]]
         return self._check(found, source)
+
+    def _check_levels(self, frame: pd.DataFrame, source: str) -> None:
+        """Numbers inside C() must be levels that the original has; formulaic would only warn."""
+        for term, (_, state) in self.spec.encoder_state.items():
+            column = re.match(r"C\(([^,()]+)[,)]", str(term))
+            name = column[1].strip().strip("`") if column else ""
+            if "categories" not in state or name not in frame.columns:
+                continue
+            if isinstance(frame[name].dtype, pd.CategoricalDtype):
+                continue  # has every level already
+            unseen = int((~frame[name].isin(state["categories"])).sum())
+            if unseen:
+                raise InputError(
+                    f"term {str(term)!r} of the formula of {self.response!r} makes levels of a "
+                    f"number, and {unseen} rows of {source} hold values that the original does "
+                    f"not; declare the levels of {name!r} (a pandas category), or use it as a "
+                    "number"
+                )
 
     def _check(self, matrix: Array, source: str) -> Array:
         bad = ~np.isfinite(matrix).all(axis=0)
