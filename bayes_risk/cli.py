@@ -34,6 +34,7 @@ class DemoData(StrEnum):
 
     fair = "fair"
     italy = "italy"
+    visits = "visits"
 
 
 OutputOption = Annotated[
@@ -72,7 +73,10 @@ def demo(
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
     data: Annotated[
-        DemoData, typer.Option(help="Redbook survey (6,366 records) or Italian table (2,313).")
+        DemoData,
+        typer.Option(
+            help="Redbook survey (6,366 records), Italian table (2,313), visits to doctors (2,019)."
+        ),
     ] = DemoData.fair,
     seed: Annotated[int | None, typer.Option(min=0, help="Another random seed.")] = None,
     jobs: JobsOption = 2,
@@ -116,6 +120,10 @@ def identify(
     synthesized: Annotated[
         list[str] | None, typer.Option(help="Synthesised keys the intruder holds, likewise.")
     ] = None,
+    radius: Annotated[
+        list[str] | None,
+        typer.Option(help="Match a synthesised number within a relative radius: income=0.1."),
+    ] = None,
     fallback: Annotated[
         bool, typer.Option(help="When nothing matches, choose by the unsynthesised keys.")
     ] = True,
@@ -135,7 +143,12 @@ def identify(
         df = read_table(original, index=index)
         releases = [read_like(path, df, index=index) for path in synthetic]
         risk = identification_risk(
-            df, releases, known=_names(known), synthesized=_names(synthesized), fallback=fallback
+            df,
+            releases,
+            known=_names(known),
+            synthesized=_names(synthesized),
+            radius=_radius(radius),
+            fallback=fallback,
         )
         from bayes_risk.reporting.terminal import match_table
 
@@ -244,6 +257,27 @@ def _collected_warnings() -> Iterator[list[str]]:
 
 def _names(given: list[str] | None) -> list[str]:
     return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]
+
+
+def _radius(given: list[str] | None) -> dict[str, float]:
+    """Read NAME=NUMBER, each name once."""
+    radius: dict[str, float] = {}
+    for part in _names(given):
+        name, _, number = (word.strip() for word in part.rpartition("="))
+        if name in radius:
+            raise InputError(f"--radius names {name!r} more than once; give each key one radius")
+        if not name or not _is_number(number):
+            raise InputError(f"--radius {part!r} is not NAME=NUMBER; write it as income=0.1")
+        radius[name] = float(number)
+    return radius
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_new(path: Path | None) -> None:

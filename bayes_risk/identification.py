@@ -1,20 +1,21 @@
 """Identification risk: can an intruder tell which released record is the target.
 
-Exact matching on categorical keys. The mathematics and its derivation: ``docs/identification.md``.
+Keys match exactly, synthesised numbers on request within a radius. The mathematics and its
+derivation: ``docs/identification.md``.
 """
 
-from collections.abc import Sequence
-from numbers import Real
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.boxes import NumericKey, box_up, match_each_box, match_pooled_boxes
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import (
     Matches,
-    Pairs,
     cell_codes,
     cell_sizes,
     jackknife_error,
@@ -24,8 +25,16 @@ from bayes_risk._core.matching import (
     pair_up,
 )
 from bayes_risk._core.validate import known_columns
+from bayes_risk.identification_keys import (
+    Key,
+    checked_radius,
+    coded,
+    numeric_key,
+    source,
+    unsynthesized_key,
+)
 from bayes_risk.identification_result import IdentificationRisk
-from bayes_risk.microdata import MAX_LEVELS, Codes, Variable, same_records
+from bayes_risk.microdata import same_records
 
 Ids = npt.NDArray[np.int64]
 
@@ -43,19 +52,13 @@ class Released(Protocol):
         """Names of the synthesised columns."""
 
 
-class Key(NamedTuple):
-    """One key column, coded over the original (row 0) and the releases (rows 1..m)."""
-
-    codes: Codes  # shape (m + 1, n)
-    n_levels: int
-
-
 def identification_risk(
     original: pd.DataFrame,
     releases: Released | pd.DataFrame | Sequence[pd.DataFrame],
     *,
     known: Sequence[str],
     synthesized: Sequence[str],
+    radius: Mapping[str, float] | None = None,
     fallback: bool = True,
 ) -> IdentificationRisk:
     r"""Compute the risk that an intruder who knows some columns finds a record in the release.
@@ -85,6 +88,10 @@ def identification_risk(
     synthesized : list of str
         Synthesised columns whose genuine value the intruder knows of the target: it is matched
         against released, synthetic values. May be empty, but not both.
+    radius : dict of str to float, optional
+        Relative radius r of synthesised numeric keys: ``{"income": 0.1}`` lets record j match if
+        :math:`|Z_j - y_i| \le r |y_i|`, ends inside. With several, all must hold (a box). Every
+        key that is not named matches exactly.
     fallback : bool
         What an intruder does when no record of release l has the target's full key. True (Reiter &
         Mitra 2009; Drechsler & Reiter 2008): he chooses among the :math:`N_{us}` records that share
@@ -102,9 +109,11 @@ def identification_risk(
         No release (m = 0); no key; a column that is missing, repeated or in both lists; a key
         listed against what the `Release` says was synthesised; a known column whose released values
         differ from the original's (list it under ``synthesized``); records that do not correspond
-        (give both tables one index); a numeric key of more than 1,000 values (cut it into
-        categories, or declare it a code with ``astype("category")``); a key stored as text here and
-        as numbers there (make it one type).
+        (give both tables one index); a numeric key of more than 1,000 values (give it a radius, cut
+        it into categories, or declare it a code with ``astype("category")``); a key stored as text
+        here and as numbers there (make it one type); a radius that is negative or infinite, or is
+        given to a key that is not under ``synthesized``, holds no numbers, or has missing or
+        infinite values (fill them in, or cut the key into categories).
 
     See Also
     --------
@@ -122,12 +131,20 @@ def identification_risk(
     *True match rate* is per record, sum K / n (Hu 2019; Hornby & Hu 2021). Drechsler & Reiter
     (2008) divide by s instead; that is one minus our false match rate.
 
+    *Radius.* The ends ``y - r |y|`` and ``y + r |y|`` are floating-point numbers and belong to the
+    interval, which at y = 0 or r = 0 is the value itself. Hornby & Hu (2021) write the same
+    interval for y > 0; their package leaves the ends out, so r = 0 and y <= 0 match nothing there.
+    A continuous column that the intruder knows and that was not synthesised is matched exactly, or,
+    in plain DataFrames, within a radius if it is listed under ``synthesized``: then it does not
+    count among the known keys of fallback and baseline.
+
     *Conventions.* Missing values are a level of their own: missing matches missing only. Where
     nothing matches: with the fallback c = N_us, T = 1; without it c = T = 0 and T/c is 0. Ties are
     exact: probabilities are compared as fractions, not as floating-point numbers.
 
     *Cost.* O(m n log n) time and O(m n) memory: keys become integers, are sorted and counted. The
-    error of the pooled risk adds O(m^2 n) time.
+    error of the pooled risk adds O(m^2 n) time. With one radius the same, by windows that slide
+    over the sorted values; with more, every record in the narrowest key's window is looked at.
 
     References
     ----------
@@ -154,22 +171,37 @@ def identification_risk(
     if not isinstance(fallback, bool):
         raise InputError(f"fallback={fallback!r} is not a truth value; give True or False")
     known, synthesized = _checked_keys(original, known, synthesized)
+    within = checked_radius(radius, synthesized)
     tables = _release_tables(original, releases, known, synthesized)
-    us = [_unsynthesized_key(name, original, tables) for name in known]
-    s = [_coded(name, [original[name], *(table[name] for table in tables)]) for name in synthesized]
+    us = [unsynthesized_key(name, original, tables) for name in known]
+    columns = {name: [original[name], *(table[name] for table in tables)] for name in synthesized}
+    s = [coded(name, columns[name]) for name in synthesized if name not in within]
+    numeric = [numeric_key(name, columns[name], r) for name, r in within.items()]
     u, z, n_us = _numbered(us, s, m=len(tables), n=len(original))
-    each = match_each(u, z, n_us, fallback=fallback)
-    blocks = pair_up(u, z)
-    pooled = match_pooled(blocks, u, n_us, fallback=fallback)
+    each, pooled, *left_out = _matched(u, z, numeric, n_us, fallback)
     return IdentificationRisk(
         index=original.index,
         known=tuple(known),
         synthesized=tuple(synthesized),
+        radius=within,
         fallback=fallback,
         **_arrays(each, pooled),
         baseline=1 / n_us,
-        pooled_mcse=_pooled_error(blocks, u, n_us, fallback=fallback, m=len(tables)),
+        pooled_mcse=_pooled_error(left_out),
     )
+
+
+def _matched(
+    u: Ids, z: Ids, numeric: Sequence[NumericKey], n_us: Ids, fallback: bool
+) -> list[Matches]:
+    """Match in each release; pooled; and, for m > 2, pooled without each of them."""
+    if numeric:
+        boxes = box_up(u, z, numeric)
+        each = match_each_box(boxes, n_us, fallback=fallback)
+        return [each, *match_pooled_boxes(boxes, n_us, fallback=fallback)]
+    each = match_each(u, z, n_us, fallback=fallback)
+    pool = partial(match_pooled, pair_up(u, z), u, n_us, fallback=fallback)
+    return [each, pool(), *(pool(without=l) for l in range(len(z)) if len(z) > 2)]
 
 
 def _arrays(each: Matches, pooled: Matches) -> dict[str, Any]:
@@ -179,15 +211,11 @@ def _arrays(each: Matches, pooled: Matches) -> dict[str, Any]:
     return by_release | {f"pooled_{name}": getattr(pooled, name) for name in names}
 
 
-def _pooled_error(blocks: Sequence[Pairs], u: Ids, n_us: Ids, *, fallback: bool, m: int) -> float:
+def _pooled_error(left_out: Sequence[Matches]) -> float:
     """Jackknife the pooled expected match risk over releases; NaN below three of them."""
-    if m < 3:
+    if not left_out:
         return float("nan")
-    left_out = [
-        match_pooled(blocks, u, n_us, fallback=fallback, without=l).probability.sum()
-        for l in range(m)
-    ]
-    return jackknife_error(np.array(left_out))
+    return jackknife_error(np.array([found.probability.sum() for found in left_out]))
 
 
 def _numbered(us: Sequence[Key], s: Sequence[Key], *, m: int, n: int) -> tuple[Ids, Ids, Ids]:
@@ -284,78 +312,5 @@ def _columns_once(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> None:
         for column in keys:
             if column in repeated:
                 raise InputError(
-                    f"{_source(l)} has column {column!r} more than once; rename or drop one"
+                    f"{source(l)} has column {column!r} more than once; rename or drop one"
                 )
-
-
-def _unsynthesized_key(name: str, original: pd.DataFrame, tables: Sequence[pd.DataFrame]) -> Key:
-    """Code a key that the releases carry over; where they leave it out, it is the original's."""
-    key = _coded(name, [original[name], *(table.get(name, original[name]) for table in tables)])
-    differs = (key.codes[1:] != key.codes[0]).sum(axis=1)
-    if differs.any():
-        l = int(np.argmax(differs > 0))
-        raise InputError(
-            f"column {name!r} of release {l + 1} differs from the original in {differs[l]:,} of "
-            f"{len(original):,} records, but known= means unsynthesised: if it was synthesised, "
-            f"put it under synthesized=; if rows stand in another order, give both tables the same "
-            f"index"
-        )
-    return key
-
-
-def _coded(name: str, columns: Sequence[pd.Series]) -> Key:
-    """Code one key over the original and its releases; levels are the union of what they hold.
-
-    Only distinct values pass through the codec: a million records cost a hash each.
-    """
-    parts = [pd.factorize(column, use_na_sentinel=False) for column in columns]
-    distinct = [pd.Series(np.asarray(values, dtype=object), name=name) for _, values in parts]
-    present = [[v for v in values if not _is_missing(v)] for values in distinct]
-    _check_storage(name, columns, present)
-    levels = tuple(dict.fromkeys(v for values in present for v in values))
-    variable = Variable(name, levels, True, object)
-    codes = [
-        variable.encode(values, _source(l))[place]
-        for l, ((place, _), values) in enumerate(zip(parts, distinct, strict=True))
-    ]
-    return Key(np.stack(codes), variable.n_levels)
-
-
-def _check_storage(name: str, columns: Sequence[pd.Series], present: list[list[Any]]) -> None:
-    """Refuse values that could never be equal, or that are equal only by accident."""
-    kind = _kinds(present[0])
-    for l, values in enumerate(present):
-        if pd.api.types.is_numeric_dtype(columns[l]) and len(values) > MAX_LEVELS:
-            raise InputError(
-                f"key {name!r} ({columns[l].dtype}) of {_source(l)} has {len(values):,} distinct "
-                f"values, more than {MAX_LEVELS:,}; it looks continuous, and matching within a "
-                f"radius is not there yet: cut it into the same categories in all files "
-                f"(pandas.cut), leave it out, or, if it is a code, say so with astype('category')"
-            )
-        if kind and values and not kind & _kinds(values):
-            raise InputError(
-                f"key {name!r} holds {_words(kind)} in the original and {_words(_kinds(values))} "
-                f"in {_source(l)}, so nothing could ever match; store it as one type"
-            )
-
-
-def _kinds(values: Sequence[Any]) -> frozenset[str]:
-    return frozenset(_kind(v) for v in values)
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, (Real, np.bool_)):
-        return "numbers"
-    return "text" if isinstance(value, str) else f"{type(value).__name__} values"
-
-
-def _words(kinds: frozenset[str]) -> str:
-    return " and ".join(sorted(kinds))
-
-
-def _is_missing(value: Any) -> bool:
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
-
-
-def _source(l: int) -> str:
-    return "the original" if l == 0 else f"release {l}"

@@ -43,6 +43,8 @@ class IdentificationRisk:
         Labels of the records, as in the original.
     known, synthesized : tuple of str
         The keys: unsynthesised, and synthesised.
+    radius : dict of str to float
+        Relative radius of the synthesised keys that match within one; the others match exactly.
     fallback : bool
         Whether the intruder, when nothing matches, chooses among all who share the known keys.
     c : ndarray of int64, shape (n, m)
@@ -67,6 +69,7 @@ class IdentificationRisk:
     index: pd.Index
     known: tuple[str, ...]
     synthesized: tuple[str, ...]
+    radius: Mapping[str, float]
     fallback: bool
     c: Ids
     T: Flags
@@ -168,10 +171,19 @@ class IdentificationRisk:
         attrs = {
             "known": "\n".join(map(str, self.known)),
             "synthesized": "\n".join(map(str, self.synthesized)),
+            "radius": "\n".join(f"{name} {r!r}" for name, r in self.radius.items()),
             "fallback": int(self.fallback),
             "pooled_mcse": self.pooled_mcse,
         }
         return xr.Dataset(data, coords, attrs)
+
+    @property
+    def sought(self) -> list[str]:
+        """The synthesised keys in words, each with its radius: ``income (within 10 %)``."""
+        return [
+            f"{name} (within {100 * self.radius[name]:g} %)" if name in self.radius else str(name)
+            for name in self.synthesized
+        ]
 
     def sentence(self) -> str:
         """Say the result in plain words."""
@@ -201,7 +213,7 @@ class IdentificationRisk:
     def _knowledge(self) -> str:
         """Say what the intruder knows and looks for."""
         where = "the release" if self.m == 1 else f"the {self.m} releases together"
-        known, sought = (", ".join(map(str, names)) for names in (self.known, self.synthesized))
+        known, sought = (", ".join(map(str, names)) for names in (self.known, self.sought))
         if not sought:
             return f"knows {known} (not synthesised) of everyone"
         if not known:

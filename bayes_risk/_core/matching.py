@@ -156,7 +156,7 @@ def match_each(u: Ids, z: Ids, n_us: Ids, *, fallback: bool) -> Matches:
     with the fallback rule, else ``c = T = 0``.
     """
     N = count_matches(z, int(u.max()) + 1)  # shape (m, U)
-    return _settle(N[:, u], z == u, n_us, fallback)
+    return settle(N[:, u], z == u, n_us, fallback)
 
 
 def pair_up(u: Ids, z: Ids, *, largest: int = LARGEST) -> list[Pairs]:
@@ -223,7 +223,7 @@ def match_pooled(
         c[pairs.u[first]] = np.add.reduceat(best, first, dtype=np.int64)
         mine = best & (pairs.u == u[pairs.j])  # pairs of a target's key with the true record
         T[pairs.j[mine]] = True
-    return _settle(c[u], T, n_us, fallback)
+    return settle(c[u], T, n_us, fallback)
 
 
 def jackknife_error(left_out: Reals) -> float:
@@ -238,7 +238,8 @@ def jackknife_error(left_out: Reals) -> float:
     return float(np.sqrt((m - 1) / m * ((left_out - left_out.mean()) ** 2).sum()))
 
 
-def _settle(c: Ids, T: Flags, n_us: Ids, fallback: bool) -> Matches:
+def settle(c: Ids, T: Flags, n_us: Ids, fallback: bool) -> Matches:
+    """Where nothing matches, take the whole cell of unsynthesised keys, or nobody."""
     nothing = c == 0
     if not fallback:
         return Matches(c, T, nothing)

@@ -1,0 +1,245 @@
+"""Compiled loops of matching in boxes: who lies in a target's box, and who leads when pooled.
+
+With one numeric key, the crowd holds, of one target at a time, ``inside[j, l]``: record j matches
+in release l. Records are kept by how often they do: ``bucket[k, :size[k]]`` lists those that match
+in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). With several, boxes
+are looked through one by one. Loops index whole arrays instead of passing slices, which are dear.
+Derivation: ``docs/identification.md``.
+"""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+PRIME = 2**61 - 1
+LEADERS, TOP, MARK, RIVAL = range(4)  # see `enter`
+FAR = 2**61
+
+
+class Crowd(NamedTuple):
+    """Which records match in which releases, by the number of releases."""
+
+    inside: npt.NDArray[np.bool_]  # (n, m)
+    depth: npt.NDArray[np.int32]  # (n,)
+    place: npt.NDArray[np.int32]  # (n,)
+    bucket: npt.NDArray[np.int32]  # (m + 1, n)
+    size: npt.NDArray[np.int64]  # (m + 1,)
+
+
+def nobody(n: int, m: int) -> Crowd:
+    """Make the crowd of a target that nobody matches yet."""
+    return Crowd(
+        np.zeros((n, m), dtype=np.bool_),
+        np.zeros(n, dtype=np.int32),
+        np.zeros(n, dtype=np.int32),
+        np.zeros((m + 1, n), dtype=np.int32),
+        np.zeros(m + 1, dtype=np.int64),
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def sweep(crowd, turns, windows, weights, out):
+    """Pool targets that have one numeric key, in turn of its value: windows slide."""
+    order, start, stop = windows
+    n, m = start.shape
+    low, high = np.zeros(m, np.int64), np.zeros(m, np.int64)
+    race = np.zeros((1, 4), np.int64)
+    for i in turns:
+        for l in range(m):
+            slide(crowd, order[l], l, low, high, start[i, l], stop[i, l])
+        lead(crowd, race, i, weights, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def slide(crowd, row, l, low, high, start, stop):
+    """Move release l's window; it grows before it shrinks, so low <= high always."""
+    for q in range(high[l], stop):
+        move(crowd, row[q], l, True)
+    for q in range(start, low[l]):
+        move(crowd, row[q], l, True)
+    for q in range(stop, high[l]):
+        move(crowd, row[q], l, False)
+    for q in range(low[l], start):
+        move(crowd, row[q], l, False)
+    low[l], high[l] = start, stop
+
+
+@numba.njit(cache=True, nogil=True)
+def count(start, stop, others):
+    """N[i, l]: records of release l in target i's window whose other numeric keys fit too."""
+    N = np.zeros(start.shape, np.int64)
+    for i in range(N.shape[0]):
+        for l in range(N.shape[1]):
+            for q in range(start[i, l], stop[i, l]):
+                N[i, l] += holds(others, i, l, q)
+    return N
+
+
+@numba.njit(cache=True, nogil=True)
+def holds(others, i, l, q):
+    """Whether the q-th record of release l lies between target i's ends on the other keys."""
+    low, high, value = others
+    for d in range(low.shape[1]):
+        if not low[i, d] <= value[l, q, d] <= high[i, d]:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def move(crowd, j, l, enters):
+    """Let record j enter, or leave, those that match in release l."""
+    inside, depth, place, bucket, size = crowd
+    inside[j, l] = enters
+    k = depth[j]
+    if k > 0:  # the last of the bucket takes its place
+        size[k] -= 1
+        last = bucket[k, size[k]]
+        bucket[k, place[j]], place[last] = last, place[j]
+    k += 1 if enters else -1
+    depth[j] = k
+    if k > 0:
+        place[j] = size[k]
+        bucket[k, size[k]] = j
+        size[k] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def lead(crowd, race, i, weights, out):
+    """Find target i's leaders: buckets are visited from the deepest, until none can catch up.
+
+    In the bucket of all releases that have a match everybody has the same sum.
+    """
+    share, residue, reach = weights
+    m = share.shape[1]
+    live = np.sum(residue[i] > 0)
+    begin(race)
+    for k in range(live, 0, -1):
+        if race[0, LEADERS] > 0 and reach[i, k - 1] <= race[0, TOP] - m:
+            break
+        many = crowd.size[k]
+        for q in range(min(many, 1) if k == live else many):
+            s, r = total(crowd.inside, crowd.bucket[k, q], share, residue, i)
+            enter(race, 0, s, r, m, many if k == live else 1)
+    finish(race, crowd.inside, i, i, weights, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def scan(boxes, windows, others, visits, weights, out):
+    """Pool targets that have several numeric keys: windows are looked through, smallest N first.
+
+    Whoever matches in no release visited so far has at most the other releases' shares, `rest`. All
+    contests are held at once: contest 0 over all releases, contest 1 + l without release l.
+    """
+    order, start, stop = windows
+    share, residue, reach = weights
+    n, m = share.shape
+    inside, race = np.zeros((1, m), np.bool_), np.zeros((out[0].shape[0], 4), np.int64)
+    for i in range(n):
+        rest = reach[i, m - 1]
+        begin(race)
+        for v in range(m):
+            if over(race, rest, m):
+                break
+            l = visits[i, v]
+            for q in range(start[i, l], stop[i, l]):
+                if holds(others, i, l, q) and locate(boxes, i, order[l, q], visits, v, inside):
+                    contend(race, inside, share, residue, i)
+            rest -= share[i, l]
+        locate(boxes, i, i, visits, 0, inside)
+        finish(race, inside, 0, i, weights, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def locate(boxes, i, j, visits, v, inside):
+    """inside[0, l]: record j of release l is in target i's box. False: met before visit v."""
+    u, z, low, high, value = boxes
+    for w in range(inside.shape[1]):
+        l = visits[i, w]
+        fits = z[j, l] == u[i]
+        for d in range(low.shape[1]):
+            fits = fits and low[i, d] <= value[j, l, d] <= high[i, d]
+        if fits and w < v:
+            return False
+        inside[0, l] = fits
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def total(inside, j, share, residue, i):
+    """Sum target i's 1/N over the releases where row j is inside: in digits, modulo a prime."""
+    s, r = 0, 0
+    for l in range(inside.shape[1]):
+        if inside[j, l]:
+            s += share[i, l]
+            r += residue[i, l]
+            if r >= PRIME:
+                r -= PRIME
+    return s, r
+
+
+@numba.njit(cache=True, nogil=True)
+def less(s, r, inside, j, l, share, residue, i):
+    """Take release l out of such a sum."""
+    if not inside[j, l]:
+        return s, r
+    r -= residue[i, l]
+    return s - share[i, l], r + PRIME if r < 0 else r
+
+
+@numba.njit(cache=True, nogil=True)
+def contend(race, inside, share, residue, i):
+    """Let a record into every contest where it matches at all."""
+    m = share.shape[1]
+    s, r = total(inside, 0, share, residue, i)
+    enter(race, 0, s, r, m, 1)
+    for a in range(1, race.shape[0]):
+        s_a, r_a = less(s, r, inside, 0, a - 1, share, residue, i)
+        if r_a > 0:
+            enter(race, a, s_a, r_a, m, 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def begin(race):
+    """Nobody leads."""
+    for a in range(race.shape[0]):
+        race[a, LEADERS], race[a, TOP], race[a, MARK], race[a, RIVAL] = 0, -FAR, -1, -2 * FAR
+
+
+@numba.njit(cache=True, nogil=True)
+def enter(race, a, s, r, m, many):
+    """Let `many` records of one sum into contest a: s its digits, r its residue modulo the prime.
+
+    LEADERS count those of the largest sum so far, TOP is their digits, MARK their residue, RIVAL
+    the largest digits of another residue that came within m of them.
+    """
+    if r == race[a, MARK] and s > race[a, TOP] - m:
+        race[a, LEADERS] += many
+        race[a, TOP] = max(race[a, TOP], s)
+    elif s - m >= race[a, TOP]:
+        race[a, LEADERS], race[a, TOP], race[a, MARK] = many, s, r
+    elif s > race[a, TOP] - m:
+        race[a, RIVAL] = max(race[a, RIVAL], s)
+
+
+@numba.njit(cache=True, nogil=True)
+def over(race, rest, m):
+    """Whether nobody still to come can catch up in any contest."""
+    for a in range(race.shape[0]):
+        if race[a, LEADERS] == 0 or rest > race[a, TOP] - m:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def finish(race, inside, j, i, weights, out):
+    """Write down target i's c and T, and whether two sums were too near to tell the larger."""
+    c, T, doubt = out
+    share, residue, _ = weights
+    m = inside.shape[1]
+    s, r = total(inside, j, share, residue, i)
+    for a in range(race.shape[0]):
+        s_a, r_a = (s, r) if a == 0 else less(s, r, inside, j, a - 1, share, residue, i)
+        c[a, i], doubt[a, i] = race[a, LEADERS], race[a, RIVAL] > race[a, TOP] - m
+        T[a, i] = c[a, i] > 0 and r_a == race[a, MARK] and s_a > race[a, TOP] - m
