@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .dpmpm import DPMPM
     from .families import Binomial
+    from .pymc_model import PyMCModel
     from .regression import Regression
     from .regression_part import RegressionPrior
 
-__all__ = ["DPMPM", "Binomial", "Regression", "RegressionPrior"]
+__all__ = ["DPMPM", "Binomial", "PyMCModel", "Regression", "RegressionPrior"]
 
 GROUP = "bayes_risk.models"
 BUILT_IN = {  # for a checkout that is not installed
     "DPMPM": "bayes_risk.models.dpmpm:DPMPM",
+    "PyMCModel": "bayes_risk.models.pymc_model:PyMCModel",
     "Regression": "bayes_risk.models.regression:Regression",
 }
 PARTS = {  # of declarations

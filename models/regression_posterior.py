@@ -199,11 +199,10 @@ class RegressionPosterior:
 
 
 def segments(draws: Coefficients) -> npt.NDArray[np.int64]:
-    """Batches for the Monte Carlo error; one chain alone is cut into five."""
-    chains = draws.n_chains if draws.n_chains > 1 or len(draws) < 25 else 5
-    if len(draws) % chains:
-        size = int(np.ceil(len(draws) / (2 * chains)))
-        return np.arange(len(draws), dtype=np.int64) // size
+    """Batches for the Monte Carlo error, an even number; one chain alone is cut into up to five."""
+    chains = draws.n_chains
+    if chains == 1 and len(draws) >= 25:
+        chains = next(c for c in (5, 4, 3, 2, 1) if len(draws) % c == 0)
     return batch_of_draws(len(draws), chains)
 
 

@@ -14,6 +14,7 @@ from bayes_risk._core.errors import InputError
 from .families import (
     Bernoulli,
     Binomial,
+    CategoricalLogit,
     NegativeBinomial,
     OrderedLogit,
     Poisson,
@@ -73,11 +74,8 @@ class Nuts:
         if self.model is None:
             self.model = build(self.part, rows)
             return
-        data = {"X": rows.X, "y": rows.y}
-        if rows.trials is not None:
-            data["trials"] = rows.trials
         with self.model:
-            pm.set_data(data)
+            pm.set_data(data_of(self.part, rows))
 
     def _first(self, rng: np.random.Generator) -> dict[str, Array]:
         """Prior centres, slightly moved: chains start apart."""
@@ -116,6 +114,7 @@ class Nuts:
             return pm.sample(step=self.step, callback=lambda trace, draw: tick(1), **options)
 
     def _learn_metric(self, found: Values) -> None:
+        from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
         from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
         if self.step is None:
@@ -127,9 +126,13 @@ class Nuts:
             columns.append(UNBOUNDED[how](values).reshape(len(values), -1))
         draws = np.hstack(columns)
         spread = np.atleast_2d(np.cov(draws, rowvar=False))
-        spread += 1e-9 * np.diag(spread).mean() * np.eye(len(spread))
+        trusted = len(draws) / (len(draws) + 10.0 * len(spread))  # few draws tell no correlation
+        spread = trusted * spread + (1.0 - trusted) * np.diag(np.diag(spread))
         metric = QuadPotentialFull(spread, rng=np.random.default_rng(0))
-        self.step.potential = self.step.integrator.potential = metric
+        # The integrator holds the metric too. With another there, momenta and energies disagree,
+        # and every warm fit samples a wrong distribution (test_warm_starts_sample_the_same).
+        self.step.potential = metric
+        self.step.integrator = CpuLeapfrogIntegrator(metric, self.step._logp_dlogp_func)
 
 
 def _ordered(values: Array) -> Array:
@@ -152,6 +155,19 @@ def location(part: Part) -> float:
     return float(np.log(max(part.microdata.codes[:, part.column].mean(), 1e-3)))
 
 
+def data_of(part: Part, rows: Rows) -> dict[str, Array]:
+    """What the model is given; of nominal outcomes, level counts of distinct predictor rows."""
+    if isinstance(part.family, CategoricalLogit):
+        _, first, row = np.unique(rows.X, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # rows in the order in which they first come
+        place = np.argsort(order)[row.reshape(-1)]
+        counts = np.zeros((len(first), part.n_levels))
+        np.add.at(counts, (place, rows.y.astype(np.int64)), 1.0)
+        return {"X": rows.X[first[order]], "y": counts}
+    trials = {} if rows.trials is None else {"trials": rows.trials}
+    return {"X": rows.X, "y": rows.y, **trials}
+
+
 def build(part: Part, rows: Rows) -> Any:
     """The regression as a PyMC model on standardised predictors; free variables named as draws."""
     import pymc as pm
@@ -167,17 +183,18 @@ def build(part: Part, rows: Rows) -> Any:
         centre[part.scaling.constant] = location(part)
     tail = n_outcomes(part)
     with pm.Model() as model:
-        X, y = pm.Data("X", rows.X), pm.Data("y", rows.y)
-        eta: Any = pm.math.zeros_like(y)
+        data = {name: pm.Data(name, values) for name, values in data_of(part, rows).items()}
+        wide = (slice(None), *[None] * len(tail))
+        eta: Any = pm.math.zeros_like(data["y"])
         if k:
-            wide = (slice(None), *[None] * len(tail))
             beta = pm.Normal("beta", centre[wide], scales[wide], shape=(k, *tail))
-            eta = pm.math.dot(X, beta)
-        _likelihood(part, eta, y, rows, pm)
+            eta = pm.math.dot(data["X"], beta)
+        _likelihood(part, eta, data, pm)
     return model
 
 
-def _likelihood(part: Part, eta: Any, y: Any, rows: Rows, pm: Any) -> None:
+def _likelihood(part: Part, eta: Any, data: dict[str, Any], pm: Any) -> None:
+    y = data["y"]
     prior, family = part.prior, part.family
     if isinstance(family, StudentT):
         sigma = pm.HalfNormal("sigma", prior.sigma)
@@ -186,7 +203,7 @@ def _likelihood(part: Part, eta: Any, y: Any, rows: Rows, pm: Any) -> None:
     elif isinstance(family, Bernoulli):
         pm.Bernoulli("outcome", logit_p=eta, observed=y)
     elif isinstance(family, Binomial):
-        pm.Binomial("outcome", n=pm.Data("trials", rows.trials), logit_p=eta, observed=y)
+        pm.Binomial("outcome", n=data["trials"], logit_p=eta, observed=y)
     elif isinstance(family, Poisson):
         pm.Poisson("outcome", mu=pm.math.exp(eta), observed=y)
     elif isinstance(family, NegativeBinomial):
@@ -203,10 +220,17 @@ def _likelihood(part: Part, eta: Any, y: Any, rows: Rows, pm: Any) -> None:
         )
         pm.CustomDist("outcome", eta, cut, logp=_log_ordered, observed=y)
     else:
-        zero = pm.math.zeros_like(eta[:, :1])
-        pm.Categorical(
-            "outcome", logit_p=pm.math.concatenate([zero, eta], axis=1), observed=y.astype("int64")
-        )
+        if not part.design.names:
+            eta = eta[:, 1:]
+        full = pm.math.concatenate([pm.math.zeros_like(eta[:, :1]), eta], axis=1)
+        pm.CustomDist("outcome", full, logp=_log_nominal, observed=y, signature="(k)->(k)")
+
+
+def _log_nominal(counts: Any, eta: Any) -> Any:
+    """Sum over levels of count log softmax(eta): distinct rows of predictors computed once."""
+    import pytensor.tensor as pt
+
+    return pt.sum(counts * pt.special.log_softmax(eta, axis=-1), axis=-1)
 
 
 def _log_ordered(value: Any, eta: Any, cut: Any) -> Any:

@@ -1,0 +1,229 @@
+"""Bring your own PyMC model: a function that builds it from a table is all that is asked.
+
+Densities of guesses, synthesis and the fits that see a release are all taken from the graph of the
+model that the function returns; `docs/own-pymc-model.md` says how, and what a model must keep to.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.microdata import Microdata
+from bayes_risk.synthesizer import Progress
+
+from .progress import ticker
+
+if TYPE_CHECKING:
+    from .pymc_fit import PyMCFit
+
+DIAGNOSED = 300
+
+
+@dataclass(frozen=True, slots=True)
+class PyMCModel:
+    """Declaration of a synthesis model that is written in PyMC.
+
+    Parameters
+    ----------
+    build : callable
+        ``build(table) -> pymc.Model``, the model of a table, with its priors. Numbers are numbers;
+        categories are pandas Categoricals with all their levels, in a fixed order. The table is
+        not always the confidential one: it may hold any rows, in any number.
+    columns : list of str
+        Columns that the model can draw, in the order in which they are drawn. Each is the name of
+        an observed variable with one entry per row: ``pm.Normal("income", mu, sigma,
+        observed=table["income"])``; categories are observed as ``table["sex"].cat.codes``. A
+        variable may depend on the columns before it and on those that are not named.
+
+    Raises
+    ------
+    InputError
+        A ``build`` that is no function; no columns, or one twice.
+
+    Examples
+    --------
+    >>> def build(table):
+    ...     import pymc as pm
+    ...
+    ...     with pm.Model() as model:
+    ...         mean, sd = pm.Normal("mean", 0, 10), pm.HalfNormal("sd", 5)
+    ...         pm.Normal("income", mean, sd, observed=table["income"])
+    ...     return model
+    >>> PyMCModel(build, columns=["income"]).columns
+    ('income',)
+    """
+
+    build: Callable[[pd.DataFrame], Any]
+    columns: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if not callable(self.build):
+            raise InputError(
+                f"build is a {type(self.build).__name__}; give a function that takes a table and "
+                "returns a pymc.Model of it"
+            )
+        columns = known_columns("columns", self.columns, list(self.columns))
+        if not columns:
+            raise InputError("columns is empty; name the observed variables, in order of synthesis")
+        object.__setattr__(self, "columns", tuple(columns))
+
+    def fit(
+        self,
+        df: pd.DataFrame | Microdata,
+        draws: int = 1000,
+        *,
+        tune: int = 1000,
+        chains: int = 2,
+        numbers: Sequence[str] | None = None,
+        nuts_sampler: str = "pymc",
+        missing: str = "error",
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        random_seed: int | np.random.Generator | None = None,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> "PyMCFit":
+        """Sample p(Theta | y) by `pymc.sample`.
+
+        Parameters
+        ----------
+        df : DataFrame or Microdata
+            The confidential table; see `Microdata.from_frame` for ``missing`` and ``levels``.
+        draws, tune, chains : int
+            Kept draws and warm-up of each chain, at least 4, 0 and 1.
+        numbers : list of str, optional
+            Columns that are numbers; by default those of integer or float dtype for which
+            ``levels`` names no levels. All others are categories.
+        nuts_sampler : str
+            Sampler of the table's own posterior, as `pymc.sample` knows it. The fits that see a
+            release start from its draws and run in PyMC's own.
+        random_seed : int, Generator or None
+            Same seed, same draws, for any ``n_jobs``.
+        n_jobs : int
+            Processes for the chains.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)``.
+
+        Returns
+        -------
+        PyMCFit
+
+        Raises
+        ------
+        InputError
+            Tables that `Microdata.from_frame` refuses; columns that the table lacks; counts out of
+            range.
+        ModelError
+            ``build`` returns no model, or one that cannot be evaluated row by row; the message
+            says why.
+
+        Notes
+        -----
+        Besides the fit: two compilations at the first audit, and one call of ``build`` for every
+        1,024 rows whose density is wanted.
+        """
+        draws, tune = at_least("draws", draws, 4), at_least("tune", tune, 0)
+        chains = at_least("chains", chains, 1)
+        if not isinstance(df, Microdata):
+            df = Microdata.from_frame(
+                df, numbers=_numbers(df, numbers, levels), levels=levels, missing=missing
+            )
+        known_columns("columns", self.columns, df.columns)
+        rng = np.random.default_rng(random_seed)
+        options = {
+            "draws": draws,
+            "tune": tune,
+            "chains": chains,
+            "cores": min(chains, n_jobs),
+            "nuts_sampler": nuts_sampler,
+            "random_seed": int(rng.integers(2**31)),
+        }
+        return _fit(self, df, options, progress)
+
+
+def _fit(
+    model: PyMCModel, data: Microdata, options: dict[str, Any], progress: Progress | None
+) -> "PyMCFit":
+    from .pymc_density import Engine
+    from .pymc_fit import MIN_TUNE, PyMCFit, PyMCPosterior
+    from .pymc_rows import Builder
+    from .pymc_sampler import Condition
+
+    builder = Builder.of(model.build, tuple(model.columns), data)
+    engine = Engine.of(builder)
+    idata = _sample(builder.model(data.codes), options, progress)
+    theta = {name: _flat(idata["posterior"][name]) for name in engine.layout.parameters}
+    nothing = np.zeros(len(data.codes), dtype=bool)
+    posterior = PyMCPosterior(
+        engine=engine,
+        condition=Condition(y=data.codes, z=data.codes, replaced=nothing, columns=()),
+        theta=theta,
+        base=theta,
+        n_chains=options["chains"],
+        thin=1,
+        tune=max(options["tune"] // 4, MIN_TUNE),
+    )
+    return PyMCFit(
+        model=model,
+        microdata=data,
+        idata=idata,
+        posterior=posterior,
+        diagnostics=_diagnose(idata, theta, options["chains"]),
+    )
+
+
+def _sample(model: Any, options: dict[str, Any], progress: Progress | None) -> Any:
+    import pymc as pm
+
+    if options["nuts_sampler"] == "pymc":
+        tick = ticker(progress, "fit", options["chains"] * (options["draws"] + options["tune"]))
+        options = options | {"callback": lambda trace, draw: tick(1)}
+    return pm.sample(
+        model=model, progressbar=False, compute_convergence_checks=False, quiet=True, **options
+    )
+
+
+def _numbers(
+    df: pd.DataFrame, numbers: Sequence[str] | None, levels: Mapping[str, Any] | None
+) -> list[str]:
+    """Columns that are numbers: as told, or by their dtype."""
+    if numbers is not None or not isinstance(df, pd.DataFrame):
+        return list(numbers or [])
+    kinds = zip(df.columns, df.dtypes, strict=True)
+    return [str(name) for name, kind in kinds if _is_number(kind) and name not in (levels or {})]
+
+
+def _is_number(dtype: Any) -> bool:
+    types = pd.api.types
+    return bool(types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype))
+
+
+def _flat(draws: Any) -> Any:
+    """Chain after chain."""
+    values = draws.to_numpy()
+    return values.reshape(-1, *values.shape[2:])
+
+
+def _diagnose(idata: Any, theta: dict[str, Any], chains: int) -> dict[str, float]:
+    from bayes_risk.diagnostics import ess_and_rhat
+
+    flat = np.column_stack([x.reshape(len(x), -1).astype(float) for x in theta.values()])
+    some = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], DIAGNOSED)).astype(int)
+    with np.errstate(all="ignore"):  # a discrete parameter may never move
+        ess, rhat = ess_and_rhat(flat[:, some], chains)
+    stats = idata["sample_stats"] if "sample_stats" in idata.groups() else {}
+    return {
+        "draws": len(flat) // chains,
+        "chains": chains,
+        "parameters": flat.shape[1],
+        "max_rhat": float(np.nanmax(rhat)) if chains > 1 else float("nan"),
+        "median_rhat": float(np.nanmedian(rhat)) if chains > 1 else float("nan"),
+        "min_ess": float(ess.min()),
+        "median_ess": float(np.median(ess)),
+        "divergences": int(stats["diverging"].sum()) if "diverging" in stats else 0,
+        "parameters_diagnosed": len(some),
+    }

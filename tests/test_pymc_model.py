@@ -1,0 +1,570 @@
+"""The user's own PyMC model: densities, synthesis and evidence are taken from its graph."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy import stats
+
+import bayes_risk as br
+from bayes_risk.guesses import GuessSet
+from bayes_risk.microdata import Microdata
+from bayes_risk.models import pymc_density
+from bayes_risk.models.pymc_density import Engine
+from bayes_risk.models.pymc_predictive import PyMCPredictive
+from bayes_risk.models.pymc_rows import Builder
+from bayes_risk.models.pymc_sampler import Condition, Sampler
+from bayes_risk.synthesizer import Targets
+
+AREAS = list("abcd")
+
+
+# --- two columns, areas, a predictor ---------------------------------------------------------
+
+
+def two_columns(n=60, seed=1):
+    rng = np.random.default_rng(seed)
+    area, w = rng.integers(0, 4, n), rng.normal(size=n)
+    x = rng.normal(size=4)[area] + 0.5 * w + 0.7 * rng.normal(size=n)
+    return pd.DataFrame(
+        {
+            "area": pd.Categorical.from_codes(area, categories=AREAS),
+            "w": w,
+            "x": x,
+            "k": rng.poisson(np.exp(0.3 + 0.4 * x)),
+        },
+        index=[f"r{i}" for i in range(n)],
+    )
+
+
+def build_two(table):
+    area = table["area"].cat.codes.to_numpy()
+    with pm.Model(coords={"area": table["area"].cat.categories, "row": table.index}) as model:
+        w = pm.Data("w", table["w"], dims="row")
+        z = pm.Normal("z", 0, 1, dims="area")
+        b, s = pm.Normal("b", 0, 1), pm.HalfNormal("s", 1)
+        pm.Normal("x", pm.Deterministic("mu", z[area] + b * w), s, observed=table["x"], dims="row")
+        a, c = pm.Normal("a", 0, 1), pm.Normal("c", 0, 1)
+        pm.Poisson("k", pt.exp(a + c * table["x"].to_numpy()), observed=table["k"])
+    return model
+
+
+def by_hand(table, theta):
+    """log p(x, k | area, w, theta_h) by SciPy, shape (H, n)."""
+    mu = theta["z"][:, table["area"].cat.codes] + np.outer(theta["b"], table["w"])
+    rate = np.exp(theta["a"][:, None] + np.outer(theta["c"], table["x"]))
+    log_x = stats.norm.logpdf(table["x"].to_numpy(), mu, theta["s"][:, None])
+    return log_x, stats.poisson.logpmf(table["k"].to_numpy(), rate)
+
+
+def some_theta(H=7, seed=2):
+    rng = np.random.default_rng(seed)
+    theta = {name: rng.normal(size=H) for name in "bac"}
+    return theta | {"z": rng.normal(size=(H, 4)), "s": rng.uniform(0.5, 2, H)}
+
+
+def engine_of(build, columns, table, **how):
+    numbers = [c for c in table if table[c].dtype.kind in "if"]
+    data = Microdata.from_frame(table, numbers=numbers, **how)
+    return Engine.of(Builder.of(build, tuple(columns), data))
+
+
+@pytest.fixture(scope="module")
+def two():
+    model = br.models.PyMCModel(build_two, columns=["x", "k"])
+    return model.fit(two_columns(), draws=100, tune=200, chains=2, random_seed=3)
+
+
+def test_densities_of_hypothetical_rows_equal_scipys(two):
+    engine, theta = two.posterior.engine, some_theta()
+    other = two_columns(n=50, seed=9)
+    codes = two.microdata.encode(other, "other rows")
+    log_x, log_k = by_hand(other, theta)
+    assert np.abs(engine.log_p(codes, theta, ("x", "k")) - log_x - log_k).max() < 1e-10
+    assert np.abs(engine.total(codes, theta, ("x", "k")) - (log_x + log_k).sum(axis=1)).max() < 1e-9
+
+
+def test_compiled_once_for_many_blocks(two, monkeypatch):
+    engine, theta = two.posterior.engine, some_theta(H=150)  # two chunks of draws
+    engine.log_p(two.microdata.codes, theta, ("x", "k"))
+    compiled = []
+    monkeypatch.setattr(pymc_density.pm, "compile", lambda *a, **k: compiled.append(a))
+    rows = np.tile(two.microdata.codes, (50, 1))  # 3,000 rows: three blocks
+    found = engine.log_p(rows, theta, ("x", "k"))
+    expected = sum(by_hand(two_columns(), theta))
+    assert compiled == []
+    assert np.abs(found - np.tile(expected, 50)).max() < 1e-10
+
+
+def test_release_density_counts_replaced_rows_and_synthesised_columns(two):
+    records = np.arange(60) % 3 == 0
+    for columns, parts in ((["x", "k"], (0, 1)), (["k"], (1,))):
+        release = two.synthesize(2, columns, records, random_seed=4)
+        for l, Z in enumerate(release.datasets):
+            log_p = by_hand(Z, two.posterior.theta)
+            expected = sum(log_p[part][:, records].sum(axis=1) for part in parts)
+            assert np.abs(two.log_release(release)[l] - expected).max() < 1e-9
+
+
+def test_synthesis_follows_the_model_column_by_column(two):
+    release = two.synthesize(40, random_seed=5)
+    original, residuals, counts, rates = two_columns(), [], [], []
+    for Z, h in zip(release.datasets, release.draw_index, strict=True):
+        theta = {name: x[[h]] for name, x in two.posterior.theta.items()}
+        mu = theta["z"][0, Z["area"].cat.codes] + theta["b"] * Z["w"]
+        residuals.append((Z["x"] - mu) / theta["s"])
+        rates.append(np.exp(theta["a"] + theta["c"] * Z["x"]))  # given the synthetic x
+        counts.append(Z["k"])
+        assert Z.index.equals(original.index) and Z["k"].dtype == original["k"].dtype
+        assert Z[["area", "w"]].equals(original[["area", "w"]])
+    z, n = np.concatenate(residuals), 40 * 60
+    assert abs(z.mean()) < 4 / np.sqrt(n) and abs((z**2).mean() - 1) < 4 * np.sqrt(2 / n)
+    k, rate = np.concatenate(counts), np.concatenate(rates)
+    assert abs((k - rate).sum()) < 4 * np.sqrt(rate.sum())
+    low = rate < np.median(rate)
+    for part in (low, ~low):  # the synthetic x decides the rate, not the confidential one
+        assert abs((k - rate)[part].sum()) < 4 * np.sqrt(rate[part].sum())
+
+
+def test_some_records_and_some_columns_only(two):
+    original = two_columns()
+    release = two.synthesize(3, ["k"], ["r3", "r5"], random_seed=6)
+    assert release.synthesized == ("k",) and release.records.sum() == 2
+    for Z in release.datasets:
+        assert Z.drop(columns="k").equals(original.drop(columns="k"))
+        assert Z["k"].drop(["r3", "r5"]).equals(original["k"].drop(["r3", "r5"]))
+    assert two.synthesize(1, ["k", "x"], random_seed=6).synthesized == ("x", "k")
+    one = two.synthesize(2, ["x"], ["r7"], random_seed=6)  # a single row
+    assert (one.datasets[0]["x"] != original["x"]).sum() == 1
+
+
+def test_same_seed_same_bytes_for_any_number_of_processes(two):
+    again = two.model.fit(two_columns(), draws=100, tune=200, random_seed=3, n_jobs=2)
+    for name, draws in two.posterior.theta.items():
+        assert draws.tobytes() == again.posterior.theta[name].tobytes()
+    release, other = two.synthesize(2, random_seed=4), two.synthesize(2, random_seed=4)
+    assert all(a.equals(b) for a, b in zip(release.datasets, other.datasets, strict=True))
+    guesses = {"x": br.Grid(additive=1, n=3), "k": br.Grid(additive=1, n=3)}
+    how = {"guesses": guesses, "targets": ["r1", "r2"], "random_seed": 7}
+    audits = [br.attribute_risk(two, release, n_jobs=n_jobs, **how) for n_jobs in (1, 2)]
+    assert audits[0].log_evidence.tobytes() == audits[1].log_evidence.tobytes()
+
+
+def test_fit_describes_itself(two):
+    release = two.synthesize(2, random_seed=4)
+    assert two.offers(release) == {"predictive", "refit", "reuse"}
+    assert "x then k" in two.mechanism(release)
+    assert two.diagnostics["parameters"] == 8 and two.diagnostics["max_rhat"] < 1.1
+    assert "60 records, x, k; 2 chains of 100 draws" in repr(two)
+    assert "mu" in two.idata["posterior"]
+    with pytest.raises(NotImplementedError):
+        two.posterior.log_predictive(None)
+
+
+def test_requests_that_cannot_be_met(two):
+    with pytest.raises(br.InputError, match="m=500 exceeds the 200 draws"):
+        two.synthesize(500)
+    with pytest.raises(br.InputError, match="columns names column 'area'"):
+        two.synthesize(1, ["area"])
+    with pytest.raises(br.InputError, match="names 'r99'"):
+        two.synthesize(1, records=["r99"])
+    foreign = br.Release(datasets=[two_columns()], synthesized=["w"])
+    with pytest.raises(br.InputError, match="replaced \\['w'\\], which the model does not draw"):
+        two.offers(foreign)
+    own = replace(two.synthesize(1, random_seed=1), classes="own")
+    with pytest.raises(br.InputError, match="mechanism of latent-class models"):
+        two.offers(own)
+
+
+# --- a normal mean with known spread: closed form --------------------------------------------
+
+PRIOR_SD, SD = 3.0, 1.5
+
+
+def build_mean(table):
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("mean", 0, PRIOR_SD), SD, observed=table["y"])
+    return model
+
+
+@pytest.fixture(scope="module")
+def mean():
+    table = pd.DataFrame({"y": np.random.default_rng(11).normal(1, SD, 25)})
+    fit = br.models.PyMCModel(build_mean, columns=["y"]).fit(
+        table, draws=500, tune=400, chains=4, random_seed=12
+    )
+    return table, fit, fit.synthesize(2, random_seed=13)
+
+
+def normal_predictive(values, y):
+    """log p(y | values) with the mean integrated out."""
+    precision = PRIOR_SD**-2 + len(values) * SD**-2
+    centre = values.sum() * SD**-2 / precision
+    return stats.norm.logpdf(y, centre, np.sqrt(SD**2 + 1 / precision))
+
+
+def closed_form(table, release, i, y_star):
+    """Change that each data set makes to the predictive, relative to the truth; shape (m, G)."""
+    y = table["y"].to_numpy()
+    rest, both = np.delete(y, i), np.append(y_star, y[i])
+    change = [
+        normal_predictive(np.append(rest, Z["y"]), both) - normal_predictive(rest, both)
+        for Z in release.datasets
+    ]
+    return np.array([c[:-1] - c[-1] for c in change])
+
+
+@pytest.mark.parametrize(("evidence", "targets"), [("predictive", 25), ("refit", 1)])
+def test_evidence_equals_the_closed_form(mean, evidence, targets):
+    table, fit, release = mean
+    risk = br.attribute_risk(
+        fit,
+        release,
+        guesses=br.Grid(additive=4, n=5),
+        targets=targets,
+        evidence=evidence,
+        random_seed=14,
+    )
+    assert len(risk.index) == targets
+    for label, u in zip(risk.index, risk.case, strict=True):
+        exact = closed_form(table, release, label, risk.guesses[:, u, 0]).sum(axis=0)
+        error = risk.log_evidence[:, :, u].sum(axis=0) - exact
+        assert (np.abs(error) <= 4 * risk.mcse_log_evidence[:, u] + 1e-9).all()
+    assert risk.reliable.all()
+
+
+def test_longer_chains_are_of_the_same_posterior(mean):
+    table, fit, _ = mean
+    longer = fit.posterior.doubled(rng=np.random.default_rng(1), n_jobs=1)
+    assert longer.n_draws == fit.posterior.n_draws == 2000
+    assert longer.n_sweeps == 2 * fit.posterior.n_sweeps
+    old, new = fit.posterior.chains()[1]["mean"], longer.chains()[1]["mean"]
+    assert (new[:250] == old[1::2]).all() and not (new[250:] == old[:250]).any()
+    precision = PRIOR_SD**-2 + len(table) * SD**-2
+    z = (longer.theta["mean"] - table["y"].sum() * SD**-2 / precision) * np.sqrt(precision)
+    assert abs(z.mean()) < 4 / np.sqrt(500) and abs(z.var() - 1) < 0.2
+
+
+def test_left_out_record_leaves_no_trace(mean):
+    table, fit, release = mean
+    for Z in (None, release):
+        without = fit.without(3, Z, 0, start=fit.posterior, rng=np.random.default_rng(2))
+        values = np.delete(table["y"].to_numpy(), 3)
+        if Z is not None:
+            values = np.append(values, Z.datasets[0]["y"])
+        precision = PRIOR_SD**-2 + len(values) * SD**-2
+        z = (without.theta["mean"] - values.sum() * SD**-2 / precision) * np.sqrt(precision)
+        assert abs(z.mean()) < 4 / np.sqrt(250) and abs(z.var() - 1) < 0.3
+
+
+def test_reuse_equals_the_sum_by_hand(mean):
+    table, fit, release = mean
+    guesses = pd.DataFrame({"y": [-2.0, 0.5, 3.0]})
+    risk = br.attribute_risk(
+        fit,
+        release,
+        guesses=br.Listed(guesses, add_truth=True),
+        targets=[4, 8],
+        evidence="reuse",
+        random_seed=1,
+    )
+    theta = np.delete(fit.posterior.theta["mean"], release.draw_index)
+    for label, u in zip(risk.index, risk.case, strict=True):
+        y_star, y_i = risk.guesses[:, u, 0], table.loc[label, "y"]
+        log_w = stats.norm.logpdf(y_star[:, None], theta, SD) - stats.norm.logpdf(y_i, theta, SD)
+        for l, Z in enumerate(release.datasets):
+            log_z = stats.norm.logpdf(Z["y"].to_numpy()[:, None], theta, SD).sum(axis=0)
+            top = log_z.max()
+            mean_z = np.log(np.exp(log_w + log_z - top).sum(axis=1)) - np.log(
+                np.exp(log_w).sum(axis=1)
+            )
+            expected = mean_z - mean_z[risk.truth[u]]
+            assert np.abs(risk.log_evidence[l, :, u] - expected).max() < 1e-9
+
+
+# --- some columns of some records ------------------------------------------------------------
+
+
+def build_line(table):
+    with pm.Model() as model:
+        pm.Normal("x", pm.Normal("mean", 0, PRIOR_SD), 1, observed=table["x"])
+        slope = pm.Normal("slope", 0, PRIOR_SD)
+        pm.Normal("y", slope * table["x"].to_numpy(), SD, observed=table["y"])
+    return model
+
+
+def test_release_of_some_columns_and_records_counts_for_those_alone():
+    """p(Theta | y, Z) in closed form: the release informs the slope by the rows it replaced."""
+    rng = np.random.default_rng(31)
+    x, y, z = rng.normal(0.5, 1, (3, 20))
+    engine = engine_of(build_line, ["x", "y"], pd.DataFrame({"x": x, "y": y}))
+    replaced = np.arange(20) < 8
+    condition = Condition(
+        y=engine.builder.microdata.codes,
+        z=np.column_stack([x, np.where(replaced, z, y)]),
+        replaced=replaced,
+        columns=("y",),
+        left_out=2,
+    )
+    start = {"mean": np.zeros(40), "slope": np.linspace(-1, 1, 40)}
+    chains = Sampler.of(engine, condition, start).run(
+        condition,
+        [{"mean": 0.0, "slope": 0.0}] * 4,
+        draws=400,
+        tune=200,
+        thin=1,
+        rng=np.random.default_rng(32),
+    )
+    known = np.arange(20) != 2  # the record is left out of y, and its released values stay
+    exact = {
+        "mean": (known.sum(), x[known].sum()),
+        "slope": (
+            ((x**2)[known].sum() + (x**2)[replaced].sum()) / SD**2,
+            ((x * y)[known].sum() + (x * z)[replaced].sum()) / SD**2,
+        ),
+    }
+    for name, (information, total) in exact.items():
+        precision = information + PRIOR_SD**-2
+        draws = np.concatenate([chain[name] for chain in chains])
+        scaled = (draws - total / precision) * np.sqrt(precision)
+        assert abs(scaled.mean()) < 4 / np.sqrt(400) and abs(scaled.var() - 1) < 0.25
+
+
+# --- categories ------------------------------------------------------------------------------
+
+
+def build_categories(table):
+    o = table["o"].cat.codes.to_numpy()
+    with pm.Model() as model:
+        b = pm.Normal("b", 0, 1, shape=(2, 3))
+        pm.Categorical("o", logit_p=b[table["sex"].cat.codes.to_numpy()], observed=o)
+        p = pm.Beta("p", 2, 2, shape=3)
+        pm.Bernoulli("g", p[o], observed=table["g"].cat.codes)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_categories_and_a_level_that_nobody_holds():
+    rng = np.random.default_rng(21)
+    table = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], 40),
+            "o": pd.Categorical.from_codes(
+                rng.integers(0, 2, 40), ["lo", "mid", "hi"], ordered=True
+            ),
+            "g": rng.random(40) < 0.4,
+        }
+    )
+    fit = br.models.PyMCModel(build_categories, columns=["o", "g"]).fit(
+        table, draws=200, tune=200, random_seed=22
+    )
+    theta = {name: x[:5] for name, x in fit.posterior.theta.items()}
+    sex, o = (table["sex"] == "m").astype(int).to_numpy(), table["o"].cat.codes.to_numpy()
+    logits = theta["b"][:, sex]
+    log_o = logits[:, np.arange(40), o] - np.log(np.exp(logits).sum(axis=2))
+    log_g = stats.bernoulli.logpmf(table["g"].to_numpy(), theta["p"][:, o])
+    found = fit.posterior.engine.log_p(fit.microdata.codes, theta, ("o", "g"))
+    assert np.abs(found - log_o - log_g).max() < 1e-10
+    release = fit.synthesize(30, random_seed=23)
+    assert {v for Z in release.datasets for v in Z["o"]} == {"lo", "mid", "hi"}
+    assert all(Z["g"].dtype == bool and Z["o"].dtype == table["o"].dtype for Z in release.datasets)
+    risk = br.attribute_risk(
+        fit,
+        fit.synthesize(2, random_seed=24),
+        guesses=br.Hamming(2),
+        targets=8,
+        evidence="reuse",
+        random_seed=25,
+    )
+    assert risk.n_guesses == 6 and np.isfinite(risk.log_evidence).all()
+
+
+# --- guesses that cannot be ------------------------------------------------------------------
+
+
+def predictive_of(build, table, theta, guesses):
+    """Guesses for the first record of a one-column table, at given draws."""
+    engine = engine_of(build, list(table), table)
+    codes = np.asarray(guesses, dtype=float)[:, None, None]
+    targets = Targets(
+        profiles=engine.builder.microdata.codes[:1],
+        record=np.array([0]),
+        columns=np.array([0]),
+        guesses=GuessSet(
+            codes, np.array([0]), np.ones((len(codes), 1), bool), np.arange(len(codes))[:, None]
+        ),
+    )
+    batch = np.repeat([0, 1], len(next(iter(theta.values()))) // 2)
+    return PyMCPredictive(engine=engine, theta=theta, targets=targets, batch=batch)
+
+
+def build_waiting(table):
+    with pm.Model() as model:
+        pm.Exponential("t", pm.Gamma("rate", 1, 1), observed=table["t"])
+    return model
+
+
+def test_impossible_guesses_have_no_evidence_and_do_no_harm():
+    theta = {"rate": np.random.default_rng(1).gamma(2, 1, 6)}
+    table = pd.DataFrame({"t": [0.7, 1.5, 0.2]})
+    predictive = predictive_of(build_waiting, table, theta, [0.7, -1.0, 2.0])
+    log_w = np.log(np.random.default_rng(2).random((6, 1)))
+    sums = predictive.log_sums(slice(0, 1), log_w)
+    rate = theta["rate"]
+    terms = np.exp(log_w[:, 0] - rate * 2.0 + rate * 0.7)
+    assert np.allclose(sums[:, 0, 0], np.log(np.exp(log_w[:, 0]).reshape(2, 3).sum(axis=1)))
+    assert (sums[:, 1, 0] == -np.inf).all()
+    assert np.allclose(sums[:, 2, 0], np.log(terms.reshape(2, 3).sum(axis=1)))
+
+
+def test_densities_that_are_no_numbers_are_errors():
+    def build(table):
+        with pm.Model() as model:
+            mean, u = pm.Normal("mean"), np.sqrt(np.maximum(table["u"], 0)).to_numpy()
+            pm.Normal("t", mean / u * u, 1, observed=table["t"])
+        return model
+
+    table = pd.DataFrame({"t": [0.7, 1.5, 0.2], "u": [1.0, 2.0, 3.0]})
+    engine = engine_of(build, ["t"], table)
+    codes = np.array([[0.5, 1.0], [0.5, 0.0]])
+    with pytest.raises(br.ModelError, match="the log density nan"):
+        engine.log_p(codes, {"mean": np.ones(4)}, ("t",))
+
+
+# --- models that cannot be evaluated row by row ----------------------------------------------
+
+
+def normal(table, mean=0.0, name="x", **shape):
+    with pm.Model() as model:
+        theta = pm.Normal("theta", **shape)
+        pm.Normal(name, mean(theta, table) if callable(mean) else theta, 1, observed=table["x"])
+    return model
+
+
+def by_shown_areas(table):
+    shown, area = np.unique(table["area"].astype(str), return_inverse=True)
+    return normal(table, lambda theta, table: theta[area], shape=len(shown))
+
+
+def no_parameters(table):
+    with pm.Model() as model:
+        pm.Normal("x", 0, 1, observed=table["x"])
+    return model
+
+
+def with_branches(table):
+    return normal(table, lambda t, table: t if table["area"].nunique() > 1 else pt.exp(t))
+
+
+def with_potential(table):
+    model = normal(table)
+    with model:
+        pm.Potential("more", (model["theta"] * table["w"].to_numpy()).sum())
+    return model
+
+
+def with_closure(table):
+    with pm.Model() as model:
+        theta, w = pm.Normal("theta"), table["w"].to_numpy()
+        pm.CustomDist("x", theta, logp=lambda x, t: -((x - t - w) ** 2), observed=table["x"])
+    return model
+
+
+REFUSED = {
+    "no model": (lambda table: None, "build returned a NoneType"),
+    "not observed": (lambda t: normal(t, name="y"), "observes \\['y'\\] and not column 'x'"),
+    "no parameters": (no_parameters, "the parameters are \\[\\] for one table"),
+    "a value per row": (
+        lambda t: normal(t, shape=len(t)),
+        "'theta' has a value for every row of the table \\(shape \\(60,\\)\\).* integrate it out",
+    ),
+    "levels of the rows": (
+        by_shown_areas,
+        "'theta' has shape \\(4,\\) for one table and .*categor",
+    ),
+    "structure": (with_branches, "models of different structure for different tables"),
+    "a mean": (
+        lambda t: normal(t, lambda theta, t: theta * (t["w"] - t["w"].mean()).to_numpy()),
+        "of the same row, as the rows beside it change; .* before the fit, outside build",
+    ),
+    "prior": (lambda t: normal(t, mu=t["x"].mean()), "build takes .* from one table and"),
+    "potential": (with_potential, "the table enters a prior, a Potential"),
+    "itself": (
+        lambda t: normal(t, lambda theta, t: theta * t["x"].to_numpy()),
+        "'x' depends on \\['x'\\], which columns= does not name before it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_models_that_cannot_be_evaluated_row_by_row(case):
+    build, words = REFUSED[case]
+    with pytest.raises(br.ModelError, match=words):
+        engine_of(build, ["x"], two_columns())
+
+
+def test_order_of_columns():
+    with pytest.raises(br.ModelError, match="'k' depends on \\['x'\\]"):
+        engine_of(build_two, ["k", "x"], two_columns())
+
+
+def test_values_caught_by_a_density_are_found():
+    engine = engine_of(with_closure, ["x"], two_columns())
+    with pytest.raises(br.ModelError, match="pass them to pm.CustomDist"):
+        engine.log_p(engine.builder.microdata.codes, {"theta": np.ones(2)}, ("x",))
+
+
+def test_a_table_that_turns_out_different_later():
+    def build(table):
+        high = table["w"].max() > 10
+        return normal(table, lambda theta, table: theta + float(high))
+
+    engine = engine_of(build, ["x"], two_columns())
+    codes = engine.builder.microdata.codes
+    engine.log_p(codes, {"theta": np.ones(2)}, ("x",))
+    codes = codes + np.array([0.0, 20.0, 0.0, 0.0])
+    with pytest.raises(br.ModelError, match="build takes 0 from one table and 1"):
+        engine.log_p(codes, {"theta": np.ones(2)}, ("x",))
+
+
+def test_drawn_values_must_be_levels():
+    table = two_columns()
+
+    def build(table):
+        with pm.Model() as model:
+            pm.Poisson("area", pm.Gamma("rate", 1, 1), observed=table["area"].cat.codes)
+        return model
+
+    engine = engine_of(build, ["area"], table)
+    with pytest.raises(br.ModelError, match="which has levels 0 to 3"):
+        engine.draw(
+            "area",
+            engine.builder.microdata.codes,
+            {"rate": np.array(50.0)},
+            np.random.default_rng(1),
+        )
+
+
+def test_declaration():
+    with pytest.raises(br.InputError, match="build is a str; give a function"):
+        br.models.PyMCModel("model", columns=["x"])
+    with pytest.raises(br.InputError, match="columns is empty"):
+        br.models.PyMCModel(build_two, columns=[])
+    with pytest.raises(br.InputError, match="single string"):
+        br.models.PyMCModel(build_two, columns="x")
+    with pytest.raises(br.InputError, match="'income', which the table does not have"):
+        br.models.PyMCModel(build_two, columns=["income"]).fit(two_columns())
+
+
+def test_whole_numbers_stay_whole_where_the_model_counts():
+    table = two_columns()
+    data = Microdata.from_frame(
+        table.assign(x=table["x"].round().astype(int)), numbers=["w", "x", "k"]
+    )
+    builder = Builder.of(build_two, ("x", "k"), data)
+    assert builder.table(data.codes).dtypes[["x", "k"]].tolist() == [float, np.int64]
+    with pytest.raises(br.InputError, match="column 'k' holds whole numbers and was given 0.5"):
+        builder.table(data.codes + np.array([0, 0, 0, 0.5]))
