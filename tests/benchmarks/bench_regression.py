@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,7 +43,7 @@ def table(n: int) -> pd.DataFrame:
     return pd.DataFrame({"LogExpenditure": expenditure, "LogIncome": income})
 
 
-def regression(variables: int) -> br.models.Regression:
+def regression(variables: int) -> "br.models.Regression":
     """Income given expenditure, or both in sequence."""
     formulas = {"LogExpenditure": "1", "LogIncome": "1 + LogExpenditure"}
     return br.models.Regression({k: formulas[k] for k in list(formulas)[2 - variables :]})
@@ -52,7 +53,7 @@ def own(variables: int) -> "br.models.PyMCModel":
     """The same as a PyMC model of the user's own."""
     import pymc as pm
 
-    def build(rows):
+    def build(rows: Any) -> Any:
         with pm.Model() as model:
             if variables == 2:
                 mean, spread = pm.Normal("mean", 8, 5), pm.HalfNormal("spread", 2)
@@ -72,11 +73,10 @@ def audit(case: str) -> None:
     evidence, _, m = evidence.partition("-")
     warnings.simplefilter("ignore")
     df = table(n)
+    model: Any = regression(variables)
     if evidence == "own":
-        fit = own(variables).fit(df, draws=max(draws // 2, 4), tune=500, random_seed=2)
-        evidence = "reuse"
-    else:
-        fit = regression(variables).fit(df, draws=max(draws // 2, 4), random_seed=2)
+        model, evidence = own(variables), "reuse"
+    fit = model.fit(df, draws=max(draws // 2, 4), tune=500, random_seed=2)
     release = fit.synthesize(m=int(m or 1), random_seed=3)
     release = br.Release(datasets=release.datasets, synthesized=release.synthesized)
     start = time.perf_counter()
