@@ -37,7 +37,7 @@ def attribute_risk(
     release: Release,
     *,
     intruder: Intruder | None = None,
-    guesses: Guesses | Mapping[str, Grid | Levels] | None = None,
+    guesses: Guesses | Grid | Mapping[str, Grid | Levels] | None = None,
     prior: priors.Prior = "uniform",
     targets: Any = None,
     evidence: str = "predictive",

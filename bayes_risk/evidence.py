@@ -20,7 +20,8 @@ from bayes_risk.release import Release
 from bayes_risk.synthesizer import Fit, Posterior, Predictive, Progress, Targets
 
 Array = npt.NDArray[np.float64]
-BLOCK = 128
+BLOCK = 128  # targets at a time; more of them where draws are few, up to
+ROOM = 2**18  # targets x draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -200,10 +201,10 @@ def _refitted(
 
 def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
     """E[w p(y*)] / E[w p(y_i)] with w the smoothed 1 / p(y_i), block by block."""
-    first = predictive.log_truth(slice(0, min(BLOCK, len(targets))))
+    blocks = _blocks(predictive, targets)
+    first = predictive.log_truth(blocks[0])
     n_chains = (int(predictive.batch.max()) + 1) // 2
     reff = relative_efficiency(first, n_chains)
-    blocks = [slice(b, min(b + BLOCK, len(targets))) for b in range(0, len(targets), BLOCK)]
     parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
         joblib.delayed(_loo_block)(predictive, block, reff) for block in blocks
     )
@@ -213,6 +214,11 @@ def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
         khat=np.concatenate([p.khat for p in parts]),
         ess=np.concatenate([p.ess for p in parts]),
     )
+
+
+def _blocks(predictive: Predictive, targets: Targets) -> list[slice]:
+    size = max(BLOCK, ROOM // len(predictive.batch))
+    return [slice(b, min(b + size, len(targets))) for b in range(0, len(targets), size)]
 
 
 def _loo_block(predictive: Predictive, block: slice, reff: float) -> _Ratio:
@@ -241,7 +247,7 @@ def _ratio_of_sums(predictive: Predictive, block: slice, log_v: Array) -> _Ratio
 
 def _weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_jobs: int) -> _Ratio:
     """The same for weights (H,) that do not depend on the target."""
-    blocks = [slice(b, min(b + BLOCK, len(targets))) for b in range(0, len(targets), BLOCK)]
+    blocks = _blocks(predictive, targets)
     floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)
     parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
         joblib.delayed(_ratio_of_sums)(

@@ -26,7 +26,9 @@ from .pymc_rows import LEAST_ROWS, Builder, padded
 
 Array = npt.NDArray[np.float64]
 Theta = dict[str, npt.NDArray[Any]]  # draws by name, draws on the first axis
-ROWS = 1024  # rows a block: a build costs as much as some 2000 densities of so many rows
+ROWS = 1024  # rows a block: a build costs as much as some 2000 densities of so many rows,
+MANY_ROWS = 8192  # so that with
+FEW_DRAWS = 256  # or fewer draws longer blocks pay
 DRAWS = 128  # draws at a time: 1 MB an array
 
 
@@ -66,15 +68,16 @@ class Engine:
             self.compiled[key] = make()
         return self.compiled[key]
 
-    def blocks(self, codes: Codes, columns: Sequence[str]) -> Iterator["Block"]:
+    def blocks(self, codes: Codes, columns: Sequence[str], theta: Theta) -> Iterator["Block"]:
         """Rows in blocks, ready to be evaluated: log p of some columns of theirs."""
-        for first in range(0, len(codes), ROWS):
-            rows = codes[first : first + ROWS]
+        size = MANY_ROWS if _count(theta) <= FEW_DRAWS and len(codes) > ROWS else ROWS
+        for first in range(0, len(codes), size):
+            rows = codes[first : first + size]
             with self.lock:
-                full = padded(rows, ROWS)
+                full = padded(rows, size)
                 graph = self.graph(full)
                 values = graph.values(self.builder, full)
-                log_p = self.once(("log_p", tuple(columns)), partial(_log_p, graph, columns))
+                log_p = self.once(("log_p", size, *columns), partial(_log_p, graph, columns))
             yield Block(
                 rows=slice(first, first + len(rows)),
                 names=list(graph.free),
@@ -86,7 +89,7 @@ class Engine:
     def log_p(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
         """log p(row | theta_h) of rows, summed over columns, shape (H, rows)."""
         out = np.empty((_count(theta), len(codes)))
-        for block in self.blocks(codes, columns):
+        for block in self.blocks(codes, columns, theta):
             for h in chunks(0, len(out)):
                 out[h, block.rows] = block.at(theta, h)
         return out
@@ -94,7 +97,7 @@ class Engine:
     def total(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
         """The same summed over rows too, shape (H,)."""
         out = np.zeros(_count(theta))
-        for block in self.blocks(codes, columns):
+        for block in self.blocks(codes, columns, theta):
             for h in chunks(0, len(out)):
                 out[h] += block.at(theta, h).sum(axis=1)
         return out

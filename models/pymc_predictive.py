@@ -60,7 +60,7 @@ class PyMCPredictive:
         log_v = log_weights - self.log_truth(block)  # shape (H, U)
         order = np.argsort(pair, kind="stable")
         order = order[pair[order] >= 0]
-        for part in self.engine.blocks(rows, self.engine.builder.columns):
+        for part in self.engine.blocks(rows, self.engine.builder.columns, self.theta):
             first, last = np.searchsorted(pair[order], [part.rows.start, part.rows.stop])
             for a in range(first, last, PAIRS):
                 some = order[

@@ -88,7 +88,7 @@ def test_densities_of_hypothetical_rows_equal_scipys(two):
 
 
 def test_compiled_once_for_many_blocks(two, monkeypatch):
-    engine, theta = two.posterior.engine, some_theta(H=150)  # two chunks of draws
+    engine, theta = two.posterior.engine, some_theta(H=300)  # three chunks of draws
     engine.log_p(two.microdata.codes, theta, ("x", "k"))
     compiled = []
     monkeypatch.setattr(pymc_density.pm, "compile", lambda *a, **k: compiled.append(a))
@@ -97,6 +97,15 @@ def test_compiled_once_for_many_blocks(two, monkeypatch):
     expected = sum(by_hand(two_columns(), theta))
     assert compiled == []
     assert np.abs(found - np.tile(expected, 50)).max() < 1e-10
+
+
+def test_longer_blocks_for_few_draws_give_the_same(two):
+    theta, few = some_theta(H=300), some_theta(H=300)
+    few = {name: x[:20] for name, x in few.items()}
+    rows = np.tile(two.microdata.codes, (50, 1))
+    engine = two.posterior.engine
+    many = engine.log_p(rows, theta, ("x", "k"))[:20]
+    assert np.abs(engine.log_p(rows, few, ("x", "k")) - many).max() < 1e-12
 
 
 def test_release_density_counts_replaced_rows_and_synthesised_columns(two):
