@@ -1,6 +1,7 @@
 """The command ``bayes-risk``: nothing heavy is imported before a command runs."""
 
 import logging
+import os
 import shlex
 import signal
 import sys
@@ -205,10 +206,12 @@ def _say(text: str, style: str) -> None:
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], None]]:
     """Make every polite stop signal a KeyboardInterrupt; give a function that raises a lost one."""
-    stopped = False
+    stopped, own = False, os.getpid()
 
     def stop(*_: Any) -> None:
         nonlocal stopped
+        if os.getpid() != own:  # a forked worker, ended by its pool; raising here can hang it
+            os._exit(INTERRUPTED)
         stopped = True
         raise KeyboardInterrupt
 

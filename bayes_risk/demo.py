@@ -1,4 +1,4 @@
-"""Demo data: two real tables that need no download, and a study of each."""
+"""Demo data: real tables that need no download, and a study of each."""
 
 from typing import Any
 
@@ -82,12 +82,40 @@ STUDIES: dict[str, dict[str, Any]] = {
         "attribute": {"guesses": "hamming-2", "prior": "uniform"},
         "identification": {"known": ["AGE"], "synthesized": ["EDU", "PRO"]},
     },
+    "visits": {
+        "title": "RAND health insurance experiment: two numbers synthesised",
+        "random_seed": 1982,
+        "data": {"demo": "visits"},
+        "model": {
+            "kind": "Regression",
+            "formulas": {
+                "disease": "1 + C(health) + limited",
+                "visits": "1 + disease + limited + coinsurance",
+            },
+            "families": {"disease": "normal", "visits": "negative-binomial"},
+            "draws": 300,
+            "tune": 300,
+        },
+        "release": {"m": 2, "columns": ["disease", "visits"]},
+        "attribute": {
+            "guesses": {
+                "disease": {"additive": 10.0, "n": 11},
+                "visits": {"bounds": [0, 20], "n": 21, "truth": "add"},
+            },
+            "targets": 300,
+        },
+        "identification": {
+            "known": ["health", "limited", "coinsurance"],
+            "synthesized": ["disease", "visits"],
+            "radius": {"disease": 0.1},
+        },
+    },
 }
 
 
 def demo_data(name: str) -> pd.DataFrame:
-    """Return a demo table by its name, ``"fair"`` or ``"italy"``."""
-    tables = {"fair": fair, "italy": italy}
+    """Return a demo table by its name, ``"fair"``, ``"italy"`` or ``"visits"``."""
+    tables = {"fair": fair, "italy": italy, "visits": visits}
     if name not in tables:
         raise InputError(f"demo={name!r} is not known; give one of {sorted(tables)}")
     return tables[name]()
@@ -162,6 +190,51 @@ def italy() -> pd.DataFrame:
     table.index.name = "record"
     levels = {"AGE": _AGE, "EDU": _EDU, "PRO": _PRO}
     return table.astype({c: pd.CategoricalDtype(list(v), ordered=True) for c, v in levels.items()})
+
+
+def visits() -> pd.DataFrame:
+    """Return every tenth row of the RAND health insurance experiment: numbers and categories.
+
+    The data come with statsmodels (``statsmodels.datasets.randhie``; Newhouse et al. 1993), 20,190
+    years of persons, the years of a person one after the other. Every tenth row is taken, so that
+    few persons stand in the table more than once.
+
+    Returns
+    -------
+    DataFrame of 2,019 records
+        Numbers: ``visits`` to a doctor in the year (whole), ``disease`` (an index of chronic
+        diseases). Categories: ``health`` (self-rated, 4 levels), ``limited`` (a physical
+        limitation, yes or no; imputed shares are cut at one half), ``coinsurance`` in percent
+        (5 levels, rounded as the source has them).
+
+    References
+    ----------
+    Newhouse, J. P. et al. (1993), "Free for all? Lessons from the RAND health insurance
+    experiment", Harvard University Press.
+
+    Examples
+    --------
+    >>> visits()["visits"].describe()[["min", "max"]].tolist()
+    [0.0, 76.0]
+    """
+    import numpy as np
+    from statsmodels.datasets import randhie as source
+
+    raw = source.load_pandas().data.iloc[::10].reset_index(drop=True)
+    rating = raw["hlthg"] + 2 * raw["hlthf"] + 3 * raw["hlthp"]
+    percent = np.exp(raw["lncoins"]).sub(1).round().astype(int).astype(str)
+    table = {
+        "visits": raw["mdvis"].astype(int),
+        "disease": raw["disea"].round(1),
+        "health": _labelled(rating, {0: "excellent", 1: "good", 2: "fair", 3: "poor"}),
+        "limited": _labelled((raw["physlm"] > 0.5).astype(int), {0: "no", 1: "yes"}),
+        "coinsurance": pd.Categorical(percent, ["0", "25", "50", "95", "100"], ordered=True),
+    }
+    return pd.DataFrame(table).rename_axis("record")
+
+
+def _labelled(codes: pd.Series, labels: dict[int, str]) -> Any:
+    return pd.Categorical(codes.map(labels), categories=list(labels.values()), ordered=True)
 
 
 def compile_kernels() -> None:

@@ -20,8 +20,12 @@ import pandas as pd
 
 from bayes_risk import __version__
 from bayes_risk._core.errors import InputError
+from bayes_risk.study_models import model_files
+from bayes_risk.variables import Number
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from bayes_risk.identification_result import IdentificationRisk
     from bayes_risk.results import AttributeRisk
     from bayes_risk.run import StudyResult
@@ -151,11 +155,12 @@ def summary(result: "StudyResult") -> dict[str, Any]:
 
 
 def attribute_summary(risk: "AttributeRisk") -> dict[str, Any]:
-    """Sentence, assumptions, measures and labels of the worst records."""
+    """Sentence, assumptions, measures, closeness of each number, labels of the worst records."""
     return {
         "sentence": risk.sentence(),
         "assumptions": risk.assumptions,
         "measures": risk.summary(),
+        "closeness": risk.closeness_summary(),
         "worst_records": [str(label) for label in risk.worst().index],
     }
 
@@ -180,8 +185,9 @@ def manifest(result: "StudyResult", command: str) -> dict[str, Any]:
         "command": command,
         "random_seed": result.random_seed,
         "data_sha256": result.data_sha256,
+        "model_sha256": {p.name: data_hash(p) for p in model_files(result.study.model)},
         "versions": versions(),
-        "settings": settings(result.study),
+        "settings": _infinities_as_text(settings(result.study)),
         "seconds": result.seconds,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -189,9 +195,16 @@ def manifest(result: "StudyResult", command: str) -> dict[str, Any]:
 
 def settings(study: "Study") -> dict[str, Any]:
     """All settings, the defaults too; of declared levels only how many (their names are data)."""
-    found = study.model_dump(mode="json")
+    found = study.settings()
     found["data"]["levels"] = {name: len(levels) for name, levels in study.data.levels.items()}
     return found
+
+
+def _infinities_as_text(value: Any) -> Any:
+    """JSON has no infinity; a study file takes "inf" for one."""
+    if isinstance(value, dict):
+        return {k: _infinities_as_text(v) for k, v in value.items()}
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -219,19 +232,52 @@ def records_table(
 ) -> pd.DataFrame:
     """Both risks of each record side by side; no confidential value.
 
-    Columns: those of ``AttributeRisk.records`` with ``attribute_`` in front, then those of
-    ``IdentificationRisk.records`` with ``identification_`` in front. Records that were no target of
-    the attribute audit have empty fields there.
+    Columns: those of ``AttributeRisk.records`` with ``attribute_`` in front, those of
+    `closeness_columns`, then those of ``IdentificationRisk.records`` with ``identification_`` in
+    front. Records that were no target of the attribute audit have empty fields there.
     """
-    tables = [
-        part.records.add_prefix(prefix)
-        for part, prefix in ((identification, "identification_"), (attribute, "attribute_"))
-        if part is not None
-    ]
+    tables = []
+    if identification is not None:
+        tables.append(identification.records.add_prefix("identification_"))
+    if attribute is not None:
+        both = pd.concat([attribute.records, closeness_columns(attribute)], axis=1)
+        tables.append(both.add_prefix("attribute_"))
     # identification has all records, in their order; attribute columns come first all the same
     joined = tables[0] if len(tables) == 1 else tables[0].join(tables[1], how="left")
     joined.index.name = joined.index.name or "record"
     return joined[sorted(joined.columns, key=lambda c: not str(c).startswith("attribute_"))]
+
+
+def closeness_columns(risk: "AttributeRisk") -> pd.DataFrame:
+    """How close the intruder comes to each number, in figures that do not tell the number.
+
+    A distance does: on a grid of percentages the expected distance without the release is a known
+    share of the true value. So distances are given relative to that one (``distance_ratio``).
+
+    Columns, each with the variable's name in front: ``distance_ratio``, ``mode_is_truth``,
+    ``probability_of_truth``, ``region_size``, ``truth_in_region``, with their ``_mcse_bound`` and
+    ``_prior`` as in `bayes_risk.closeness.closeness`.
+    """
+    kept = ("mode_is_truth", "probability_of_truth", "region_size", "truth_in_region")
+    tables = [pd.DataFrame(index=risk.index)]
+    for variable in risk.variables:
+        if isinstance(variable, Number):
+            found = risk.closeness(variable.name)
+            chosen = found[[c for c in found.columns if c.startswith(kept)]]
+            tables.append(distance_ratio(found).join(chosen).add_prefix(f"{variable.name}_"))
+    return pd.concat(tables, axis=1)
+
+
+def distance_ratio(found: pd.DataFrame) -> pd.DataFrame:
+    """Expected distance from the true value, in units of the same without the release."""
+    name = "expected_absolute_error"
+    without = found[f"{name}_prior"].where(found[f"{name}_prior"] > 0)
+    return pd.DataFrame(
+        {
+            "distance_ratio": found[name] / without,
+            "distance_ratio_mcse_bound": found[f"{name}_mcse_bound"] / without,
+        }
+    )
 
 
 def write_netcdf(
@@ -244,13 +290,27 @@ def write_netcdf(
     """Write the arrays: groups ``attribute_risk``, ``identification_risk`` of one NetCDF file."""
     groups = {}
     if attribute is not None:
-        groups["attribute_risk"] = attribute.to_dataset(confidential=confidential)
+        groups["attribute_risk"] = _arrays(attribute, confidential=confidential)
     if identification is not None:
         groups["identification_risk"] = identification.dataset
     for number, (name, data) in enumerate(groups.items()):
         packed = {str(v): {"zlib": True} for v in data.data_vars if data[v].dtype.kind in "fiub"}
         mode: Literal["a", "w"] = "a" if number else "w"
         data.to_netcdf(path, mode=mode, group=name, engine="h5netcdf", encoding=packed)
+
+
+def _arrays(risk: "AttributeRisk", *, confidential: bool) -> "xr.Dataset":
+    """Arrays of a result; those over guesses only where their order says nothing of the truth.
+
+    Where all targets share one grid, or a category's levels, the place of the truth is the truth.
+    """
+    found = risk.to_dataset(confidential=confidential)
+    shared = (risk.guesses == risk.guesses[:, :1]).all(axis=1).any()
+    if confidential or not (shared or np.ptp(risk.truth)):
+        return found
+    by_guess = [name for name, array in found.variables.items() if "guess" in array.dims]
+    why = "arrays over guesses would tell the true values; [output] confidential = true keeps them"
+    return found.drop_vars([*by_guess, "truth"]).assign_attrs(note=why)
 
 
 def data_hash(source: Path | pd.DataFrame) -> str:

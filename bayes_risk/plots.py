@@ -5,6 +5,7 @@ Nothing is shown, no global style is touched; without ``ax`` the figure belongs 
 every colour has a second sign (dash, marker or label).
 """
 
+import math
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -44,15 +45,17 @@ def plot_attribute_risk(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "
     """
     axes = _axes(ax)
     table = risk.records
-    axes.hist(table["probability"], bins=EDGES, color=BLUE, label="with the release")
+    top = _upper(table[["probability", "prior"]].to_numpy().max())
+    edges = [top * edge for edge in EDGES]
+    axes.hist(table["probability"], bins=edges, color=BLUE, label="with the release")
     chance = random_guess(risk)
     axes.axvline(chance, color=VERMILION, ls="--", label=f"random guess (1 in {1 / chance:.3g})")
     if not np.allclose(table["prior"], chance):
         axes.hist(
-            table["prior"], bins=EDGES, histtype="step", color=ORANGE, label="without the release"
+            table["prior"], bins=edges, histtype="step", color=ORANGE, label="without the release"
         )
     _log_counts(axes)
-    axes.set(xlim=(0, 1), xlabel="probability the intruder gives to the true values")
+    axes.set(xlim=(0, top), xlabel="probability the intruder gives to the true values")
     _legend(axes)
     return axes
 
@@ -114,8 +117,9 @@ def plot_worst(risk: "AttributeRisk", *, k: int = 10, ax: "Axes | None" = None) 
     )
     axes.plot(table["prior"], places, "D", color=ORANGE, ms=5, label="without the release")
     axes.set_yticks(places, [_label(v) for v in table.index])
+    top = _upper((table["probability"] + error).max(), table["prior"].max())
     axes.set(
-        xlim=(0, 1), ylabel="record", xlabel="probability the intruder gives to the true values"
+        xlim=(0, top), ylabel="record", xlabel="probability the intruder gives to the true values"
     )
     _legend(axes)
     return axes
@@ -178,7 +182,9 @@ def plot_match_probabilities(ident: "IdentificationRisk", *, ax: "Axes | None" =
     return axes
 
 
-def plot_closeness(risk: "AttributeRisk", variable: str, *, ax: "Axes | None" = None) -> "Axes":
+def plot_closeness(
+    risk: "AttributeRisk", variable: str, *, relative: bool = False, ax: "Axes | None" = None
+) -> "Axes":
     """Share of records whose expected absolute error for a number is at most so much.
 
     A curve further to the left: the intruder comes closer.
@@ -188,6 +194,9 @@ def plot_closeness(risk: "AttributeRisk", variable: str, *, ax: "Axes | None" = 
     risk : AttributeRisk
     variable : str
         A guessed variable that is a number.
+    relative : bool
+        In units of the same error without the release, which does not tell the number itself. (On a
+        grid of percentages the absolute curve without the release is that of the true values.)
     ax : matplotlib Axes, optional
 
     Returns
@@ -195,15 +204,18 @@ def plot_closeness(risk: "AttributeRisk", variable: str, *, ax: "Axes | None" = 
     matplotlib Axes
     """
     axes = _axes(ax)
-    table = risk.closeness(variable)
-    name = "expected_absolute_error"
-    axes.ecdf(table[name], color=BLUE, zorder=3, label="with the release")
-    axes.ecdf(table[f"{name}_prior"], color=ORANGE, ls="--", label="without the release")
-    axes.set(
-        xlabel=f"expected distance from the true {_label(variable)}",
-        ylabel="share of records",
-        ylim=(0, 1.02),
-    )
+    table, name = risk.closeness(variable), "expected_absolute_error"
+    after, before = table[name], table[f"{name}_prior"]
+    axes.set(ylabel="share of records", ylim=(0, 1.02))
+    if relative:
+        ratio = (after / before.where(before > 0)).fillna(1.0)
+        axes.ecdf(ratio, color=BLUE, label="with the release")
+        axes.axvline(1, color=ORANGE, ls="--", label="without the release")
+        axes.set_xlabel(f"distance from the true {_label(variable)}, without the release = 1")
+    else:
+        axes.ecdf(after, color=BLUE, zorder=3, label="with the release")
+        axes.ecdf(before, color=ORANGE, ls="--", label="without the release")
+        axes.set_xlabel(f"expected distance from the true {_label(variable)}")
     axes.set_xlim(left=0)
     _legend(axes)
     return axes
@@ -251,6 +263,15 @@ def random_guess(risk: "AttributeRisk") -> float:
     """One over the (median) number of guesses that are counted for a target."""
     counted = np.isfinite(risk.log_prior).sum(axis=0)[risk.case]
     return float(1 / np.median(counted))
+
+
+def _upper(*highest: float) -> float:
+    """End of an axis of probabilities: 1, or where all are small a round number above them."""
+    top = 1.2 * max(highest)
+    if not 0 < top < 0.2:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(top))
+    return next(unit * step for step in (1, 2, 5, 10) if unit * step >= top)
 
 
 def _rank_counts(risk: "AttributeRisk") -> npt.NDArray[np.float64]:

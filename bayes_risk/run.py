@@ -12,12 +12,14 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.declare import attribute_options, check_guesses, declare_model, fit_model
 from bayes_risk.demo import demo_data
 from bayes_risk.identification_result import IdentificationRisk
 from bayes_risk.output import data_hash, output_folder, write_study
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
-from bayes_risk.study import AttributeSection, DataSection, PriorFactor, ReleaseSection, Study
+from bayes_risk.study import Study
+from bayes_risk.study_sections import DataSection
 from bayes_risk.tables import declare_levels, read_like, read_table
 from bayes_risk.verdict import Verdict, judge
 
@@ -37,8 +39,8 @@ class StudyResult:
     data_sha256 : str
         Hash of the data file (or demo table).
     diagnostics : mapping
-        Of the fit: chains, draws, R-hat and effective sample size of the log predictives, occupied
-        classes. Empty when nothing was fitted.
+        Of the fit: chains, draws, R-hat and effective sample size of the log predictives or
+        parameters, occupied classes. Empty when nothing was fitted.
     release : Release
     attribute : AttributeRisk or None
     identification : IdentificationRisk or None
@@ -124,20 +126,25 @@ def _run(study: Study, progress: Progress | None, n_jobs: int) -> StudyResult:
     clock = _Clock()
     seed = secrets.randbits(32) if study.random_seed is None else study.random_seed
     seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(3)]
+    fitted = study.release.files is None or study.attribute is not None
     with clock("data"):
+        declaration = declare_model(study.model) if fitted else None  # what is wrong shows first
         df, sha256 = _read(study.data)
+        _check_keys(study, df)
+        check_guesses(study, df)
         release = _read_release(study, df)
     fit: Any = None
     attribute = identification = None
-    if release is None or study.attribute is not None:
+    if fitted:
         with clock("fit"):
-            fit = _fit(study, df, random_seed=seeds[0], n_jobs=n_jobs, progress=progress)
+            how = {"random_seed": seeds[0], "n_jobs": n_jobs, "progress": progress}
+            fit = fit_model(study, declaration, df, **how)
     if release is None:
         with clock("release"):
-            release = _synthesize(fit, study.release, random_seed=seeds[1])
+            release = _synthesize(fit, study, random_seed=seeds[1])
     if study.attribute is not None:
         with clock("attribute risk"):
-            options = _attribute_options(study.attribute)
+            options = attribute_options(study.attribute)
             attribute = br.attribute_risk(
                 fit, release, random_seed=seeds[2], n_jobs=n_jobs, progress=progress, **options
             )
@@ -192,41 +199,23 @@ def _read_release(study: Study, df: pd.DataFrame) -> Release | None:
     )
 
 
-def _fit(study: Study, df: pd.DataFrame, **how: Any) -> Any:
-    model = study.model
-    declaration = br.models.DPMPM(
-        n_classes=model.n_classes,
-        concentration_prior=model.concentration_prior,
-        level_prior=model.level_prior,
-    )
-    return declaration.fit(
-        df,
-        draws=model.draws,
-        tune=model.tune,
-        chains=model.chains,
-        missing=study.data.missing,
-        **how,
-    )
+def _check_keys(study: Study, df: pd.DataFrame) -> None:
+    """Keys of the matching intruder that the data lack are told before anything is fitted."""
+    keys = study.identification
+    for what in ("known", "synthesized") if keys is not None else ():
+        for name in getattr(keys, what):
+            if name not in df.columns:
+                raise InputError(
+                    f"[identification] {what} names column {name!r}; the data have "
+                    f"{list(df.columns)}"
+                )
 
 
-def _synthesize(fit: Any, section: ReleaseSection, *, random_seed: int) -> Release:
+def _synthesize(fit: Any, study: Study, *, random_seed: int) -> Release:
+    section = study.release
+    # latent classes are the mixture's alone
+    classes = {"classes": section.classes} if study.model.kind == "DPMPM" else {}
     release: Release = fit.synthesize(
-        m=section.m, columns=section.columns, classes=section.classes, random_seed=random_seed
+        m=section.m, columns=section.columns, random_seed=random_seed, **classes
     )
     return release
-
-
-def _attribute_options(section: AttributeSection) -> dict[str, Any]:
-    """The section as keyword arguments of ``attribute_risk``."""
-    distance = 1 if section.guesses == "neighbourhood" else int(section.guesses.split("-")[1])
-    prior = section.prior
-    return {
-        "intruder": br.Intruder(knows_columns=tuple(section.knows_columns)),
-        "guesses": br.Neighbourhood(distance),
-        "prior": br.TruthFactor(prior.truth_factor) if isinstance(prior, PriorFactor) else prior,
-        "targets": None if section.targets == "all" else section.targets,
-        "evidence": section.evidence,
-        "target_mcse": section.target_mcse,
-        "max_doublings": section.max_doublings,
-        "refit_budget": section.refit_budget,
-    }

@@ -243,8 +243,11 @@ def _assumptions(
         known = attribute.assumptions
         parts += [known["records"], f"prior: {known['prior']}", f"guesses: {known['guesses']}"]
     if identification is not None:
+        near = [key for key in identification.sought if key not in identification.synthesized]
+        close = f", {', '.join(near)}," if near else ""
         parts.append(
-            "in matching the intruder holds exact keys and knows that the target is in the file"
+            f"in matching the intruder holds exact keys{close} and knows that the target is in "
+            "the file"
         )
     parts = [part.strip().rstrip(".") for part in parts]
     return f"Under these assumptions: {'; '.join(parts) or 'none, for nothing was measured'}."

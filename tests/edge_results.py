@@ -1,11 +1,13 @@
 """Small results made by hand, for tests of what stands downstream of the engine."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from bayes_risk.demo import STUDIES
 from bayes_risk.identification import identification_risk
-from bayes_risk.microdata import Variable
+from bayes_risk.microdata import Number, Variable
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
 from bayes_risk.run import StudyResult
@@ -59,6 +61,25 @@ def attribute(
             "releases": "m = 1",
         },
         seed_entropy="1",
+    )
+
+
+def numbers(names=("income", "tax"), n=4) -> AttributeRisk:
+    """Five guesses for each of some numbers, one after the other; the truth in the middle."""
+    q = len(names)
+    risk = attribute([0.3] * n)
+    steps = np.repeat(np.arange(-2.0, 3.0)[:, None, None], n, axis=1)
+    p = np.linspace(1, 2, 5)[:, None] ** np.arange(1, n + 1)
+    log_p = np.log(p / p.sum(axis=0))
+    return replace(
+        risk,
+        variables=tuple(Number(name, False, "float64") for name in names),
+        guesses=1000.0 * np.arange(1, n + 1)[None, :, None] + steps * np.arange(1.0, q + 1),
+        truth=np.full(n, 2),
+        log_evidence=(log_p - log_p[2])[None],
+        log_prior=np.full((5, n), -np.log(5)),
+        log_probability=log_p,
+        mcse_log_evidence=np.full((5, n), 0.01),
     )
 
 

@@ -1,5 +1,6 @@
 import json
 import logging
+import multiprocessing
 import os
 import re
 import signal
@@ -15,12 +16,19 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk
-from bayes_risk import run
+from bayes_risk import cli, run
 from bayes_risk.cli import app
 from bayes_risk.demo import STUDIES
 from bayes_risk.reporting.terminal import Bars, print_result
 from bayes_risk.study import parse_study
-from tests.edge_results import MARK, attribute, confidential, identification, study_result
+from tests.edge_results import (
+    MARK,
+    attribute,
+    confidential,
+    identification,
+    numbers,
+    study_result,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -185,6 +193,19 @@ def test_an_interruption_that_a_sampler_swallowed_still_stops(call, monkeypatch,
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forked workers here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of threads, which sleep
+def test_forked_workers_end_in_silence_when_their_pool_ends_them(capfd):
+    with cli._interrupts():
+        worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        worker.start()
+        time.sleep(0.2)
+        worker.terminate()
+        worker.join(10)
+    assert worker.exitcode == cli.INTERRUPTED
+    assert capfd.readouterr().err == ""
+
+
 def test_handlers_and_logging_are_as_before(call, monkeypatch):
     logging.disable(logging.NOTSET)
     before = signal.getsignal(signal.SIGTERM), logging.root.manager.disable
@@ -311,13 +332,21 @@ WORST = attribute(
 
 
 @pytest.mark.parametrize("width", [80, 100])
-@pytest.mark.parametrize("risk", [attribute(), WORST])
+@pytest.mark.parametrize("risk", [attribute(), WORST, numbers()])
 def test_the_result_fits_on_one_screen(width, risk):
     study = parse_study(STUDIES["fair"]).with_output(Path("bayes-risk-demo"))
     notes = ["770 of 6366 records are unreliable " * 4, "every class is occupied " * 6, "third"]
     lines = screen(study_result(study, risk=risk), width, notes)
     assert len(lines) <= 24
     assert max(map(len, lines)) <= width
+
+
+def test_the_screen_says_how_close_the_intruder_comes_to_two_numbers():
+    lines = screen(study_result(risk=numbers(["income", "tax", "rent"])), 100)
+    found = [line for line in lines if line.startswith("distance from true")]
+    assert len(found) == 2
+    assert re.fullmatch(r"distance from true \w+ +[\d.]+ +≤ [\d.]+ +[\d.]+ *", found[0])
+    assert any("(1 more in the report)" in line for line in lines)
 
 
 def test_the_screen_has_every_number_with_its_error_and_baseline():

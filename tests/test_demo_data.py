@@ -1,8 +1,9 @@
+import numpy as np
 import pandas as pd
 import pytest
 
 from bayes_risk import InputError, Microdata
-from bayes_risk.demo import STUDIES, demo_data, fair, italy
+from bayes_risk.demo import STUDIES, demo_data, fair, italy, visits
 from bayes_risk.study import parse_study
 
 
@@ -49,6 +50,19 @@ def test_italy_has_the_margins_of_table_3():
 def test_italy_agrees_with_the_table_in_the_shared_data(shared_data):
     table = pd.read_csv(shared_data / "hawala_italian_table.csv.gz", keep_default_na=False)
     assert table["count_original"].tolist() == italy().value_counts(sort=False).tolist()
+
+
+def test_visits_is_every_tenth_row_of_its_source():
+    from statsmodels.datasets import randhie as source
+
+    raw, df = source.load_pandas().data.iloc[::10], visits()
+    assert df.shape == (2019, 5)
+    assert df["visits"].tolist() == raw["mdvis"].tolist()
+    assert np.allclose(df["disease"], raw["disea"], atol=0.051)
+    assert (df["health"] == "poor").sum() == raw["hlthp"].sum()
+    assert (df["health"] == "good").sum() == raw["hlthg"].sum()
+    assert (df["coinsurance"] == "0").sum() == (raw["lncoins"] == 0).sum()
+    assert df.isna().sum().sum() == 0
 
 
 @pytest.mark.parametrize("name", STUDIES)

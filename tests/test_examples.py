@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from bayes_risk.reporting.content import as_toml
+from bayes_risk.run import run_study
+from bayes_risk.study import read_study
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DOUBT = ["ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"]
@@ -38,12 +40,31 @@ def test_match_release_made_elsewhere(capsys):
     assert "would be expected to match" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings(*DOUBT)
+def test_own_pymc_model(capsys):
+    risk = main_of("own_pymc_model.py")(draws=60)
+    assert len(risk.index) == 400 and risk.n_guesses == 49
+    assert "households" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_regression_study(tmp_path):
+    study = read_study(EXAMPLES / "regression_study.toml")
+    model = study.model.model_copy(update={"draws": 20, "tune": 40})
+    section = study.attribute.model_copy(update={"targets": 10, "refit_budget": 0})
+    result = run_study(study.model_copy(update={"model": model, "attribute": section}))
+    assert len(result.attribute.index) == 10 and result.identification.radius == {"disease": 0.1}
+    assert list(result.attribute.closeness_summary().index) == ["disease", "visits"]
+
+
 def test_every_example_is_run_here():
     assert {p.name for p in EXAMPLES.iterdir() if p.is_file()} == {
         "demo_study.py",
         "worst_case_audit.py",
         "match_release_made_elsewhere.py",
+        "own_pymc_model.py",
         "study.toml",  # in test_study.py
+        "regression_study.toml",
     }
 
 

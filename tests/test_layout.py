@@ -20,7 +20,8 @@ import bayes_risk
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-ABOVE_ENGINE = {"__init__", "cli", "study", "run", "reporting", "demo", "output", "tables"}
+STUDY = {"study", "study_keys", "study_models", "study_sections", "declare"}
+ABOVE_ENGINE = STUDY | {"__init__", "cli", "run", "reporting", "demo", "output", "tables"}
 EDGE = ABOVE_ENGINE | {"plots"}  # which the engine may reach: it is behind the results' plot()
 MAY_IMPORT = {
     "pymc": {"models"},
@@ -31,7 +32,7 @@ MAY_IMPORT = {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
         *{"cases", "attribute", "closeness", "geography", "identification", "identification_keys"},
         *{"identification_result", "results", "diagnostics", "draws"},
-        *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
+        *{"plots", "reporting", "declare", "run", "cli", "demo", "output", "tables"},
     },
 }
 MAX_LINES = 400

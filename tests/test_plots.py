@@ -1,3 +1,4 @@
+import dataclasses
 from functools import partial
 
 import matplotlib as mpl
@@ -20,6 +21,7 @@ ALL = [
     (plots.plot_diagnostics, RISK),
     (plots.plot_match_probabilities, identification()),
     (partial(plots.plot_closeness, variable="LogIncome"), NUMBERS),
+    (partial(plots.plot_closeness, variable="LogIncome", relative=True), NUMBERS),
     (partial(plots.plot_posterior, label=2, variable="kids"), NUMBERS),
     (partial(plots.plot_posterior, label=2, variable="job"), NUMBERS),
     (partial(plots.plot_posterior, label=2), NUMBERS),
@@ -96,6 +98,21 @@ def test_closeness_curves_hold_every_record():
         found = curve(axes, f"{label} the release")
         assert set(found[1:, 0]) == set(table[f"expected_absolute_error{name}"])
         assert found[-1, 1] == 1
+
+
+def test_relative_closeness_is_in_units_of_the_prior():
+    found = curve(plots.plot_closeness(NUMBERS, "kids", relative=True), "with the release")
+    table = NUMBERS.closeness("kids")
+    ratio = table["expected_absolute_error"] / table["expected_absolute_error_prior"]
+    assert np.allclose(np.unique(found[1:, 0]), np.unique(ratio))
+
+
+@pytest.mark.parametrize(("highest", "end"), [(0.9, 1), (0.17, 1), (0.15, 0.2), (0.004, 0.005)])
+def test_an_axis_of_small_probabilities_ends_above_them(highest, end):
+    risk = attribute([highest, highest / 2], prior="far from everything")
+    risk = dataclasses.replace(risk, log_prior=np.full((3, 2), -9.0), mcse=np.zeros(2))
+    for plot in (plots.plot_attribute_risk, plots.plot_worst):
+        assert plot(risk).get_xlim() == pytest.approx((0, end))
 
 
 def test_posterior_of_a_number_stands_over_its_values():

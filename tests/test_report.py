@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import re
 import stat
@@ -8,8 +9,8 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.reporting import render_study, report
-from bayes_risk.reporting.words import error, number, percent
-from tests.edge_results import LEVELS, attribute, identification, study_result
+from bayes_risk.reporting.words import at_most, error, number, percent, scaled
+from tests.edge_results import LEVELS, attribute, identification, numbers, study_result
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 LOADS = {"src", "href", "xlink:href", "data", "poster", "srcset", "action"}
@@ -134,6 +135,44 @@ def test_settings_in_the_report_are_a_study_file(text):
     assert parse_study(tomllib.loads(settings)) == study_result().study
 
 
+def test_numbers_have_a_table_each_and_at_most_four_curves():
+    many = render_study(study_result(risk=numbers(list("abcdef"))))
+    Page(many)
+    assert many.count("means over 4 records") == 6
+    assert many.count('id="figure-closeness-') == 4
+    assert "of 6 numbers the 4 to which the release brings closest" in many
+    assert "Expected distance" in many
+
+
+def test_without_numbers_nothing_is_said_of_distances(text):
+    assert "How close" not in text and "Expected distance" not in text
+
+
+def test_the_curves_do_not_draw_the_confidential_numbers():
+    """Expected distances on a grid of percentages are in proportion to them."""
+    risk = numbers(["income"])
+    by_ten = dataclasses.replace(risk, guesses=10 * risk.guesses)
+    curves = [
+        re.search('id="figure-closeness-1".*?</svg>', render_study(study_result(risk=r)), re.DOTALL)
+        for r in (risk, by_ten)
+    ]
+    assert curves[0][0] == curves[1][0]
+
+
+def test_exact_evidence_has_no_weights_to_show():
+    risk = attribute()
+    exact = dataclasses.replace(risk, assumptions={**risk.assumptions, "evidence": "exact: so"})
+    text = render_study(study_result(risk=exact))
+    assert "computed in closed form" in text and "figure-quality" not in text
+
+
+def test_diagnostics_are_of_what_the_model_has():
+    result = study_result()
+    assert "Largest R-hat of the parameters" in render_study(result)
+    classes = dataclasses.replace(result, diagnostics={**result.diagnostics, "n_classes": 3})
+    assert "Largest R-hat of the log predictives" in render_study(classes)
+
+
 def test_titles_and_labels_are_escaped(tmp_path):
     risk = attribute(labels=["<b>", "&", "$x", '"'])
     path = report(risk, tmp_path / "r.html", title="<script>alert(1)</script>")
@@ -205,3 +244,6 @@ def test_numbers_for_people():
     assert percent(0.0) == "0.0 %"
     assert error(0.01) == "\N{PLUS-MINUS SIGN} 0.020"
     assert error(1e-9) == "< 0.001"
+    assert [scaled(v) for v in (0.0, 0.012345, 54321.9)] == ["0", "0.01235", "54,322"]
+    assert at_most(0.0) == "0"
+    assert at_most(0.0123) == "\N{LESS-THAN OR EQUAL TO} 0.012"

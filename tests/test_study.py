@@ -10,19 +10,18 @@ import bayes_risk as br
 from bayes_risk import run
 from bayes_risk.demo import STUDIES
 from bayes_risk.run import run_study
-from bayes_risk.study import (
-    AttributeSection,
-    IdentificationSection,
-    ModelSection,
-    Study,
-    _sections,
-    parse_study,
-    read_study,
+from bayes_risk.study import SECTIONS, Study, parse_study, read_study
+from bayes_risk.study_models import (
+    KINDS,
+    DPMPMSection,
+    PyMCSection,
+    RegressionPriorSection,
+    RegressionSection,
 )
+from bayes_risk.study_sections import AttributeSection, GridSection, IdentificationSection
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLE = ROOT / "examples" / "study.toml"
 KEYS: dict[str, Any] = {"known": ["age"], "synthesized": ["job"]}
 
 
@@ -38,24 +37,38 @@ def fair_with(**changes):
 # --- the file --------------------------------------------------------------------------------
 
 
-def test_the_example_is_the_demo_study():
-    assert read_study(EXAMPLE) == parse_study(STUDIES["fair"])
+@pytest.mark.parametrize(
+    ("file", "demo"), [("study.toml", "fair"), ("regression_study.toml", "visits")]
+)
+def test_the_examples_are_the_demo_studies(file, demo):
+    assert read_study(ROOT / "examples" / file) == parse_study(STUDIES[demo])
 
 
-@pytest.mark.parametrize("name", Study.model_fields)
+@pytest.mark.parametrize("name", [name for name in Study.model_fields if name != "model"])
 def test_every_key_is_documented(name):
     text = (ROOT / "docs" / "study-file.md").read_text()
-    section = _sections().get(name)
+    section = SECTIONS.get(name)
     keys = [name] if section is None else section.model_fields
     assert section is None or f"`[{name}]`" in text
     assert [key for key in keys if f"`{key}`" not in text] == []
 
 
+@pytest.mark.parametrize("section", [*KINDS.values(), RegressionPriorSection, GridSection])
+def test_every_key_of_models_and_grids_is_documented(section):
+    text = (ROOT / "docs" / "study-file.md").read_text()
+    assert "`[model]`" in text
+    assert [key for key in section.model_fields if f"`{key}`" not in text] == []
+
+
 @pytest.mark.parametrize(
     ("section", "function"),
     [
-        (ModelSection, br.models.DPMPM),
-        (ModelSection, br.models.DPMPM.fit),
+        (DPMPMSection, br.models.DPMPM),
+        (DPMPMSection, br.models.DPMPM.fit),
+        (RegressionSection, br.models.Regression.fit),
+        (RegressionPriorSection, br.models.RegressionPrior),
+        (PyMCSection, br.models.PyMCModel.fit),
+        (GridSection, br.Grid),
         (AttributeSection, br.attribute_risk),
         (IdentificationSection, br.identification_risk),
     ],
@@ -94,13 +107,13 @@ def test_defaults_are_those_of_the_library(section, function):
         ({"attribute": {"prior": "flat"}}, 'prior = \'flat\' does not fit; give "uniform", "marg'),
         ({"attribute": {"prior": {"truth": 3}}}, "give .*truth_factor = 10"),
         ({"attribute": {"prior": {"truth_factor": 0}}}, "give .*truth_factor = 10"),
-        ({"attribute": {"guesses": "hamming-0"}}, '"neighbourhood" or "hamming-2"'),
+        ({"attribute": {"guesses": "hamming-0"}}, '"neighbourhood", "hamming-2" '),
         ({"attribute": {"targets": 0}}, '"all" or a number of records'),
         ({"identification": {"known": "age"}}, "known = 'age' does not fit; give a list"),
         ({"thresholds": {"true_match_rate": 2}}, "true_match_rate = 2 does not fit; give a number"),
         ({"output": {"confidential": "yes"}}, "confidential = 'yes' does not fit; give true or"),
         ({"data": {"path": "a.csv"}}, r"\[data\] give either path = .* or demo"),
-        ({"data": {"demo": "iris"}}, 'demo = \'iris\' does not fit; give "fair" or "italy"'),
+        ({"data": {"demo": "iris"}}, 'demo = \'iris\' does not fit; give "fair", "italy" or'),
         ({"random_seed": "x"}, "random_seed = 'x' does not fit"),
     ],
 )
@@ -184,7 +197,7 @@ def small_study(tmp_path, files=1, **sections):
 
 
 def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_fit", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(run, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     result = run_study(small_study(tmp_path, files=2))
     assert result.identification is not None and result.identification.m == 2
     assert result.attribute is None and result.diagnostics == {}

@@ -1,6 +1,8 @@
 """What the report says, as the template wants it: headings, tables of text, figures."""
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,7 @@ from markupsafe import Markup
 from bayes_risk import plots
 from bayes_risk.identification_result import IdentificationRisk
 from bayes_risk.reporting.figures import Picture, picture
+from bayes_risk.reporting.numbers import how_close
 from bayes_risk.reporting.words import (
     ASSUMPTIONS,
     COUNTS,
@@ -20,7 +23,9 @@ from bayes_risk.reporting.words import (
     MATCHES,
     MEASURES,
     NONE,
+    OF_NUMBERS,
     PLUS_MINUS,
+    diagnostic,
     error,
     number,
     percent,
@@ -64,7 +69,8 @@ def page(
         identification=None if identification is None else _identification(identification),
         diagnostics=_diagnostics(diagnostics),
         quality=None if attribute is None else _quality(attribute),
-        glossary=GLOSSARY,
+        exact=_is_exact(attribute),
+        glossary=_glossary(attribute),
         reproduction=_reproduction(reproduction),
     )
 
@@ -104,8 +110,30 @@ def _attribute(risk: AttributeRisk) -> dict[str, Any]:
         "sentence": risk.sentence(),
         "measures": measures_table(risk),
         "worst": worst_table(risk),
+        "close": _how_close(risk),
         "figures": [_distribution(risk), _ranks(risk), _worst(risk)],
     }
+
+
+def _how_close(risk: AttributeRisk) -> dict[str, Any] | None:
+    found = how_close(risk)
+    if found is None:
+        return None
+    heads = ("Measure", "Value", "Error (2 s.e., at most)", "Without the release")
+    tables = [
+        Table(caption=f"{name}: means over {found['n']} records.", heads=heads, rows=rows)
+        for name, rows in found["tables"]
+    ]
+    return {**found, "tables": tables}
+
+
+def _glossary(risk: AttributeRisk | None) -> dict[str, str]:
+    numbers = risk is not None and any(not v.n_levels for v in risk.variables)
+    return {k: v for k, v in GLOSSARY.items() if numbers or k not in OF_NUMBERS}
+
+
+def _is_exact(risk: AttributeRisk | None) -> bool:
+    return risk is not None and risk.assumptions.get("evidence", "").startswith("exact")
 
 
 def measures_table(risk: AttributeRisk) -> Table:
@@ -187,7 +215,9 @@ def _worst(risk: AttributeRisk) -> Picture:
     return picture("worst", plots.plot_worst, risk, caption, height=3.4)
 
 
-def _quality(risk: AttributeRisk) -> Picture:
+def _quality(risk: AttributeRisk) -> Picture | None:
+    if _is_exact(risk):  # no weights, no error: nothing to see
+        return None
     bad = int((~risk.records["reliable"]).sum())
     caption = (
         f"Tail of the importance weights and Monte Carlo error, one point a distinct case. "
@@ -239,11 +269,12 @@ def _count(value: float) -> str:
 def _diagnostics(found: Mapping[str, Any]) -> Table | None:
     if not found:
         return None
+    what = "log predictives" if "n_classes" in found else "parameters"
     names = {
-        **{k: v for k, v in DIAGNOSTICS.items() if k in found},
+        **{k: v.format(what=what) for k, v in DIAGNOSTICS.items() if k in found},
         **{k: k for k in found if k not in DIAGNOSTICS},
     }
-    rows = [(words, number(found[key])) for key, words in names.items()]
+    rows = [(words, diagnostic(key, found[key])) for key, words in names.items()]
     return Table(
         caption="Of the fit to the confidential data.", heads=("Diagnostic", "Value"), rows=rows
     )
@@ -261,20 +292,43 @@ def _reproduction(found: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def as_toml(settings: Mapping[str, Any]) -> str:
-    """Settings as a study file; keys without a value and the output folder are left out."""
-    lines = [
-        f"{k} = {_toml(v)}"
-        for k, v in settings.items()
-        if not isinstance(v, Mapping) and v is not None
-    ]
-    for name, section in settings.items():
-        if isinstance(section, Mapping):
-            kept = {k: v for k, v in section.items() if v not in (None, {}) and k != "folder"}
-            lines += ["", f"[{name}]", *(f"{k} = {_toml(v)}" for k, v in kept.items())]
+    """Settings as a study file; keys without a value and the output folder are left out.
+
+    Declared levels are data: what is said of them is a comment.
+    """
+    tables = {k: v for k, v in settings.items() if isinstance(v, Mapping)}
+    lines = [_pair(k, v) for k, v in settings.items() if v is not None and k not in tables]
+    for name, section in tables.items():
+        lines += _table(name, {k: v for k, v in section.items() if k != "folder"})
     return "\n".join(lines)
+
+
+def _table(name: str, section: Mapping[str, Any]) -> list[str]:
+    """A table of the file: its values, then the tables in it."""
+    kept = {k: v for k, v in section.items() if v not in (None, {})}
+    levels = kept.pop("levels", None)
+    lines = ["", f"[{name}]"]
+    lines += [_pair(k, v) for k, v in kept.items() if not isinstance(v, Mapping)]
+    if levels:
+        lines.append(f"# declared levels, not shown: {_toml(levels)}")
+    for key, value in kept.items():
+        if isinstance(value, Mapping):
+            lines += ["", f"[{name}.{key}]", *(_pair(k, v) for k, v in _given(value).items())]
+    return lines
+
+
+def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in table.items() if v is not None}
+
+
+def _pair(key: str, value: Any) -> str:
+    bare = re.fullmatch("[A-Za-z0-9_-]+", key)
+    return f"{key if bare else json.dumps(key, ensure_ascii=False)} = {_toml(value)}"
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{json.dumps(k)} = {_toml(v)}' for k, v in value.items())} }}"
+        return f"{{ {', '.join(_pair(k, v) for k, v in _given(value).items())} }}"
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
     return json.dumps(value, ensure_ascii=False)  # strings, numbers, lists, true: the same in TOML

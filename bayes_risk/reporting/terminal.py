@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk.reporting.words import NONE, error, number, percent
+from bayes_risk.reporting.words import NONE, at_most, error, number, percent, scaled
 
 if TYPE_CHECKING:
     from bayes_risk.identification_result import IdentificationRisk
@@ -109,7 +109,7 @@ def print_verdict(verdict: "Verdict", *, console: Console, most: int = 2) -> Non
 
 
 def attribute_table(risk: "AttributeRisk") -> Table:
-    """The three measures that say most, with error and baseline."""
+    """The three measures that say most, with error and baseline, and how close to numbers."""
     table = _table(
         f"Attribute risk ({len(risk.index):,} records)", "value", "+- 2 s.e.", "without release"
     )
@@ -118,7 +118,27 @@ def attribute_table(risk: "AttributeRisk") -> Table:
         form = percent if key == "share_ranked_first" else number
         row = rows[key]
         table.add_row(words, form(row["value"]), error(row["mcse"]), form(row["baseline"]))
+    for cells in distance_rows(risk):
+        table.add_row(*cells)
     return table
+
+
+def distance_rows(risk: "AttributeRisk", most: int = 2) -> list[tuple[str, ...]]:
+    """Expected distance from the numbers to which the release brings closest."""
+    from bayes_risk.reporting.numbers import DISTANCE, closest_first
+
+    found = risk.closeness_summary()
+    if found.empty:
+        return []
+    by_name = found.to_dict("index")
+    rows: list[tuple[str, ...]] = []
+    for name in closest_first(found)[:most]:
+        row = by_name[name]
+        value, without = row[DISTANCE], row[f"{DISTANCE}_prior"]
+        bound = at_most(2 * row[f"{DISTANCE}_mcse_bound"])
+        rows.append((f"distance from true {name}", scaled(value), bound, scaled(without)))
+    more = len(found) - most
+    return [*rows, (f"  ({more} more in the report)",)] if more > 0 else rows
 
 
 def match_table(risk: "IdentificationRisk") -> Table:

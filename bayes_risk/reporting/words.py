@@ -29,6 +29,15 @@ MATCHES = {
     "false_match_rate": "False match rate",
     "no_match": "Nothing matched",
 }
+CLOSENESS = {  # of a number: words, and whether it is a share
+    "mean_expected_absolute_error": ("Expected distance from the true value", False),
+    "mean_mode_error": ("Distance of the likeliest value", False),
+    "share_mode_is_truth": ("Likeliest value is the true one", True),
+    "mean_probability_of_truth": ("Probability of the true value", False),
+    "mean_region_size": ("Values in the 90 % region", False),
+    "mean_region_length": ("Length of the 90 % region", False),
+    "share_truth_in_region": ("90 % region holds the true value", True),
+}
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
     "columns": "What is sought of the target",
@@ -40,15 +49,18 @@ ASSUMPTIONS = {
 }
 DIAGNOSTICS = {
     "chains": "Chains",
-    "draws": "Draws kept per chain",
-    "max_rhat": "Largest R-hat of the log predictives",
-    "median_rhat": "Median R-hat of the log predictives",
+    "draws": "Draws per chain",
+    "max_rhat": "Largest R-hat of the {what}",
+    "median_rhat": "Median R-hat of the {what}",
     "min_ess": "Smallest effective sample size",
     "median_ess": "Median effective sample size",
+    "divergences": "Divergent transitions",
     "n_classes": "Latent classes allowed",
     "n_occupied_mean": "Latent classes occupied, mean",
     "n_occupied_max": "Latent classes occupied, most",
     "profiles_diagnosed": "Profiles whose log predictives were compared",
+    "parameters": "Parameters",
+    "parameters_diagnosed": "Parameters that were compared",
     "truncation_binds": "All classes occupied (truncation binds)",
 }
 GLOSSARY = {
@@ -66,12 +78,24 @@ GLOSSARY = {
         "from it in one variable; since it is centred on the truth, it tells the intruder where "
         "to look."
     ),
+    "Grid": (
+        "The values of a number that the intruder considers. A grid centred on the truth tells "
+        "where to look, and how far off the intruder can be at most."
+    ),
     "Prior": "How probable the intruder finds each guess before the release.",
     "Random guess": "One divided by the number of guesses.",
     "Place (rank)": "1 if no guess is likelier than the truth. Guesses level with it share places.",
     "Log Bayes factor": (
         "By how much the release raises the log odds of the truth. 0: nothing learnt; 3: odds "
         "twenty times as high; negative: the release misleads."
+    ),
+    "Expected distance": (
+        "How far the intruder is off on average, over all guesses by their probability, in the "
+        "unit of the variable."
+    ),
+    "Region": (
+        "The smallest set of values that holds 90 % of the probability. Small and with the truth "
+        "in it: the intruder knows much. Small without it: misled."
     ),
     "Monte Carlo error": (
         "Two standard errors of the computation, taken between chains. More draws make it smaller; "
@@ -100,6 +124,9 @@ GLOSSARY = {
 }
 
 
+OF_NUMBERS = ("Grid", "Expected distance", "Region")
+
+
 def number(value: Any, digits: int = 3) -> str:
     """Format a number for people; a dash for one that does not exist."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -121,6 +148,21 @@ def diagnostic(name: str, value: Any) -> str:
 def percent(share: float) -> str:
     """A share as per cent; a dash for one that does not exist."""
     return NONE if math.isnan(share) else share_in_words(share)
+
+
+def scaled(value: float) -> str:
+    """A number on the scale of a variable, to four significant digits."""
+    if math.isnan(value):
+        return NONE
+    digits = 3 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:,.{min(max(digits, 0), 9)}f}"
+
+
+def at_most(bound: float) -> str:
+    """An upper bound of an error, or a dash."""
+    if math.isnan(bound):
+        return NONE
+    return f"\N{LESS-THAN OR EQUAL TO} {bound:.2g}" if bound else "0"
 
 
 def error(mcse: float, digits: int = 3) -> str:

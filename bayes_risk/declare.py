@@ -1,0 +1,202 @@
+"""From the sections of a study to what the library takes: models, guesses, priors."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import bayes_risk as br
+from bayes_risk._core.errors import InputError
+from bayes_risk.study import Study
+from bayes_risk.study_models import (
+    BinomialSection,
+    DPMPMSection,
+    ModelSection,
+    PyMCSection,
+    RegressionPriorSection,
+    RegressionSection,
+)
+from bayes_risk.study_sections import (
+    AttributeSection,
+    DistributionSection,
+    GridSection,
+    PriorDensity,
+    PriorFactor,
+)
+from bayes_risk.tables import read_table
+from bayes_risk.variables import Number
+
+WHOLE_FAMILIES = ("poisson", "negative-binomial")
+
+
+def declare_model(model: ModelSection) -> Any:
+    """The declaration that a ``[model]`` stands for; no work yet."""
+    if isinstance(model, DPMPMSection):
+        return br.models.DPMPM(
+            n_classes=model.n_classes,
+            concentration_prior=model.concentration_prior,
+            level_prior=model.level_prior,
+        )
+    if isinstance(model, PyMCSection):
+        return br.models.PyMCModel(function_in(*model.file), columns=model.columns)
+    return br.models.Regression(
+        model.formulas,
+        families={name: _family(family) for name, family in model.families.items()},
+        prior=_regression_prior(model.prior),
+        priors={name: _regression_prior(prior) for name, prior in model.priors.items()},
+    )
+
+
+def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
+    """Fit a declaration to the table, or take the draws that the study brings."""
+    model, missing = study.model, study.data.missing
+    if isinstance(model, RegressionSection):
+        if isinstance(model.draws, dict):
+            tables = {name: read_table(path) for name, path in model.draws.items()}
+            return declaration.from_draws(df, tables, missing=missing)
+        how["nuts_sampler"] = model.nuts_sampler
+    return declaration.fit(
+        df, draws=model.draws, tune=model.tune, chains=model.chains, missing=missing, **how
+    )
+
+
+def function_in(path: Path, name: str) -> Callable[[pd.DataFrame], Any]:
+    """A function of a Python file. The file is run, with all that it says.
+
+    Parameters
+    ----------
+    path : Path
+        A Python file.
+    name : str
+        A function that it defines.
+
+    Returns
+    -------
+    callable
+
+    Raises
+    ------
+    InputError
+        A file that is missing or cannot be run; a name that it does not define.
+    """
+    if not path.is_file():
+        raise InputError(f"[model] build: there is no file {str(path)!r}; check the path")
+    module_name = f"_study_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"[model] build: {str(path)!r} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # worker processes look functions up by it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(
+            f"[model] build: {str(path)!r} cannot be run: {type(error).__name__}: {error}"
+        ) from None
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise InputError(f"[model] build: {str(path)!r} defines no function {name!r}")
+    build: Callable[[pd.DataFrame], Any] = function
+    return build
+
+
+def attribute_options(section: AttributeSection) -> dict[str, Any]:
+    """``[attribute]`` as keyword arguments of ``attribute_risk``."""
+    return {
+        "intruder": br.Intruder(knows_columns=tuple(section.knows_columns)),
+        "guesses": declare_guesses(section.guesses, section.guess_budget),
+        "prior": _prior(section.prior),
+        "targets": None if section.targets == "all" else section.targets,
+        "evidence": section.evidence,
+        "target_mcse": section.target_mcse,
+        "max_doublings": section.max_doublings,
+        "refit_budget": section.refit_budget,
+    }
+
+
+def declare_guesses(guesses: str | GridSection | Mapping[str, Any], budget: int) -> Any:
+    """Neighbourhood, grid for all numbers, or joint grid."""
+    if isinstance(guesses, GridSection):
+        return br.Grid(**guesses.model_dump())
+    if isinstance(guesses, str):
+        return br.Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
+    grids = {
+        name: br.Levels() if grid == "levels" else br.Grid(**grid.model_dump())
+        for name, grid in guesses.items()
+    }
+    return br.JointGrid(grids, budget=budget)
+
+
+def check_guesses(study: Study, df: pd.DataFrame) -> None:
+    """Find guesses that do not suit the data before a model is fitted, which may take long."""
+    section, names = study.attribute, study.synthesized
+    if section is None or names is None or isinstance(study.model, DPMPMSection):
+        return
+    for name in names:
+        if name in df.columns and name not in section.knows_columns:
+            _check_column(name, df[name], section, _family_named(study.model, name))
+
+
+def _check_column(name: str, column: pd.Series, section: AttributeSection, family: Any) -> None:
+    """One guessed column: numbers have grids, and the grids a place for the truth."""
+    if family is None:
+        kinds = pd.api.types
+        number = kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
+    else:
+        number = family not in ("bernoulli", "ordered", "categorical")
+    guesses = section.guesses
+    grid = guesses.get(name) if isinstance(guesses, dict) else guesses
+    label = f"[attribute] guesses.{name}"
+    if not number:
+        if isinstance(guesses, dict) and isinstance(grid, GridSection):
+            raise InputError(f'{label}: the column is a category; give "levels"')
+        return
+    if not isinstance(grid, GridSection):
+        raise InputError(
+            f"{label}: the column is a number, and a number needs a grid: "
+            f"guesses = {{ {name} = {{ percent = 10, n = 11 }} }}"
+        )
+    whole = family in WHOLE_FAMILIES or isinstance(family, BinomialSection)
+    if section.targets == "all" and not whole and column.notna().all():
+        br.Grid(**grid.model_dump()).points(column.to_numpy(dtype=float), Number.of(column, name))
+
+
+def _family_named(model: ModelSection, name: str) -> Any:
+    return model.families.get(name) if isinstance(model, RegressionSection) else None
+
+
+def _family(family: str | BinomialSection) -> Any:
+    return br.models.Binomial(trials=family.binomial) if not isinstance(family, str) else family
+
+
+def _regression_prior(prior: str | RegressionPriorSection) -> Any:
+    if isinstance(prior, str):
+        return br.models.RegressionPrior.reference()
+    return br.models.RegressionPrior(**prior.model_dump())
+
+
+def _prior(prior: str | PriorFactor | PriorDensity) -> Any:
+    if isinstance(prior, PriorFactor):
+        return br.TruthFactor(prior.truth_factor)
+    if isinstance(prior, PriorDensity):
+        return br.Density({name: _frozen(given) for name, given in prior.density.items()})
+    return prior
+
+
+def _frozen(given: DistributionSection) -> Any:
+    """A frozen distribution of SciPy."""
+    from scipy import stats
+
+    if given.normal is not None:
+        return stats.norm(*given.normal)
+    if given.lognormal is not None:
+        mu, sigma = given.lognormal
+        return stats.lognorm(s=sigma, scale=np.exp(mu))
+    if given.uniform is None:
+        raise InputError("a density needs a distribution: { normal = [10.0, 1.0] }")
+    low, high = given.uniform
+    return stats.uniform(loc=low, scale=high - low)

@@ -1,0 +1,134 @@
+"""Keys of a study file: their types, and what is said of one that is unknown or does not fit."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
+AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
+AtLeastFour = Annotated[int, Field(ge=4, strict=True, description="a whole number >= 4")]
+NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
+Number = Annotated[float, Field(allow_inf_nan=False, description="a number")]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
+FromZero = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
+Share = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")]
+Columns = Annotated[list[str], Field(description="a list of column names")]
+SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
+Switch = Annotated[bool, Field(description="true or false", strict=True)]
+
+
+class Section(BaseModel):
+    """A table of the study file; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+AnySection = TypeVar("AnySection", bound=Section)
+
+
+def read_section(
+    section: type[AnySection],
+    value: Any,
+    where: str,
+    homes: Mapping[str, Sequence[str]] | None = None,
+) -> Any:
+    """Make a table of the study file a section, or say in words what is wrong with which key.
+
+    Parameters
+    ----------
+    section : type of the section
+    value : mapping as TOML gives it, or a section, which passes
+    where : str
+        What the table is called in messages: ``[model]``, ``[attribute] guesses.income``.
+    homes : mapping of str to names, optional
+        Keys of other tables, to say where a stray key belongs.
+
+    Returns
+    -------
+    Section
+    """
+    if isinstance(value, Section):
+        return value
+    if not isinstance(value, Mapping):
+        raise told(f"{where} must be a table of keys")
+    try:
+        return section.model_validate(value)
+    except ValidationError as error:
+        raise told(sentences(error, section, value, where, homes or {})) from None
+
+
+def told(sentence: str) -> PydanticCustomError:
+    """An error of which everything has been said."""
+    return PydanticCustomError("told", "{sentence}", {"sentence": sentence})
+
+
+def sentences(
+    error: ValidationError,
+    section: type[Section],
+    content: Mapping[str, Any],
+    where: str,
+    homes: Mapping[str, Sequence[str]],
+) -> str:
+    """Every problem of a table, each once."""
+    found = (
+        _sentence(e["type"], e["loc"], e["msg"], section, content, where, homes)
+        for e in error.errors()
+    )
+    return "; ".join(dict.fromkeys(found))
+
+
+def misfit(label: str, value: Any, right: str) -> str:
+    """Sentence on a value that does not fit."""
+    return f"{label} = {value!r} does not fit; give {right}"
+
+
+def unknown(
+    key: str,
+    where: str,
+    known: Sequence[str],
+    homes: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """Sentence on a key that a table does not have: where it belongs, or what comes near."""
+    start = f"{where} has no key {key!r}"
+    belongs = [name for name, keys in (homes or {}).items() if key in keys and name != where]
+    if belongs:
+        return f"{start}; it belongs to {' or '.join(belongs)}"
+    near = get_close_matches(key, known, n=1)
+    if near:
+        return f"{start}; did you mean {near[0]!r}?"
+    return f"{start}; it knows {', '.join(known)}"
+
+
+def _sentence(
+    kind: str,
+    loc: Sequence[str | int],
+    message: str,
+    section: type[Section],
+    content: Mapping[str, Any],
+    where: str,
+    homes: Mapping[str, Sequence[str]],
+) -> str:
+    """One problem in words: which key of which table, what it holds, what would be right."""
+    if kind == "told":
+        return message
+    if kind == "value_error":  # a sentence of our own about the table
+        return f"{where} {message.removeprefix('Value error, ')}".strip()
+    key, fields = str(loc[0]), section.model_fields
+    if key not in fields:
+        return unknown(key, where or "the study", list(fields), homes)
+    right = fields[key].description or "another value"
+    label = _label(where, key)
+    if kind == "missing" and len(loc) == 1:
+        return f"[{key}] is missing" if not where else f"{label} is missing; give {right}"
+    value = content.get(key)
+    if len(loc) > 1 and isinstance(value, Mapping) and loc[1] in value:
+        label, value = f"{label}.{loc[1]}", value[loc[1]]
+    return misfit(label, value, right)
+
+
+def _label(where: str, key: str) -> str:
+    """``[model] draws``, ``[attribute] guesses.income.n``."""
+    return f"{where}{' ' if where.endswith(']') else '.'}{key}" if where else key

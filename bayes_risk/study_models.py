@@ -1,0 +1,244 @@
+"""``[model]`` of a study file: one section for each kind of synthesis model."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from bayes_risk.study_keys import (
+    AtLeastFour,
+    AtLeastTwo,
+    Columns,
+    Count,
+    FromZero,
+    NotNegative,
+    Positive,
+    Section,
+    misfit,
+    read_section,
+    told,
+    unknown,
+)
+
+Named = Literal[
+    "normal",
+    "lognormal",
+    "student",
+    "bernoulli",
+    "poisson",
+    "negative-binomial",
+    "ordered",
+    "categorical",
+]
+FAMILIES: tuple[str, ...] = get_args(Named)
+EXACT = ("normal", "lognormal")
+
+
+class DPMPMSection(Section):
+    """``[model]`` of kind ``"DPMPM"``: a Dirichlet process mixture of multinomials."""
+
+    kind: Literal["DPMPM"] = Field("DPMPM", description='"DPMPM"')
+    n_classes: Count = 30
+    concentration_prior: tuple[Positive, Positive] = Field(
+        (0.25, 0.25), description="[shape, rate], two numbers above 0"
+    )
+    level_prior: Positive = 1.0
+    draws: Count = 1000
+    tune: Count = 1000
+    chains: AtLeastTwo = 2
+
+    @property
+    def modelled(self) -> list[str] | None:
+        """Columns that can be synthesised: all of them, whichever the table has."""
+        return None
+
+    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        return ("predictive", "refit", "reuse")
+
+
+class BinomialSection(Section):
+    """``{ binomial = "trials" }``: successes among so many trials, a column or a number."""
+
+    binomial: str | Count = Field(description="a column name or a whole number >= 1")
+
+
+class RegressionPriorSection(Section):
+    """``[model.prior]``, ``[model.priors.COLUMN]``: the fields of ``RegressionPrior``."""
+
+    intercept: float = Field(10.0, gt=0, description="a number above 0, or inf")
+    slopes: float = Field(2.5, gt=0, description="a number above 0, or inf")
+    sigma2: tuple[FromZero, FromZero] = Field(
+        (1.0, 1.0), description="[shape, rate], two numbers >= 0"
+    )
+    sigma: Positive = 1.0
+    nu: tuple[Positive, Positive] = Field(
+        (2.0, 0.1), description="[shape, rate], two numbers above 0"
+    )
+    overdispersion: Positive = 1.0
+
+
+def _family(value: Any, where: str) -> Any:
+    if isinstance(value, Mapping | Section):
+        return read_section(BinomialSection, value, where)
+    if value not in FAMILIES:
+        names = ", ".join(f'"{name}"' for name in FAMILIES)
+        raise told(misfit(where, value, f'{names} or {{ binomial = "column with the trials" }}'))
+    return value
+
+
+def _families(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise told(misfit("[model] families", value, 'a table of column = "family"'))
+    return {name: _family(v, f"[model.families] {name}") for name, v in value.items()}
+
+
+def _prior(value: Any, label: str, where: str) -> Any:
+    if value == "reference":
+        return value
+    if not isinstance(value, Mapping | Section):
+        raise told(misfit(label, value, '"reference" or a table: { slopes = 2.5 }'))
+    return read_section(RegressionPriorSection, value, where)
+
+
+def _own_prior(value: Any) -> Any:
+    return _prior(value, "[model] prior", "[model.prior]")
+
+
+def _priors(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise told(misfit("[model] priors", value, "a table of column = prior"))
+    return {c: _prior(v, f"[model.priors] {c}", f"[model.priors.{c}]") for c, v in value.items()}
+
+
+Prior = RegressionPriorSection | Literal["reference"]
+
+
+class RegressionSection(Section):
+    """``[model]`` of kind ``"Regression"``: regressions in sequence."""
+
+    kind: Literal["Regression"] = Field("Regression", description='"Regression"')
+    formulas: dict[str, str] = Field(
+        min_length=1, description='a table of column = "formula", in the order of synthesis'
+    )
+    families: Annotated[dict[str, Named | BinomialSection], BeforeValidator(_families)] = {}
+    prior: Annotated[Prior, BeforeValidator(_own_prior)] = RegressionPriorSection()
+    priors: Annotated[dict[str, Prior], BeforeValidator(_priors)] = {}
+    nuts_sampler: Literal["pymc", "nutpie"] = Field("pymc", description='"pymc" or "nutpie"')
+    draws: AtLeastFour | dict[str, Path] = Field(
+        1000, description='a whole number >= 4, or a table of column = "file with draws.csv"'
+    )
+    tune: NotNegative = 1000
+    chains: AtLeastTwo = 2
+
+    FITTING: ClassVar = ("prior", "priors", "nuts_sampler", "tune", "chains")
+
+    @model_validator(mode="after")
+    def _columns_have_formulas(self) -> "RegressionSection":
+        files = self.draws if isinstance(self.draws, dict) else {}
+        for key, names in (("families", self.families), ("priors", self.priors), ("draws", files)):
+            for name in names:
+                if name not in self.formulas:
+                    raise told(unknown(name, f"[model.{key}]", list(self.formulas)))
+        return self
+
+    @model_validator(mode="after")
+    def _brought_draws_are_whole(self) -> "RegressionSection":
+        if not isinstance(self.draws, dict):
+            return self
+        absent = [name for name in self.formulas if name not in self.draws]
+        if absent:
+            raise told(f"[model.draws] names no file for {absent[0]!r}; give one for each formula")
+        needless = [key for key in self.FITTING if key in self.model_fields_set]
+        if needless:
+            raise ValueError(
+                f"{needless[0]} is for fitting, and [model.draws] brings draws from elsewhere: "
+                f"leave {needless[0]} out, or give draws = 1000"
+            )
+        return self
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that can be synthesised."""
+        return list(self.formulas)
+
+    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        if isinstance(self.draws, dict):
+            return ("reuse",)
+        # a column without a family may be normal: only the data tell
+        exact = all(self.families.get(c, "normal") in EXACT for c in columns)
+        return ("predictive", "refit", "reuse", *(["exact"] if exact else []))
+
+
+class PyMCSection(Section):
+    """``[model]`` of kind ``"PyMCModel"``: a function in a Python file builds the model."""
+
+    kind: Literal["PyMCModel"] = Field("PyMCModel", description='"PyMCModel"')
+    build: str = Field(
+        pattern=r"^.+\.py:[^\W\d]\w*$", description='"file.py:function", as in "my_model.py:build"'
+    )
+    columns: Columns = Field(min_length=1, description="a list of column names")
+    draws: AtLeastFour = 1000
+    tune: NotNegative = 1000
+    chains: AtLeastTwo = 2
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that can be synthesised."""
+        return self.columns
+
+    @property
+    def file(self) -> tuple[Path, str]:
+        """The Python file, and the name of the function in it."""
+        path, _, name = self.build.rpartition(":")
+        return Path(path), name
+
+    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        return ("predictive", "refit", "reuse")
+
+
+ModelSection = DPMPMSection | RegressionSection | PyMCSection
+KINDS: dict[str, type[DPMPMSection] | type[RegressionSection] | type[PyMCSection]] = {
+    "DPMPM": DPMPMSection,
+    "Regression": RegressionSection,
+    "PyMCModel": PyMCSection,
+}
+
+
+def read_model(value: Any, homes: Mapping[str, Sequence[str]]) -> Any:
+    """``[model]``, of the kind that it names."""
+    if not isinstance(value, Mapping):
+        return read_section(DPMPMSection, value, "[model]")
+    kind = value.get("kind", "DPMPM")
+    if kind not in list(KINDS):
+        raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in KINDS)))
+    others = {
+        f'kind = "{name}"; this one is "{kind}"': list(section.model_fields)
+        for name, section in KINDS.items()
+        if name != kind
+    }
+    return read_section(KINDS[kind], value, "[model]", {**others, **homes})
+
+
+def model_files(model: ModelSection) -> list[Path]:
+    """Files that a model is made of: the Python file, or the draws."""
+    if isinstance(model, PyMCSection):
+        return [model.file[0]]
+    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
+        return list(model.draws.values())
+    return []
+
+
+def model_from_folder(model: ModelSection, base: Path) -> ModelSection:
+    """The same model, its paths counted from a folder."""
+    if isinstance(model, PyMCSection):
+        path, name = model.file
+        return model.model_copy(update={"build": f"{base / path}:{name}"})
+    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
+        return model.model_copy(
+            update={"draws": {c: base / path for c, path in model.draws.items()}}
+        )
+    return model

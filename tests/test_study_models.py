@@ -1,0 +1,414 @@
+"""Studies of numbers: their keys; runs with regressions, exact ones and brought draws."""
+
+import html
+import json
+import re
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import bayes_risk as br
+from bayes_risk import declare, run
+from bayes_risk.reporting.content import as_toml
+from bayes_risk.run import run_study
+from bayes_risk.study import parse_study, read_study
+
+FORMULAS = {"income": "1 + age", "tax": "1 + income"}
+REGRESSION = {"kind": "Regression", "formulas": FORMULAS}
+BROUGHT = REGRESSION | {"draws": {"income": "i.csv", "tax": "t.csv"}}
+PYMC = {"kind": "PyMCModel", "build": "m.py:build", "columns": ["income"]}
+GRIDS = {"income": {"percent": 10}, "tax": {"additive": 2.0}}
+
+
+def content(**sections):
+    """A study of two numbers, some sections replaced."""
+    usual = {"data": {"path": "a.csv"}, "model": REGRESSION, "attribute": {"guesses": GRIDS}}
+    return usual | sections
+
+
+def with_model(**keys):
+    return content(model=REGRESSION | keys)
+
+
+def with_guesses(guesses):
+    return content(attribute={"guesses": guesses})
+
+
+def with_density(density):
+    return content(attribute={"guesses": GRIDS, "prior": {"density": density}})
+
+
+def with_keys(**keys):
+    return content(identification={"known": ["age"], "synthesized": ["tax"]} | keys)
+
+
+# --- keys that are wrong ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (with_model(kind="regression"), r'\[model\] kind = .*give "DPMPM" or "Regression" or "Py'),
+        (with_model(n_classes=3), """no key 'n_classes'; it belongs to kind = "DPMPM"; this one"""),
+        (content(model={"formulas": {}}), "no key 'formulas'; it belongs to kind = \"Regression\""),
+        (content(model=PYMC | {"families": {}}), "'families'; it belongs to kind = \"Regression\""),
+        (with_model(formula={}), r"\[model\] has no key 'formula'; did you mean 'formulas'?"),
+        (with_model(formulas={}), r"\[model\] formulas = {} does not fit; give a table of column"),
+        (with_model(formulas={"income": 3}), r"\[model\] formulas.income = 3 does not fit"),
+        (content(model={"kind": "Regression"}), r"\[model\] formulas is missing; give a table"),
+        (with_model(families={"tax": "poison"}), r"\[model.families\] tax = 'poison' .*\"poisson"),
+        (with_model(families={"tx": "poisson"}), r"families\] has no key 'tx'; did you mean 'tax'"),
+        (with_model(families={"tax": {"binomial": 0}}), "a column name or a whole number >= 1"),
+        (
+            with_model(families="poisson"),
+            r"\[model\] families = 'poisson' does not fit; give a tab",
+        ),
+        (with_model(prior="flat"), r"\[model\] prior = 'flat' does not fit; give \"reference\""),
+        (with_model(prior={"slops": 1}), r"\[model.prior\] has no key 'slops'; did you mean 'slop"),
+        (with_model(prior={"slopes": 0}), r"\[model.prior\] slopes = 0 does not fit; give a num"),
+        (with_model(priors={"tax": {"nu": [1]}}), r"\[model.priors.tax\] nu = \[1\] does not fit"),
+        (with_model(priors={"age": "reference"}), r"\[model.priors\] has no key 'age'; it knows"),
+        (with_model(draws=3), r"\[model\] draws = 3 does not fit; give a whole number >= 4, or a"),
+        (with_model(draws={"tax": "t.csv"}), r"\[model.draws\] names no file for 'income'"),
+        (with_model(draws=BROUGHT["draws"], tune=5), r"tune is for fitting, and \[model.draws\]"),
+        (with_model(nuts_sampler="stan"), 'give "pymc" or "nutpie"'),
+        (content(model=PYMC | {"build": "m.py"}), r'build = \'m.py\' .* as in "my_model.py:build"'),
+        (content(model=PYMC | {"columns": []}), r"columns = \[\] does not fit; give a list of col"),
+        (
+            content(release={"columns": ["age"]}),
+            "columns names 'age', for which .* formulas has no",
+        ),
+        (content(release={"classes": "new"}), r'\[release\] classes belongs to kind = "DPMPM"'),
+        (with_guesses({"income": {"percnt": 9}}), r"guesses.income has no key 'percnt'; did you m"),
+        (with_guesses({"percnt": 9}), r"\[attribute\] guesses has no key 'percnt'; did you mean"),
+        (with_guesses({"income": {"n": 1}}), "guesses.income.n = 1 does not fit; give a whole num"),
+        (
+            with_guesses({"income": {"n": 3}}),
+            r"guesses.income gives none of percent, .* exactly on",
+        ),
+        (with_guesses({"income": {"percent": 1, "additive": 2}}), "gives percent and additive of"),
+        (with_guesses({"income": {"bounds": [2, 1]}}), r"bounds = .* are not \[low, high\]"),
+        (with_guesses({"income": {"values": [1]}}), r"values = \[1.0\] leave nothing to compare"),
+        (with_guesses({"tax": "level", "income": "levels"}), "guesses.tax = 'level' does not fit"),
+        (with_guesses({"age": {"percent": 9}}), r"guesses has no key 'age'; it knows income, tax"),
+        (with_guesses(3), r"\[attribute\] guesses = 3 does not fit; give .*hamming-2.* a table"),
+        (with_guesses({}), r"\[attribute\] guesses = {} does not fit"),
+        (with_density({"tax": {"norml": [0, 1]}}), "density.tax has no key 'norml'; did you mean"),
+        (with_density({"tax": {"normal": [0, 0]}}), "tax.normal = .* give .mean, sd., sd above 0"),
+        (with_density({"tax": {}}), "density.tax gives none of normal, lognormal and uniform"),
+        (with_density({"tax": {"uniform": [1, 1]}}), r"uniform = .* is not \[low, high\]"),
+        (with_density({"age": {"normal": [0, 1]}}), "prior.density has no key 'age'; it knows"),
+        (with_density(3), "density = 3 does not fit; give a table of column = distribution"),
+        (with_keys(radius={"age": 0.1}), r"\[identification\] radius names 'age', which is not"),
+        (with_keys(radius={"tax": -1}), "radius.tax = -1 does not fit; give a table of column"),
+        (with_keys(radius=0.1), r"\[identification\] radius = 0.1 does not fit"),
+        (with_keys(synthesized=["age"], known=[]), "synthesized names 'age', which is not synth"),
+        (with_keys(known=["income"]), "known names 'income', which is synthesised; put it under"),
+    ],
+)
+def test_wrong_keys_are_named_with_what_would_be_right(given, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(given)
+
+
+@pytest.mark.parametrize(
+    ("model", "evidence", "offered"),
+    [
+        (BROUGHT, "predictive", 'brought from elsewhere; give evidence = "reuse"$'),
+        ({}, "exact", 'kind = "DPMPM"; give evidence = "predictive" or "refit" or "reuse"$'),
+        (PYMC, "exact", 'by kind = "PyMCModel"; give'),
+        (REGRESSION | {"families": {"tax": "student"}}, "exact", 'neither "normal" nor "lognorm'),
+    ],
+)
+def test_evidence_that_a_model_does_not_offer(model, evidence, offered):
+    with pytest.raises(br.InputError, match=offered):
+        parse_study(content(model=model, attribute={"evidence": evidence}))
+
+
+def test_exact_evidence_asks_for_the_synthesised_columns_alone():
+    model = REGRESSION | {"families": {"tax": "student"}}
+    section = {"guesses": {"income": GRIDS["income"]}, "evidence": "exact"}
+    parse_study(content(model=model, release={"columns": ["income"]}, attribute=section))
+
+
+def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
+    (tmp_path / "d.toml").write_text(
+        '[data]\npath = "a.csv"\n[model]\nkind = "Regression"\nformulas = { x = "1" }\n'
+        '[model.draws]\nx = "x.csv"\n[attribute]\nevidence = "reuse"\n'
+    )
+    (tmp_path / "p.toml").write_text(
+        '[data]\npath = "a.csv"\n[model]\nkind = "PyMCModel"\nbuild = "sub/m.py:f"\n'
+        'columns = ["x"]\n[attribute]\n'
+    )
+    assert read_study(tmp_path / "d.toml").model.draws == {"x": tmp_path / "x.csv"}
+    assert read_study(tmp_path / "p.toml").model.file == (tmp_path / "sub" / "m.py", "f")
+
+
+# --- settings come back ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        content(),
+        with_model(
+            families={"tax": {"binomial": "trials of it"}, "income": "student"},
+            prior={"slopes": float("inf")},
+            priors={"tax": "reference"},
+        ),
+        content(model=BROUGHT, attribute={"evidence": "reuse", "guesses": GRIDS}),
+        content(model=PYMC, attribute={"guesses": {"percent": 5, "n": 3}}),
+        with_guesses({"income": {"bounds": [0, 9], "truth": "add"}, "tax": {"values": [1, 2]}}),
+        with_density({"tax": {"lognormal": [0, 1]}, "income": {"uniform": [0, 1]}}),
+        with_keys(radius={"tax": 0.1}),
+        content(
+            release={"files": ["z.csv"], "columns": ["tax"]}, attribute={"guesses": "hamming-2"}
+        ),
+    ],
+)
+def test_printed_settings_are_the_same_study(given):
+    from bayes_risk.output import _infinities_as_text, plain, settings
+
+    study = parse_study(given)
+    assert parse_study(tomllib.loads(as_toml(settings(study)))) == study
+    manifest = json.loads(json.dumps(plain(_infinities_as_text(settings(study)))))
+    assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
+
+
+def test_declared_levels_are_not_printed_but_counted():
+    from bayes_risk.output import settings
+
+    given = content(data={"path": "a.csv", "levels": {"job": ["Zwiebelschneider", "clerk"]}})
+    text = as_toml(settings(parse_study(given)))
+    assert "Zwiebel" not in text and "# declared levels, not shown: { job = 2 }" in text
+    assert parse_study(tomllib.loads(text)).data.levels == {}
+
+
+# --- objects of the library ------------------------------------------------------------------
+
+
+def test_sections_become_what_the_library_takes():
+    given = content(
+        model=REGRESSION | {"families": {"tax": {"binomial": 9}}, "priors": {"tax": "reference"}},
+        attribute={
+            "guesses": GRIDS,
+            "guess_budget": 500,
+            "prior": {"density": {"tax": {"lognormal": [1, 0.5]}}},
+        },
+    )
+    study = parse_study(given)
+    model = declare.declare_model(study.model)
+    assert list(model.formulas.items()) == list(FORMULAS.items())
+    assert model.families["tax"] == br.models.Binomial(trials=9)
+    assert model.priors["tax"] == br.models.RegressionPrior.reference()
+    options = declare.attribute_options(study.attribute)
+    assert options["guesses"].budget == 500
+    expected = {"income": br.Grid(percent=10), "tax": br.Grid(additive=2.0)}
+    assert options["guesses"].grids == expected
+    assert options["prior"].densities["tax"].median() == pytest.approx(np.e)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "points"),
+    [
+        ("normal", [3, 2], {3.0: 0.5}),
+        ("lognormal", [1, 2], {np.e: 0.5}),
+        ("uniform", [2, 6], {2.0: 0.0, 3.0: 0.25, 6.0: 1.0}),
+    ],
+)
+def test_densities_are_scipys(name, given, points):
+    study = parse_study(with_density({"tax": {name: given}}))
+    frozen = declare.attribute_options(study.attribute)["prior"].densities["tax"]
+    assert {x: frozen.cdf(x) for x in points} == pytest.approx(points)
+
+
+def test_a_model_of_ones_own_is_the_function_of_a_file(tmp_path):
+    (tmp_path / "m.py").write_text("CALLS = 3\ndef build(table):\n    return CALLS\n")
+    assert declare.function_in(tmp_path / "m.py", "build")(None) == 3
+    (tmp_path / "bad.py").write_text("1 / 0\n")
+    with pytest.raises(br.InputError, match=r"bad.py' cannot be run: ZeroDivisionError: division"):
+        declare.function_in(tmp_path / "bad.py", "build")
+    for name in ("built", "CALLS"):
+        with pytest.raises(br.InputError, match=f"m.py' defines no function '{name}'"):
+            declare.function_in(tmp_path / "m.py", name)
+    with pytest.raises(br.InputError, match=r"there is no file .*nowhere.py'; check the path"):
+        declare.function_in(tmp_path / "nowhere.py", "build")
+
+
+# --- whole runs ------------------------------------------------------------------------------
+
+N = 60
+INCOMES = 31_000.0 + 977.77 * np.arange(N)[::-1]  # told apart by their digits
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Two numbers and an age, in a file."""
+    rng = np.random.default_rng(1)
+    df = pd.DataFrame({"age": np.arange(N) % 7, "income": INCOMES})
+    df["tax"] = 0.2 * df["income"] + rng.normal(0, 500, N).round(2)
+    df.to_csv(tmp_path / "a.csv", index_label="id")
+    return df
+
+
+def study_of(tmp_path, **sections):
+    usual = {
+        "random_seed": 4,
+        "data": {"path": str(tmp_path / "a.csv"), "index": "id"},
+        "model": REGRESSION | {"draws": 50},
+        "release": {"m": 2},
+        "attribute": {
+            "guesses": {"income": {"percent": 10, "n": 5}, "tax": {"bounds": [0, 30000], "n": 9}},
+            "evidence": "exact",
+        },
+        "identification": {"known": ["age"], "synthesized": ["tax"], "radius": {"tax": 0.1}},
+    }
+    usual["attribute"]["guesses"]["tax"]["truth"] = "nearest"
+    return parse_study(usual | sections)
+
+
+def test_a_run_with_exact_regressions(tmp_path, table):
+    result = run_study(study_of(tmp_path).with_output(tmp_path / "out"))
+    risk = result.attribute
+    assert risk is not None and risk.n_guesses == 45 and not risk.mcse.any()
+    found = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert found["attribute_risk"]["closeness"].keys() == {"income", "tax"}
+    expected = risk.closeness_summary().loc["tax", "mean_expected_absolute_error_prior"]
+    told = found["attribute_risk"]["closeness"]["tax"]["mean_expected_absolute_error_prior"]
+    assert told == pytest.approx(expected)
+    assert found["identification_risk"]["radius"] == {"tax": 0.1}
+    assert "tax (within 10 %)" in found["study"]["assumptions"]
+
+
+def test_the_report_of_numbers(tmp_path, table):
+    study = study_of(tmp_path)
+    run_study(study.with_output(tmp_path / "out"))
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert "How close the intruder comes to numbers" in text
+    assert text.count('id="figure-closeness-') == 2
+    assert "computed in closed form" in text
+    assert "Largest R-hat of the parameters" in text and "atent class" not in text
+    settings = html.unescape(re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)[-1])
+    assert parse_study(tomllib.loads(settings)) == study
+
+
+def test_no_file_tells_a_number(tmp_path, table):
+    run_study(study_of(tmp_path).with_output(tmp_path / "out"))
+    records = pd.read_csv(tmp_path / "out" / "records.csv", index_col="id")
+    assert {"attribute_income_distance_ratio", "attribute_tax_mode_is_truth_prior"} <= set(records)
+    # nothing that could be known of everybody in advance varies with the confidential number
+    prior = [c for c in records if c.startswith("attribute_income") and c.endswith("_prior")]
+    assert prior and (records[prior].nunique() == 1).all()
+    own = records[[c for c in records if "income" in c]]
+    assert own.corrwith(table["income"]).abs().max() < 0.999
+    with xr.open_dataset(tmp_path / "out" / "risk.nc", group="attribute_risk") as arrays:
+        assert "guess" not in arrays.dims and "truth" not in arrays
+        assert "would tell the true values" in arrays.attrs["note"]
+    written = [f.read_text() for f in (tmp_path / "out").iterdir() if f.suffix != ".nc"]
+    values = [f"{v:.2f}" for v in [*table["income"], *table["tax"]]]
+    assert [v for v in values if any(v in text for text in written)] == []
+
+
+def test_arrays_stay_where_guesses_are_around_the_truth_or_if_asked_for(tmp_path, table):
+    around = {"income": {"percent": 10, "n": 5}, "tax": {"percent": 10, "n": 5}}
+    attribute = {"guesses": around, "evidence": "exact"}
+    run_study(study_of(tmp_path, attribute=attribute).with_output(tmp_path / "around"))
+    run_study(study_of(tmp_path, output={"confidential": True}).with_output(tmp_path / "all"))
+    with xr.open_dataset(tmp_path / "around" / "risk.nc", group="attribute_risk") as arrays:
+        assert arrays["posterior"].shape == (25, N) and "guess_code" not in arrays
+    with xr.open_dataset(tmp_path / "all" / "risk.nc", group="attribute_risk") as arrays:
+        assert arrays["guess_code"].shape == (45, N, 2)
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_a_run_with_draws_from_files(tmp_path, table):
+    fit = br.models.Regression(FORMULAS).fit(table, draws=40, random_seed=1)
+    for name in FORMULAS:
+        prefix = f"{name}: "
+        draws = {
+            str(k).removeprefix(prefix): v.to_numpy().ravel()
+            for k, v in fit.idata.posterior.data_vars.items()
+            if str(k).startswith(prefix)
+        }
+        pd.DataFrame(draws).to_csv(tmp_path / f"{name}.csv", index=False)
+    files = {name: str(tmp_path / f"{name}.csv") for name in FORMULAS}
+    study = study_of(
+        tmp_path,
+        model=REGRESSION | {"draws": files},
+        attribute={"guesses": GRIDS, "evidence": "reuse"},
+    )
+    result = run_study(study.with_output(tmp_path / "out"))
+    assert result.attribute is not None and result.diagnostics["draws"] == 80
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["model_sha256"].keys() == {"income.csv", "tax.csv"}
+    assert parse_study(manifest["settings"] | {"output": {}}) == study
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"attribute": {}}, r"guesses.income: the column is a number, and a number needs a grid"),
+        ({"attribute": {"guesses": {"tax": {"percent": 5}}}}, "guesses.income: the column is a n"),
+        ({"attribute": {"guesses": GRIDS | {"tax": "levels"}}}, "guesses.tax: the column is a num"),
+        (
+            {
+                "attribute": {"guesses": GRIDS},
+                "model": REGRESSION | {"families": {"tax": "categorical"}},
+            },
+            'guesses.tax: the column is a category; give "levels"',
+        ),
+        ({"attribute": {"guesses": {"percent": 10, "n": 4}}}, "no place for the true value"),
+        ({"identification": {"known": ["agee"], "synthesized": []}}, r"known names column 'agee'"),
+    ],
+)
+def test_what_does_not_suit_the_data_is_told_before_the_fit(
+    tmp_path, table, monkeypatch, sections, message
+):
+    monkeypatch.setattr(run, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    with pytest.raises(br.InputError, match=message) as caught:
+        run_study(study_of(tmp_path, **sections))
+    assert not any(f"{v:.2f}" in str(caught.value) for v in table["income"])
+
+
+def test_declared_levels_make_a_category_of_a_number(tmp_path, table):
+    study = study_of(
+        tmp_path,
+        data={"path": str(tmp_path / "a.csv"), "index": "id", "levels": {"age": list(range(8))}},
+        model={"kind": "Regression", "formulas": {"income": "1 + age"}, "draws": 20},
+        attribute={"guesses": {"income": {"percent": 5, "n": 3}}, "evidence": "exact"},
+        identification={"known": ["age"], "synthesized": []},
+    )
+    release = run_study(study).release
+    assert release.datasets[0]["age"].dtype == "category" and release.synthesized == ("income",)
+
+
+BUILD = """
+def build(table):
+    import pymc as pm
+
+    with pm.Model() as model:
+        mean, sd = pm.Normal("mean", 45_000, 30_000), pm.HalfNormal("sd", 30_000)
+        pm.Normal("income", mean, sd, observed=table["income"])
+    return model
+"""
+
+
+@pytest.mark.filterwarnings(
+    "ignore::bayes_risk.UnreliableWeightsWarning", "ignore:overflow:RuntimeWarning"
+)
+def test_a_run_with_a_model_of_ones_own(tmp_path, table):
+    (tmp_path / "m.py").write_text(BUILD)
+    study = study_of(
+        tmp_path,
+        model=PYMC | {"build": str(tmp_path / "m.py:build"), "draws": 50, "tune": 100},
+        attribute={"guesses": {"percent": 10, "n": 3}, "targets": 5, "refit_budget": 0},
+        identification={"known": ["age"], "synthesized": ["income"], "radius": {"income": 0.1}},
+    )
+    result = run_study(study.with_output(tmp_path / "out"), n_jobs=1)
+    assert result.attribute is not None and result.attribute.n_guesses == 3
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["model_sha256"].keys() == {"m.py"}
+    assert "Largest R-hat of the parameters" in (tmp_path / "out" / "report.html").read_text()
