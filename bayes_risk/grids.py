@@ -44,7 +44,8 @@ class Grid:
     ------
     InputError
         None or several of the four; widths that are not positive, bounds in the wrong order,
-        fewer than two values; targets whose truth has no place; a percentage of zero.
+        fewer than two values; targets whose truth has no place; ranges that leave one guess (a
+        percentage of zero); guesses of whole numbers that are none.
 
     Notes
     -----
@@ -81,52 +82,79 @@ class Grid:
         return getattr(self, key)
 
     def _check_common(self) -> None:
-        points = np.asarray(self.bounds if self.values is None else self.values, dtype=float)
-        if points.ndim != 1 or len(points) < 2 or not np.isfinite(points).all():
+        listed: Any = self.bounds if self.values is None else self.values
+        try:
+            points = np.asarray(listed, dtype=float)
+        except (TypeError, ValueError):
+            points = np.full(1, np.nan)
+        if points.ndim != 1 or not np.isfinite(points).all() or len(np.unique(points)) < 2:
             raise InputError(
-                f"the values {points.tolist()} make no grid; give at least 2 finite numbers"
+                f"the values {listed!r} make no grid; give at least 2 different finite numbers"
             )
         if self.bounds is not None and (len(points) != 2 or points[0] >= points[1]):
             raise InputError(f"bounds={self.bounds!r}; give (low, high) with low < high")
 
     def points(self, y: Array, number: Number) -> tuple[Array, npt.NDArray[np.int64]]:
-        """Guesses for true values y (U,), shape (G, U), and which of them is the truth (U,)."""
+        """Guesses for true values y (U,), shape (G, U), and which of them is the truth (U,).
+
+        Values below what can be repeat the truth: they are not counted, and break no formula.
+        """
         around_truth = self.bounds is None and self.values is None
-        grid = self._centred(y, number) if around_truth else self._common(y)
-        if number.whole:
-            grid = np.round(grid)
-        return self._with_truth(grid, y, number.name)
+        grid = self._centred(y, number) if around_truth else self._common(y, number)
+        grid, truth = self._with_truth(grid, y, number)
+        true: Array = grid[truth, np.arange(len(y))]
+        return np.where(grid < number.lowest, true, grid), truth
 
     def _centred(self, y: Array, number: Number) -> Array:
         width = np.full(len(y), self.additive, dtype=float)
         if self.percent is not None:
-            if (y == 0).any():
-                raise InputError(
-                    f"column {number.name!r} is 0 for {int((y == 0).sum())} targets, and a "
-                    f"percentage of 0 leaves one guess; give Grid(additive=...) or bounds="
-                )
             width = np.abs(y) * self.percent / 100.0
+        if number.whole:  # ends that are whole: the steps are at most 1, or n is too small for all
+            width = np.floor(width + SAME * np.maximum(width, 1.0))
+        if (width == 0).any():
+            raise InputError(
+                f"column {number.name!r}: the grid leaves one guess for {int((width == 0).sum())} "
+                "distinct targets (a percentage of 0, or too narrow for another whole number); "
+                "give Grid(additive=...) or bounds="
+            )
         half = (self.n - 1) / 2.0
         steps = (np.arange(self.n) - half) / half  # shape (G,); exactly 0 in the middle of odd n
         grid: Array = y + steps[:, None] * width
-        if number.whole:  # the whole numbers within the range, none beyond it
-            grid = np.clip(np.round(grid), np.ceil(y - width), np.floor(y + width))
-        return grid
+        return np.round(grid) if number.whole else grid
 
-    def _common(self, y: Array) -> Array:
-        if self.bounds is not None:
-            line = np.linspace(self.bounds[0], self.bounds[1], self.n)
-        else:
+    def _common(self, y: Array, number: Number) -> Array:
+        if self.bounds is None:
             line = np.unique(np.asarray(self.values, dtype=float))
+            fits = not number.whole or bool((line == np.round(line)).all())
+        else:
+            low, high = self.bounds
+            if number.whole:
+                low, high = float(np.ceil(low)), float(np.floor(high))
+            line = np.linspace(low, high, self.n)
+            fits = low <= high
+        if not fits:
+            raise InputError(
+                f"column {number.name!r} holds whole numbers, and the guesses, {self.in_words()}, "
+                "are none; give whole numbers"
+            )
+        line = np.round(line) if number.whole else line
         return np.repeat(line[:, None], len(y), axis=1)
 
-    def _with_truth(self, grid: Array, y: Array, name: str) -> tuple[Array, npt.NDArray[np.int64]]:
+    def _with_truth(
+        self, grid: Array, y: Array, number: Number
+    ) -> tuple[Array, npt.NDArray[np.int64]]:
         """Find the place of the truth in the grid, or make one in the way that was chosen."""
-        far = np.abs(grid - y)
+        name, wide = number.name, 0.0 if self.bounds is None else self.bounds[1] - self.bounds[0]
+        far = np.where(grid >= number.lowest, np.abs(grid - y), np.inf)
         nearest = far.argmin(axis=0)
         at = np.arange(len(y))
-        here = far[nearest, at] <= SAME * np.abs(y)
+        here = far[nearest, at] <= SAME * np.maximum(np.abs(y), wide)
         grid[nearest[here], at[here]] = y[here]
+        if np.isinf(far[nearest, at]).any() and self.truth == "nearest":
+            raise InputError(
+                f"every guess of column {name!r} is below {number.lowest:g}, which cannot be; give "
+                "a grid of possible values"
+            )
         if self.truth == "add" and not here.all():
             return np.concatenate([grid, y[None]]), np.full(len(y), len(grid), dtype=np.int64)
         if self.truth == "error" and not here.all():
@@ -198,7 +226,7 @@ class JointGrid:
     Examples
     --------
     >>> JointGrid({"income": Grid(percent=10, n=11), "sex": Levels()}).in_words()
-    'income: 11 values within 10 % of the truth; sex: every level; at most 20,000'
+    'income: 11 values within 10 % of the truth; sex: every level'
     """
 
     grids: Mapping[str, Grid | Levels]
@@ -217,7 +245,7 @@ class JointGrid:
             values, true = grid.points(profiles[:, j].astype(float), variable)
             points.append(values)
             truth.append(true)
-            counted.append(_counted(values, true, variable))
+            counted.append(_counted(values, true))
         size = float(np.prod([float(len(p)) for p in points]))
         if min(size, self.budget) * profiles.shape[0] * len(points) > MAX_CELLS:
             raise InputError(
@@ -247,8 +275,7 @@ class JointGrid:
 
     def in_words(self) -> str:
         """One phrase for reports."""
-        words = "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
-        return words + (f"; at most {self.budget:,}" if len(self.grids) > 1 else "")
+        return "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
 
 
 def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
@@ -269,10 +296,8 @@ def _all_guessed(grids: Mapping[str, Any], guessed: Sequence[str]) -> None:
             )
 
 
-def _counted(
-    values: Array, truth: npt.NDArray[np.int64], variable: Variable | Number
-) -> npt.NDArray[np.bool_]:
-    """False where a guess repeats another (the truth is kept) or is below what can be."""
+def _counted(values: Array, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """False where a guess repeats another; the truth is kept."""
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, axis=0)
     repeats = np.zeros(values.shape, dtype=bool)
@@ -280,9 +305,7 @@ def _counted(
     at = np.arange(values.shape[1])
     repeats |= values == values[truth, at]
     repeats[truth, at] = False
-    possible = values >= variable.lowest if isinstance(variable, Number) else True
-    counted: npt.NDArray[np.bool_] = ~repeats & possible
-    return counted
+    return ~repeats
 
 
 def _joint(

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from bayes_risk.diagnostics import khat_threshold
 from bayes_risk.evidence import (
     Evidence,
-    exact_evidence,
+    known_evidence,
     predictive_evidence,
     refit_evidence,
     reuse_evidence,
@@ -45,17 +45,24 @@ class Plan:
     ) -> None:
         self.fit, self.release = fit, release
         self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
-        self.threshold = khat_threshold(fit.posterior.n_draws)
         self.posteriors: list[Posterior] = []
+
+    @property
+    def threshold(self) -> float:
+        """Largest k-hat that can be trusted."""
+        return khat_threshold(self.fit.n_draws)
 
     def run(self, cases: Targets, effort: Effort) -> Evidence:
         """Evidence of every case."""
+        direct = self.fit.direct(
+            effort.evidence, self.release, cases, rng=self.rng, progress=self.progress
+        )
+        if direct is not None:
+            return known_evidence(direct, cases)
         if effort.evidence == "reuse":
             return reuse_evidence(self.fit, self.release, cases, n_jobs=self.n_jobs)
         if not self.posteriors:
-            self.posteriors = self.fits(longer=effort.evidence != "exact")
-        if effort.evidence == "exact":
-            return exact_evidence(self.posteriors[0], self.posteriors[1:], cases)
+            self.posteriors = self.fits()
         if effort.evidence == "refit":
             return self._refit(cases)
         return self._predictive(cases, effort)
@@ -75,7 +82,7 @@ class Plan:
             found = found.replaced(worst, self._refit(cases.only(worst)))
         return found
 
-    def fits(self, *, longer: bool = True) -> list[Posterior]:
+    def fits(self) -> list[Posterior]:
         """One augmented fit per release; the base fit runs about m times as long as each."""
         m = self.release.m
         *children, base_rng = self.rng.spawn(m + 1)
@@ -86,7 +93,7 @@ class Plan:
             for l, child in enumerate(children)
         ]
         base = self.fit.informed(self.release)
-        rounds = int(np.ceil(np.log2(m))) if longer else 0
+        rounds = int(np.ceil(np.log2(m)))
         for k, child in enumerate(base_rng.spawn(rounds), start=1):
             base = base.doubled(rng=child, n_jobs=self.n_jobs)
             self._tell("base fit", k, rounds)

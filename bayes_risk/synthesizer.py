@@ -100,13 +100,6 @@ class Posterior(Protocol):
         """
         ...
 
-    def log_predictive(self, targets: Targets) -> Array:
-        """log p(y* | data without i) in closed form, up to a constant per target, shape (G, U).
-
-        Only of fits that offer "exact".
-        """
-        ...
-
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Posterior":
         """The same posterior after twice the sampling, in the same memory."""
         ...
@@ -121,8 +114,8 @@ class Fit(Protocol):
         ...
 
     @property
-    def posterior(self) -> Posterior:
-        """p(Theta | y)."""
+    def n_draws(self) -> int:
+        """Number H of draws of p(Theta | y); 0 for models without."""
         ...
 
     def offers(self, release: Release) -> frozenset[str]:
@@ -131,6 +124,21 @@ class Fit(Protocol):
 
     def informed(self, release: Release) -> Posterior:
         """p(Theta | y) of those parameters that made the release and can learn from it."""
+        ...
+
+    def direct(
+        self,
+        evidence: str,
+        release: Release,
+        targets: Targets,
+        *,
+        rng: np.random.Generator,
+        progress: Progress | None,
+    ) -> Array | None:
+        """log p(Z^(l) | y*, A) as the model itself computes it, shape (m, G, U), without error.
+
+        Up to a constant for each target. None: the engine is to compute it from posteriors.
+        """
         ...
 
     def mechanism(self, release: Release) -> str:

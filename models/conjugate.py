@@ -1,6 +1,6 @@
 """Normal regression with its conjugate prior: exact draws, and predictives in closed form.
 
-On standardised predictors and outcome (`standardized.py`):
+On standardised predictors and outcome (`regression_part.py`):
 
 y | beta, sigma ~ Normal(X beta, sigma^2),  beta | sigma ~ Normal(0, sigma^2 diag(tau^2)),
 sigma^2 ~ InverseGamma(a, b)
@@ -19,6 +19,7 @@ from bayes_risk._core.errors import ModelError
 
 Array = npt.NDArray[np.float64]
 LEVERAGE = 1e-9
+COLLINEAR = 1e-12  # share of a predictor that others leave over, below which it is rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,15 +57,8 @@ class ConjugatePrior:
     def posterior(self, data: Moments) -> "NormalInverseGamma":
         """p(beta, sigma^2 | data)."""
         precision = data.xx + np.diag(np.where(np.isinf(self.tau), 0.0, self.tau**-2.0))
-        try:
-            root = np.linalg.cholesky(precision)
-        except np.linalg.LinAlgError:
-            raise ModelError(
-                "the predictors are collinear and the prior is flat, so the coefficients have no "
-                "posterior; give finite prior scales, or drop a predictor"
-            ) from None
-        V = np.linalg.inv(precision)
-        mean = np.linalg.solve(root.T, np.linalg.solve(root, data.xy))
+        V = _inverse(precision)
+        mean = V @ data.xy
         a = self.a + 0.5 * (data.n - int(np.isinf(self.tau).sum()))
         b = self.b + 0.5 * max(data.yy - float(mean @ data.xy), 0.0)
         if a <= 0 or b <= 0:
@@ -73,6 +67,27 @@ class ConjugatePrior:
                 "give finite prior scales"
             )
         return NormalInverseGamma(prior=self, data=data, mean=mean, V=V, a=a, b=b)
+
+
+def _inverse(precision: Array) -> Array:
+    """The inverse of a positive definite matrix, by its Cholesky root on the scale of its diagonal.
+
+    Rounding may hide that a matrix is singular: the squared diagonal of the root is the share of
+    each predictor that the ones before it leave over.
+    """
+    size = np.sqrt(np.maximum(np.diag(precision), np.finfo(float).tiny))
+    try:
+        root = np.linalg.cholesky(precision / np.outer(size, size))
+    except np.linalg.LinAlgError:
+        root = np.zeros_like(precision)
+    if not (np.diag(root) ** 2 > COLLINEAR).all():
+        raise ModelError(
+            "the predictors are collinear and the prior is flat, so the coefficients have no "
+            "posterior; give finite prior scales, or drop a predictor"
+        )
+    half = np.linalg.inv(root) / size
+    inverse: Array = half.T @ half
+    return inverse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,6 +122,11 @@ class NormalInverseGamma:
         V_x = x @ self.V  # shape (U, k)
         leverage = np.einsum("uk,uk->u", V_x, x)
         left = 1.0 - leverage
+        if self.a <= 0.5:
+            raise ModelError(
+                f"{self.data.n - 1} records do not determine {len(self.mean)} coefficients under a "
+                "flat prior; give finite prior scales"
+            )
         if (left < LEVERAGE).any():
             raise ModelError(
                 f"{int((left < LEVERAGE).sum())} records alone determine a coefficient, which has "

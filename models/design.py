@@ -1,8 +1,8 @@
 """Design matrices: formulas evaluated on coded rows, real or hypothetical."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ class Design:
     """The right-hand side of one formula, its coding learnt from the confidential table.
 
     ``names`` (k) of the coefficients as formulaic prints them; ``columns`` the table's columns
-    that the formula uses, wherever in it they stand.
+    that the formula uses, wherever in it they stand; ``unseen`` counts the rows of a frame with
+    levels that the table does not have, for each expression of which the formula makes levels.
     """
 
     response: str
@@ -30,6 +31,7 @@ class Design:
     columns: tuple[str, ...]
     spec: Any
     intercept: bool
+    unseen: Mapping[str, Callable[[pd.DataFrame], int]]
 
     @classmethod
     def of(
@@ -40,7 +42,7 @@ class Design:
         Without ``intercept`` (proportional odds has thresholds instead) its column is dropped.
         """
         parsed = parse(response, formula)
-        columns = tuple(sorted(str(v) for v in parsed.required_variables))
+        columns = tuple(used(parsed))
         frame = frame_of(microdata, microdata.codes, columns)
         with np.errstate(all="ignore"):  # columns that are not finite are found below
             try:
@@ -52,8 +54,9 @@ class Design:
         names = tuple(str(c) for c in matrix.columns)
         if not intercept:
             names = tuple(name for name in names if name != CONSTANT)
-        made = cls(response, formula, names, columns, matrix.model_spec, intercept)
-        made.matrix(microdata, microdata.codes[:1], "the original")
+        unseen = _unseen(matrix.model_spec, frame)
+        made = cls(response, formula, names, columns, matrix.model_spec, intercept, unseen)
+        made._check_rows(microdata, np.asarray(matrix, dtype=float))
         return made
 
     def matrix(self, microdata: Microdata, codes: Codes, source: str = "the guesses") -> Array:
@@ -73,22 +76,29 @@ class Design:
             found = found[:, [str(c) != CONSTANT for c in self.spec.column_names]]
         return self._check(found, source)
 
+    def _check_rows(self, microdata: Microdata, matrix: Array) -> None:
+        """A row's terms must be its own: x - x.mean() would take the mean of the guesses."""
+        some = np.array([len(matrix) - 1, 0])
+        kept = [c for c, name in enumerate(self.spec.column_names) if str(name) in self.names]
+        alone = self.matrix(microdata, microdata.codes[some], "the original")
+        same = np.isclose(alone, matrix[some][:, kept], rtol=1e-9, atol=1e-12, equal_nan=True)
+        if not same.all():
+            term = self.names[int(np.argmin(same.all(axis=0)))]
+            raise InputError(
+                f"term {term!r} of the formula of {self.response!r} looks at several records at "
+                "once; use center(x), scale(x), poly(x, 2) or bs(x), which keep what they learn "
+                "from the original"
+            )
+
     def _check_levels(self, frame: pd.DataFrame, source: str) -> None:
-        """Numbers inside C() must be levels that the original has; formulaic would only warn."""
-        for term, (_, state) in self.spec.encoder_state.items():
-            column = re.match(r"C\(([^,()]+)[,)]", str(term))
-            name = column[1].strip().strip("`") if column else ""
-            if "categories" not in state or name not in frame.columns:
-                continue
-            if isinstance(frame[name].dtype, pd.CategoricalDtype):
-                continue  # has every level already
-            unseen = int((~frame[name].isin(state["categories"])).sum())
+        """Levels must be those of the original; formulaic would warn and take the first instead."""
+        for term, count_unseen in self.unseen.items():
+            unseen = count_unseen(frame)
             if unseen:
                 raise InputError(
-                    f"term {str(term)!r} of the formula of {self.response!r} makes levels of a "
-                    f"number, and {unseen} rows of {source} hold values that the original does "
-                    f"not; declare the levels of {name!r} (a pandas category), or use it as a "
-                    "number"
+                    f"term {term!r} of the formula of {self.response!r} makes levels of numbers, "
+                    f"and {unseen} rows of {source} have levels that the original does not; take "
+                    "guesses and releases from its levels, or use numbers as numbers"
                 )
 
     def _check(self, matrix: Array, source: str) -> Array:
@@ -102,9 +112,77 @@ class Design:
         return matrix
 
 
+def used(parsed: Any) -> list[str]:
+    """The columns that a formula uses, in alphabetical order.
+
+    formulaic overlooks those inside transforms that learn from the data, as poly(x, 2).
+    """
+    from formulaic.transforms import TRANSFORMS
+    from formulaic.utils.variables import get_required_variables
+
+    columns = set()
+    for factor in (factor for term in parsed for factor in term.factors):
+        if factor.eval_method.value == "lookup":
+            columns.add(str(factor.expr))
+        elif factor.eval_method.value == "python":
+            found = get_required_variables(factor.expr)
+            values = (v for v in found if "." in v or "value" in {r.value for r in v.roles})
+            columns |= {str(v.root) for v in values if v.root not in TRANSFORMS}
+    return sorted(columns)
+
+
+def _unseen(spec: Any, frame: pd.DataFrame) -> dict[str, Callable[[pd.DataFrame], int]]:
+    """What counts rows with unseen levels, for every expression that is no category itself."""
+    made: dict[str, Callable[[pd.DataFrame], int]] = {}
+    for term, (_, state) in spec.encoder_state.items():
+        name = _inner(str(term))
+        column = name.strip("`")
+        if "categories" not in state or (
+            column in frame and isinstance(frame[column].dtype, pd.CategoricalDtype)
+        ):
+            continue
+        if column in frame:
+            made[str(term)] = partial(_unseen_in_column, column, list(state["categories"]))
+        else:
+            made[str(term)] = partial(_unseen_in_expression, _indicators(name, frame))
+    return made
+
+
+def _unseen_in_column(column: str, levels: list[Any], frame: pd.DataFrame) -> int:
+    return int((~frame[column].isin(levels)).sum())
+
+
+def _unseen_in_expression(indicators: Any, frame: pd.DataFrame) -> int:
+    try:
+        with np.errstate(all="ignore"):
+            held = indicators.get_model_matrix(frame, na_action="ignore", output="numpy")
+    except Exception:  # formulaic's warning, where warnings are errors
+        return len(frame)
+    return int((np.asarray(held, dtype=float).sum(axis=1) != 1).sum())
+
+
+def _indicators(name: str, frame: pd.DataFrame) -> Any:
+    """What makes one indicator for each level of an expression."""
+    from formulaic import Formula
+
+    return Formula(f"0 + C({name})").get_model_matrix(frame, na_action="ignore").model_spec
+
+
+def _inner(term: str) -> str:
+    """Of what C() makes levels: its first argument; other expressions as they are."""
+    if not term.startswith("C("):
+        return term
+    depth = 0
+    for place, sign in enumerate(term[2:], start=2):
+        if depth == 0 and sign in ",)":
+            return term[2:place].strip()
+        depth += (sign in "([{") - (sign in ")]}")
+    return term
+
+
 def parse(response: str, formula: str) -> Any:
     """The formula's right-hand side, formulaic's own object."""
-    from formulaic import Formula
+    from formulaic import Formula, SimpleFormula
 
     try:
         parsed = Formula(formula)
@@ -112,10 +190,10 @@ def parse(response: str, formula: str) -> Any:
         raise InputError(
             f"the formula of {response!r}, {formula!r}, cannot be read: {error}"
         ) from None
-    if not hasattr(parsed, "required_variables") or hasattr(parsed, "lhs"):
+    if not isinstance(parsed, SimpleFormula):
         raise InputError(
-            f"the formula of {response!r}, {formula!r}, has a left-hand side; give the right-hand "
-            f'side alone: {{"{response}": "1 + ..."}}'
+            f"the formula of {response!r}, {formula!r}, has a left-hand side or several parts; "
+            f'give one right-hand side alone: {{"{response}": "1 + ..."}}'
         )
     return parsed
 

@@ -56,6 +56,15 @@ class DPMPMFit:
         """p(Theta | y): every release informs all of it."""
         return self.posterior
 
+    def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> None:
+        """Nothing: the engine computes the evidence from posteriors."""
+        return
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return self.posterior.n_draws
+
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
         classes = {

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, gammaln
+from scipy.special import betaln, expit, gammaln
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of
@@ -88,7 +88,9 @@ class LogNormal:
         self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
     ) -> Array:
         """One value for each row."""
-        return np.exp(rng.normal(eta, extra["sigma"]))
+        with np.errstate(over="ignore"):
+            value: Array = np.exp(rng.normal(eta, extra["sigma"]))
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +194,14 @@ class Poisson:
     def log_density(self, y: Array, eta: Array, extra: Extra, trials: Array | None) -> Array:
         """log p(y | eta), shape (R, H)."""
         k, possible = _counts(y)
-        with np.errstate(over="ignore"):
-            density = k[:, None] * eta - np.exp(eta) - gammaln(k + 1.0)[:, None]
+        density = k[:, None] * eta - _mean(eta) - gammaln(k + 1.0)[:, None]
         return np.where(possible[:, None], density, -np.inf)
 
     def draw(
         self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
     ) -> Array:
         """One value for each row."""
-        return rng.poisson(_mean(eta)).astype(float)
+        return _poisson(_mean(eta), rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,18 +215,19 @@ class NegativeBinomial:
         """log p(y | eta), shape (R, H)."""
         k, possible = _counts(y)
         alpha = extra["alpha"]
-        size = k[:, None] + alpha
-        ways = gammaln(size) - gammaln(alpha) - gammaln(k + 1.0)[:, None]
-        density = ways + alpha * np.log(alpha) + k[:, None] * eta
-        density -= size * np.logaddexp(np.log(alpha), eta)
+        count = k[:, None]
+        # Gamma(k + alpha) / Gamma(alpha) k! = 1 / k B(k, alpha): alpha may be very large
+        with np.errstate(divide="ignore"):
+            ways = np.where(count > 0, -np.log(count) - betaln(np.maximum(count, 1.0), alpha), 0.0)
+        share = eta - np.log(alpha)  # log of mean / alpha
+        density: Array = ways - alpha * np.logaddexp(0.0, share) - count * np.logaddexp(0.0, -share)
         return np.where(possible[:, None], density, -np.inf)
 
     def draw(
         self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
     ) -> Array:
         """One value for each row."""
-        rate = rng.gamma(extra["alpha"], _mean(eta) / extra["alpha"])
-        return rng.poisson(np.minimum(rate, LARGEST_MEAN)).astype(float)
+        return _poisson(rng.gamma(extra["alpha"], _mean(eta) / extra["alpha"]), rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,7 @@ class OrderedLogit:
         low, high = edges[k] - eta, edges[k + 1] - eta
         # F(high) - F(low) = F(high) F(-low) (1 - exp(low - high)), F the logistic function
         with np.errstate(invalid="ignore", divide="ignore"):
-            between = np.log1p(-np.exp(np.minimum(low - high, 0.0)))
+            between = np.log(-np.expm1(np.minimum(low - high, 0.0)))
         density: Array = between - np.logaddexp(0.0, -high) - np.logaddexp(0.0, low)
         return density
 
@@ -283,6 +285,7 @@ class CategoricalLogit:
 
 
 LARGEST_MEAN = 1e15  # a count beyond this cannot be drawn
+LARGEST_ETA = 700.0  # exp of more is infinite
 BY_NAME: dict[str, Any] = {
     "normal": Normal,
     "lognormal": LogNormal,
@@ -319,6 +322,12 @@ def _counts(y: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
 
 
 def _mean(eta: Array) -> Array:
-    with np.errstate(over="ignore"):
-        mean: Array = np.minimum(np.exp(eta), LARGEST_MEAN)
+    """exp(eta), finite."""
+    mean: Array = np.exp(np.minimum(eta, LARGEST_ETA))
     return mean
+
+
+def _poisson(mean: Array, rng: np.random.Generator) -> Array:
+    """Counts; infinite where they cannot be drawn, which synthesis reports."""
+    counts = rng.poisson(np.minimum(mean, LARGEST_MEAN)).astype(float)
+    return np.where(mean > LARGEST_MEAN, np.inf, counts)

@@ -76,10 +76,6 @@ class LatentPosterior:
         )
         return [part]
 
-    def log_predictive(self, targets: Targets) -> npt.NDArray[np.float64]:
-        """Not in closed form when there are classes; DPMPM fits do not offer "exact"."""
-        raise NotImplementedError
-
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "LatentPosterior":
         """Chains twice as long, every other draw kept."""
         draws = doubled(self.prior, self.units, self.draws, thin=self.thin, rng=rng, n_jobs=n_jobs)

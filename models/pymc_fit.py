@@ -80,10 +80,6 @@ class PyMCPosterior:
         batch = batch_of_draws(self.n_draws, self.n_chains)
         return PyMCPredictive(engine=self.engine, theta=self.theta, targets=targets, batch=batch)
 
-    def log_predictive(self, targets: Targets) -> Array:
-        """Not in closed form; fits of the user's own model do not offer "exact"."""
-        raise NotImplementedError
-
     def doubled(self, *, rng: np.random.Generator, n_jobs: int = 1) -> "PyMCPosterior":
         """Chains twice as long, every other draw kept."""
         size = self.n_draws // self.n_chains
@@ -182,6 +178,15 @@ class PyMCFit:
         """p(Theta | y): every release may inform all of it."""
         self._synthesized(release)
         return self.posterior
+
+    def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> None:
+        """Nothing: the engine computes the evidence from posteriors."""
+        return
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return self.posterior.n_draws
 
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""

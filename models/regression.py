@@ -6,6 +6,7 @@ makes of the record's other values. The variables are synthesised in the order o
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.microdata import Microdata, Number
 from bayes_risk.synthesizer import Progress
 
-from .design import parse
-from .families import Bernoulli, Family, family_of
+from .design import parse, used
+from .families import Family, family_of
 from .regression_draws import brought
 from .regression_fit import RegressionFit, fitted
-from .regression_part import Part, RegressionPrior
+from .regression_part import Part, RegressionPrior, check_outcome
 from .regression_pymc import Length
 
 SMALLEST = float(np.nextafter(0.0, 1.0))
@@ -70,12 +71,13 @@ class Regression:
         for family in self.families.values():
             family_of(family)
         for place, (name, formula) in enumerate(self.formulas.items()):
-            for used in sorted(map(str, parse(name, formula).required_variables)):
-                if used in names[place:]:
+            columns = {*used(parse(name, formula)), *self._trials(name)}
+            for column in sorted(columns):
+                if column in names[place:]:
                     raise InputError(
-                        f"the formula of {name!r} uses {used!r}, which "
-                        f"{'is itself' if used == name else 'comes later'}; order the formulas so "
-                        "that each uses earlier ones"
+                        f"the formula of {name!r} uses {column!r}, which "
+                        f"{'is itself' if column == name else 'comes later'}; order the formulas "
+                        "so that each uses earlier ones"
                     )
 
     def fit(
@@ -134,6 +136,11 @@ class Regression:
             chains=at_least("chains", chains, 1),
         )
         one_of("nuts_sampler", nuts_sampler, ("pymc", "nutpie"))
+        if nuts_sampler == "nutpie" and find_spec("nutpie") is None:
+            raise InputError(
+                'nuts_sampler="nutpie" needs nutpie: pip install "bayes-risk[fast]", or leave it '
+                "out"
+            )
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
         rng = np.random.default_rng(random_seed)
         return fitted(self, data, self._parts(data), length, nuts_sampler, rng, progress)
@@ -206,16 +213,15 @@ class Regression:
         )
         data = replace(data, variables=variables)
         for name in self.formulas:
-            _check_outcome(name, self._family(name, data), data)
+            check_outcome(name, self._family(name, data), data, data.codes)
         return data
 
     def _columns(self, df: pd.DataFrame) -> list[str]:
         """Columns of the table that the formulas name, in the table's order."""
         wanted = dict.fromkeys(self.formulas)
         for name, formula in self.formulas.items():
-            wanted.update(dict.fromkeys(map(str, parse(name, formula).required_variables)))
-            trials = getattr(self.families.get(name), "trials", None)
-            wanted.update(dict.fromkeys([trials] if isinstance(trials, str) else []))
+            wanted.update(dict.fromkeys(used(parse(name, formula))))
+            wanted.update(dict.fromkeys(self._trials(name)))
         for name in wanted:
             if name not in df.columns:
                 raise InputError(
@@ -223,6 +229,11 @@ class Regression:
                     f"{list(df.columns)}"
                 )
         return [c for c in df.columns if c in wanted]
+
+    def _trials(self, name: str) -> list[str]:
+        """The column that holds a binomial outcome's numbers of trials, if one does."""
+        trials = getattr(self.families.get(name), "trials", None)
+        return [trials] if isinstance(trials, str) else []
 
     def _is_number(self, name: str, column: pd.Series) -> bool:
         if name in self.families:
@@ -236,34 +247,3 @@ def _of_family(number: Number, family: Family) -> Number:
     if family.kind == "count":
         return replace(number, whole=True, lowest=0.0)
     return replace(number, lowest=SMALLEST) if family.kind == "positive" else number
-
-
-def _check_outcome(name: str, family: Family, data: Microdata) -> None:
-    """Outcomes that their family cannot have are an error."""
-    y = data.codes[:, data.columns.index(name)]
-    what = type(family).__name__
-    if family.kind == "count" and ((y < 0).any() or (y != np.round(y)).any()):
-        bad = int(((y < 0) | (y != np.round(y))).sum())
-        raise InputError(
-            f"column {name!r} has {bad} negative or fractional values, and {what} models counts; "
-            'choose another family ("normal", "lognormal"), or round it first'
-        )
-    if family.kind == "positive" and (y <= 0).any():
-        raise InputError(
-            f"column {name!r} has {int((y <= 0).sum())} values that are not above 0, and {what} "
-            'models positive numbers; choose "normal", or shift the column'
-        )
-    levels = data.variables[data.columns.index(name)].n_levels
-    if isinstance(family, Bernoulli) and levels != 2:
-        raise InputError(
-            f'column {name!r} has {levels} levels, and Bernoulli models 2; choose "categorical" or '
-            '"ordered"'
-        )
-    trials = getattr(family, "trials", None)
-    if trials is not None:
-        most = data.codes[:, data.columns.index(trials)] if isinstance(trials, str) else trials
-        if (y > most).any():
-            raise InputError(
-                f"column {name!r} exceeds the number of trials ({trials!r}) for "
-                f"{int((y > most).sum())} records; give trials that are large enough"
-            )

@@ -168,8 +168,9 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
 
 
 def _column(part: Part, table: pd.DataFrame, name: str) -> Array:
-    """One coefficient's draws; brms puts b_ in front of its name."""
-    found = next((c for c in (name, f"b_{name}") if c in table.columns), None)
+    """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0."""
+    names = (name, name.replace(".0]", "]"))
+    found = next((c for n in names for c in (n, f"b_{n}") if c in table.columns), None)
     if found is None:
         raise InputError(
             f"the draws of {part.name!r} lack the coefficient {name!r}; they have "

@@ -67,6 +67,30 @@ class RegressionFit:
         exact = {"exact"} if all(isinstance(p, ExactPart) for p in parts) else set()
         return frozenset({"predictive", "refit", "reuse"} | exact)
 
+    def direct(
+        self,
+        evidence: str,
+        release: Release,
+        targets: Targets,
+        *,
+        rng: np.random.Generator,
+        progress: Progress | None,
+    ) -> Array | None:
+        """Exact evidence in closed form, for the normal families; else nothing."""
+        if evidence != "exact":
+            return None
+        base = self.informed(release).log_predictive(targets)
+        augmented = [
+            self.augmented(release, l, rng=rng, progress=progress).log_predictive(targets)
+            for l in range(release.m)
+        ]
+        return np.stack([_change(after, base) for after in augmented])
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return self.posterior.n_draws
+
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
         order = [p.part.name for p in self._informed(release)]
@@ -196,6 +220,8 @@ class RegressionFit:
         """Coded rows of data set l whose values were replaced."""
         replaced = release.replaced(len(self.microdata.codes))
         codes: Codes = release.codes(self.microdata, l)[replaced]
+        for held in self._informed(release):
+            held.part.check(codes, f"of release {l + 1}")
         return codes
 
     def without(
@@ -249,6 +275,13 @@ class RegressionFit:
             f"{', '.join(self._modelled)}; {d['chains']:.0f} chains of "
             f"{d['draws']:.0f} draws"
         )
+
+
+def _change(after: Array, before: Array) -> Array:
+    """Difference of log predictives; an impossible guess stays impossible."""
+    possible = after > -np.inf
+    change: Array = np.subtract(after, before, out=np.full(after.shape, -np.inf), where=possible)
+    return change
 
 
 def fitted(

@@ -16,7 +16,16 @@ from bayes_risk._core.validate import positive
 from bayes_risk.microdata import Codes, Microdata
 
 from .design import CONSTANT, Design
-from .families import Binomial, CategoricalLogit, Family, LogNormal, Normal, OrderedLogit, StudentT
+from .families import (
+    Bernoulli,
+    Binomial,
+    CategoricalLogit,
+    Family,
+    LogNormal,
+    Normal,
+    OrderedLogit,
+    StudentT,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -205,6 +214,11 @@ class Part:
         constant = design.names.index(CONSTANT) if CONSTANT in design.names else -1
         outcome = _outcome(family, data.codes[:, column])
         _check_varies(response, family, outcome)
+        if not (design.names or family.extra):
+            raise InputError(
+                f"the formula of {response!r}, {formula!r}, has no term, which leaves "
+                f'{type(family).__name__} no parameter; give at least "1"'
+            )
         X = design.matrix(data, data.codes, "the original")
         scaling = Scaling.of(X, outcome, constant, centred=constant >= 0 or ordered)
         return cls(
@@ -237,6 +251,10 @@ class Part:
         names = [*self.design.columns, self.name, *self._trials_column()]
         return frozenset(self.microdata.columns.index(c) for c in names)
 
+    def check(self, codes: Codes, source: str) -> None:
+        """Outcomes that the family cannot have are an error."""
+        check_outcome(self.name, self.family, self.microdata, codes, source)
+
     def rows(self, codes: Codes, source: str = "the guesses") -> Rows:
         """Coded rows (R, p) on the scale that is sampled."""
         X = self.scaling.inside(self.design.matrix(self.microdata, codes, source))
@@ -254,9 +272,9 @@ class Part:
             return np.full(len(codes), float(self.family.trials))
         return codes[:, self.microdata.columns.index(columns[0])].astype(float)
 
-    def eta(self, codes: Codes, draws: Coefficients) -> Array:
+    def eta(self, codes: Codes, draws: Coefficients, source: str = "the guesses") -> Array:
         """Linear predictors, shape (R, H) or (R, H, K - 1)."""
-        X = self.design.matrix(self.microdata, codes)
+        X = self.design.matrix(self.microdata, codes, source)
         nominal = draws.beta.ndim == 3
         eta: Array = (
             np.einsum("rk,hkc->rhc", X, draws.beta, optimize=True) if nominal else X @ draws.beta.T
@@ -271,7 +289,7 @@ class Part:
 
     def draw(self, codes: Codes, draw: Coefficients, rng: np.random.Generator) -> Array:
         """A synthetic value for each coded row, under one draw of the parameters."""
-        eta = self.eta(codes, draw)[:, 0]
+        eta = self.eta(codes, draw, "the synthetic table")[:, 0]
         extra = {k: v[0] for k, v in draw.extra.items()}
         return self.family.draw(eta, extra, self.trials(codes), rng)
 
@@ -299,6 +317,46 @@ def _outcome(family: Family, y: npt.NDArray[Any]) -> Array | None:
             logs: Array = np.log(y.astype(float))
         return logs
     return y.astype(float) if isinstance(family, Normal | StudentT) else None
+
+
+def check_outcome(
+    name: str, family: Family, data: Microdata, codes: Codes, source: str = ""
+) -> None:
+    """Outcomes that their family cannot have are an error; ``source``: "of release 1"."""
+    y = codes[:, data.columns.index(name)]
+    what, where = type(family).__name__, f"column {name!r} {source}".rstrip()
+    if family.kind == "count" and ((y < 0).any() or (y != np.round(y)).any()):
+        bad = int(((y < 0) | (y != np.round(y))).sum())
+        raise InputError(
+            f"{where} has {bad} negative or fractional values, and {what} models counts; "
+            'choose another family ("normal", "lognormal"), or round it first'
+        )
+    if family.kind == "positive" and (y <= 0).any():
+        raise InputError(
+            f"{where} has {int((y <= 0).sum())} values that are not above 0, and {what} "
+            'models positive numbers; choose "normal", or shift the column'
+        )
+    levels = data.variables[data.columns.index(name)].n_levels
+    if isinstance(family, Bernoulli) and levels != 2:
+        raise InputError(
+            f'{where} has {levels} levels, and Bernoulli models 2; choose "categorical" or '
+            '"ordered"'
+        )
+    if isinstance(family, Binomial):
+        _check_trials(where, y, family.trials, data, codes)
+
+
+def _check_trials(
+    where: str, y: npt.NDArray[Any], trials: int | str, data: Microdata, codes: Codes
+) -> None:
+    if isinstance(trials, str) and trials not in data.numbers:
+        raise InputError(f"{where} has its trials in {trials!r}, which is no number; convert it")
+    most = codes[:, data.columns.index(trials)] if isinstance(trials, str) else trials
+    if (y > most).any():
+        raise InputError(
+            f"{where} exceeds the number of trials ({trials!r}) for {int((y > most).sum())} "
+            "records; give trials that are large enough"
+        )
 
 
 def _check_varies(response: str, family: Family, outcome: Array | None) -> None:

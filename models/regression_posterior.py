@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk.microdata import Codes
 from bayes_risk.synthesizer import Targets
 
 from .conjugate import ConjugatePrior, Moments, NormalInverseGamma
 from .families import LogNormal
 from .regression_part import Coefficients, Part, Rows, n_outcomes
-from .regression_predictive import RegressionPredictive, guess_rows
+from .regression_predictive import RegressionPredictive, blocks, guess_rows
 from .regression_pymc import Length, Nuts, extra_of
 
 Array = npt.NDArray[np.float64]
@@ -81,10 +80,17 @@ class ExactPart:
         return replace(self, draws=_joined(self.draws, more))
 
     def log_predictive(self, targets: Targets) -> Array:
-        """log p(y* | x*, data without i), shape (G, U), in closed form."""
+        """log p(y* | x*, data without i), shape (G, U), in closed form, block by block."""
+        out = np.empty(targets.guesses.codes.shape[:2])
+        width = len(self.part.design.names) + targets.profiles.shape[1]
+        for block in blocks(len(targets), len(out) * width):
+            out[:, block] = self._log_predictive(targets, block)
+        return out
+
+    def _log_predictive(self, targets: Targets, block: slice) -> Array:
         part = self.part
-        own = part.rows(targets.profiles)
-        codes, cell = guess_rows(targets, part.uses, slice(None))  # shape (G', U, p)
+        own = part.rows(targets.profiles[block])
+        codes, cell = guess_rows(targets, part.uses, block)  # shape (G', U, p)
         G, U, p = codes.shape
         y = codes[:, :, part.column].reshape(-1)
         positive = y > 0 if isinstance(part.family, LogNormal) else np.ones(len(y), dtype=bool)
@@ -237,8 +243,3 @@ def _joined(one: Coefficients, other: Coefficients) -> Coefficients:
         extra={k: together(v, other.extra[k]) for k, v in one.extra.items()},
         n_chains=one.n_chains,
     )
-
-
-def codes_with(codes: Codes, released: Codes) -> Codes:
-    """The table with a release below it."""
-    return np.vstack([codes, released])

@@ -62,7 +62,7 @@ class RegressionPredictive:
         log_v = log_weights.T - self._log_density(self.targets.profiles[block])  # shape (U, H)
         G, U, p = codes.shape
         out = np.empty((G, U, len(starts)))
-        for some in _blocks(U, G * len(self.batch)):
+        for some in blocks(U, G * len(self.batch)):
             rows = codes[:, some].reshape(-1, p)
             terms = self._log_density(rows).reshape(G, -1, len(self.batch))
             terms += log_v[some]
@@ -93,7 +93,7 @@ def guess_rows(targets: Targets, uses: frozenset[int], block: slice) -> tuple[Co
     return codes, cell.reshape(-1).astype(np.int64)
 
 
-def _blocks(U: int, per_target: int) -> Iterator[slice]:
+def blocks(U: int, per_target: int) -> Iterator[slice]:
     """Slices of targets such that an array of rows x draws stays small."""
     size = max(ROOM // max(per_target, 1), 1)
     for begin in range(0, U, size):

@@ -47,6 +47,8 @@ class Nuts:
         self.part, self.nuts_sampler = part, nuts_sampler
         self.model: Any = None
         self.step: Any = None
+        self.compiled: Any = None  # nutpie's
+        self.data: dict[str, Array] = {}
         self.lock = threading.Lock()
 
     def run(
@@ -71,11 +73,12 @@ class Nuts:
     def _give(self, rows: Rows) -> None:
         import pymc as pm
 
+        self.data = data_of(self.part, rows)
         if self.model is None:
             self.model = build(self.part, rows)
             return
         with self.model:
-            pm.set_data(data_of(self.part, rows))
+            pm.set_data(self.data)
 
     def _first(self, rng: np.random.Generator) -> dict[str, Array]:
         """Prior centres, slightly moved: chains start apart."""
@@ -92,6 +95,8 @@ class Nuts:
     def _sample(
         self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any
     ) -> Any:
+        if self.nuts_sampler == "nutpie":
+            return self._nutpie(length, rng)
         import pymc as pm
 
         options: dict[str, Any] = {
@@ -107,11 +112,28 @@ class Nuts:
         }
         with self.model, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTensor's linker, and of overflows when tuning
-            if self.nuts_sampler == "nutpie":
-                return pm.sample(nuts_sampler="nutpie", target_accept=TARGET_ACCEPT, **options)
             if self.step is None:
                 self.step = pm.NUTS(target_accept=TARGET_ACCEPT, rng=np.random.default_rng(0))
             return pm.sample(step=self.step, callback=lambda trace, draw: tick(1), **options)
+
+    def _nutpie(self, length: Length, rng: np.random.Generator) -> Any:
+        """The same by nutpie, which finds its own starts and metric."""
+        import nutpie
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self.compiled is None:
+                self.compiled = nutpie.compile_pymc_model(self.model)
+            return nutpie.sample(
+                self.compiled.with_data(**self.data),
+                draws=length.draws,
+                tune=max(length.tune, 200),
+                chains=length.chains,
+                cores=1,
+                target_accept=TARGET_ACCEPT,
+                seed=int(rng.integers(2**31)),
+                progress_bar=False,
+            )
 
     def _learn_metric(self, found: Values) -> None:
         from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator

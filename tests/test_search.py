@@ -68,7 +68,7 @@ def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
 
     calls, fits = [], Plan.fits
     monkeypatch.setattr(Plan, "fits", lambda self, **how: calls.append(1) or fits(self, **how))
-    audit(4000)
+    audit(4000, evidence="predictive", targets=2)
     assert len(calls) == 1
 
 

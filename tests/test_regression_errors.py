@@ -1,0 +1,347 @@
+"""What cannot be fitted or audited: each with a message that names it and a cure."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+
+Regression, Prior, Binomial = br.models.Regression, br.models.RegressionPrior, br.models.Binomial
+N = 20
+RNG = np.random.default_rng(1)
+DF = pd.DataFrame(
+    {
+        "x": RNG.normal(size=N),
+        "y": RNG.normal(10, 1, N),
+        "k": RNG.poisson(3, N),
+        "sex": list("fm") * (N // 2),
+        "job": (list("abc") * N)[:N],
+        "zero": np.arange(N) % 3 * 1.0,
+        "flat": 1.5,
+    }
+)
+
+# --- declarations ------------------------------------------------------------------------------
+
+DECLARATIONS = [
+    (({"y": "1 + y"},), "the formula of 'y' uses 'y', which is itself; order the formulas"),
+    (({"y": "1 + k", "k": "1"},), "the formula of 'y' uses 'k', which comes later"),
+    (({"y": "1 + log(k)", "k": "1"},), "'k', which comes later"),
+    (({"y": "1 + poly(k, 2)", "k": "1"},), "'k', which comes later"),
+    (({"y": "1 + scale(y)"},), "'y', which is itself"),
+    (({"y": "1 +* x"},), "the formula of 'y', '1 \\+\\* x', cannot be read"),
+    (({"y": "1 + (x"},), "cannot be read"),
+    (({"y": "y ~ x"},), "has a left-hand side or several parts; give one right-hand"),
+    (({"y": "1 | x"},), "'1 | x', has a left-hand side or several parts"),
+    (({"y": 3},), "the formula of 'y'"),
+    (({"k": "1", "n": "1"}, {"k": Binomial(trials="n"), "n": "poisson"}), "'n', which comes later"),
+    (({},), "give formulas as a mapping"),
+    (("1 + x",), "give formulas as a mapping"),
+    (({"y": "1"}, {"k": "poisson"}), "families names column 'k'"),
+    (({"y": "1"}, {"y": "gamma"}), "family='gamma' is not known; give one of .*'bernoulli'"),
+    (({"y": "1"}, {"y": "binomial"}), "number of trials; give models.Binomial"),
+    (({"y": "1"}, {"y": 3}), "family=3 is not known"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), DECLARATIONS)
+def test_declarations(arguments, message):
+    with pytest.raises(br.InputError, match=message):
+        Regression(*arguments)
+
+
+def test_priors_of_columns_without_formula():
+    with pytest.raises(br.InputError, match="priors names column 'k'"):
+        Regression({"y": "1"}, priors={"k": Prior()})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"slopes": 0}, "slopes=0"),
+        ({"intercept": -1.0}, "intercept=-1"),
+        ({"slopes": np.nan}, "slopes=nan"),
+        ({"sigma": np.inf}, "sigma=inf"),
+        ({"overdispersion": 0}, "overdispersion=0"),
+        ({"nu": (1.0,)}, "nu=.*shape and rate"),
+        ({"nu": (0.0, 1.0)}, "nu=0"),
+        ({"sigma2": (-1.0, 1.0)}, "sigma2=.*not negative"),
+        ({"sigma2": (1.0, np.inf)}, "sigma2=.*finite"),
+    ],
+)
+def test_priors(values, message):
+    with pytest.raises(br.InputError, match=message):
+        Prior(**values)
+
+
+def test_trials_below_one():
+    with pytest.raises(br.InputError, match="trials=0"):
+        Binomial(trials=0)
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+def shifted(**columns):
+    return DF.assign(**columns)
+
+
+TABLES = [
+    ({"y": "1 + age"}, {}, DF, "names column 'age', which the table does not have; it has"),
+    ({"age": "1"}, {}, DF, "names column 'age'"),
+    ({"k": "1"}, {"k": "poisson"}, shifted(k=DF["k"] - 9), "'k' has .* negative or fractional"),
+    (
+        {"k": "1"},
+        {"k": "poisson"},
+        shifted(k=DF["k"] + 0.5),
+        "has 20 negative or fractional .*counts",
+    ),
+    ({"k": "1"}, {"k": "negative-binomial"}, shifted(k=DF["y"]), "NegativeBinomial models counts"),
+    ({"zero": "1"}, {"zero": "lognormal"}, DF, "7 values that are not above 0, and LogNormal"),
+    ({"job": "1"}, {"job": "bernoulli"}, DF, "'job' has 3 levels, and Bernoulli models 2"),
+    ({"k": "1"}, {"k": Binomial(trials=2)}, DF, "'k' exceeds the number of trials \\(2\\) for"),
+    ({"k": "1"}, {"k": Binomial(trials="zero")}, DF, "exceeds the number of trials \\('zero'\\)"),
+    ({"k": "1"}, {"k": Binomial(trials="age")}, DF, "names column 'age'"),
+    ({"k": "1"}, {"k": Binomial(trials="job")}, DF, "its trials in 'job', which is no number"),
+    ({"sex": "1"}, {"sex": "normal"}, DF, "'sex'.*is to be a number and is not stored as one"),
+    ({"flat": "1"}, {}, DF, "'flat' has the same value for every record"),
+    ({"flat": "1"}, {"flat": "student"}, DF, "'flat' has the same value .*StudentT"),
+    ({"y": "1 + log(x)"}, {}, DF, "term 'log\\(x\\)' .*of 'y' is not finite .* of the original"),
+    ({"y": "1 + log(zero)"}, {}, DF, "'log\\(zero\\)'"),
+    ({"y": "1 + x"}, {}, shifted(x=[np.nan] + [1.0] * 19), "'x' .*1 missing or infinite"),
+    ({"y": "1"}, {}, shifted(y=[np.inf] + [1.0] * 19), "'y' .*1 missing or infinite"),
+    ({"y": "1 + I(x - x.mean())"}, {}, DF, "'I\\(x - x.mean\\(\\)\\)' .* several records .*center"),
+    ({"y": "1 + k + x.rank()"}, {}, DF, "'x.rank\\(\\)' of the formula of 'y' looks at several"),
+    ({"y": "1 + nothing(x)"}, {}, DF, "cannot be evaluated: .*nothing"),
+    ({"y": "1 + poly(x, -1)"}, {}, DF, "'1 \\+ poly\\(x, -1\\)', cannot be evaluated"),
+]
+
+
+@pytest.mark.parametrize(("formulas", "families", "df", "message"), TABLES)
+def test_tables(formulas, families, df, message):
+    with pytest.raises(br.InputError, match=message):
+        Regression(formulas, families).fit(df, draws=4, tune=4, chains=1, random_seed=1)
+
+
+def test_not_a_table():
+    with pytest.raises(br.InputError, match="the table is a dict; give a pandas DataFrame"):
+        Regression({"y": "1"}).fit({"y": [1, 2]})
+
+
+@pytest.mark.parametrize("family", ["student", "poisson", "bernoulli", "ordered", "categorical"])
+@pytest.mark.parametrize("prior", [Prior.reference(), Prior(slopes=np.inf)])
+def test_flat_priors_are_for_normal_regressions(family, prior):
+    name = {"student": "y", "poisson": "k", "bernoulli": "sex"}.get(family, "job")
+    model = Regression({name: "1 + x"}, {name: family}, prior)
+    with pytest.raises(br.InputError, match=f"the prior of '{name}' is flat, which only normal"):
+        model.fit(DF, draws=4, tune=4, chains=1)
+
+
+@pytest.mark.parametrize("formula", ["0", "-1"])
+def test_a_formula_without_terms(formula):
+    with pytest.raises(br.InputError, match="'sex'.*no term"):
+        Regression({"sex": formula}).fit(DF, draws=4, tune=4, chains=1)
+
+
+def test_collinear_predictors_under_a_flat_prior():
+    df = DF.assign(twice=2 * DF["x"])
+    with pytest.raises(br.ModelError, match="collinear and the prior is flat"):
+        Regression({"y": "1 + x + twice"}, prior=Prior.reference()).fit(df, draws=4)
+    Regression({"y": "1 + x + twice"}).fit(df, draws=4, random_seed=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"draws": 3}, "draws=3"),
+        ({"tune": -1}, "tune=-1"),
+        ({"chains": 0}, "chains=0"),
+        ({"nuts_sampler": "stan"}, "nuts_sampler='stan'"),
+        ({"missing": "drop"}, "missing='drop'"),
+    ],
+)
+def test_options_of_fit(options, message):
+    with pytest.raises(br.InputError, match=message):
+        Regression({"y": "1"}).fit(DF, **options)
+
+
+# --- draws from elsewhere ----------------------------------------------------------------------
+
+GOOD = {"Intercept": [10.0, 10.1, 9.9], "x": [0.1, 0.0, 0.2], "sigma": [1.0, 1.1, 0.9]}
+
+
+def lacking(*names, **values):
+    return pd.DataFrame({k: v for k, v in (GOOD | values).items() if k not in names})
+
+
+DRAWS = [
+    ({"y": lacking("x")}, "the draws of 'y' lack the coefficient 'x'; they have"),
+    ({"y": lacking("sigma")}, "lack the coefficient 'sigma'"),
+    ({"y": lacking(sigma=[1, 0, 1])}, "'sigma' of 'y' must be above 0"),
+    ({"y": lacking(sigma=[1, -1, 1])}, "'sigma' of 'y' must be above 0"),
+    ({"y": lacking(x=[1, np.nan, 1])}, "'x' of 'y' must be finite"),
+    ({"y": lacking(x=[1, np.inf, 1])}, "'x' of 'y' must be finite"),
+    ({"y": lacking().head(1)}, "the draws of 'y' are 1; give at least 2"),
+    ({"y": lacking().to_numpy()}, "the draws of 'y' are a ndarray; give a DataFrame"),
+    ({}, "draws has none of \\['y'\\]"),
+    (lacking().to_numpy(), "draws is a ndarray; give a mapping"),
+]
+
+
+@pytest.mark.parametrize(("draws", "message"), DRAWS)
+def test_draws_from_elsewhere(draws, message):
+    with pytest.raises(br.InputError, match=message):
+        Regression({"y": "1 + x"}).from_draws(DF, draws)
+
+
+def test_unequal_numbers_of_draws():
+    draws = {"x": lacking("x"), "y": lacking().head(2)}
+    with pytest.raises(br.InputError, match="numbers of draws differ .*'x': 3, 'y': 2"):
+        Regression({"x": "1", "y": "1 + x"}).from_draws(DF, draws)
+
+
+def test_thresholds_out_of_order():
+    model = Regression({"job": "x"}, {"job": "ordered"})
+    draws = pd.DataFrame({"x": [0.1, 0.2], "cut[1]": [0.0, 1.0], "cut[2]": [1.0, 0.5]})
+    with pytest.raises(br.InputError, match="'cut' of 'job' must increase"):
+        model.from_draws(DF, {"job": draws})
+    with pytest.raises(br.InputError, match="lack the coefficient 'cut\\[2\\]'"):
+        model.from_draws(DF, {"job": draws.drop(columns="cut[2]")})
+
+
+def test_an_inference_data_without_the_variables():
+    import arviz as az
+
+    idata = az.from_dict(posterior={"Intercept": np.zeros((2, 5))})
+    with pytest.raises(br.InputError, match="no variables of 'y'; they are named 'y: Intercept'"):
+        Regression({"y": "1 + x"}).from_draws(DF, idata)
+
+
+# --- audits ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fit():
+    df = DF.assign(y=np.abs(DF["y"]), w=np.arange(N) % 4)
+    model = Regression({"w": "1", "y": "1 + C(w)", "v": "1 + log(y)"})
+    return model.fit(df.assign(v=DF["x"]), draws=10, random_seed=1)
+
+
+def release_of(fit, *names):
+    df = fit.microdata.decode(fit.microdata.codes)
+    return br.Release(datasets=[df.iloc[::-1].set_index(df.index)[df.columns]], synthesized=names)
+
+
+ALL = {"w": br.Grid(values=[0, 1, 2, 3]), "y": br.Grid(percent=5), "v": br.Grid(additive=1)}
+
+
+@pytest.mark.parametrize(
+    ("guesses", "message"),
+    [
+        (ALL | {"w": br.Grid(additive=3, n=7)}, "C\\(w\\)"),
+        (ALL | {"y": br.Grid(additive=30, n=7)}, "term 'log\\(y\\)' .*not finite .*of the guesses"),
+        ({k: ALL[k] for k in ("w", "y")}, "'v' is a number and has no grid"),
+        (ALL | {"x": br.Grid(additive=1)}, "names column 'x', which is not guessed"),
+        (ALL | {"w": br.guesses.Neighbourhood(1)}, "'w' is a number and was given"),
+        (None, "'w' is a number, and a neighbourhood counts levels"),
+    ],
+)
+def test_guesses(fit, guesses, message):
+    release = release_of(fit, "w", "y", "v")
+    with pytest.raises(br.InputError, match=message):
+        br.attribute_risk(fit, release, guesses=guesses, evidence="exact")
+
+
+@pytest.mark.parametrize(
+    "term", ["C(w)", "C(w, Treatment(1))", "C(np.round(w))", "C(2 * w)", "C(w):x", "C(I(w))"]
+)
+def test_levels_that_the_original_does_not_have(term):
+    """However the formula makes them: formulaic takes the first level instead, with a warning."""
+    df = DF[["x"]].assign(w=np.arange(N) % 4, v=DF["y"])
+    model = Regression({"w": "1", "v": f"1 + {term}"})
+    fit = model.fit(df, draws=4, random_seed=1)
+    release = br.Release(datasets=[df.iloc[::-1].reset_index(drop=True).assign(x=df["x"])],
+                         synthesized=["w", "v"])  # fmt: skip
+    grids = {"v": br.Grid(additive=1, n=3)}
+    seen = grids | {"w": br.Grid(bounds=(0, 3), n=4)}
+    br.attribute_risk(fit, release, guesses=seen, evidence="exact")
+    for values in ([0, 1, 2, 3, 5], [-1, 0, 1, 2, 3]):
+        given = grids | {"w": br.Grid(values=values)}
+        with pytest.raises(br.InputError, match="of 'v' makes levels .* rows of the guesses have"):
+            br.attribute_risk(fit, release, guesses=given, evidence="exact")
+    with pytest.raises(br.InputError, match="rows of the synthetic table have levels"):
+        fit.synthesize(1, random_seed=1)
+    other = br.Release(datasets=[df.assign(w=9)], synthesized=["w", "v"])
+    with pytest.raises(br.InputError, match="20 rows of release 1 have levels"):
+        br.attribute_risk(fit, other, guesses=seen, evidence="exact")
+
+
+def test_a_release_of_a_column_without_formula():
+    df = DF[["x", "y"]]
+    fit = Regression({"y": "1 + x"}).fit(df, draws=4, random_seed=1)
+    release = br.Release(datasets=[df], synthesized=["x"])
+    with pytest.raises(br.InputError, match="'x' synthesised, for which the model has no formula"):
+        br.attribute_risk(fit, release, guesses=br.Grid(percent=5))
+
+
+IMPOSSIBLE = [
+    ("k", "poisson", [-1] + [2] * 19, "negative or fractional"),
+    ("k", "poisson", [0.5] + [2] * 19, "negative or fractional"),
+    ("k", Binomial(trials=30), [31] + [2] * 19, "exceeds the number of trials"),
+    ("y", "lognormal", [0.0] + [2.0] * 19, "not above 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "family", "values", "message"), IMPOSSIBLE)
+@pytest.mark.parametrize("evidence", ["reuse", "refit"])
+def test_a_release_that_the_model_cannot_have_made(name, family, values, message, evidence):
+    extra = {"sigma": [0.5, 0.6]} if family == "lognormal" else {}
+    draws = {name: pd.DataFrame({"Intercept": [1.0, 1.1], **extra})}
+    model = Regression({name: "1"}, {name: family})
+    release = br.Release(datasets=[pd.DataFrame({name: values})], synthesized=[name])
+    if family == "lognormal":
+        fit = model.fit(DF, draws=4, random_seed=1)
+    elif evidence == "reuse":
+        fit = model.from_draws(DF, draws)
+    else:
+        return
+    with pytest.raises(br.InputError, match=f"'{name}' of release 1 .*{message}"):
+        br.attribute_risk(fit, release, guesses=br.Grid(additive=1), evidence=evidence)
+
+
+@pytest.mark.parametrize("evidence", ["predictive", "refit", "exact"])
+def test_brought_draws_offer_reuse_alone(evidence):
+    fit = Regression({"y": "1 + x"}).from_draws(DF, {"y": lacking()})
+    release = fit.synthesize(1, random_seed=1)
+    with pytest.raises(br.InputError, match=f"'{evidence}' is not offered by .*\\['reuse'\\]"):
+        br.attribute_risk(fit, release, guesses=br.Grid(percent=5), evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0,), "m=0"),
+        ((41,), "m=41 exceeds the 20 draws"),
+        ((1, ["x"]), "'x'"),
+        ((1, "y"), "single string"),
+        ((1, []), "names no column"),
+        ((1, None, [99]), "99"),
+        ((1, None, np.zeros(N, bool)), "no record"),
+        ((1, None, np.ones(3, bool)), "3 entries"),
+    ],
+)
+def test_synthesis(fit, arguments, message):
+    with pytest.raises(br.InputError, match=message):
+        fit.synthesize(*arguments, random_seed=1)
+
+
+def test_synthetic_values_that_run_away():
+    model = Regression({"k": "1", "y": "1"}, {"k": "poisson", "y": "lognormal"})
+    draws = {
+        "k": pd.DataFrame({"Intercept": [50.0, 50.0]}),
+        "y": pd.DataFrame({"Intercept": [900.0, 900.0], "sigma": [1.0, 1.0]}),
+    }
+    for name in ("k", "y"):
+        fit = model.from_draws(DF, draws)
+        with pytest.raises(br.ModelError, match=f"synthetic values of '{name}' are too large"):
+            fit.synthesize(1, [name], random_seed=1)
