@@ -85,7 +85,7 @@ def brute_force(i, guesses, truth, releases, names):
 @pytest.fixture(scope="module")
 def fit():
     model = br.models.Regression(FORMULAS, {"k": "poisson"}, priors=PRIORS)
-    return model.fit(TABLE, draws=400, tune=300, chains=4, random_seed=1)
+    return model.fit(TABLE, draws=300, tune=200, chains=4, random_seed=1)
 
 
 CASES = {
