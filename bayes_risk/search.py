@@ -66,39 +66,55 @@ class Search:
 
     def coarse(self) -> GuessSet:
         """The middle of every block, and the truth; shape (blocks + 1, ...) joint."""
-        middles = [b + s // 2 for b, s in zip(self.starts, self.sizes, strict=True)]
-        cells = np.array(list(product(*(range(len(m)) for m in middles))))  # shape (C, q)
-        at = [m[cells[:, j]] for j, m in enumerate(middles)]
-        codes = np.stack([p[a] for p, a in zip(self.points, at, strict=True)], axis=2)
-        counted = np.logical_and.reduce([c[a] for c, a in zip(self.counted, at, strict=True)])
-        is_truth = np.logical_and.reduce(
-            [a[:, None] == t for a, t in zip(at, self.truth, strict=True)]
+        cells = self._cells()
+        at = self._middles(cells)  # shape (C, U) each
+        column = np.arange(at[0].shape[1])
+        codes = np.stack([p[a, column] for p, a in zip(self.points, at, strict=True)], axis=2)
+        counted = np.logical_and.reduce(
+            [c[a, column] for c, a in zip(self.counted, at, strict=True)]
         )
-        U = codes.shape[1]
         return GuessSet(
             np.concatenate([self._truth()[None], codes]),
-            np.zeros(U, dtype=np.int64),
-            np.concatenate([np.ones((1, U), dtype=bool), counted & ~is_truth]),
+            np.zeros(len(column), dtype=np.int64),
+            np.concatenate([np.ones((1, len(column)), dtype=bool), counted & ~self._is_truth(at)]),
             np.concatenate([np.full((1, cells.shape[1]), -1), cells]),
             self.finer,
         )
 
     def finer(self, log_p: Array) -> tuple[GuessSet, Array]:
         """Guesses of the likeliest blocks (and the truth); log of the others, the truth being 1."""
-        cells = np.array(list(product(*(range(len(s)) for s in self.starts))))  # shape (C, q)
-        held = sum(np.log(s[cells[:, j]]) for j, s in enumerate(self.sizes))
-        middle = [b + s // 2 for b, s in zip(self.starts, self.sizes, strict=True)]
-        is_truth = np.logical_and.reduce(
-            [
-                m[cells[:, j]][:, None] == t
-                for j, (m, t) in enumerate(zip(middle, self.truth, strict=True))
-            ]
-        )
-        mass = np.where(is_truth, log_p[0], log_p[1:]) + np.asarray(held)[:, None]  # shape (C, U)
+        cells = self._cells()
+        with np.errstate(divide="ignore"):  # a block may hold nothing that counts
+            held = sum(np.log(n[cells[:, j]]) for j, n in enumerate(self._members()))
+        is_truth = self._is_truth(self._middles(cells))
+        mass = np.where(is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
         largest = int(np.prod([s.max() for s in self.sizes]))
         opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // largest, 1)]
         np.put_along_axis(mass, opened, -np.inf, axis=0)
         return self._fine(cells[opened]), log_sum(mass) - log_p[0]
+
+    def _cells(self) -> Ints:
+        """Every combination of blocks, shape (C, q)."""
+        return np.array(list(product(*(range(len(s)) for s in self.starts))), dtype=np.int64)
+
+    def _members(self) -> list[Ints]:
+        """How many guesses of each block count, shape (blocks, U) for each variable."""
+        return [
+            np.add.reduceat(c.astype(np.int64), b, axis=0)
+            for c, b in zip(self.counted, self.starts, strict=True)
+        ]
+
+    def _middles(self, cells: Ints) -> list[Ints]:
+        """The middle one of those that count, which come first in a block; shape (C, U) each."""
+        return [
+            (b[:, None] + np.minimum(n // 2, np.maximum(n - 1, 0)))[cells[:, j]]
+            for j, (b, n) in enumerate(zip(self.starts, self._members(), strict=True))
+        ]
+
+    def _is_truth(self, at: Sequence[Ints]) -> Flags:
+        """Where the middles of all variables are the truth, shape (C, U)."""
+        flags: Flags = np.logical_and.reduce([a == t for a, t in zip(at, self.truth, strict=True)])
+        return flags
 
     def _fine(self, blocks: Ints) -> GuessSet:
         """Every guess in the blocks (T, U, q); the truth first, and nothing twice."""
@@ -130,8 +146,8 @@ class Search:
 
 
 def _ascending(points: Array, counted: Flags, truth: Ints) -> tuple[Array, Flags, Ints]:
-    """The same guesses in ascending order, so that blocks hold neighbours."""
-    order = np.argsort(points, axis=0, kind="stable")
+    """The same guesses in ascending order, so that blocks hold neighbours; uncounted ones last."""
+    order = np.argsort(np.where(counted, points, np.inf), axis=0, kind="stable")
     place = np.argsort(order, axis=0, kind="stable")[truth, np.arange(len(truth))]
     return (
         np.take_along_axis(points, order, axis=0),

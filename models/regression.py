@@ -18,7 +18,7 @@ from bayes_risk.microdata import Microdata, Number
 from bayes_risk.synthesizer import Progress
 
 from .design import parse, used
-from .families import Family, family_of
+from .families import Family, OrderedLogit, family_of
 from .regression_draws import brought
 from .regression_fit import RegressionFit, fitted
 from .regression_part import Part, RegressionPrior, check_outcome
@@ -213,7 +213,10 @@ class Regression:
         )
         data = replace(data, variables=variables)
         for name in self.formulas:
-            check_outcome(name, self._family(name, data), data, data.codes)
+            family = self._family(name, data)
+            check_outcome(name, family, data, data.codes)
+            if isinstance(family, OrderedLogit) and name not in (how.get("levels") or {}):
+                _check_ordered(name, df[name])
         return data
 
     def _columns(self, df: pd.DataFrame) -> list[str]:
@@ -240,6 +243,16 @@ class Regression:
             return family_of(self.families[name]).kind != "category"
         numeric = pd.api.types.is_numeric_dtype(column.dtype)
         return bool(numeric and not pd.api.types.is_bool_dtype(column.dtype))
+
+
+def _check_ordered(name: str, column: pd.Series) -> None:
+    """Levels of text have no order but that of the alphabet, which nobody means."""
+    ordered = isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered
+    if not ordered and not pd.api.types.is_numeric_dtype(column.dtype):
+        raise InputError(
+            f"column {name!r} is to be ordered, and nothing says in which order; make it an "
+            f"ordered pandas category, or pass levels={{{name!r}: [lowest, ..., highest]}}"
+        )
 
 
 def _of_family(number: Number, family: Family) -> Number:

@@ -1,5 +1,7 @@
 """Joint grids searched coarse to fine, against the same grids computed in full."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,10 +27,12 @@ def audit():
         "c": br.Grid(bounds=(2, 14), n=15, truth="add"),
     }
 
-    def risk(budget, **options):
+    def risk(budget, fit=fit, release=release, **options):
         guesses = br.JointGrid(grids, budget=budget)
         how = {"evidence": "exact", "targets": 6, "random_seed": 1} | options
         return br.attribute_risk(fit, release, guesses=guesses, **how)
+
+    risk.few = model.fit(df, draws=30, random_seed=3)
 
     return risk
 
@@ -68,7 +72,10 @@ def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
 
     calls, fits = [], Plan.fits
     monkeypatch.setattr(Plan, "fits", lambda self, **how: calls.append(1) or fits(self, **how))
-    audit(4000, evidence="predictive", targets=2)
+    one = audit.few.synthesize(m=1, random_seed=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
+        audit(4000, audit.few, one, evidence="predictive", targets=2)
     assert len(calls) == 1
 
 
@@ -89,6 +96,19 @@ def test_blocks_hold_every_guess_once():
     whole = Search.of(points, counted, truth, budget=76)  # fewer than 77: one block must go
     everything, rest = whole.finer(np.zeros(whole.coarse().codes.shape[:2]))
     assert everything.counted.sum(axis=0).max() <= 77
+
+
+def test_guesses_that_do_not_count_hide_no_others():
+    """A count of 1 searched from -39 to 41: everything below 0 is no guess, 0 and 2 are."""
+    points = [np.arange(-39.0, 42.0)[:, None], np.linspace(0, 1, 81)[:, None]]
+    counted = [points[0] >= 0, np.ones((81, 1), dtype=bool)]
+    search = Search.of(points, counted, [np.array([40]), np.array([40])], budget=1000)
+    coarse = search.coarse()
+    log_p = -0.5 * (coarse.codes[:, :, 0] - 1.0) ** 2
+    log_p[~coarse.counted] = -np.inf
+    fine, rest = search.finer(log_p)
+    found = fine.codes[fine.counted[:, 0], 0, 0]
+    assert {0.0, 1.0, 2.0} <= set(found) and found.min() == 0 and np.isfinite(rest).all()
 
 
 def test_a_grid_that_no_budget_of_that_size_can_search():
