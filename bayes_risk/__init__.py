@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         UnreliableWeightsWarning,
     )
     from .attribute import attribute_risk
+    from .combining import CombinedEstimates, combine
     from .grids import Grid, JointGrid, Levels
     from .guesses import Hamming, Listed, Neighbourhood
     from .identification import identification_risk
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttributeRisk",
+    "CombinedEstimates",
     "Density",
     "Grid",
     "Hamming",
@@ -51,6 +53,7 @@ __all__ = [
     "TruthFactor",
     "UnreliableWeightsWarning",
     "attribute_risk",
+    "combine",
     "identification_risk",
     "models",
     "report",
@@ -64,6 +67,7 @@ _ROOMS = {
     "priors": ["Density", "TruthFactor"],
     "grids": ["Grid", "JointGrid", "Levels"],
     "attribute": ["attribute_risk"],
+    "combining": ["CombinedEstimates", "combine"],
     "identification": ["identification_risk"],
     "identification_result": ["IdentificationRisk"],
     "results": ["AttributeRisk"],

@@ -74,6 +74,8 @@ def cases_of(
         keys = np.hstack([keys, *z[:, rows]])
     replaced = release.replaced(len(data.codes))[rows]
     keys = np.hstack([keys, replaced[:, None]])
+    if fit.records_differ:
+        keys = np.hstack([keys, rows[:, None]])
     _, first, case = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     record = rows[first]
     profiles = data.codes[record]

@@ -17,7 +17,7 @@ from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Fit, Posterior, Predictive, Progress, Targets
+from bayes_risk.synthesizer import Posterior, Predictive, Progress, SampledFit, Targets
 
 Array = npt.NDArray[np.float64]
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
@@ -113,7 +113,7 @@ def known_evidence(log_evidence: Array, targets: Targets) -> Evidence:
 
 
 def refit_evidence(
-    fit: Fit,
+    fit: SampledFit,
     release: Release,
     base: Posterior,
     augmented: Sequence[Posterior],
@@ -142,7 +142,7 @@ def refit_evidence(
     )
 
 
-def reuse_evidence(fit: Fit, release: Release, targets: Targets, *, n_jobs: int) -> Evidence:
+def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_jobs: int) -> Evidence:
     """The published estimator (Reiter, Wang & Zhang 2014), where one draw may decide it all.
 
     For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)`` relative to the truth,
@@ -177,7 +177,7 @@ def reuse_evidence(fit: Fit, release: Release, targets: Targets, *, n_jobs: int)
 
 
 def _refitted(
-    fit: Fit,
+    fit: SampledFit,
     release: Release,
     base: Posterior,
     augmented: Sequence[Posterior],

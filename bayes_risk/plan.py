@@ -1,6 +1,7 @@
 """The order of work of an attribute audit: fits, evidence, more sampling where wanted, refits."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from bayes_risk.evidence import (
     reuse_evidence,
 )
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Fit, Posterior, Progress, Targets
+from bayes_risk.synthesizer import Fit, Posterior, Progress, SampledFit, Targets
 
 Array = npt.NDArray[np.float64]
 
@@ -48,6 +49,11 @@ class Plan:
         self.posteriors: list[Posterior] = []
 
     @property
+    def sampled(self) -> SampledFit:
+        """The fit, which offers evidence that it does not compute itself."""
+        return cast(SampledFit, self.fit)
+
+    @property
     def threshold(self) -> float:
         """Largest k-hat that can be trusted."""
         return khat_threshold(self.fit.n_draws)
@@ -60,7 +66,7 @@ class Plan:
         if direct is not None:
             return known_evidence(direct, cases)
         if effort.evidence == "reuse":
-            return reuse_evidence(self.fit, self.release, cases, n_jobs=self.n_jobs)
+            return reuse_evidence(self.sampled, self.release, cases, n_jobs=self.n_jobs)
         if not self.posteriors:
             self.posteriors = self.fits()
         if effort.evidence == "refit":
@@ -87,12 +93,12 @@ class Plan:
         m = self.release.m
         *children, base_rng = self.rng.spawn(m + 1)
         augmented = [
-            self.fit.augmented(
+            self.sampled.augmented(
                 self.release, l, rng=child, n_jobs=self.n_jobs, progress=self.progress
             )
             for l, child in enumerate(children)
         ]
-        base = self.fit.informed(self.release)
+        base = self.sampled.informed(self.release)
         rounds = int(np.ceil(np.log2(m)))
         for k, child in enumerate(base_rng.spawn(rounds), start=1):
             base = base.doubled(rng=child, n_jobs=self.n_jobs)
@@ -131,7 +137,7 @@ class Plan:
 
     def _refit(self, cases: Targets) -> Evidence:
         return refit_evidence(
-            self.fit,
+            self.sampled,
             self.release,
             self.posteriors[0],
             self.posteriors[1:],

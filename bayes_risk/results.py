@@ -156,6 +156,23 @@ class AttributeRisk:
         }
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
 
+    def certain(self) -> pd.DataFrame:
+        """Values that the release gives away for certain: one row per target, True or False.
+
+        One column for each guessed variable. True where every guess with another value of it is
+        impossible: the release shows what only this record can have given. Records released
+        unchanged (``disclosed``) are not counted here.
+        """
+        total = self.log_evidence.sum(axis=0)
+        counted = np.isfinite(self.log_prior)
+        own = self.guesses[self.truth, np.arange(len(self.truth))]  # shape (n_cases, q)
+        columns = {}
+        for j, variable in enumerate(self.variables):
+            other = counted & (self.guesses[:, :, j] != own[:, j])
+            known = other.any(axis=0) & ~(other & ~np.isneginf(total)).any(axis=0)
+            columns[variable.name] = (known & ~self.disclosed)[self.case]
+        return pd.DataFrame(columns, index=self.index)
+
     def worst(self, k: int = 10) -> pd.DataFrame:
         """The k records whose truth the intruder finds most probable; columns as ``records``."""
         return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
@@ -279,7 +296,18 @@ class AttributeRisk:
             f"on average ({table['prior'].mean():.3f} without the release) and "
             f"{worst['probability']:.2f} (+- {2 * worst['mcse']:.2f}) in the worst case; the truth "
             f"comes first for {100 * rows['share_ranked_first']:.1f} % of records.{certain}{doubt}"
-            f"{self._searched()}"
+            f"{self._given_away()}{self._searched()}"
+        )
+
+    def _given_away(self) -> str:
+        known = self.certain()
+        count = int(known.any(axis=1).sum())
+        names = ", ".join(map(str, known.columns[known.any(axis=0)]))
+        return (
+            f" Of {count} records the release shows a value that only they can have given "
+            f"({names}): it is known for certain."
+            if count
+            else ""
         )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":

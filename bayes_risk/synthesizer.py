@@ -118,12 +118,13 @@ class Fit(Protocol):
         """Number H of draws of p(Theta | y); 0 for models without."""
         ...
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence of a release: some of "predictive", "refit", "reuse", "exact"."""
+    @property
+    def records_differ(self) -> bool:
+        """Whether the evidence may differ between records with the same values."""
         ...
 
-    def informed(self, release: Release) -> Posterior:
-        """p(Theta | y) of those parameters that made the release and can learn from it."""
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence of a release: some of "predictive", "refit", "reuse", "exact"."""
         ...
 
     def direct(
@@ -147,6 +148,14 @@ class Fit(Protocol):
 
     def synthesize(self, m: int = 5, *args: Any, **options: Any) -> Release:
         """Draw m synthetic data sets."""
+        ...
+
+
+class SampledFit(Fit, Protocol):
+    """A fit with draws of Theta, from which the engine computes what the model does not itself."""
+
+    def informed(self, release: Release) -> Posterior:
+        """p(Theta | y) of those parameters that made the release and can learn from it."""
         ...
 
     def augmented(

@@ -138,8 +138,12 @@ def _attribute_reasons(risk: "AttributeRisk | None", limits: Thresholds) -> list
         _probability(risk, limits.attribute_probability),
         _bayes_factor(risk, limits.attribute_log_bayes_factor),
         _disclosed(risk),
+        *_given_away(risk),
         _reliability(risk, limits.share_unreliable),
     ]
+
+
+NAMED = 10  # records given away that the verdict names
 
 
 def _disclosed(risk: "AttributeRisk") -> Reason:
@@ -151,6 +155,25 @@ def _disclosed(risk: "AttributeRisk") -> Reason:
             sentence=f"Released unchanged: {_records(count)}, whose values anyone can read.",
         )
     return _for("disclosed", "No audited record is released unchanged.")
+
+
+def _given_away(risk: "AttributeRisk") -> list[Reason]:
+    """Records, by name, of which the release shows what only they can have given."""
+    known = risk.certain()
+    labels = known.index[known.any(axis=1)]
+    if not len(labels):
+        return []
+    shown = ", ".join(str(label) for label in labels[:NAMED])
+    more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
+    variables = ", ".join(map(str, known.columns[known.any(axis=0)]))
+    return [
+        Reason(
+            measure="certain disclosure",
+            outcome="should not go out",
+            sentence=f"The release shows values ({variables}) that only {_records(len(labels))} "
+            f"can have given, so they are known for certain: {shown}{more}.",
+        )
+    ]
 
 
 def _probability(risk: "AttributeRisk", limit: float) -> Reason:

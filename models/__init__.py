@@ -11,17 +11,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cart import CART
     from .dpmpm import DPMPM
     from .families import Binomial
+    from .forest import Forest
+    from .pmm import PMM
     from .pymc_model import PyMCModel
     from .regression import Regression
     from .regression_part import RegressionPrior
 
-__all__ = ["DPMPM", "Binomial", "PyMCModel", "Regression", "RegressionPrior"]
+__all__ = [
+    "CART",
+    "DPMPM",
+    "PMM",
+    "Binomial",
+    "Forest",
+    "PyMCModel",
+    "Regression",
+    "RegressionPrior",
+]
 
 GROUP = "bayes_risk.models"
 BUILT_IN = {  # for a checkout that is not installed
+    "CART": "bayes_risk.models.cart:CART",
     "DPMPM": "bayes_risk.models.dpmpm:DPMPM",
+    "Forest": "bayes_risk.models.forest:Forest",
+    "PMM": "bayes_risk.models.pmm:PMM",
     "PyMCModel": "bayes_risk.models.pymc_model:PyMCModel",
     "Regression": "bayes_risk.models.regression:Regression",
 }

@@ -59,6 +59,11 @@ class RegressionFit:
     posterior: RegressionPosterior
     diagnostics: dict[str, float]
 
+    @property
+    def records_differ(self) -> bool:
+        """Records with the same values have the same evidence."""
+        return False
+
     def offers(self, release: Release) -> frozenset[str]:
         """Ways to the evidence of a release."""
         parts = self._informed(release)

@@ -30,7 +30,16 @@ MAY_IMPORT = {
     "matplotlib": {"plots", "reporting"},
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
-        *{"cases", "attribute", "closeness", "geography", "identification", "identification_keys"},
+        *{
+            "cases",
+            "combining",
+            "estimates",
+            "attribute",
+            "closeness",
+            "geography",
+            "identification",
+            "identification_keys",
+        },
         *{"identification_result", "results", "diagnostics", "draws"},
         *{"plots", "reporting", "declare", "run", "cli", "demo", "output", "tables"},
     },

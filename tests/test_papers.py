@@ -43,3 +43,15 @@ def test_wang_reiter_2012(capsys):
     near, far = (table.loc["R1", "median"] for table in tables.values())
     assert len(df) == 1536 and 0 < near < far
     assert "R1 in kilometres" in capsys.readouterr().out
+
+
+def test_drechsler_reiter_2008(capsys):
+    main, path = study("drechsler_reiter_2008.py", "cps1995_heads_standin_51016.csv.gz")
+    results = main(path, m=2, targets=50)
+    found, tables, risk = results["marital status and race"]
+    assert risk.n_guesses == 28 and risk.reliable.all()
+    assert found["IV"][0] > found["II"][0] > 0  # all targets, and a fifth of them
+    assert found["IV"][0] > results["age too"][0]["IV"][0]  # synthesising age protects
+    for table in tables.values():
+        assert table["distance"].median() < 2
+    assert "IV, published" in capsys.readouterr().out

@@ -1,0 +1,148 @@
+"""Classification and regression trees with the Bayesian bootstrap.
+
+Reiter (2005); Drechsler & Reiter (2008): the variables are synthesised in order. The tree of each
+is grown on the genuine values of all columns that do not come later; records find their leaves by
+the synthetic values of those that came before; and a leaf's values are drawn by the Bayesian
+bootstrap, one set of weights for a leaf and data set.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk.microdata import Microdata
+from bayes_risk.synthesizer import Progress
+
+from .cart_fit import CARTFit
+from .trees import grow
+
+
+@dataclass(frozen=True, slots=True)
+class CART:
+    """Declaration of trees in sequence.
+
+    Parameters
+    ----------
+    order : sequence of str
+        Columns to synthesise, in this order. All other columns are predictors of each.
+    min_leaf : int
+        Least number of records in a leaf, at least 1. Trees are not pruned.
+    bootstrap : {"bayesian", "none"}
+        Values of a leaf drawn by the Bayesian bootstrap, or plainly, as synthpop does.
+
+    Raises
+    ------
+    InputError
+        No column, a column named twice, values out of range.
+
+    Examples
+    --------
+    >>> CART(order=["age", "race"])
+    CART(order=('age', 'race'), min_leaf=5, bootstrap='bayesian')
+    """
+
+    order: Sequence[str]
+    min_leaf: int = 5
+    bootstrap: str = "bayesian"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.order, str) or not len(self.order):
+            raise InputError(f"order={self.order!r}; give a list of at least one column name")
+        known_columns("order", list(self.order), list(self.order))
+        object.__setattr__(self, "order", tuple(self.order))
+        at_least("min_leaf", self.min_leaf, 1)
+        one_of("bootstrap", self.bootstrap, ("bayesian", "none"))
+
+    def fit(
+        self,
+        df: pd.DataFrame,
+        *,
+        columns: Sequence[str] | None = None,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+        random_seed: int | np.random.Generator | None = None,
+        progress: Progress | None = None,
+    ) -> CARTFit:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        df : DataFrame
+            The confidential table. Columns of numeric dtype are numbers, all others categories;
+            make codes pandas categories first. Ordered categories are split in their order.
+        columns : list of str, optional
+            Columns to use; all by default.
+        levels, releases, missing
+            See `Microdata.from_frame`.
+        random_seed : int, Generator or None
+            Decides between splits that separate equally well.
+        progress : callable, optional
+            Called as ``progress("fit", trees grown, trees)``.
+
+        Returns
+        -------
+        CARTFit
+
+        Raises
+        ------
+        InputError
+            Columns of ``order`` that the table lacks, outcomes with one value, no predictor.
+        """
+        data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
+        order = [
+            data.columns.index(c) for c in known_columns("order", list(self.order), data.columns)
+        ]
+        rng = np.random.default_rng(random_seed)
+        seeds = rng.integers(2**31, size=len(order))
+        trees = []
+        for place, (column, seed) in enumerate(zip(order, seeds, strict=True)):
+            later = set(order[place:])
+            predictors = np.array([j for j in range(len(data.columns)) if j not in later])
+            _check(data, column, predictors)
+            trees.append(grow(data, column, predictors, min_leaf=self.min_leaf, seed=int(seed)))
+            if progress is not None:
+                progress("fit", place + 1, len(order))
+        return CARTFit(model=self, microdata=data, trees=tuple(trees))
+
+
+def microdata(
+    df: pd.DataFrame,
+    columns: Sequence[str] | None,
+    *,
+    levels: Mapping[str, Iterable[Hashable]] | None,
+    releases: Sequence[pd.DataFrame],
+    missing: str,
+) -> Microdata:
+    """Columns of numeric dtype are numbers, unless their levels are declared."""
+    if not isinstance(df, pd.DataFrame):
+        raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+    names = list(df.columns) if columns is None else list(columns)
+    numbers = [
+        c
+        for c in names
+        if c in df.columns
+        and c not in (levels or {})
+        and pd.api.types.is_numeric_dtype(df[c].dtype)
+        and not pd.api.types.is_bool_dtype(df[c].dtype)
+    ]
+    return Microdata.from_frame(
+        df, columns=columns, numbers=numbers, levels=levels, releases=releases, missing=missing
+    )
+
+
+def _check(data: Microdata, column: int, predictors: np.ndarray) -> None:
+    name = data.columns[column]
+    if not len(predictors):
+        raise InputError(
+            f"column {name!r} has no predictor: order names every column; leave one out of it"
+        )
+    if np.ptp(data.codes[:, column]) == 0:
+        raise InputError(
+            f"column {name!r} has the same value for every record, so there is nothing to "
+            "synthesise; leave it out of order"
+        )

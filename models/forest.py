@@ -1,0 +1,316 @@
+"""Random forests for categories, synthesised one after another.
+
+Caiola & Reiter (2010): a forest of each column is grown on the genuine values of the records that
+are replaced; the votes of its trees for a record are the data of the multinomial distribution from
+which its synthetic value is drawn. The evidence of a release is derived in `docs/forests.md`.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from math import factorial, isfinite
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk.microdata import Microdata, Number
+from bayes_risk.release import Release
+from bayes_risk.synthesizer import Progress
+
+from .cart import microdata
+from .forest_fit import ForestFit
+from .forest_trees import Trees, grow_forest
+from .progress import ticker
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+MAX_ORDERS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Declaration of random forests in sequence.
+
+    Parameters
+    ----------
+    order : sequence of str, or "amount"
+        Columns to synthesise, in this order; all of them categories. ``"amount"``: the columns
+        named in ``fit(records={column: records, ...})``, most records replaced first, columns with
+        as many in the order given.
+    n_trees : int
+        Trees T of each forest, at least 1.
+    min_leaf : int
+        Least number of different records in a leaf, at least 1. Trees are not pruned.
+    votes : {"all", "out-of-bag"}
+        Which trees vote for a record: all, or those in whose bootstrap sample it is not. Under
+        ``"all"`` two trees in three have seen the record's own value.
+    dirichlet : float
+        Parameter a of a Dirichlet(votes + a) from which the probabilities of the levels are drawn,
+        afresh for each record and data set; 0: the vote shares themselves. Above 0 every level is
+        possible, so that no released value proves another.
+    chain : {"all-others", "earlier-only"}
+        Predictors. ``"all-others"`` (steps 3.1-3.3 of the paper): all other columns. ``"earlier-
+        only"`` (steps 3.1a-3.3a): columns that are not synthesised and those that stand before; for
+        columns of which the same records are replaced.
+
+    Raises
+    ------
+    InputError
+        No column, a column named twice, words or values out of range.
+
+    Notes
+    -----
+    Which values are used where:
+
+    ================  ======================================  ==================================
+    ..                a tree is grown on                      a record finds its leaf by
+    ================  ======================================  ==================================
+    all other chains  genuine values of all other columns     *synthetic* values of columns that
+                                                              stand before, *genuine* values of
+                                                              those that come later and of those
+                                                              that are not synthesised
+    earlier only      genuine values of columns that stand    *synthetic* values of columns that
+                      before and of those that are not        stand before, genuine values of
+                      synthesised                             those that are not synthesised
+    ================  ======================================  ==================================
+
+    Only records whose value of the column is replaced are used to grow its forest. A tree votes for
+    the most frequent level of a leaf among the records of its bootstrap sample, counted as often
+    as they were drawn; of equally frequent ones for the lowest.
+
+    References
+    ----------
+    Caiola, G. & Reiter, J. P. (2010). Random forests for generating partially synthetic,
+    categorical data. Transactions on Data Privacy 3, 27-42.
+
+    Examples
+    --------
+    >>> Forest(order=["marital", "race"], n_trees=100)
+    Forest(order=('marital', 'race'), n_trees=100, min_leaf=1, votes='all', dirichlet=0.0, \
+chain='all-others')
+    """
+
+    order: Sequence[str] | str
+    n_trees: int = 500
+    min_leaf: int = 1
+    votes: str = "all"
+    dirichlet: float = 0.0
+    chain: str = "all-others"
+
+    def __post_init__(self) -> None:
+        if self.order != "amount":
+            if isinstance(self.order, str) or not len(self.order):
+                raise InputError(
+                    f"order={self.order!r}; give a list of at least one column name, or "
+                    'order="amount"'
+                )
+            known_columns("order", list(self.order), list(self.order))
+            object.__setattr__(self, "order", tuple(self.order))
+        at_least("n_trees", self.n_trees, 1)
+        at_least("min_leaf", self.min_leaf, 1)
+        one_of("votes", self.votes, ("all", "out-of-bag"))
+        one_of("chain", self.chain, ("all-others", "earlier-only"))
+        a = self.dirichlet
+        if isinstance(a, bool) or not isinstance(a, int | float) or not (isfinite(a) and a >= 0):
+            raise InputError(
+                f"dirichlet={a!r}; give a finite number, 0 (plain vote shares) or more"
+            )
+
+    def fit(
+        self,
+        df: pd.DataFrame,
+        *,
+        records: Any = None,
+        columns: Sequence[str] | None = None,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+        random_seed: int | np.random.Generator | None = None,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> ForestFit:
+        """Grow the forests.
+
+        Parameters
+        ----------
+        df : DataFrame
+            The confidential table. Columns of numeric dtype are numbers, all others categories;
+            make codes pandas categories first. Ordered categories are split in their order.
+        records : mask, list of record labels, or mapping of column to one of these, optional
+            Records to replace; all by default. A mapping says it column by column; columns of
+            ``order`` that it does not name are replaced for all records.
+        columns : list of str, optional
+            Columns to use; all by default.
+        levels, releases, missing
+            See `Microdata.from_frame`.
+        random_seed : int, Generator or None
+            Decides bootstrap samples and the predictors that each split may use.
+        n_jobs : int
+            Threads, here and whenever the fit is used. Results do not depend on it.
+        progress : callable, optional
+            Called as ``progress("fit", trees grown, trees)``.
+
+        Returns
+        -------
+        ForestFit
+
+        Raises
+        ------
+        InputError
+            Columns of ``order`` that the table lacks; outcomes that are numbers or have one value;
+            fewer than two records; a record that no tree may vote for.
+        """
+        at_least("n_jobs", n_jobs, 1)
+        data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
+        masks = self._masks(data, records)  # in the order of synthesis
+        rng = np.random.default_rng(random_seed)
+        seeds = rng.integers(2**31, size=(len(masks), self.n_trees))
+        tick = ticker(progress, "fit", seeds.size)
+        forests = []
+        for (column, mask), own in zip(masks.items(), seeds, strict=True):
+            predictors, rows = self._predictors(data, column, masks), np.flatnonzero(mask)
+            _check(data, column, predictors, rows)
+            trees = grow_forest(
+                data,
+                column,
+                predictors,
+                rows,
+                seeds=own,
+                min_leaf=self.min_leaf,
+                n_jobs=n_jobs,
+                tick=tick,
+            )
+            self._someone_votes(trees, data)
+            forests.append(trees)
+        return ForestFit(model=self, microdata=data, forests=tuple(forests), n_jobs=n_jobs)
+
+    def _masks(self, data: Microdata, records: Any) -> dict[int, Mask]:
+        """Records to replace of each column, in the order of synthesis."""
+        by_column = records if isinstance(records, Mapping) else None
+        if self.order == "amount" and by_column is None:
+            raise InputError(
+                'order="amount" needs the records to replace of each column: '
+                "fit(df, records={column: mask, ...}); or give order as a list of columns"
+            )
+        given = list(by_column or ()) if self.order == "amount" else list(self.order)
+        source = "records" if self.order == "amount" else "order"
+        names = known_columns(source, given, data.columns)
+        if not names:
+            raise InputError("records names no column; name those to synthesise")
+        if by_column is not None:
+            known_columns("records", list(by_column), names)
+        masks = {
+            c: data.mask(by_column.get(c) if by_column is not None else records) for c in names
+        }
+        if self.order == "amount":
+            names = sorted(names, key=lambda c: -int(masks[c].sum()))  # stable
+        if self.chain == "earlier-only" and any((masks[c] != masks[names[0]]).any() for c in names):
+            raise InputError(
+                'chain="earlier-only" is for columns of which the same records are replaced, and '
+                'records differ between columns; use chain="all-others"'
+            )
+        return {data.columns.index(c): masks[c] for c in names}
+
+    def _predictors(self, data: Microdata, column: int, masks: Mapping[int, Mask]) -> Ints:
+        order = list(masks)
+        left_out = {column} if self.chain == "all-others" else set(order[order.index(column) :])
+        return np.array([j for j in range(len(data.columns)) if j not in left_out], dtype=np.int64)
+
+    def _someone_votes(self, trees: Trees, data: Microdata) -> None:
+        everywhere = (trees.bags > 0).all(axis=0)
+        if self.votes == "out-of-bag" and everywhere.any():
+            label = data.index[trees.rows[int(np.argmax(everywhere))]]
+            raise InputError(
+                f"votes='out-of-bag': record {label!r} is in the bootstrap sample of all "
+                f"{len(trees)} trees of column {data.columns[trees.column]!r}, so no tree may vote "
+                f"for it ({int(everywhere.sum())} such records); give more trees (n_trees=), or "
+                "votes='all'"
+            )
+
+
+def _check(data: Microdata, column: int, predictors: Ints, rows: Ints) -> None:
+    name = data.columns[column]
+    if isinstance(data.variables[column], Number):
+        raise InputError(
+            f"column {name!r} is a number, and forests synthesise categories; use "
+            "br.models.CART for it, or cut it into categories first (pandas.cut)"
+        )
+    if not len(predictors):
+        raise InputError(
+            f"column {name!r} has no predictor: order names every column; leave one out of it, or "
+            'use chain="all-others"'
+        )
+    if len(rows) < 2:
+        raise InputError(
+            f"column {name!r} is replaced for {len(rows)} record; a forest is grown on the records "
+            "replaced: select at least 2"
+        )
+    if np.ptp(data.codes[rows, column]) == 0:
+        raise InputError(
+            f"column {name!r} has the same value for every record that is replaced, so there is "
+            "nothing to synthesise; leave it out of order, or replace other records too"
+        )
+
+
+def search_orders(
+    model: Forest,
+    df: pd.DataFrame,
+    value: Callable[[ForestFit, Release], float | Mapping[str, float]],
+    *,
+    orders: Sequence[Sequence[str]] | None = None,
+    m: int = 5,
+    random_seed: int = 0,
+    **how: Any,
+) -> pd.DataFrame:
+    """A user's measure of the releases that different orders of synthesis make.
+
+    Caiola & Reiter (2010) advise to try several orders and to compare utility and risk.
+
+    Parameters
+    ----------
+    model : Forest
+        Its ``order`` names the columns.
+    df : DataFrame
+        The confidential table.
+    value : callable
+        ``value(fit, release)``: a number, or several with their names.
+    orders : list of lists of str, optional
+        Orders to try; all by default, for up to four columns.
+    m : int
+        Data sets of each release.
+    random_seed : int
+        The same for every order.
+    **how
+        Passed on to `Forest.fit`.
+
+    Returns
+    -------
+    DataFrame
+        One row per order: ``order`` (the columns joined by ", ") and ``value``, or the names given.
+
+    Raises
+    ------
+    InputError
+        ``order="amount"`` without ``orders``; more than 24 orders that are not listed.
+    """
+    if orders is None:
+        if model.order == "amount":
+            raise InputError('order="amount" names no columns to order; list the orders (orders=)')
+        if factorial(len(model.order)) > MAX_ORDERS:
+            raise InputError(
+                f"order names {len(model.order)} columns, which can stand in "
+                f"{factorial(len(model.order)):,} orders; list those to try (orders=), at most "
+                f"{MAX_ORDERS} are tried unlisted"
+            )
+        orders = list(permutations(model.order))
+    table = []
+    for order in orders:
+        fit = replace(model, order=tuple(order)).fit(df, random_seed=random_seed, **how)
+        found = value(fit, fit.synthesize(m, random_seed=random_seed))
+        named = dict(found) if isinstance(found, Mapping) else {"value": found}
+        table.append({"order": ", ".join(order)} | named)
+    return pd.DataFrame(table)

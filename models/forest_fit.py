@@ -1,0 +1,322 @@
+"""Grown forests: synthesis from the votes of their trees, and the evidence of a release."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.microdata import Codes, Microdata
+from bayes_risk.release import Release
+from bayes_risk.synthesizer import Progress, Targets
+
+from .forest_evidence import Composition, Shown, log_gains
+from .forest_trees import Counts, Trees, grow_forest
+
+if TYPE_CHECKING:
+    from .forest import Forest
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+SHOWN_BYTES = 2**29  # data sets of a release that are indexed at a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ForestFit:
+    """Forests in sequence.
+
+    Attributes
+    ----------
+    model : Forest
+    microdata : Microdata
+    forests : tuple of Trees
+        In the order of synthesis.
+    n_jobs : int
+        Threads.
+    diagnostics : dict
+        Empty: nothing is sampled.
+    """
+
+    model: "Forest"
+    microdata: Microdata
+    forests: tuple[Trees, ...]
+    n_jobs: int = 1
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def n_draws(self) -> int:
+        """No draws."""
+        return 0
+
+    @property
+    def out_of_bag(self) -> bool:
+        """Whether a tree votes only for records that are not in its bootstrap sample."""
+        return self.model.votes == "out-of-bag"
+
+    @property
+    def order(self) -> list[str]:
+        """Columns in the order of synthesis."""
+        return [self.microdata.columns[trees.column] for trees in self.forests]
+
+    @property
+    def records_differ(self) -> bool:
+        """Bootstrap samples differ between records, and so does the evidence."""
+        return True
+
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence: with the trees known, or with forests grown anew for each guess."""
+        self._made(release)
+        return frozenset({"exact", "refit"})
+
+    def mechanism(self, release: Release) -> str:
+        """How the release was drawn, one phrase for reports."""
+        order = [self.microdata.columns[trees.column] for trees in self._made(release)]
+        smoothed = f", smoothed by Dirichlet({self.model.dirichlet:g})"
+        return (
+            f"forests of {self.model.n_trees} trees and the order {', '.join(order)} are known, "
+            "splits and bootstrap samples included, not what the leaves vote for; "
+            f"{'out-of-bag votes' if self.out_of_bag else 'votes of all trees'}"
+            f"{smoothed if self.model.dirichlet else ''}"
+        )
+
+    def _made(self, release: Release) -> list[Trees]:
+        """The forests that made a release."""
+        names = known_columns("synthesized", release.synthesized, self.microdata.columns)
+        without = [c for c in names if c not in self.order]
+        if without:
+            raise InputError(
+                f"the release has column {without[0]!r} synthesised, for which there is no forest; "
+                f"there are forests of {self.order}"
+            )
+        made = [trees for c, trees in zip(self.order, self.forests, strict=True) if c in names]
+        replaced = release.replaced(len(self.microdata.codes))
+        if (replaced != self._replaced(made)).any():
+            raise InputError(
+                f"the release says that {int(replaced.sum())} records were replaced; the forests "
+                f"were grown on {int(self._replaced(made).sum())} and replace just those: fit with "
+                "the release's records (fit(df, records=)), or mend Release(records=)"
+            )
+        return made
+
+    def _replaced(self, forests: Sequence[Trees]) -> Mask:
+        mask = np.zeros(len(self.microdata.codes), dtype=bool)
+        for trees in forests:
+            mask[trees.rows] = True
+        return mask
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        *,
+        random_seed: int | np.random.Generator | None = None,
+        progress: Progress | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets from the same forests, for the records they were grown on.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Columns of the model's order to synthesise, all of them by default.
+        random_seed : int, Generator or None
+        progress : callable, optional
+            Called as ``progress("synthesis", done, total)``.
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            m below 1; columns without a forest.
+        """
+        m = at_least("m", m, 1)
+        names = known_columns("columns", self.order if columns is None else columns, self.order)
+        if not names:
+            raise InputError("columns names no column; name those to synthesise, or leave it out")
+        made = [trees for c, trees in zip(self.order, self.forests, strict=True) if c in names]
+        rng = np.random.default_rng(random_seed)
+        tables = [self.microdata.codes.copy() for _ in range(m)]
+        children = rng.spawn(m)
+        for place, trees in enumerate(made):
+            self._replace(trees, tables, children, first=place == 0)
+            if progress is not None:
+                progress("synthesis", place + 1, len(made))
+        mask = self._replaced(made)
+        return Release(
+            datasets=[self.microdata.decode(codes) for codes in tables],
+            synthesized=tuple(c for c in self.order if c in names),
+            records=None if mask.all() else mask,
+            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        )
+
+    def _replace(
+        self,
+        trees: Trees,
+        tables: Sequence[Codes],
+        rngs: Sequence[np.random.Generator],
+        *,
+        first: bool,
+    ) -> None:
+        """Synthetic values of one column, in place; before it all tables are still the same."""
+        for l, (codes, rng) in enumerate(zip(tables, rngs, strict=True)):
+            if l == 0 or not first:
+                votes = self._votes(trees, codes)
+            codes[trees.rows, trees.column] = draw_levels(votes, self.model.dirichlet, rng)
+
+    def _votes(self, trees: Trees, codes: Codes) -> Counts:
+        X = trees.encoded(codes[trees.rows])
+        return trees.votes(X, out_of_bag=self.out_of_bag, n_jobs=self.n_jobs)
+
+    def direct(
+        self,
+        evidence: str,
+        release: Release,
+        targets: Targets,
+        *,
+        rng: np.random.Generator,
+        progress: Progress | None,
+    ) -> Array:
+        """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
+
+        ``"exact"``: the splits and bootstrap samples are known (S), what the leaves vote for is
+        not. ``"refit"``: forests grown anew, from the same seeds, for each target and guess: costs
+        U x G fits, so choose a few targets and guesses.
+        """
+        made = self._made(release)
+        codes = [release.codes(self.microdata, l) for l in range(release.m)]
+        if evidence == "refit":
+            out = self._regrown(made, codes, targets, progress)
+        else:
+            out = np.zeros((release.m, *targets.guesses.codes.shape[:2]))
+            for place, trees in enumerate(made):
+                out += self._of_forest(trees, made[:place], codes, targets)
+                if progress is not None:
+                    progress("evidence", place + 1, len(made))
+        out[:, self._excluded(made, targets)] = -np.inf
+        return out
+
+    def _of_forest(
+        self, trees: Trees, earlier: Sequence[Trees], codes: Sequence[Codes], targets: Targets
+    ) -> Array:
+        """What one forest adds, shape (m, G, U); some data sets at a time."""
+        base = Composition.of(trees, self.microdata.codes)
+        drawn = frozenset(e.column for e in earlier)
+        chunk = max(1, SHOWN_BYTES // (4 * (trees.bags.size + len(trees.right))))
+        parts = []
+        for l in range(0, len(codes), chunk):
+            shown = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                joblib.delayed(self._shown)(trees, drawn, z) for z in codes[l : l + chunk]
+            )
+            parts.append(
+                log_gains(
+                    base,
+                    shown,
+                    targets,
+                    drawn_before=drawn,
+                    dirichlet=self.model.dirichlet,
+                    n_jobs=self.n_jobs,
+                )
+            )
+        return np.concatenate(parts)
+
+    def _shown(self, trees: Trees, drawn: frozenset[int], z: Codes) -> Shown:
+        rows = found_by(self.microdata.codes, z, sorted(drawn))[trees.rows]
+        leaves = trees.leaves(trees.encoded(rows))
+        shown = Shown.of(trees, leaves, z, out_of_bag=self.out_of_bag)
+        if self.model.dirichlet == 0 and (shown.votes == 0).any():
+            record = self.microdata.index[trees.rows[int(np.argmin(shown.votes))]]
+            raise InputError(
+                f"no tree votes for the value of column {self.microdata.columns[trees.column]!r} "
+                f"that the release gives record {record!r}, so these forests did not make it; "
+                "audit a release with the fit that made it"
+            )
+        return shown
+
+    def _excluded(self, made: Sequence[Trees], targets: Targets) -> Mask:
+        """Guesses that differ from the truth where it was released unchanged, shape (G, U)."""
+        out = np.zeros(targets.guesses.codes.shape[:2], dtype=bool)
+        for q, column in enumerate(targets.columns):
+            kept = np.ones(len(self.microdata.codes), dtype=bool)
+            for trees in made:
+                kept[trees.rows] &= trees.column != column
+            differs = targets.guesses.codes[:, :, q] != targets.profiles[:, column]
+            out |= differs & kept[targets.record]
+        return out
+
+    def _regrown(
+        self,
+        made: Sequence[Trees],
+        released: Sequence[Codes],
+        targets: Targets,
+        progress: Progress | None,
+    ) -> Array:
+        out = np.empty((len(released), *targets.guesses.codes.shape[:2]))
+        for u in range(len(targets)):
+            for g in range(out.shape[1]):
+                codes = self.microdata.codes.copy()
+                codes[targets.record[u], targets.columns] = targets.guesses.codes[g, u]
+                out[:, g, u] = self._of_table(codes, made, released)
+            if progress is not None:
+                progress("refits", u + 1, len(targets))
+        return out
+
+    def _of_table(self, codes: Codes, made: Sequence[Trees], released: Sequence[Codes]) -> Array:
+        """log p(Z^(l) | y) of a whole table, its forests grown on it, shape (m,)."""
+        data = Microdata(
+            codes=codes, variables=self.microdata.variables, index=self.microdata.index
+        )
+        total, drawn = np.zeros(len(released)), list[int]()
+        for old in made:
+            trees = grow_forest(
+                data,
+                old.column,
+                old.predictors,
+                old.rows,
+                seeds=old.seeds,
+                min_leaf=self.model.min_leaf,
+                n_jobs=self.n_jobs,
+            )
+            for l, z in enumerate(released):
+                votes = self._votes(trees, found_by(codes, z, drawn))
+                total[l] += log_p(votes, z[old.rows, old.column], self.model.dirichlet)
+            drawn.append(old.column)
+        return total
+
+    def __repr__(self) -> str:
+        grown = [
+            f"{name} ({len(trees):,} trees, {len(trees.right):,} nodes, {len(trees.rows):,} "
+            "records replaced)"
+            for name, trees in zip(self.order, self.forests, strict=True)
+        ]
+        return f"ForestFit: {len(self.microdata.codes):,} records; {', '.join(grown)}"
+
+
+def found_by(codes: Codes, z: Codes, drawn: Sequence[int]) -> Codes:
+    """Values by which records find their leaves: released ones of the columns drawn before."""
+    rows = codes.copy()
+    rows[:, drawn] = z[:, drawn]
+    return rows
+
+
+def log_p(votes: Counts, z: npt.NDArray[np.integer], dirichlet: float) -> float:
+    """log prod_k (votes[k, z_k] + a) / (T_k + K a); minus infinity: a value without votes."""
+    held = np.take_along_axis(votes, z.astype(np.int64)[:, None], axis=1)[:, 0] + dirichlet
+    with np.errstate(divide="ignore"):
+        return float((np.log(held) - np.log(votes.sum(axis=1) + votes.shape[1] * dirichlet)).sum())
+
+
+def draw_levels(votes: Counts, dirichlet: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """A level for each row of votes (r, K), from its shares or from Dirichlet(votes + a)."""
+    weights = rng.standard_gamma(votes + dirichlet) if dirichlet > 0 else votes.astype(float)
+    edges = np.cumsum(weights, axis=1)
+    picked = rng.random(len(votes)) * edges[:, -1]
+    level: npt.NDArray[np.int64] = (edges <= picked[:, None]).sum(axis=1)
+    return level

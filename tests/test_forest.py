@@ -1,0 +1,583 @@
+"""Random forests: synthesis by votes, and the evidence of a release against brute force."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2
+from sklearn.tree import DecisionTreeClassifier
+
+import bayes_risk as br
+from bayes_risk.models.forest import Forest, search_orders
+from bayes_risk.models.forest_fit import draw_levels, log_p
+from bayes_risk.models.forest_trees import _single, bag_of
+from bayes_risk.synthesizer import Targets
+
+CHAINS = ["all-others", "earlier-only"]
+VOTES = ["all", "out-of-bag"]
+
+
+def table(n=24, seed=0):
+    """Three categories (one with a level that nobody holds) and a number."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(3, size=n)
+    b = (a + rng.integers(2, size=n)) % 2
+    c = rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])
+    return pd.DataFrame(
+        {
+            "a": pd.Categorical.from_codes(a, list("xyz")),
+            "b": pd.Categorical.from_codes(b, ["no", "yes"]),
+            "c": pd.Categorical.from_codes(c, list("pqrst")),  # nobody holds "t"
+            "number": np.round(rng.normal(size=n) + a, 1),
+        },
+        index=[f"r{i}" for i in range(n)],
+    )
+
+
+def targets_of(fit, release, rows, guesses=None):
+    """Targets, one for each row, as an audit would have them; all combinations by default."""
+    data = fit.microdata
+    columns = np.array([data.columns.index(c) for c in release.synthesized])
+    profiles = data.codes[rows]
+    guesses = guesses or br.Neighbourhood(len(columns))
+    return Targets(
+        profiles=profiles,
+        record=np.asarray(rows),
+        columns=columns,
+        guesses=guesses.of(data, profiles, columns),
+    )
+
+
+def evidence(fit, release, targets, how="exact"):
+    rng = np.random.default_rng(0)
+    return fit.direct(how, release, targets, rng=rng, progress=None)
+
+
+# --- the same by hand: nothing but loops over the structure -----------------------------------
+
+
+def path(trees, t, x):
+    """Nodes from the root to the leaf."""
+    first, node, nodes = trees.start[t], 0, [0]
+    while trees.feature[first + node] >= 0:
+        f = trees.feature[first + node]
+        node = node + 1 if x[f] <= trees.threshold[first + node] else trees.right[first + node]
+        nodes.append(int(node))
+    return nodes
+
+
+def relabelled(trees, genuine):
+    """Level that every node of every tree would vote for, given genuine values; shape (nodes,)."""
+    X, y = trees.encoded(genuine[trees.rows]), genuine[trees.rows, trees.column].astype(int)
+    labels = []
+    for t in range(len(trees)):
+        held = np.zeros((trees.start[t + 1] - trees.start[t], trees.K))
+        for x, v, b in zip(X, y, trees.bags[t], strict=True):
+            if b:
+                held[path(trees, t, x), v] += b
+        labels.append(np.where(held.any(axis=1), held.argmax(axis=1), -1))
+    return labels
+
+
+def votes_by_hand(trees, labels, rows, out_of_bag):
+    """Votes (r, K) for rows; a node without a record (-1) leaves it to the one above."""
+    shown = trees.encoded(rows[trees.rows])
+    votes = np.zeros((len(shown), trees.K), dtype=int)
+    for t in range(len(trees)):
+        for k, x in enumerate(shown):
+            if not (out_of_bag and trees.bags[t, k]):
+                above = labels[t][path(trees, t, x)]
+                votes[k, above[above >= 0][-1]] += 1
+    return votes
+
+
+def log_p_by_hand(fit, release, genuine):
+    """log p(Z^(l) | y) of a whole table given the structure, shape (m,)."""
+    a, total = fit.model.dirichlet, np.zeros(release.m)
+    tables, z = [genuine.copy() for _ in range(release.m)], release.codes(fit.microdata)
+    for trees in fit.forests:
+        if fit.microdata.columns[trees.column] not in release.synthesized:
+            continue
+        labels = relabelled(trees, genuine)
+        for l, rows in enumerate(tables):
+            votes = votes_by_hand(trees, labels, rows, fit.model.votes == "out-of-bag")
+            share = (votes + a) / (votes + a).sum(axis=1, keepdims=True)
+            released = z[l][trees.rows, trees.column].astype(int)
+            with np.errstate(divide="ignore"):
+                total[l] += np.log(share[np.arange(len(share)), released]).sum()
+            rows[trees.rows, trees.column] = released
+    return total
+
+
+def evidence_by_hand(fit, release, targets):
+    """Relative to the truth, shape (m, G, U)."""
+    out = np.empty((release.m, *targets.guesses.codes.shape[:2]))
+    for u, record in enumerate(targets.record):
+        for g, guess in enumerate(targets.guesses.codes[:, u]):
+            genuine = fit.microdata.codes.copy()
+            genuine[record, targets.columns] = guess
+            out[:, g, u] = log_p_by_hand(fit, release, genuine)
+        out[:, :, u] -= log_p_by_hand(fit, release, fit.microdata.codes)[:, None]
+    return out
+
+
+def check(fit, release, targets):
+    found, wanted = evidence(fit, release, targets), evidence_by_hand(fit, release, targets)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9)
+    return found
+
+
+# --- evidence ----------------------------------------------------------------------------------
+
+MASK = np.arange(24) % 4 > 0
+
+
+@pytest.mark.parametrize("dirichlet", [0.0, 0.7])
+@pytest.mark.parametrize("votes", VOTES)
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize(("records", "min_leaf"), [(None, 4), (MASK, 1)])
+def test_evidence_is_that_of_the_whole_product(chain, votes, dirichlet, records, min_leaf):
+    model = Forest(
+        ["b", "a", "c"],
+        n_trees=25,
+        min_leaf=min_leaf,
+        votes=votes,
+        dirichlet=dirichlet,
+        chain=chain,
+    )
+    fit = model.fit(table(), records=records, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    listed = pd.DataFrame(
+        [("no", "x", "p"), ("yes", "x", "t"), ("no", "z", "q"), ("yes", "y", "r")],
+        columns=list("bac"),
+    )
+    guesses = br.Listed(listed, add_truth=True)
+    found = check(fit, release, targets_of(fit, release, [5, 6, 10], guesses))
+    assert np.unique(found).size > 4
+
+
+def test_evidence_of_single_columns_each_guess():
+    fit = Forest(["b", "a", "c"], n_trees=25).fit(table(seed=3), random_seed=1)
+    for columns in (["a"], ["c", "b"]):
+        release = fit.synthesize(m=2, columns=columns, random_seed=2)
+        assert list(release.synthesized) == sorted(columns, key=["b", "a", "c"].index)
+        check(fit, release, targets_of(fit, release, [0, 7], br.Neighbourhood(1)))
+
+
+@pytest.mark.parametrize("votes", VOTES)
+def test_evidence_where_every_column_is_synthesised(votes):
+    df = table()[["a", "b", "c"]]
+    fit = Forest(["c", "a", "b"], n_trees=25, votes=votes).fit(df, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    check(fit, release, targets_of(fit, release, [0, 7], br.Neighbourhood(1)))
+
+
+def test_evidence_where_columns_are_replaced_for_different_records():
+    masks = {"a": MASK, "b": np.arange(24) < 20}
+    fit = Forest("amount", n_trees=25).fit(table(), records=masks, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    targets = targets_of(fit, release, [1, 4, 21, 22])
+    found = evidence(fit, release, targets)
+    wanted = evidence_by_hand(fit, release, targets)
+    truth = fit.microdata.codes[targets.record][:, targets.columns]
+    differs = targets.guesses.codes != truth  # shape (G, U, q)
+    kept = ~np.column_stack([masks[c] for c in ("b", "a")])[targets.record]
+    disclosed = (differs & kept[:, [0, 1] if release.synthesized[0] == "b" else [1, 0]]).any(axis=2)
+    assert disclosed.any() and not disclosed.all()
+    assert np.isneginf(found[:, disclosed]).all()
+    np.testing.assert_allclose(found[:, ~disclosed], wanted[:, ~disclosed], rtol=0, atol=1e-9)
+
+
+def test_a_leaf_that_the_guess_empties_votes_as_the_node_above():
+    """Most leaves of full trees hold one record; a guess as predictor takes it out of them."""
+    df = table(n=12, seed=5)
+    fit = Forest(["a", "b"], n_trees=12).fit(df, random_seed=1)
+    release = fit.synthesize(m=1, random_seed=2)
+    targets = targets_of(fit, release, np.arange(12))
+    codes, emptied = fit.microdata.codes, 0
+    for trees in fit.forests:
+        for u, record in enumerate(targets.record):
+            genuine = codes.copy()
+            genuine[record, targets.columns] = targets.guesses.codes[-1, u]
+            for before, after in zip(
+                relabelled(trees, codes), relabelled(trees, genuine), strict=True
+            ):
+                emptied += int(((before >= 0) & (after < 0)).sum())
+    assert emptied > 20
+    check(fit, release, targets)
+
+
+def test_a_value_that_only_the_target_can_have_given_is_certain_disclosure():
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame(
+        {
+            "rare": ["common"] * 59 + ["rare"],
+            "x": rng.permutation(60),
+            "w": rng.integers(3, size=60),
+        }
+    )
+    fit = Forest(["rare"], n_trees=200).fit(df, random_seed=1)
+    release = fit.synthesize(m=1, random_seed=2)
+    shown = fit.microdata.decode(fit.microdata.codes)
+    neighbour = int(np.argmax(rare_votes(fit)[:-1, 1]))
+    for records, disclosed in [([], False), ([59], True), ([neighbour], True)]:
+        z = shown.copy()
+        z["rare"] = "common"
+        z.loc[records, "rare"] = "rare"
+        found = evidence(
+            fit,
+            replace(release, datasets=[z]),
+            targets_of(fit, release, [59, 3]),
+        )
+        assert np.isneginf(found[0, 1, 0]) == disclosed
+        assert found[0, 0].tolist() == [0.0, 0.0]
+        assert np.isfinite(found[0, :, 1]).all()
+        risk = br.attribute_risk(
+            fit, replace(release, datasets=[z]), targets=[59], evidence="exact"
+        )
+        assert (risk.records["probability"].iloc[0] == 1.0) == disclosed
+
+
+def rare_votes(fit):
+    trees = fit.forests[0]
+    return trees.votes(trees.encoded(fit.microdata.codes), out_of_bag=False)
+
+
+def test_smoothed_votes_prove_nothing():
+    df = table()
+    fit = Forest(["a", "b"], n_trees=25, dirichlet=0.01).fit(df, random_seed=1)
+    release = fit.synthesize(m=3, random_seed=2)
+    assert np.isfinite(evidence(fit, release, targets_of(fit, release, np.arange(24)))).all()
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_blocks_and_threads_change_nothing(monkeypatch, n_jobs):
+    import bayes_risk.models.forest_evidence as rooms
+    import bayes_risk.models.forest_fit as chunks
+    import bayes_risk.models.forest_trees as threads
+
+    model, df = Forest(["a", "b"], n_trees=25), table(n=40)
+    fit = model.fit(df, random_seed=1)
+    release = fit.synthesize(m=3, random_seed=2)
+    targets = targets_of(fit, release, np.arange(40))
+    wanted = evidence(fit, release, targets)
+    monkeypatch.setattr(rooms, "BLOCK", 7)
+    monkeypatch.setattr(chunks, "SHOWN_BYTES", 1)
+    monkeypatch.setattr(threads, "MIN_ROWS", 3)
+    parallel = model.fit(df, random_seed=1, n_jobs=n_jobs)
+    again = parallel.synthesize(m=3, random_seed=2)
+    for one, other in zip(release.datasets, again.datasets, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    assert evidence(parallel, again, targets).tobytes() == wanted.tobytes()
+
+
+def test_refit_is_a_forest_grown_on_the_guess():
+    df = table(n=40)
+    model = Forest(["b", "a"], n_trees=15, dirichlet=0.5)
+    fit = model.fit(df, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    targets = targets_of(fit, release, [3, 9], br.Neighbourhood(1))
+    found = evidence(fit, release, targets, "refit")
+    for u, record in enumerate(targets.record):
+        for g, guess in enumerate(targets.guesses.codes[:, u]):
+            codes = fit.microdata.codes.copy()
+            codes[record, targets.columns] = guess
+            guessed = fit.microdata.decode(codes)
+            again = model.fit(guessed, random_seed=1)
+            wanted = log_p_by_hand(again, release, codes)
+            np.testing.assert_allclose(found[:, g, u], wanted, rtol=0, atol=1e-9)
+
+
+def test_refit_and_exact_agree_where_the_structure_does_not_depend_on_the_target():
+    """Trees that cannot be split: every leaf is the root."""
+    df = table(n=40)
+    fit = Forest(["b", "a"], n_trees=30, min_leaf=40).fit(df, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    targets = targets_of(fit, release, [3, 9])
+    exact, refit = (evidence(fit, release, targets, how) for how in ("exact", "refit"))
+    np.testing.assert_allclose(exact, refit - refit[:, :1], rtol=0, atol=1e-9)
+
+
+def test_risk_is_the_posterior_of_the_evidence():
+    df = table(n=40)
+    fit = Forest(["a", "b"], n_trees=50, dirichlet=0.1).fit(df, random_seed=1)
+    release = fit.synthesize(m=3, random_seed=2)
+    found = evidence(fit, release, targets_of(fit, release, [4], br.Neighbourhood(1))).sum(axis=0)
+    risk = br.attribute_risk(fit, release, targets=["r4"], evidence="exact")
+    p = np.exp(found[:, 0] - found.max())
+    assert risk.records["probability"].iloc[0] == pytest.approx(p[0] / p.sum())
+
+
+def test_records_with_equal_values_have_their_own_evidence():
+    df = table(n=40)
+    df["number"] = 0.5 * (df["a"] == "x")
+    fit = Forest(["a", "b"], n_trees=50, dirichlet=0.1).fit(df, random_seed=1)
+    release = fit.synthesize(m=1, random_seed=2)
+    codes = fit.microdata.codes
+    twins = np.flatnonzero((codes == codes[0]).all(axis=1))
+    found = evidence(fit, release, targets_of(fit, release, twins, br.Neighbourhood(1)))[0]
+    p = np.exp(found[0] - np.logaddexp.reduce(found, axis=0))
+    assert len(twins) > 1 and np.ptp(p) > 0.01
+    risk = br.attribute_risk(fit, release, targets=df.index[twins].tolist(), evidence="exact")
+    np.testing.assert_allclose(risk.records["probability"], p)
+
+
+# --- synthesis ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("min_leaf", [1, 5])
+def test_trees_are_those_of_scikit_learn(min_leaf):
+    df = table(n=200)
+    fit = Forest(["a"], n_trees=5, min_leaf=min_leaf).fit(df, random_seed=1)
+    trees, codes = fit.forests[0], fit.microdata.codes
+    X, y = trees.encoded(codes), codes[:, 0].astype(int)
+    wanted = np.zeros((len(X), 3), dtype=int)
+    for seed in trees.seeds:
+        grown = DecisionTreeClassifier(
+            max_features="sqrt", min_samples_leaf=min_leaf, random_state=int(seed)
+        ).fit(X, y, sample_weight=bag_of(int(seed), 200))
+        wanted[np.arange(200), grown.predict(X)] += 1
+    np.testing.assert_array_equal(trees.votes(X, out_of_bag=False), wanted)
+
+
+def test_single_precision_thresholds_part_single_precision_rows_alike():
+    rng = np.random.default_rng(0)
+    x = np.sort((rng.normal(size=500) * 10.0 ** rng.integers(-3, 8, 500)).astype(np.float32))
+    for low, high in zip(x[:-1], np.nextafter(x[:-1], np.float32(np.inf)), strict=True):
+        middle = (float(low) + float(high)) / 2
+        assert low <= _single(np.array([middle]))[0] < high
+
+
+@pytest.mark.parametrize("dirichlet", [0.0, 2.0])
+def test_released_values_follow_the_vote_shares(dirichlet):
+    votes = np.array([[8, 0, 2, 0], [1, 1, 1, 17], [0, 20, 0, 0]])
+    share = (votes + dirichlet) / (votes + dirichlet).sum(axis=1, keepdims=True)
+    n = 20_000
+    rng = np.random.default_rng(1)
+    drawn = draw_levels(np.repeat(votes, n, axis=0), dirichlet, rng).reshape(3, n)
+    for row, p in zip(drawn, share, strict=True):
+        seen = np.bincount(row, minlength=4)
+        assert (seen[p == 0] == 0).all()
+        statistic = ((seen - n * p)[p > 0] ** 2 / (n * p[p > 0])).sum()
+        df = int((p > 0).sum()) - 1
+        assert statistic <= df + 4 * np.sqrt(2 * df) or chi2.sf(statistic, df) > 1e-4
+
+
+@pytest.mark.parametrize("votes", VOTES)
+@pytest.mark.parametrize("chain", CHAINS)
+def test_release_frequencies_agree_with_the_votes(chain, votes):
+    """The second column of the chain, given the first: what the released table itself predicts."""
+    fit = Forest(["a", "b"], n_trees=30, votes=votes, chain=chain).fit(table(), random_seed=1)
+    release = fit.synthesize(m=500, random_seed=2)
+    trees, z = fit.forests[1], release.codes(fit.microdata)
+    p = np.empty((3, 24))  # share of votes for "yes" by the released level of "a"
+    for level in range(3):
+        rows = fit.microdata.codes.copy()
+        rows[:, 0] = level
+        count = trees.votes(trees.encoded(rows), out_of_bag=votes == "out-of-bag")
+        p[level] = count[:, 1] / count.sum(axis=1)
+    p = p[z[:, :, 0].astype(int), np.arange(24)]  # shape (m, n)
+    off = np.abs((z[:, :, 1] - p).sum(axis=0))
+    assert (off <= 4 * np.sqrt((p * (1 - p)).sum(axis=0)) + 1e-9).all()
+
+
+def test_same_seed_same_bytes():
+    model = Forest(["a", "b"], n_trees=20, dirichlet=0.5)
+    one, other = (
+        model.fit(table(), random_seed=1).synthesize(m=2, random_seed=2) for _ in range(2)
+    )
+    for a, b in zip(one.datasets, other.datasets, strict=True):
+        pd.testing.assert_frame_equal(a, b)
+    different = model.fit(table(), random_seed=1).synthesize(m=2, random_seed=3)
+    assert not all(a.equals(b) for a, b in zip(one.datasets, different.datasets, strict=True))
+
+
+def test_only_the_records_replaced_count():
+    df = table()
+    other = df.copy()
+    other.loc[~MASK, "a"] = "x"
+    other.loc[~MASK, "number"] = 99.0
+    model = Forest(["a", "b"], n_trees=20)
+    one, two = (model.fit(d, records=MASK, random_seed=1) for d in (df, other))
+    for a, b in zip(one.forests, two.forests, strict=True):
+        np.testing.assert_array_equal(a.rows, np.flatnonzero(MASK))
+        for x, y in zip(a.nodes, b.nodes, strict=True):
+            np.testing.assert_array_equal(x, y)
+    release = one.synthesize(m=2, random_seed=2)
+    np.testing.assert_array_equal(release.records, MASK)
+    for z in release.datasets:
+        pd.testing.assert_frame_equal(z[~MASK], df[~MASK])
+        assert not z[MASK].equals(df[MASK])
+
+
+def test_out_of_bag_votes_are_those_of_trees_without_the_record():
+    fit = Forest(["a"], n_trees=60, votes="out-of-bag").fit(table(), random_seed=1)
+    trees = fit.forests[0]
+    votes = trees.votes(trees.encoded(fit.microdata.codes), out_of_bag=True)
+    np.testing.assert_array_equal(votes.sum(axis=1), (trees.bags == 0).sum(axis=0))
+
+
+def test_trees_know_nothing_of_what_their_chain_leaves_out():
+    df = table()
+    for chain, wanted in [
+        ("all-others", [{1, 2, 3}, {0, 2, 3}]),
+        ("earlier-only", [{2, 3}, {0, 2, 3}]),
+    ]:
+        fit = Forest(["a", "b"], n_trees=5, chain=chain).fit(df, random_seed=1)
+        assert [set(trees.predictors.tolist()) for trees in fit.forests] == wanted
+
+
+def test_amount_orders_by_the_number_of_records_replaced():
+    few, many = np.arange(24) < 10, np.arange(24) < 20
+    model = Forest("amount", n_trees=5)
+    fit = model.fit(table(), records={"a": few, "c": many, "b": many}, random_seed=1)
+    assert fit.order == ["c", "b", "a"]
+    release = fit.synthesize(m=1, random_seed=2)
+    np.testing.assert_array_equal(release.records, many)
+    z = release.datasets[0]
+    pd.testing.assert_series_equal(z["a"][~few], table()["a"][~few])
+
+
+def test_a_level_that_nobody_holds_is_released_only_if_smoothed():
+    df = table(n=60)
+    for dirichlet, found in [(0.0, False), (3.0, True)]:
+        fit = Forest(["c"], n_trees=10, dirichlet=dirichlet).fit(df, random_seed=1)
+        release = fit.synthesize(m=5, random_seed=2)
+        assert any((z["c"] == "t").any() for z in release.datasets) == found
+
+
+def test_a_level_that_nobody_replaced_holds():
+    """It is a guess like any other, and a predictor of those who hold it."""
+    df = table()
+    df.loc[MASK & (df["a"] == "z"), "a"] = "y"
+    df.iloc[0, 0] = "z"
+    fit = Forest(["a", "b"], n_trees=25, dirichlet=0.2).fit(df, records=MASK, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    check(fit, release, targets_of(fit, release, [1, 2]))
+
+
+def test_log_p_of_votes():
+    votes = np.array([[3, 1], [0, 4]])
+    assert log_p(votes, np.array([0, 1]), 0.0) == pytest.approx(np.log(0.75))
+    assert log_p(votes, np.array([0, 0]), 0.0) == -np.inf
+    assert log_p(votes, np.array([0, 0]), 1.0) == pytest.approx(np.log(4 / 6 * 1 / 6))
+
+
+def test_orders_are_searched():
+    calls = []
+
+    def changed(fit, release):
+        calls.append(fit.order)
+        return float((release.datasets[0]["a"] != table()["a"]).mean())
+
+    model = Forest(["a", "b"], n_trees=5)
+    found = search_orders(model, table(), changed, m=1, random_seed=1)
+    assert found["order"].tolist() == ["a, b", "b, a"] and calls == [["a", "b"], ["b", "a"]]
+    assert list(found.columns) == ["order", "value"]
+    listed = search_orders(
+        model, table(), lambda fit, release: {"m": release.m, "n": 1}, orders=[["b", "a"]], m=2
+    )
+    assert listed.to_dict("records") == [{"order": "b, a", "m": 2, "n": 1}]
+
+
+def test_in_words():
+    fit = Forest(["a"], n_trees=7, votes="out-of-bag", dirichlet=0.5, min_leaf=3)
+    fit = replace(fit, n_trees=40).fit(table(), random_seed=1)
+    release = fit.synthesize(m=1, random_seed=2)
+    assert fit.mechanism(release) == (
+        "forests of 40 trees and the order a are known, splits and bootstrap samples included, not "
+        "what the leaves vote for; out-of-bag votes, smoothed by Dirichlet(0.5)"
+    )
+    assert repr(fit).startswith("ForestFit: 24 records; a (40 trees, ")
+    assert fit.offers(release) == {"exact", "refit"} and fit.n_draws == 0
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"order": ["a", "a"]}, r"order names \['a'\] more than once"),
+        ({"order": "a"}, "order='a'; give a list of at least one column name"),
+        ({"order": []}, r"order=\[\]; give a list"),
+        ({"votes": "some"}, "votes='some' is not known; give one of"),
+        ({"chain": "both"}, "chain='both' is not known; give one of"),
+        ({"n_trees": 0}, "n_trees=0 is too small; give an integer >= 1"),
+        ({"min_leaf": 0}, "min_leaf=0 is too small"),
+        ({"dirichlet": -1}, "dirichlet=-1; give a finite number, 0"),
+        ({"dirichlet": float("nan")}, "dirichlet=nan; give a finite number, 0"),
+        ({"dirichlet": "1"}, "dirichlet='1'; give a finite number, 0"),
+    ],
+)
+def test_declaration_errors(given, message):
+    with pytest.raises(br.InputError, match=message):
+        Forest(**({"order": ["a"]} | given))
+
+
+@pytest.mark.parametrize(
+    ("model", "how", "message"),
+    [
+        ({"order": ["number"]}, {}, "column 'number' is a number.*use br.models.CART"),
+        ({"order": ["d"]}, {}, "order names column 'd', which the table does not have"),
+        (
+            {"order": ["a"]},
+            {"records": np.asarray(table()["a"] == "x")},
+            "column 'a' has the same value for every record that is replaced.*leave it out",
+        ),
+        ({"order": ["a"]}, {"records": ["r1"]}, "'a' is replaced for 1 record;.*at least 2"),
+        ({"order": "amount"}, {}, "needs the records to replace of each column"),
+        ({"order": "amount"}, {"records": {}}, "records names no column"),
+        ({"order": "amount"}, {"records": {"d": MASK}}, "records names column 'd'"),
+        ({"order": ["a"]}, {"records": {"b": MASK}}, "records names column 'b'"),
+        (
+            {"order": ["a", "b"], "chain": "earlier-only"},
+            {"records": {"a": MASK}},
+            'records differ between columns; use chain="all-others"',
+        ),
+        (
+            {"order": ["a", "b", "c", "number"], "chain": "earlier-only"},
+            {},
+            "column 'a' has no predictor",
+        ),
+        (
+            {"order": ["a"], "votes": "out-of-bag", "n_trees": 1},
+            {},
+            "in the bootstrap sample of all 1 trees of column 'a'.*give more trees",
+        ),
+        ({"order": ["a"]}, {"n_jobs": 0}, "n_jobs=0 is too small"),
+    ],
+)
+def test_fit_errors(model, how, message):
+    with pytest.raises(br.InputError, match=message):
+        Forest(**({"n_trees": 3} | model)).fit(table(), random_seed=1, **how)
+
+
+def test_release_errors():
+    fit = Forest(["a", "b"], n_trees=20).fit(table(), records=MASK, random_seed=1)
+    release = fit.synthesize(m=1, random_seed=2)
+    with pytest.raises(br.InputError, match="m=0 is too small"):
+        fit.synthesize(m=0)
+    with pytest.raises(br.InputError, match="columns names no column"):
+        fit.synthesize(columns=[])
+    with pytest.raises(br.InputError, match="columns names column 'c'"):
+        fit.synthesize(columns=["c"])
+    with pytest.raises(br.InputError, match="'c' synthesised, for which there is no forest"):
+        fit.offers(replace(release, synthesized=("a", "c")))
+    with pytest.raises(br.InputError, match="24 records were replaced.*grown on 18"):
+        fit.offers(replace(release, records=None))
+    z = release.datasets[0].copy()
+    z.loc[MASK, "a"] = np.where(z.loc[MASK, "a"] == "x", "z", "x")
+    targets = targets_of(fit, release, [1])
+    with pytest.raises(br.InputError, match="no tree votes for the value of column 'a'"):
+        evidence(fit, replace(release, datasets=[z]), targets)
+
+
+def test_order_search_errors():
+    df, model = table(), Forest(list("abc") + ["d", "e"], n_trees=3)
+    with pytest.raises(br.InputError, match="5 columns, which can stand in 120 orders; list those"):
+        search_orders(model, df, lambda fit, release: 0.0)
+    with pytest.raises(br.InputError, match="names no columns to order; list the orders"):
+        search_orders(Forest("amount"), df, lambda fit, release: 0.0)

@@ -1,0 +1,511 @@
+"""Predictive mean matching: who is synthesised, from whom, and the evidence of a release."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+import bayes_risk as br
+from bayes_risk import InputError
+from bayes_risk._core.errors import ModelError
+from bayes_risk.demo import visits
+from bayes_risk.models import pmm_evidence, pmm_mechanism
+from bayes_risk.models.cart import microdata
+from bayes_risk.models.pmm import PMM
+from bayes_risk.models.pmm_match import Donors, sensitive
+from bayes_risk.models.pmm_means import fit_means
+
+FAR = 4.0  # standard errors
+IV = ["a", "b"]
+
+
+def small_table():
+    """22 records; a, b in a 3 x 2 table with two small cells, c a predictor."""
+    cells = {"pu": 6, "pv": 5, "qu": 4, "qv": 1, "ru": 2, "rv": 4}
+    rows = [(*cell, "yn"[i % 2]) for cell, count in cells.items() for i in range(count)]
+    levels = {"a": list("pqr"), "b": list("uv"), "c": list("ny")}
+    df = pd.DataFrame(rows, columns=["a", "b", "c"])
+    return df.astype({c: pd.CategoricalDtype(v) for c, v in levels.items()})
+
+
+def with_odd_ones():
+    """The same, the sensitive records with a value of c that no other has."""
+    df = small_table().astype({"c": str})
+    cells = df[IV].apply(tuple, axis=1)
+    return df.assign(c=df["c"].mask(cells.isin([("q", "v"), ("r", "u")]), "odd"))
+
+
+def small_fit(df=None, **options):
+    settings = {"threshold": 2, "identifying": IV, **options}
+    return PMM(IV, **settings).fit(small_table() if df is None else df)
+
+
+def numbers():
+    return visits().iloc[:500].reset_index(drop=True)
+
+
+# --- selection -------------------------------------------------------------------------------
+
+
+def test_sensitive_records_are_those_of_small_cells():
+    keys = np.array([[0, 1], [0, 1], [0, 2], [1, 1], [0, 1]])
+    assert sensitive(keys, 1).tolist() == [False, False, True, True, False]
+    assert sensitive(keys, 3).all()
+    fit = small_fit()
+    found = small_table()[fit.chosen][IV].astype(str).value_counts()
+    assert found.to_dict() == {("r", "u"): 2, ("q", "v"): 1}
+    assert (fit.diagnostics["vulnerable"], fit.diagnostics["kept"]) == (3, 19)
+
+
+def test_numbers_are_cut_for_the_selection():
+    df = numbers()
+    fit = PMM(
+        ["disease"], identifying=["disease", "health"], cuts={"disease": [10, 20]}, threshold=8
+    ).fit(df)
+    cells = df.groupby([np.digitize(df["disease"], [10, 20]), "health"], observed=True)["visits"]
+    assert (fit.chosen == (cells.transform("size") <= 8)).all()
+
+
+# --- donors ----------------------------------------------------------------------------------
+
+
+def test_the_nearest_donor_is_taken_and_ties_share():
+    donors = Donors(
+        np.array([[0.0], [1.0], [1.0], [5.0]]), np.arange(4.0), np.array([1, 1, 3, 1]), 1
+    )
+    assert donors.chances(np.array([[0.9], [4.0]])).tolist() == [[0, 0.25, 0.75, 0], [0, 0, 0, 1]]
+
+
+def test_one_of_the_k_nearest_is_taken():
+    means, count = np.array([[0.0], [1.0], [-1.0], [5.0]]), np.ones(4)
+    chances = [
+        Donors(means, np.arange(4.0), count, k).chances(np.array([[0.0]]))[0] for k in (1, 2, 3, 9)
+    ]
+    expected = [[1, 0, 0, 0], [0.5, 0.25, 0.25, 0], [1 / 3] * 3 + [0], [0.25] * 4]
+    assert np.array(chances) == pytest.approx(np.array(expected))
+    several = Donors(means, np.arange(4.0), np.array([3.0, 1, 1, 1]), 4).chances(np.array([[0.0]]))
+    assert several[0] == pytest.approx([0.75, 0.125, 0.125, 0])
+
+
+def test_refused_donors_leave_the_next():
+    donors = Donors(np.array([[0.0], [1.0], [2.0]]), np.arange(3.0), np.ones(3), 1)
+    rng = np.random.default_rng(1)
+    allowed = np.array([[False, True, True], [True, True, True]])
+    values, refused = donors.draw(np.zeros((2, 1)), allowed, rng)
+    assert values.tolist() == [1, 0] and refused == 1
+
+
+def test_draws_have_their_chances():
+    rng = np.random.default_rng(2)
+    donors = Donors(rng.normal(size=(6, 2)), np.arange(6.0), np.ones(6), 3)
+    mean, R = np.array([[0.1, 0.2]]), 4000
+    values, _ = donors.draw(np.repeat(mean, R, axis=0), None, rng)
+    p = donors.chances(mean)[0]
+    share = np.bincount(values.astype(int), minlength=6) / R
+    assert (np.abs(share - p) <= FAR * np.sqrt(p * (1 - p) / R)).all()
+
+
+# --- prediction models -----------------------------------------------------------------------
+
+
+def coded(df):
+    data = microdata(df, None, levels=None, releases=(), missing="error")
+    return data.codes, data.variables
+
+
+@pytest.fixture(scope="module")
+def table():
+    return coded(numbers())
+
+
+def dummies(df, columns):
+    return pd.get_dummies(df[columns], drop_first=True, dtype=float)
+
+
+def test_linear_means_are_least_squares(table):
+    codes, variables = table
+    df = numbers()
+    x = sm.add_constant(dummies(df, ["disease", "health", "limited", "coinsurance"]))
+    expected = sm.OLS(df["visits"], x).fit().fittedvalues
+    found = fit_means("linear", codes, 0, variables, [1, 2, 3, 4]).means(codes)
+    assert found[:, 0] == pytest.approx(expected.to_numpy())
+
+
+def test_ordered_means_are_expected_levels(table):
+    codes, variables = table
+    df = numbers()
+    x = dummies(df, ["disease", "limited"])
+    logit = OrderedModel(codes[:, 2].astype(int), x, distr="logit")
+    p = logit.fit(method="bfgs", disp=False, maxiter=1000).predict(x)
+    model = fit_means("ordered", codes, 2, variables, [1, 3])
+    assert model.notes == ()
+    found = model.means(codes)[:, 0]
+    assert found == pytest.approx(np.asarray(p) @ np.arange(4), abs=1e-3)
+
+
+def test_multinomial_means_are_probabilities(table):
+    codes, variables = table
+    x = sm.add_constant(dummies(numbers(), ["disease", "limited"]))
+    p = sm.MNLogit(codes[:, 2].astype(int), x).fit(disp=False).predict(x)
+    found = fit_means("multinomial", codes, 2, variables, [1, 3]).means(codes)
+    assert found == pytest.approx(np.asarray(p), abs=1e-6)
+
+
+def test_gam_bends_and_stays_in_range():
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-2, 2, 400)
+    df = pd.DataFrame(
+        {"y": x**2 + rng.normal(0, 0.1, 400), "x": x, "c": rng.choice(["m", "n"], 400)}
+    )
+    fit = PMM(["y"], identifying=["c", "y"], cuts={"y": [-1, 3.9]}, threshold=60).fit(df)
+    model, far = fit.base.steps[0].model, fit.rows[:3].copy()
+    means = model.means(fit.rows)[:, 0]
+    assert np.corrcoef(means, x**2)[0, 1] > 0.99
+    far[:, 1] = [-2.5, 100, -100]  # beyond the donors
+    assert np.isfinite(model.means(far)).all() and model.means(far).max() < 5
+
+
+def test_a_separated_fit_is_replaced_by_a_penalised_one_and_says_so():
+    rows = [("l", "x"), ("h", "y")] * 20 + [("l", "z"), ("h", "z")] * 3
+    df = pd.DataFrame([*rows, ("l", "w")], columns=["o", "g"])
+    df["o"] = pd.Categorical(df["o"], ["l", "h"], ordered=True)
+    for kind in ("ordered", "multinomial"):
+        fit = PMM(["o"], identifying=["o", "g"], threshold=1, models={"o": kind}).fit(df)
+        assert any("separation" in note for note in fit.notes), kind
+        assert fit.diagnostics["notes"] >= 1 and "penalised" in repr(fit)
+        means = fit.base.steps[0].model.means(fit.rows)
+        assert np.isfinite(means).all()
+        by_group = pd.Series(means[:, -1]).groupby(df["g"]).mean()
+        assert by_group["x"] < by_group["z"] < by_group["y"]
+
+
+def test_a_variable_that_nothing_predicts_has_donors_all_as_near():
+    df = pd.DataFrame({"a": ["x"] * 6 + ["y"] * 4 + ["z"], "b": ["u"] * 10 + ["v"]})
+    fit = PMM(["a"], identifying=["b"], threshold=1).fit(df)
+    assert "nothing predicts it" in fit.notes[0]
+    values = [t["a"].iloc[-1] for t in fit.synthesize(200, random_seed=1).datasets]
+    assert set(values) == {"x", "y"}
+
+
+# --- synthesis -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gam", "linear"])
+def test_numbers_take_values_of_kept_records(kind):
+    df = numbers()
+    model = PMM(
+        ["disease", "health"],
+        identifying=["health", "coinsurance"],
+        threshold=8,
+        models={"disease": kind},
+        donors=3,
+    )
+    fit = model.fit(df)
+    release = fit.synthesize(3, random_seed=1)
+    kept = df[~fit.chosen]
+    for table in release.datasets:
+        assert table.dtypes.equals(df.dtypes)
+        pd.testing.assert_frame_equal(table[~fit.chosen], kept)
+        assert table["disease"].isin(kept["disease"]).all()
+        pd.testing.assert_series_equal(table["visits"], df["visits"])
+    assert not release.datasets[0].equals(release.datasets[1])
+
+
+def test_same_seed_same_release_and_the_table_is_not_touched():
+    df = small_table()
+    before = df.copy()
+    fit = small_fit(df)
+    one, two = (fit.synthesize(2, random_seed=7) for _ in range(2))
+    for first, second in zip(one.datasets, two.datasets, strict=True):
+        pd.testing.assert_frame_equal(first, second)
+    pd.testing.assert_frame_equal(df, before)
+
+
+def test_further_predictors_count_and_are_not_released():
+    df = small_table()
+    extra = pd.DataFrame({"weight": np.where(df["a"] == "p", 1.0, 9.0)}, index=df.index)
+    model = PMM(IV, identifying=IV, threshold=2)
+    fit = model.fit(df, extra=extra.iloc[::-1])
+    release = fit.synthesize(30, random_seed=1)
+    assert list(release.datasets[0].columns) == ["a", "b", "c"]
+    taken = pd.concat([t.loc[fit.chosen, "a"] for t in release.datasets])
+    assert (taken != "p").all()  # the weight tells who is no p
+    plain = model.fit(df).synthesize(30, random_seed=1)
+    assert (pd.concat([t.loc[fit.chosen, "a"] for t in plain.datasets]) == "p").any()
+
+
+@pytest.mark.parametrize("later", ["genuine", "filled"])
+def test_constraints_hold_and_redraws_are_counted(later):
+    def possible(table):
+        return (table["c"] != "odd") | (table["a"] == "q")
+
+    df = with_odd_ones()
+    plain = small_fit(df, later=later).synthesize(60, random_seed=3)
+    assert sum(int((~possible(t)).sum()) for t in plain.datasets) > 0
+    fit = small_fit(df, later=later, constraints=[possible])
+    release = fit.synthesize(60, random_seed=3)
+    assert all(possible(t).all() for t in release.datasets)
+    assert fit.diagnostics["redraws"] > 0
+
+
+# --- evidence --------------------------------------------------------------------------------
+
+
+def no_p_u_with_y(table):
+    return ~((table["a"] == "p") & (table["b"] == "u") & (table["c"] == "y"))
+
+
+OPTIONS = {
+    "genuine": {},
+    "filled": {"later": "filled"},
+    "nine donors": {"donors": 9},
+    "genuine, constrained": {"constraints": [no_p_u_with_y]},
+    "filled, constrained": {"later": "filled", "constraints": [no_p_u_with_y]},
+}
+
+
+def all_guesses():
+    return br.Listed(pd.DataFrame(list(itertools.product("pqr", "uv")), columns=IV))
+
+
+def evidence_of(fit, release, target):
+    risk = br.attribute_risk(
+        fit, release, guesses=all_guesses(), targets=[target], evidence="refit"
+    )
+    return risk, risk.log_evidence.sum(axis=0)[:, 0]  # shape (G,)
+
+
+def frequency(fit, codes, z, rng, R=20_000):
+    """Share of runs on a guessed table in which each sensitive record gets its released values.
+
+    Log of their product, its standard error, and the records that are sensitive.
+    """
+    try:
+        made = fit(codes)
+    except InputError:  # no record is sensitive: all are released as they are
+        return float(np.log((codes == z).all())), 0.0, np.zeros(len(z), dtype=bool)
+    if (codes[~made.chosen] != z[~made.chosen]).any():
+        return -np.inf, 0.0, made.chosen
+    rows = made.rows[made.chosen]
+    drawn, _ = made.base.synthesize(np.tile(rows, (R, 1)), rng)
+    hit = (drawn.reshape(R, len(rows), -1)[:, :, :2] == z[made.chosen][:, :2]).all(axis=2)
+    p = hit.mean(axis=0)
+    joint = p.prod()  # records draw independently of one another
+    assert abs(hit.all(axis=1).mean() - joint) <= FAR * np.sqrt(joint * (1 - joint) / R) + FAR / R
+    if not p.all():
+        return -np.inf, 0.0, made.chosen
+    return float(np.log(joint)), float(np.sqrt(((1 - p) / (R * p)).sum())), made.chosen
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_evidence_is_the_frequency_with_which_the_release_is_made(name):
+    """The whole procedure, selection included, run on the table of every guess."""
+    df, rng = small_table(), np.random.default_rng(6)
+    if "constrained" in name:
+        df = df[no_p_u_with_y(df)].reset_index(drop=True)
+    hidden = small_fit(df, selection="hidden", **OPTIONS[name])
+    known = small_fit(df, **OPTIONS[name])
+    target = int(np.flatnonzero(hidden.chosen)[0])
+    release = hidden.synthesize(1, random_seed=5)
+    z = release.codes(hidden.microdata, 0)
+    risk, log_hidden = evidence_of(hidden, release, target)
+    _, log_known = evidence_of(known, release, target)
+    simulated, error, same = [], [], []
+    for guess in risk.guesses[:, 0]:
+        codes = hidden.microdata.codes.copy()
+        codes[target, [0, 1]] = guess
+        log_p, se, chosen = frequency(
+            lambda codes: small_fit(hidden.microdata.decode(codes), **OPTIONS[name]), codes, z, rng
+        )
+        simulated.append(log_p)
+        error.append(se)
+        same.append((chosen == hidden.chosen).all())
+    truth = int(risk.truth[0])
+    same, simulated = np.array(same), np.array(simulated) - simulated[truth]
+    limit = FAR * np.hypot(error, error[truth]) + 1e-12
+    for found, expected in (
+        (log_hidden, simulated),
+        (log_known, np.where(same, simulated, -np.inf)),
+    ):
+        assert (np.isfinite(found) == np.isfinite(expected)).all()
+        sure = np.isfinite(found)
+        assert (np.abs(found[sure] - expected[sure]) <= limit[sure]).all()
+    assert np.isfinite(log_hidden).sum() >= 2 and np.isfinite(log_known).sum() >= 1
+
+
+def test_with_filled_columns_and_a_known_selection_only_the_selection_speaks():
+    fit = small_fit(later="filled")
+    release = fit.synthesize(3, random_seed=5)
+    risk = br.attribute_risk(fit, release, guesses=all_guesses(), evidence="exact")
+    log_evidence = risk.log_evidence.sum(axis=0)
+    allowed = np.isfinite(log_evidence)
+    assert log_evidence[allowed] == pytest.approx(0)
+    # guesses in cells that hold at most one other record leave the same records sensitive
+    for u, truth in enumerate(risk.truth):
+        others = small_table()[IV].drop(index=risk.index[risk.case == u][0]).value_counts()
+        for g, codes in enumerate(risk.guesses[:, u]):
+            cell = ("pqr"[codes[0]], "uv"[codes[1]])
+            assert allowed[g, u] == (others.get(cell, 0) < 2)
+        assert allowed[truth, u]
+
+
+def test_hidden_selection_allows_the_released_values_themselves():
+    fit = small_fit(selection="hidden", later="filled")
+    release = fit.synthesize(1, random_seed=1)
+    target = int(np.flatnonzero(fit.chosen)[0])
+    risk, log_p = evidence_of(fit, release, target)
+    z = release.codes(fit.microdata, 0)[target, :2]
+    own = (risk.guesses[:, 0] == z).all(axis=1)
+    cells = small_table()[IV].value_counts()
+    large = np.array([cells.get(("pqr"[a], "uv"[b]), 0) > 2 for a, b in risk.guesses[:, 0]])
+    assert np.isneginf(log_p[large & ~own]).all()
+    assert np.isfinite(log_p[own & large]).all() and (own & large).any()
+
+
+def test_more_data_sets_show_which_records_differ():
+    fit = small_fit(selection="hidden", later="filled")
+    release = fit.synthesize(12, random_seed=1)
+    target = int(np.flatnonzero(fit.chosen)[0])
+    _, hidden = evidence_of(fit, release, target)
+    _, known = evidence_of(small_fit(later="filled"), release, target)
+    assert np.exp(hidden) == pytest.approx(np.exp(known))
+
+
+def test_evidence_does_not_depend_on_other_targets_or_on_order():
+    fit = small_fit()
+    release = fit.synthesize(2, random_seed=3)
+    together = br.attribute_risk(fit, release, guesses=all_guesses(), evidence="exact")
+    alone, log_p = evidence_of(fit, release, int(together.index[-1]))
+    assert together.log_evidence.sum(axis=0)[:, together.case[-1]] == pytest.approx(log_p)
+    assert (together.mcse == 0).all() and together.reliable.all()
+    assert "their own values" in together.assumptions["synthesis"]
+
+
+def test_the_work_is_told_before_it_starts():
+    fit = small_fit(selection="hidden")
+    release = fit.synthesize(1, random_seed=1)
+    told = []
+    br.attribute_risk(
+        fit,
+        release,
+        guesses=all_guesses(),
+        evidence="refit",
+        progress=lambda *stage: told.append(stage),
+    )
+    assert told[0][0].startswith("refits, about ") and told[0][1] == 0
+    assert told[-1][1] == told[-1][2] == len(told) - 1
+
+
+# --- errors ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": "a"}, "order='a'; give a list"),
+        ({"identifying": []}, "identifying=.*at least one column"),
+        ({"threshold": 0}, "threshold=0 is too small"),
+        ({"donors": 0}, "donors=0 is too small"),
+        ({"models": {"a": "forest"}}, r"models\['a'\]='forest' is not known"),
+        ({"models": {"c": "linear"}}, "models names column 'c'"),
+        ({"cuts": {"a": [2, 1]}}, r"cuts\['a'\]=\[2, 1\] must be increasing"),
+        ({"selection": "secret"}, "selection='secret' is not known"),
+        ({"later": "no"}, "later='no' is not known"),
+        ({"constraints": no_p_u_with_y}, "constraints must be a list of functions"),
+    ],
+)
+def test_declarations_are_checked(options, message):
+    with pytest.raises(InputError, match=message):
+        PMM(**{"order": IV, "identifying": IV, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"models": {"a": "gam"}}, r"models\['a'\]='gam' does not suit a category"),
+        ({"identifying": ["z"]}, "identifying names column 'z'"),
+        ({"identifying": ["c"]}, "no cell of .* raise threshold"),
+        ({"threshold": 50}, "0 records lie in cells .* lower threshold"),
+        ({"constraints": [lambda t: t["a"] != "p"]}, "records that are kept break a constraint"),
+        ({"constraints": [lambda t: t["a"]]}, "must return True or False for each row"),
+    ],
+)
+def test_fits_are_checked(options, message):
+    with pytest.raises(InputError, match=message):
+        small_fit(**options)
+
+
+def test_what_cannot_be_is_an_error():
+    df = small_table()
+    with pytest.raises(InputError, match="extra has .'a'. in common"):
+        PMM(IV, identifying=IV, threshold=2).fit(df, extra=df[["a"]])
+
+    def never_odd(table):
+        return table["c"] != "odd"
+
+    for later in ("genuine", "filled"):
+        fit = small_fit(with_odd_ones(), constraints=[never_odd], later=later)
+        with pytest.raises(ModelError, match="loosen constraints="):
+            fit.synthesize(1, random_seed=1)
+
+
+def test_releases_of_others_are_errors():
+    fit = small_fit()
+    release = fit.synthesize(1, random_seed=1)
+    other = small_fit(threshold=4)
+    with pytest.raises(InputError, match="audit a release with the fit that made it"):
+        br.attribute_risk(other, release, guesses=all_guesses(), evidence="exact")
+    with pytest.raises(InputError, match="leaves out some of"):
+        fit.synthesize(1, columns=["a"])
+    with pytest.raises(InputError, match="'predictive' is not offered by PMMFit"):
+        br.attribute_risk(fit, release, guesses=all_guesses())
+    table = release.datasets[0].copy()
+    table.loc[fit.chosen, IV] = ["r", "v"]
+    table.loc[fit.chosen, "b"] = "u"  # nobody who is kept has r and u
+    forged = br.Release(datasets=[table], synthesized=IV, records=fit.chosen)
+    with pytest.raises(InputError, match="this fit cannot draw"):
+        br.attribute_risk(fit, forged, guesses=all_guesses(), evidence="exact")
+
+
+def test_budgets_are_errors_that_name_the_cure(monkeypatch):
+    fit = small_fit(selection="hidden")
+    release = fit.synthesize(1, random_seed=1)
+    monkeypatch.setattr(pmm_evidence, "MAX_REFITS", 0)
+    with pytest.raises(
+        InputError, match=r"more than 0; audit fewer targets at a time \(targets=\)"
+    ):
+        br.attribute_risk(fit, release, guesses=all_guesses(), evidence="refit")
+    df = small_table()
+    df = df[no_p_u_with_y(df)]
+    filled = small_fit(df, later="filled", constraints=[no_p_u_with_y])
+    made = filled.synthesize(1, random_seed=1)
+    monkeypatch.setattr(pmm_mechanism, "MAX_FILLS", 5)
+    with pytest.raises(InputError, match='6 combinations .* use later="genuine"'):
+        br.attribute_risk(filled, made, guesses=all_guesses(), evidence="exact")
+
+
+def test_guessed_numbers_have_evidence():
+    df = numbers()
+    model = PMM(["disease"], identifying=["health", "coinsurance"], threshold=8)
+    fit = model.fit(df)
+    release = fit.synthesize(2, random_seed=1)
+    grid = {"disease": br.Grid(additive=5, n=5)}
+    risk = br.attribute_risk(fit, release, guesses=grid, evidence="exact")
+    # the selection does not look at the number, and nothing comes later: nothing is learnt
+    assert np.exp(risk.log_probability) == pytest.approx(0.2)
+
+
+def test_chances_agree_with_a_reference_distribution():
+    # a check of the checker: shares of draws against chi-square
+    fit = small_fit(donors=2)
+    rows = fit.rows[fit.chosen][:1]
+    drawn, _ = fit.base.synthesize(np.repeat(rows, 4000, axis=0), np.random.default_rng(8))
+    values, count = np.unique(drawn[:, :2], axis=0, return_counts=True)
+    p = np.exp(fit.base.log_chance(np.repeat(rows, len(values), axis=0), values))
+    assert p.sum() == pytest.approx(1)
+    assert stats.chisquare(count, p * 4000).pvalue > 1e-4
