@@ -55,3 +55,12 @@ def test_drechsler_reiter_2008(capsys):
     for table in tables.values():
         assert table["distance"].median() < 2
     assert "IV, published" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:.*rank-deficient")
+def test_caiola_reiter_2010(capsys):
+    main, path = study("caiola_reiter_2010.py", "cps1995_heads_standin_51016.csv.gz")
+    matches, tables, risk = main(path, n_trees=20, m=2, targets=30, records=1000)
+    assert len(matches) == len(tables) == 3 and risk.n_guesses == 1 + 6 + 3 + 1
+    assert (matches["false %"] > matches["true %"]).all()
+    assert risk.reliable.all() and "published" in capsys.readouterr().out
