@@ -171,7 +171,7 @@ def _offered(evidence: str, fit: Fit, release: Release) -> None:
     if evidence not in offers:
         raise InputError(
             f"evidence={evidence!r} is not offered by {type(fit).__name__}; it offers "
-            f"{sorted(offers)}"
+            f"{sorted(offers) or 'none for a release of this kind'}"
         )
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.special import ndtr, ndtri
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
-from bayes_risk.microdata import Codes, Microdata
+from bayes_risk.microdata import Codes, Microdata, Number
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
 
@@ -59,8 +60,13 @@ class CARTFit:
 
     def offers(self, release: Release) -> frozenset[str]:
         """Ways to the evidence: with the splits known, or with trees grown anew for each guess."""
-        self._made(release)
-        return frozenset({"exact", "refit"})
+        smoothed = any(self._smoothed(tree) for tree in self._made(release))
+        return frozenset() if smoothed else frozenset({"exact", "refit"})
+
+    def _smoothed(self, tree: Tree) -> bool:
+        """Whether the outcome of a tree is drawn from kernels."""
+        number = isinstance(self.microdata.variables[tree.column], Number)
+        return self.model.smoothing is not None and number
 
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
@@ -135,8 +141,14 @@ class CARTFit:
         for tree in self.trees:
             if self.microdata.columns[tree.column] not in names:
                 continue
-            donors = draw_donors(tree, tree.node(codes[mask]), self.kind, rng)
-            codes[mask, tree.column] = genuine[donors, tree.column]
+            nodes = tree.node(codes[mask])
+            donors = draw_donors(tree, nodes, self.kind, rng)
+            values = genuine[donors, tree.column]
+            if self._smoothed(tree):
+                values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
+                if getattr(self.microdata.variables[tree.column], "whole", False):
+                    values = np.round(values)
+            codes[mask, tree.column] = values
         return self.microdata.decode(codes)
 
     def direct(
@@ -230,3 +242,36 @@ def draw_donors(
         edges = np.cumsum(rng.standard_exponential(len(held)))
         out[rows] = held[np.searchsorted(edges, rng.random(len(rows)) * edges[-1])]
     return out
+
+
+def smooth(
+    tree: Tree,
+    y: Array,
+    nodes: npt.NDArray[np.int64],
+    values: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """Draws from Gaussian kernels around values (R,), cut off at the range of each row's node.
+
+    Inverse-cdf draws; the bandwidth is Silverman's for the node's genuine values ``y``. Nodes
+    whose values are all equal keep them.
+    """
+    out = values.astype(float)
+    for node in np.unique(nodes).tolist():
+        held = y[tree.donors[tree.begin[node] : tree.end[node]]]
+        rows = np.flatnonzero(nodes == node)
+        low, high = float(held.min()), float(held.max())
+        if low == high:
+            continue
+        h = bandwidth(held)
+        edges = ndtr((low - out[rows]) / h), ndtr((high - out[rows]) / h)
+        drawn = out[rows] + h * ndtri(rng.uniform(*edges))
+        out[rows] = np.clip(drawn, low, high)
+    return out
+
+
+def bandwidth(values: Array) -> float:
+    """Silverman's rule, 0.9 min(sd, IQR / 1.34) n^(-1/5); the sd alone where the IQR is 0."""
+    sd = float(values.std(ddof=1))
+    spread = float(np.subtract(*np.quantile(values, [0.75, 0.25]))) / 1.34
+    return float(0.9 * (min(sd, spread) if spread > 0 else sd) * len(values) ** -0.2)

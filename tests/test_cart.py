@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import kstest, truncnorm
 
 import bayes_risk as br
 from bayes_risk.microdata import Microdata
-from bayes_risk.models.cart_fit import draw_donors
+from bayes_risk.models.cart_fit import bandwidth, draw_donors, smooth
 from bayes_risk.models.leaf_evidence import BAYESIAN, PLAIN, Shown, numbered
 from bayes_risk.models.trees import grow
 from bayes_risk.verdict import Thresholds, judge
@@ -282,6 +283,42 @@ def test_only_replaced_records_and_columns_are_synthesised():
     assert len(risk.index) == mask.sum() and risk.n_guesses == 3
 
 
+def test_smoothed_numbers_stay_in_the_range_of_their_leaf_and_are_not_copies():
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame({"x": rng.choice(list("ab"), 200), "w": rng.gamma(2.0, 10.0, 200)})
+    df["k"] = rng.poisson(20, 200)
+    fit = br.models.CART(["w", "k"], min_leaf=30, smoothing="kde").fit(df, random_seed=1)
+    release = fit.synthesize(m=3, random_seed=2)
+    for Z in release.datasets:
+        assert not set(Z["w"]) & set(df["w"]) and Z["k"].dtype == df["k"].dtype
+        node = fit.trees[0].node(fit.microdata.codes)
+        for leaf in np.unique(node):
+            held, drawn = df.loc[node == leaf, "w"], Z.loc[node == leaf, "w"]
+            assert held.min() <= drawn.min() and drawn.max() <= held.max()
+    with pytest.raises(br.InputError, match="offers none for a release of this kind"):
+        br.attribute_risk(fit, release, guesses=br.Grid(additive=1), evidence="exact")
+    only = fit.synthesize(m=1, columns=["k"], random_seed=3)
+    assert fit.offers(only) == frozenset()
+    plain = br.models.CART(["x"], smoothing="kde").fit(df, random_seed=1)
+    assert "exact" in plain.offers(
+        plain.synthesize(1, random_seed=1)
+    )  # categories are not smoothed
+
+
+def test_kernels_are_truncated_normals():
+    """Mean and spread of draws around one value, against SciPy's."""
+    data = Microdata.from_frame(
+        pd.DataFrame({"x": list("ab") * 10, "y": np.linspace(0.0, 1.0, 20)}), numbers=["y"]
+    )
+    tree = grow(data, 1, np.array([0]), min_leaf=20, seed=0)
+    y, h = data.codes[:, 1], bandwidth(data.codes[:, 1])
+    nodes = np.zeros(20_000, dtype=np.int64)
+    drawn = smooth(tree, y, nodes, np.full(20_000, 0.1), np.random.default_rng(3))
+    exact = truncnorm(-0.1 / h, 0.9 / h, loc=0.1, scale=h)
+    assert abs(drawn.mean() - exact.mean()) < 4 * exact.std() / np.sqrt(20_000)
+    assert kstest(drawn, exact.cdf).pvalue > 1e-4
+
+
 def test_same_seed_same_bytes():
     one, other = (
         br.models.CART(["a", "num", "b"]).fit(table(), random_seed=3).synthesize(2, random_seed=4)
@@ -311,6 +348,8 @@ def test_bad_options():
         br.models.CART(["a"], min_leaf=0)
     with pytest.raises(br.InputError, match="bootstrap='some'"):
         br.models.CART(["a"], bootstrap="some")
+    with pytest.raises(br.InputError, match="smoothing='spline'"):
+        br.models.CART(["a"], smoothing="spline")
     fit = br.models.CART(["a"]).fit(table())
     with pytest.raises(br.InputError, match="no tree; there are trees of"):
         br.attribute_risk(fit, br.Release(datasets=[table()], synthesized=["b"]), evidence="exact")
