@@ -42,6 +42,7 @@ DECLARATIONS = [
     (({"y": "1"}, {"y": "binomial"}), "number of trials; give models.Binomial"),
     (({"y": "1"}, {"y": 3}), "family=3 is not known"),
 ]
+JOBS = {"job": sorted(set(DF["job"]))}
 
 
 @pytest.mark.parametrize(("arguments", "message"), DECLARATIONS)
@@ -134,7 +135,7 @@ def test_flat_priors_are_for_normal_regressions(family, prior):
     name = {"student": "y", "poisson": "k", "bernoulli": "sex"}.get(family, "job")
     model = Regression({name: "1 + x"}, {name: family}, prior)
     with pytest.raises(br.InputError, match=f"the prior of '{name}' is flat, which only normal"):
-        model.fit(DF, draws=4, tune=4, chains=1)
+        model.fit(DF, draws=4, tune=4, chains=1, levels=JOBS if family == "ordered" else None)
 
 
 @pytest.mark.parametrize("formula", ["0", "-1"])
@@ -204,9 +205,9 @@ def test_thresholds_out_of_order():
     model = Regression({"job": "x"}, {"job": "ordered"})
     draws = pd.DataFrame({"x": [0.1, 0.2], "cut[1]": [0.0, 1.0], "cut[2]": [1.0, 0.5]})
     with pytest.raises(br.InputError, match="'cut' of 'job' must increase"):
-        model.from_draws(DF, {"job": draws})
+        model.from_draws(DF, {"job": draws}, levels=JOBS)
     with pytest.raises(br.InputError, match="lack the coefficient 'cut\\[2\\]'"):
-        model.from_draws(DF, {"job": draws.drop(columns="cut[2]")})
+        model.from_draws(DF, {"job": draws.drop(columns="cut[2]")}, levels=JOBS)
 
 
 def test_an_inference_data_without_the_variables():
