@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from bayes_risk import priors
-from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
-from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import at_least, one_of, positive
+from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, certain, reliable, weigh
 from bayes_risk.cases import cases_of, guessed_numbers, rows_of
-from bayes_risk.evidence import Evidence
 from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
@@ -25,11 +22,9 @@ from bayes_risk.results import AttributeRisk
 from bayes_risk.synthesizer import Fit, Progress, Targets
 
 Array = npt.NDArray[np.float64]
-MAX_MCSE = 0.05  # of a probability
 MAX_MCSE_LOG_ODDS = 1.0
 MIN_ESS = 100.0
-MAX_LEFT_OUT = 0.02
-EVIDENCE = ("predictive", "reuse", "refit", "exact")
+EVIDENCE = ("exact", "predictive", "simulated", "refit", "reuse")
 
 
 def attribute_risk(
@@ -40,7 +35,7 @@ def attribute_risk(
     guesses: Guesses | Grid | Mapping[str, Grid | Levels] | None = None,
     prior: priors.Prior = "uniform",
     targets: Any = None,
-    evidence: str = "predictive",
+    evidence: str | None = None,
     target_mcse: float | None = None,
     max_doublings: int = 4,
     refit_budget: int = 10,
@@ -69,10 +64,11 @@ def attribute_risk(
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named.
-    evidence : {"predictive", "reuse", "refit", "exact"}
-        How ``p(Z^(l) | y*, y_-i)`` is computed: leave-one-out predictives of m + 1 fits (default);
-        the published importance sampler over the fit's own draws; m + 1 fits anew for every target;
-        the predictives in closed form, where the model has one.
+    evidence : {"exact", "predictive", "simulated", "refit", "reuse"}, optional
+        How ``p(Z^(l) | y*, y_-i)`` is computed: in closed form; by leave-one-out predictives of
+        m + 1 fits; in closed form but for what is simulated (kernels in the leaves of trees); by
+        m + 1 fits anew for every target; by the published importance sampler over the fit's own
+        draws. By default the first of these that the fit offers, `reuse` only if asked for.
     target_mcse : float, optional
         Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
         (record, guess) pairs, or ``max_doublings`` is spent.
@@ -117,8 +113,7 @@ def attribute_risk(
     weighed = as_guesses(
         Neighbourhood(1) if guesses is None else guesses, guessed_numbers(fit, release, intruder)
     )
-    one_of("evidence", evidence, EVIDENCE)
-    _offered(evidence, fit, release)
+    evidence = _chosen(evidence, fit, release)
     at_least("refit_budget", refit_budget, 0)
     at_least("max_doublings", max_doublings, 0)
     if target_mcse is not None:
@@ -131,17 +126,34 @@ def attribute_risk(
     effort = Effort(evidence, target_mcse, max_doublings, refit_budget)
     cases, log_rest = _narrowed(cases, plan, effort, prior)
     log_prior = priors.log_prior(prior, fit.microdata, cases)
-    found = _certain(plan.run(cases, effort), release, fit, cases)
-    words = _in_words(intruder, weighed, prior, evidence, release, fit)
-    limit = MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse
-    entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
-    unchanged = _disclosed(release, fit, cases)
-    risk = _posterior(
-        found, fit, cases, case, rows, log_prior, unchanged, words, limit, plan.threshold, entropy
+    unchanged = ~release.replaced(len(fit.microdata.codes))[cases.record]
+    found = certain(plan.run(cases, effort), unchanged, cases.guesses.truth)
+    posterior = weigh(found, log_prior, cases.guesses.truth, log_rest)
+    limits = Limits(
+        log_odds=MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse,
+        khat=plan.threshold,
+        ess=MIN_ESS if evidence in ("reuse", "simulated") else 0.0,
     )
-    left_out = _left_out(risk, log_rest)
-    reliable = risk.reliable & (left_out <= MAX_LEFT_OUT)
-    risk = replace(risk, left_out=left_out, reliable=reliable)
+    risk = AttributeRisk(
+        index=fit.microdata.index[rows],
+        case=case,
+        variables=tuple(fit.microdata.variables[j] for j in cases.columns),
+        guesses=cases.guesses.codes,
+        truth=cases.guesses.truth,
+        log_evidence=found.log_evidence,
+        log_prior=log_prior,
+        log_probability=posterior.log_p,
+        mcse_log_evidence=found.mcse(),
+        deviations=posterior.deviations,
+        mcse=posterior.mcse,
+        khat=found.khat,
+        ess=found.ess,
+        reliable=reliable(found, posterior, limits) | unchanged,
+        disclosed=unchanged,
+        left_out=posterior.left_out,
+        assumptions=_in_words(intruder, weighed, prior, evidence, release, fit),
+        seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+    )
     _warn(risk, evidence)
     return risk
 
@@ -159,90 +171,23 @@ def _narrowed(
     return cases.with_guesses(guesses), log_rest
 
 
-def _left_out(risk: AttributeRisk, log_rest: Array) -> Array:
-    """Share of what was not searched; searched guesses sum to 1 / p(truth) times the truth's."""
-    log_truth = np.take_along_axis(risk.log_probability, risk.truth[None], axis=0)[0]
-    share: Array = expit(log_truth + log_rest)
-    return share
-
-
-def _offered(evidence: str, fit: Fit, release: Release) -> None:
+def _chosen(evidence: str | None, fit: Fit, release: Release) -> str:
+    """The evidence asked for, if it is offered; else the first that needs no asking."""
     offers = fit.offers(release)
-    if evidence not in offers:
+    if evidence is None:
+        usual = [way for way in EVIDENCE[:-1] if way in offers]
+        if usual:
+            return usual[0]
+        raise InputError(
+            f"{type(fit).__name__} offers {sorted(offers) or 'no evidence'} for this release; "
+            'if it is to be "reuse", ask for it: evidence="reuse"'
+        )
+    if one_of("evidence", evidence, EVIDENCE) not in offers:
         raise InputError(
             f"evidence={evidence!r} is not offered by {type(fit).__name__}; it offers "
             f"{sorted(offers) or 'none for a release of this kind'}"
         )
-
-
-def _disclosed(release: Release, fit: Fit, cases: Targets) -> npt.NDArray[np.bool_]:
-    """Cases whose record was released unchanged."""
-    return ~release.replaced(len(fit.microdata.codes))[cases.record]
-
-
-def _certain(found: Evidence, release: Release, fit: Fit, cases: Targets) -> Evidence:
-    """Records released unchanged: every other guess is impossible."""
-    unchanged = np.flatnonzero(_disclosed(release, fit, cases))
-    if not len(unchanged):
-        return found
-    log_evidence, deviations = found.log_evidence.copy(), found.deviations.copy()
-    log_evidence[:, :, unchanged] = -np.inf
-    log_evidence[:, cases.guesses.truth[unchanged], unchanged] = 0.0
-    deviations[..., unchanged] = 0.0
-    khat = found.khat.copy()
-    khat[unchanged] = 0.0
-    return replace(found, log_evidence=log_evidence, deviations=deviations, khat=khat)
-
-
-def _posterior(
-    found: Evidence,
-    fit: Fit,
-    cases: Targets,
-    case: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-    log_prior: Array,
-    unchanged: npt.NDArray[np.bool_],
-    words: Mapping[str, str],
-    limit: float,
-    threshold: float,
-    entropy: str,
-) -> AttributeRisk:
-    """Bayes' rule, and the linearised Monte Carlo error of the truth's probability."""
-    log_p = log_prior + found.log_evidence.sum(axis=0)
-    log_p = log_p - log_sum(log_p)
-    p, truth = np.exp(log_p), cases.guesses.truth
-    p_truth = np.take_along_axis(p, truth[None], axis=0)[0]
-    dev = found.deviations.astype(float)  # shape (F, B, G, U); zero at the truth
-    # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
-    shift = -np.einsum("fbgu,gu->fbu", dev, p)
-    deviations = shift * p_truth
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_odds = np.sqrt(variance_of_estimate(shift)) / (1.0 - p_truth)
-    mcse = np.sqrt(variance_of_estimate(deviations))
-    known = ~(log_odds > limit) & (mcse <= MAX_MCSE)
-    reliable = (found.khat <= threshold) & known | unchanged
-    if words["evidence"].startswith("reuse"):
-        reliable &= (found.ess >= MIN_ESS) | unchanged
-    return AttributeRisk(
-        index=fit.microdata.index[rows],
-        case=case,
-        variables=tuple(fit.microdata.variables[j] for j in cases.columns),
-        guesses=cases.guesses.codes,
-        truth=truth,
-        log_evidence=found.log_evidence,
-        log_prior=log_prior,
-        log_probability=log_p,
-        mcse_log_evidence=found.mcse(),
-        deviations=deviations,
-        mcse=mcse,
-        khat=found.khat,
-        ess=found.ess,
-        reliable=reliable,
-        disclosed=unchanged,
-        left_out=np.zeros(len(case)),
-        assumptions=dict(words),
-        seed_entropy=entropy,
-    )
+    return evidence
 
 
 def _in_words(
@@ -256,8 +201,10 @@ def _in_words(
     ways = {
         "predictive": "predictive: leave-one-out predictives before and after seeing the release",
         "reuse": "reuse: the published importance sampler over draws given the confidential table",
-        "refit": "refit: the same predictives from fits without the target",
-        "exact": "exact: the same predictives in closed form",
+        "refit": "refit: models fitted anew, without the target or for each of its guesses",
+        "exact": "exact: in closed form",
+        "simulated": "simulated: in closed form but for the bootstrap within leaves, which is "
+        "integrated by simulation",
     }
     return {
         "records": intruder.in_words(),
@@ -279,6 +226,7 @@ def _warn(risk: AttributeRisk, evidence: str) -> None:
         "predictive": "give a larger refit_budget, a target_mcse, or a fit with more draws",
         "refit": "give a target_mcse or a fit with more draws",
         "exact": "look at the worst records",
+        "simulated": "look at the worst records: the leaves they stand in show many values",
     }[evidence]
     if (risk.left_out > MAX_LEFT_OUT).any():
         cure += "; where the search of a joint grid left much out, raise JointGrid's budget"

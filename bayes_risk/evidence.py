@@ -1,9 +1,9 @@
 """log p(Z^(l) | y*, A) for every target, guess and release, relative to the truth.
 
-Four ways. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
+Ways to it. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
 Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
-target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. *exact*:
-the predictives in closed form. The derivation stands in `docs/evidence.md`.
+target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. *exact*
+and *simulated*: what the model computes itself. The derivation stands in `docs/evidence.md`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,14 @@ from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Posterior, Predictive, Progress, SampledFit, Targets
+from bayes_risk.synthesizer import (
+    Posterior,
+    Predictive,
+    Progress,
+    SampledFit,
+    Simulated,
+    Targets,
+)
 
 Array = npt.NDArray[np.float64]
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
@@ -97,15 +104,18 @@ def predictive_evidence(
     return _combined(ratios, len(augmented), targets)
 
 
-def known_evidence(log_evidence: Array, targets: Targets) -> Evidence:
-    """Log evidence (m, G, U) that the model computed itself: no draws, no error."""
+def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
+    """Log evidence (m, G, U) that the model computed itself: no draws, no error, or its own."""
     U = len(targets)
+    if not isinstance(found, Simulated):
+        nothing = np.zeros((2, *found.shape[1:]), dtype=np.float32)
+        found = Simulated(found, nothing, np.full(U, np.inf))
     return _relative_to_truth(
         Evidence(
-            log_evidence=log_evidence,
-            deviations=np.zeros((1, 2, *log_evidence.shape[1:]), dtype=np.float32),
+            log_evidence=found.log_p,
+            deviations=found.deviations[None].astype(np.float32),
             khat=np.zeros(U),
-            ess=np.full(U, np.inf),
+            ess=found.ess,
             refitted=np.zeros(U, dtype=bool),
         ),
         targets,
@@ -292,9 +302,15 @@ def _combined(ratios: Sequence[_Ratio], m: int, targets: Targets) -> Evidence:
 
 
 def _relative_to_truth(found: Evidence, targets: Targets) -> Evidence:
-    """The same less that of the true guess, whose evidence and deviation become zero."""
+    """The same less that of the true guess, whose evidence and deviation become zero.
+
+    A guess that only stands in for the truth (`Grid(truth="nearest")`) may be impossible: then the
+    best guess is the reference.
+    """
     truth = targets.guesses.truth
     at = np.take_along_axis(found.log_evidence, truth[None, None, :], axis=1)
+    best = found.log_evidence.max(axis=1, keepdims=True)
+    at = np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
     shift = np.take_along_axis(found.deviations, truth[None, None, None, :], axis=2)
     return replace(found, log_evidence=found.log_evidence - at, deviations=found.deviations - shift)
 

@@ -57,6 +57,54 @@ class Targets:
         """The same targets and other guesses."""
         return replace(self, guesses=guesses)
 
+    def rows(
+        self, uses: frozenset[int], block: slice = slice(None)
+    ) -> tuple[Codes, npt.NDArray[np.int64]]:
+        """Rows with guesses in place, those that agree in what is looked at written once.
+
+        Parameters
+        ----------
+        uses : set of int
+            Columns that are looked at; of the others the rows keep the target's own value.
+        block : slice
+            Of the targets.
+
+        Returns
+        -------
+        codes : ndarray, shape (G', block, p)
+        cell : ndarray of int, shape (G,)
+            Which of the G' rows each guess has.
+        """
+        guesses, profiles = self.guesses, self.profiles[block]
+        seen = [q for q, j in enumerate(self.columns) if int(j) in uses]
+        _, first, cell = np.unique(
+            guesses.cells[:, seen], axis=0, return_index=True, return_inverse=True
+        )
+        dtype = np.result_type(profiles, guesses.codes)
+        codes = np.repeat(profiles[None], len(first), axis=0).astype(dtype)
+        for q in seen:
+            codes[:, :, self.columns[q]] = guesses.codes[first][:, block, q]
+        return codes, cell.reshape(-1).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulated:
+    """Log evidence that a model computed itself, with a Monte Carlo error.
+
+    Attributes
+    ----------
+    log_p : ndarray, shape (m, G, U)
+        log p(Z^(l) | y*, A) up to a constant for each target.
+    deviations : ndarray, shape (B, G, U)
+        Of each batch of draws, from the sum over releases.
+    ess : ndarray, shape (U,)
+        Effective number of draws.
+    """
+
+    log_p: Array
+    deviations: Array
+    ess: Array
+
 
 class Predictive(Protocol):
     """Draws of p(y* | theta_h, target left out) for the U targets."""
@@ -124,7 +172,7 @@ class Fit(Protocol):
         ...
 
     def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence of a release: some of "predictive", "refit", "reuse", "exact"."""
+        """Ways to the evidence of a release, of those that `attribute_risk` names."""
         ...
 
     def direct(
@@ -135,10 +183,10 @@ class Fit(Protocol):
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array | None:
-        """log p(Z^(l) | y*, A) as the model itself computes it, shape (m, G, U), without error.
+    ) -> Array | Simulated | None:
+        """log p(Z^(l) | y*, A) as the model itself computes it, shape (m, G, U).
 
-        Up to a constant for each target. None: the engine is to compute it from posteriors.
+        Up to a constant for each target; `Simulated`: with an error. None: the engine is to compute it from posteriors.
         """
         ...
 

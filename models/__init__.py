@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .cart import CART
     from .dpmpm import DPMPM
-    from .families import Binomial
+    from .families_of_counts import Binomial
     from .forest import Forest
     from .pmm import PMM
     from .pymc_model import PyMCModel
     from .regression import Regression
-    from .regression_part import RegressionPrior
+    from .regression_prior import RegressionPrior
 
 __all__ = [
     "CART",
@@ -41,8 +41,8 @@ BUILT_IN = {  # for a checkout that is not installed
     "Regression": "bayes_risk.models.regression:Regression",
 }
 PARTS = {  # of declarations
-    "Binomial": "bayes_risk.models.families:Binomial",
-    "RegressionPrior": "bayes_risk.models.regression_part:RegressionPrior",
+    "Binomial": "bayes_risk.models.families_of_counts:Binomial",
+    "RegressionPrior": "bayes_risk.models.regression_prior:RegressionPrior",
 }
 
 

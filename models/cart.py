@@ -36,8 +36,8 @@ class CART:
     smoothing : {"kde"}, optional
         Numbers are drawn from a Gaussian kernel around the chosen record's value, cut off at the
         smallest and the largest value of the leaf, whole numbers rounded (Reiter 2005): the release
-        then does not show genuine values only. Releases with smoothed columns have no closed-form
-        evidence, and none is offered for them yet.
+        then does not show genuine values only. The evidence of such releases is simulated, with an
+        error, unless ``bootstrap="none"``.
 
     Raises
     ------

@@ -23,8 +23,10 @@ from bayes_risk.synthesizer import Progress
 from .dpmpm_fit import DPMPMFit
 from .latent_posterior import LatentPosterior
 from .latent_predictive import log_masses
-from .latent_sampler import Draws, Prior, initial_state, units_of
+from .latent_sampler import initial_state
+from .latent_state import Draws, Prior, units_of
 from .progress import ticker
+from .sampling import Length, mixing
 
 DIAGNOSED = 300
 
@@ -122,8 +124,8 @@ class DPMPM:
         -----
         Cost of a sweep: U p K multiplications for U distinct profiles, plus n draws of a class.
         """
-        draws, tune = at_least("draws", draws, 4), at_least("tune", tune, 0)
-        chains, thin = at_least("chains", chains, 1), at_least("thin", thin, 1)
+        length = Length.checked(draws=draws, tune=tune, chains=chains)
+        thin = at_least("thin", thin, 1)
         one_of("sampler", sampler, ("gibbs", "nuts"))
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(df, levels=levels, releases=releases, missing=missing)
@@ -139,35 +141,29 @@ class DPMPM:
             level=float(self.level_prior),
             starts=starts,
         )
-        run = _Run(draws=draws, tune=tune, chains=chains, thin=thin, n_jobs=n_jobs)
-        return _fit(self, df, prior, run, sampler, np.random.default_rng(random_seed), progress)
+        run = _Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
+        return _fit(self, df, prior, run, np.random.default_rng(random_seed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """How long to sample."""
+    """How to sample."""
 
-    draws: int
-    tune: int
-    chains: int
+    length: Length
     thin: int
+    sampler: str
     n_jobs: int
+    progress: Progress | None
 
 
 def _fit(
-    model: DPMPM,
-    data: Microdata,
-    prior: Prior,
-    run: _Run,
-    sampler: str,
-    rng: np.random.Generator,
-    progress: Progress | None,
+    model: DPMPM, data: Microdata, prior: Prior, run: _Run, rng: np.random.Generator
 ) -> DPMPMFit:
     from . import dpmpm_pymc as backend
 
     y = data.codes + prior.starts[:-1].astype(np.int32)
     units = units_of(y)
-    idata = _sample(backend, data, prior, units, run, sampler, rng, progress)
+    idata = _sample(backend, data, prior, units, run, rng)
     draws = backend.draws_of(idata, prior, data.columns)
     posterior = LatentPosterior(
         prior=prior,
@@ -192,34 +188,24 @@ def _sample(
     prior: Prior,
     units: Any,
     run: _Run,
-    sampler: str,
     rng: np.random.Generator,
-    progress: Progress | None,
 ) -> Any:
     import pymc as pm
 
     seeds, starts = rng.spawn(2)
-    total = (run.draws + run.tune) * run.chains
-    tick = ticker(progress, "fit", total)
-    options: dict[str, Any] = {
-        "draws": run.draws,
-        "tune": run.tune,
-        "chains": run.chains,
-        "cores": min(run.chains, run.n_jobs),
-        "random_seed": int(seeds.integers(2**31)),
-        "progressbar": False,
-        "compute_convergence_checks": False,
-        "quiet": True,
+    tick = ticker(run.progress, "fit", run.length.steps)
+    options = run.length.options(run.n_jobs, seeds) | {
         "callback": lambda trace, draw: tick(1),
         "return_inferencedata": True,
     }
-    with backend.build(data, prior, units, transformed=sampler == "nuts") as compiled:
-        if sampler == "nuts":
+    with backend.build(data, prior, units, transformed=run.sampler == "nuts") as compiled:
+        if run.sampler == "nuts":
             return pm.sample(**options)
         step = backend.BlockedSweep(
             compiled, prior, units, columns=data.columns, thin=run.thin, rng=seeds
         )
-        points = [step.point(initial_state(prior, units, c)) for c in starts.spawn(run.chains)]
+        children = starts.spawn(run.length.chains)
+        points = [step.point(initial_state(prior, units, child)) for child in children]
         return pm.sample(step=step, initvals=points, **options)
 
 
@@ -249,9 +235,6 @@ def _diagnose(idata: Any, units: Any, draws: Draws, n_classes: int) -> dict[str,
         "n_occupied_mean": float(draws.n_occupied.mean()),
         "n_occupied_max": int(draws.n_occupied.max()),
         "truncation_binds": bool(full > 0.05 and n_classes > 1),
-        "max_rhat": float(np.nanmax(rhat)) if draws.n_chains > 1 else float("nan"),
-        "median_rhat": float(np.nanmedian(rhat)) if draws.n_chains > 1 else float("nan"),
-        "min_ess": float(ess.min()),
-        "median_ess": float(np.median(ess)),
+        **mixing(ess, rhat, draws.n_chains),
         "profiles_diagnosed": len(some),
     }

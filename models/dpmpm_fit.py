@@ -1,15 +1,13 @@
 """A fitted DPMPM: synthesis, augmented fits, and the densities that the evidence asks for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import one_of
 from bayes_risk.microdata import Microdata
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
@@ -17,8 +15,9 @@ from bayes_risk.synthesizer import Progress, Targets
 from .latent_class import draw_rows
 from .latent_posterior import LatentPosterior, Mechanism, predictive_of
 from .latent_predictive import LatentPredictive, Tables, log_masses
-from .latent_sampler import Draws, units_of
+from .latent_state import Draws, units_of
 from .progress import ticker
+from .synthesis import Request
 
 if TYPE_CHECKING:
     from .dpmpm import DPMPM
@@ -112,30 +111,20 @@ class DPMPMFit:
         InputError
             m below 1 or above the number of draws; unknown columns, labels or mechanism.
         """
-        m = at_least("m", m, 1)
         one_of("classes", classes, ("new", "own"))
-        every = self.microdata.columns
-        names = known_columns("columns", every if columns is None else columns, every)
-        if not names:
-            raise InputError("columns names no column; name those to synthesise, or leave it out")
-        if m > self.posterior.n_draws:
-            raise InputError(
-                f"m={m} exceeds the {self.posterior.n_draws} draws; fit with more draws"
-            )
-        mask = self.microdata.mask(records)
-        rng = np.random.default_rng(random_seed)
-        chosen = rng.choice(self.posterior.n_draws, size=m, replace=False)
-        tables = [
-            self._synthetic_table(int(h), names, mask, classes, child)
-            for h, child in zip(chosen, rng.spawn(m), strict=True)
-        ]
-        return Release(
-            datasets=tables,
-            synthesized=tuple(names),
-            records=None if mask.all() else mask,
-            classes=classes,
-            draw_index=tuple(int(h) for h in chosen),
-            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        request = Request.of(
+            self.microdata,
+            self.microdata.columns,
+            m,
+            columns,
+            records,
+            n_draws=self.n_draws,
+            random_seed=random_seed,
+        )
+        if columns is not None:
+            request = replace(request, columns=tuple(columns))  # drawn in the order asked for
+        return request.release(
+            (self._table(h, request, classes, rng) for h, rng in request.draws()), classes=classes
         )
 
     def augmented(
@@ -234,24 +223,20 @@ class DPMPMFit:
             f"predictives: R-hat up to {d['max_rhat']:.3f}, ESS from {d['min_ess']:.0f}"
         )
 
-    def _synthetic_table(
-        self,
-        h: int,
-        names: list[str],
-        mask: npt.NDArray[np.bool_],
-        classes: str,
-        rng: np.random.Generator,
-    ) -> pd.DataFrame:
+    def _table(
+        self, h: int, request: Request, classes: str, rng: np.random.Generator
+    ) -> npt.NDArray[np.int32]:
+        """One synthetic table, in codes."""
         draws, prior, data = self.posterior.draws, self.posterior.prior, self.microdata
-        synthesized = np.array([c in names for c in data.columns])
-        where = np.array([data.columns.index(c) for c in names])
-        rows = (data.codes + prior.starts[:-1].astype(np.int32))[mask]
+        synthesized = np.array([c in request.columns for c in data.columns])
+        where = np.array([data.columns.index(c) for c in request.columns])
+        rows = (data.codes + prior.starts[:-1].astype(np.int32))[request.mask]
         known = rows if classes == "own" else np.ascontiguousarray(rows[:, ~synthesized])
-        out = np.empty((len(rows), len(names)), np.int32)
+        out = np.empty((len(rows), len(where)), np.int32)
         draw_rows(rng, known, draws.pi[h], draws.phi[h], prior.starts, where, out)
         codes = data.codes.copy()
-        codes[np.ix_(mask, where)] = out
-        return data.decode(codes)
+        codes[np.ix_(request.mask, where)] = out
+        return codes
 
 
 def _log_total(rows: npt.NDArray[np.int32], draws: Draws) -> npt.NDArray[np.float64]:

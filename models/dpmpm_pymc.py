@@ -17,7 +17,7 @@ from pymc.util import get_random_generator
 from bayes_risk.microdata import Microdata
 
 from .latent_class import sweep
-from .latent_sampler import Draws, Prior, State, Units
+from .latent_state import Draws, Prior, State, Units
 
 Array = npt.NDArray[np.float64]
 BELOW_ONE = float(np.nextafter(1.0, 0.0))

@@ -5,10 +5,9 @@ are replaced; the votes of its trees for a record are the data of the multinomia
 which its synthetic value is drawn. The evidence of a release is derived in `docs/forests.md`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import permutations
-from math import factorial, isfinite
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,18 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.microdata import Microdata, Number
-from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress
 
 from .cart import microdata
 from .forest_fit import ForestFit
+from .forest_orders import search_orders
 from .forest_trees import Trees, grow_forest
 from .progress import ticker
 
+__all__ = ["Forest", "search_orders"]
+
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-MAX_ORDERS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,63 +254,3 @@ def _check(data: Microdata, column: int, predictors: Ints, rows: Ints) -> None:
             f"column {name!r} has the same value for every record that is replaced, so there is "
             "nothing to synthesise; leave it out of order, or replace other records too"
         )
-
-
-def search_orders(
-    model: Forest,
-    df: pd.DataFrame,
-    value: Callable[[ForestFit, Release], float | Mapping[str, float]],
-    *,
-    orders: Sequence[Sequence[str]] | None = None,
-    m: int = 5,
-    random_seed: int = 0,
-    **how: Any,
-) -> pd.DataFrame:
-    """A user's measure of the releases that different orders of synthesis make.
-
-    Caiola & Reiter (2010) advise to try several orders and to compare utility and risk.
-
-    Parameters
-    ----------
-    model : Forest
-        Its ``order`` names the columns.
-    df : DataFrame
-        The confidential table.
-    value : callable
-        ``value(fit, release)``: a number, or several with their names.
-    orders : list of lists of str, optional
-        Orders to try; all by default, for up to four columns.
-    m : int
-        Data sets of each release.
-    random_seed : int
-        The same for every order.
-    **how
-        Passed on to `Forest.fit`.
-
-    Returns
-    -------
-    DataFrame
-        One row per order: ``order`` (the columns joined by ", ") and ``value``, or the names given.
-
-    Raises
-    ------
-    InputError
-        ``order="amount"`` without ``orders``; more than 24 orders that are not listed.
-    """
-    if orders is None:
-        if model.order == "amount":
-            raise InputError('order="amount" names no columns to order; list the orders (orders=)')
-        if factorial(len(model.order)) > MAX_ORDERS:
-            raise InputError(
-                f"order names {len(model.order)} columns, which can stand in "
-                f"{factorial(len(model.order)):,} orders; list those to try (orders=), at most "
-                f"{MAX_ORDERS} are tried unlisted"
-            )
-        orders = list(permutations(model.order))
-    table = []
-    for order in orders:
-        fit = replace(model, order=tuple(order)).fit(df, random_seed=random_seed, **how)
-        found = value(fit, fit.synthesize(m, random_seed=random_seed))
-        named = dict(found) if isinstance(found, Mapping) else {"value": found}
-        table.append({"order": ", ".join(order)} | named)
-    return pd.DataFrame(table)

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import joblib
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from bayes_risk.microdata import Codes
 from bayes_risk.synthesizer import Targets
 
 from .forest_trees import Array, Counts, Ints, Trees
-from .leaf_evidence import guess_cells
 
 BLOCK = 256  # targets at a time, or fewer, so that there are at most
 ROOM = 2**24  # leaves of guesses (trees x guesses x targets)
@@ -116,9 +114,9 @@ def _of_block(
 ) -> Array:
     trees = base.trees
     uses = frozenset(trees.predictors.tolist())
-    rows, cell = guess_cells(targets, uses | {trees.column})  # shape (G', U, p)
-    trained, by = guess_cells(targets, uses)
-    found, of = guess_cells(targets, uses - drawn_before)
+    rows, cell = targets.rows(uses | {trees.column})  # shape (G', U, p)
+    trained, by = targets.rows(uses)
+    found, of = targets.rows(uses - drawn_before)
     drawn = sorted(drawn_before)
     who = base.place[targets.record]
     moves = (
@@ -143,7 +141,7 @@ def _of_block(
     return out[:, cell]
 
 
-def _leaves_of(trees: Trees, rows: npt.NDArray[np.float64]) -> Counts:
+def _leaves_of(trees: Trees, rows: Codes) -> Counts:
     """Leaves of rows (G, U, p), shape (T, G, U)."""
     flat = trees.leaves(trees.encoded(rows.reshape(-1, rows.shape[2])))
     return flat.reshape(-1, *rows.shape[:2])

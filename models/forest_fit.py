@@ -1,7 +1,7 @@
 """Grown forests: synthesis from the votes of their trees, and the evidence of a release."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import joblib
@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
 
 from .forest_evidence import Composition, Shown, log_gains
 from .forest_trees import Counts, Trees, grow_forest
+from .guessed import log_p_of_guesses
+from .synthesis import Request, made_columns
 
 if TYPE_CHECKING:
     from .forest import Forest
@@ -85,14 +86,8 @@ class ForestFit:
 
     def _made(self, release: Release) -> list[Trees]:
         """The forests that made a release."""
-        names = known_columns("synthesized", release.synthesized, self.microdata.columns)
-        without = [c for c in names if c not in self.order]
-        if without:
-            raise InputError(
-                f"the release has column {without[0]!r} synthesised, for which there is no forest; "
-                f"there are forests of {self.order}"
-            )
-        made = [trees for c, trees in zip(self.order, self.forests, strict=True) if c in names]
+        lacking = f"there is no forest; there are forests of {self.order}"
+        made = self._of(made_columns(release, self.microdata, self.order, lacking))
         replaced = release.replaced(len(self.microdata.codes))
         if (replaced != self._replaced(made)).any():
             raise InputError(
@@ -101,6 +96,9 @@ class ForestFit:
                 "the release's records (fit(df, records=)), or mend Release(records=)"
             )
         return made
+
+    def _of(self, columns: Sequence[str]) -> list[Trees]:
+        return [t for name, t in zip(self.order, self.forests, strict=True) if name in columns]
 
     def _replaced(self, forests: Sequence[Trees]) -> Mask:
         mask = np.zeros(len(self.microdata.codes), dtype=bool)
@@ -137,25 +135,14 @@ class ForestFit:
         InputError
             m below 1; columns without a forest.
         """
-        m = at_least("m", m, 1)
-        names = known_columns("columns", self.order if columns is None else columns, self.order)
-        if not names:
-            raise InputError("columns names no column; name those to synthesise, or leave it out")
-        made = [trees for c, trees in zip(self.order, self.forests, strict=True) if c in names]
-        rng = np.random.default_rng(random_seed)
-        tables = [self.microdata.codes.copy() for _ in range(m)]
-        children = rng.spawn(m)
+        request = Request.of(self.microdata, self.order, m, columns, random_seed=random_seed)
+        made = self._of(request.columns)
+        tables = [self.microdata.codes.copy() for _ in request.rngs]
         for place, trees in enumerate(made):
-            self._replace(trees, tables, children, first=place == 0)
+            self._replace(trees, tables, request.rngs, first=place == 0)
             if progress is not None:
                 progress("synthesis", place + 1, len(made))
-        mask = self._replaced(made)
-        return Release(
-            datasets=[self.microdata.decode(codes) for codes in tables],
-            synthesized=tuple(c for c in self.order if c in names),
-            records=None if mask.all() else mask,
-            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        )
+        return replace(request, mask=self._replaced(made)).release(tables)
 
     def _replace(
         self,
@@ -193,7 +180,13 @@ class ForestFit:
         made = self._made(release)
         codes = [release.codes(self.microdata, l) for l in range(release.m)]
         if evidence == "refit":
-            out = self._regrown(made, codes, targets, progress)
+            out = log_p_of_guesses(
+                self.microdata,
+                targets,
+                release.m,
+                lambda data: self._of_table(data, made, codes),
+                progress,
+            )
         else:
             out = np.zeros((release.m, *targets.guesses.codes.shape[:2]))
             for place, trees in enumerate(made):
@@ -251,28 +244,8 @@ class ForestFit:
             out |= differs & kept[targets.record]
         return out
 
-    def _regrown(
-        self,
-        made: Sequence[Trees],
-        released: Sequence[Codes],
-        targets: Targets,
-        progress: Progress | None,
-    ) -> Array:
-        out = np.empty((len(released), *targets.guesses.codes.shape[:2]))
-        for u in range(len(targets)):
-            for g in range(out.shape[1]):
-                codes = self.microdata.codes.copy()
-                codes[targets.record[u], targets.columns] = targets.guesses.codes[g, u]
-                out[:, g, u] = self._of_table(codes, made, released)
-            if progress is not None:
-                progress("refits", u + 1, len(targets))
-        return out
-
-    def _of_table(self, codes: Codes, made: Sequence[Trees], released: Sequence[Codes]) -> Array:
+    def _of_table(self, data: Microdata, made: Sequence[Trees], released: Sequence[Codes]) -> Array:
         """log p(Z^(l) | y) of a whole table, its forests grown on it, shape (m,)."""
-        data = Microdata(
-            codes=codes, variables=self.microdata.variables, index=self.microdata.index
-        )
         total, drawn = np.zeros(len(released)), list[int]()
         for old in made:
             trees = grow_forest(
@@ -285,7 +258,7 @@ class ForestFit:
                 n_jobs=self.n_jobs,
             )
             for l, z in enumerate(released):
-                votes = self._votes(trees, found_by(codes, z, drawn))
+                votes = self._votes(trees, found_by(data.codes, z, drawn))
                 total[l] += log_p(votes, z[old.rows, old.column], self.model.dirichlet)
             drawn.append(old.column)
         return total

@@ -76,8 +76,7 @@ class Trees:
 
     def encoded(self, codes: Codes) -> Singles:
         """Predictors of coded rows (R, p) as the trees split them, shape (R, k)."""
-        X = encoded(codes, self.predictors, self.ranks)
-        return np.ascontiguousarray(X, dtype=np.float32)
+        return _encoded(codes, self.predictors, self.ranks)
 
     def leaves(self, X: Singles) -> Counts:
         """Leaf of encoded rows (R, k) in each tree, shape (T, R)."""
@@ -114,7 +113,7 @@ def grow_forest(
     """Grow a tree for each seed on bootstrap samples of some records' genuine values."""
     part = Microdata(codes=data.codes[rows], variables=data.variables, index=data.index[rows])
     ranks = level_orders(part, column, predictors)
-    X = np.ascontiguousarray(encoded(part.codes, predictors, ranks), dtype=np.float32)
+    X = _encoded(part.codes, predictors, ranks)
     y = part.codes[:, column].astype(np.int64)
     K = data.variables[column].n_levels
     jobs = (joblib.delayed(_grown)(X, y, K, int(seed), min_leaf) for seed in seeds)
@@ -142,6 +141,11 @@ def bag_of(seed: int, r: int) -> npt.NDArray[np.uint8]:
     """How often each of r records is in the bootstrap sample of a tree, shape (r,)."""
     drawn = np.random.default_rng(seed).integers(r, size=r)
     return np.bincount(drawn, minlength=r).astype(np.uint8)
+
+
+def _encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Singles:
+    """Predictors as scikit-learn keeps them, in single precision."""
+    return np.ascontiguousarray(encoded(codes, predictors, ranks), dtype=np.float32)
 
 
 def _joined(parts: Sequence[tuple[Any, ...]], which: int) -> Any:

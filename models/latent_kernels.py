@@ -43,38 +43,6 @@ def collapse_draws(rng, data, extra, theta, layout, out):
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_log_masses(positions, pi, phi, out):
-    """out[h, u] = log sum_k pi_hk prod_j phi_hk(level j of row u)."""
-    K = pi.shape[1]
-    masses = np.empty(K)
-    for h in range(pi.shape[0]):
-        for u in range(positions.shape[0]):
-            masses[:] = pi[h]
-            out[h, u] = scaled_product(positions[u], phi[h], masses)
-            total = 0.0
-            for k in range(K):
-                total += masses[k]
-            out[h, u] += math.log(max(total, TINY))
-
-
-@numba.njit(cache=True, nogil=True)
-def scaled_product(positions, phi, masses):
-    """Multiply rows of phi into masses; returns the log of what was divided out on the way."""
-    scale = 0.0
-    for j in range(positions.shape[0]):
-        row = positions[j]
-        top = 0.0
-        for k in range(masses.shape[0]):
-            masses[k] *= phi[row, k]
-            top = max(top, masses[k])
-        if j % RESCALE_EVERY == RESCALE_EVERY - 1:
-            scale += math.log(max(top, TINY))
-            for k in range(masses.shape[0]):
-                masses[k] /= max(top, TINY)
-    return scale
-
-
-@numba.njit(cache=True, nogil=True)
 def class_weights(n, alpha, removed, out):
     """E[pi_k | labels less one of class `removed`], the stick-breaking predictive; shape (K,).
 

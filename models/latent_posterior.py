@@ -15,7 +15,8 @@ from bayes_risk.release import Release
 from bayes_risk.synthesizer import Targets
 
 from .latent_predictive import LatentPredictive, Tables, collapse
-from .latent_sampler import Draws, Given, Prior, Units, doubled, run_chains, units_of
+from .latent_sampler import doubled, run_chains
+from .latent_state import Draws, Given, Prior, Units, units_of
 
 Rows = npt.NDArray[np.int32]
 

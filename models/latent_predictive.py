@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .latent_kernels import collapse_draws, fill_log_masses, predict
-from .latent_sampler import Draws, Prior, Units
+from .latent_class import fill_log_masses
+from .latent_kernels import collapse_draws, predict
+from .latent_state import Draws, Prior, Units
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

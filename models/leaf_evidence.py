@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from bayes_risk.synthesizer import Targets
-
 from .trees import Tree
 
 Array = npt.NDArray[np.float64]
@@ -170,16 +168,3 @@ def numbered(columns: Sequence[npt.NDArray[Any]]) -> tuple[list[Ints], int]:
         for part, c in zip(np.split(number.reshape(-1), ends), columns, strict=True)
     ]
     return parts, len(values)
-
-
-def guess_cells(targets: Targets, uses: frozenset[int]) -> tuple[npt.NDArray[Any], Ints]:
-    """Rows that differ in what is looked at, shape (G', U, p), and which each guess has (G,)."""
-    guesses = targets.guesses
-    seen = [q for q, j in enumerate(targets.columns) if int(j) in uses]
-    _, first, cell = np.unique(
-        guesses.cells[:, seen], axis=0, return_index=True, return_inverse=True
-    )
-    codes = np.repeat(targets.profiles[None].astype(float), len(first), axis=0)
-    for q in seen:
-        codes[:, :, targets.columns[q]] = guesses.codes[first][:, :, q]
-    return codes, cell.reshape(-1).astype(np.int64)

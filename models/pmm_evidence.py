@@ -15,6 +15,7 @@ from bayes_risk.microdata import Codes
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
 
+from .guessed import with_guess
 from .pmm_match import cell_keys, sensitive
 from .pmm_mechanism import Mechanism, fit_mechanism
 
@@ -113,19 +114,18 @@ def _other_selections(fit: "PMMFit", targets: Targets) -> dict[tuple[int, int], 
     """Guesses (g, u) under which other records are sensitive, and which; kept targets left out."""
     data, model, p = fit.microdata, fit.model, len(fit.microdata.columns)
     truth = cell_keys(data, fit.rows[:, :p], model.identifying, model.cuts)
+    rows, cell = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
     out = {}
     for u in np.flatnonzero(fit.chosen[targets.record]).tolist():
         i = targets.record[u]
-        rows = np.repeat(fit.rows[i : i + 1, :p], len(targets.guesses.codes), axis=0)
-        rows[:, targets.columns] = targets.guesses.codes[:, u]
-        guessed = cell_keys(data, rows, model.identifying, model.cuts)
-        cells, back = np.unique(guessed, axis=0, return_inverse=True)
-        for number, cell in enumerate(cells):
+        guessed = cell_keys(data, rows[:, u], model.identifying, model.cuts)
+        different, back = np.unique(guessed, axis=0, return_inverse=True)
+        for number, key in enumerate(different):
             keys = truth.copy()
-            keys[i] = cell
+            keys[i] = key
             chosen = sensitive(keys, model.threshold)
             if (chosen != fit.chosen).any():
-                alike = np.flatnonzero(back.ravel() == number).tolist()
+                alike = np.flatnonzero(back.ravel()[cell] == number).tolist()
                 out.update({(g, u): chosen for g in alike})
     return out
 
@@ -134,8 +134,7 @@ def _considered(
     fit: "PMMFit", targets: Targets, g: int, u: int, chosen: Flags, z: Sequence[Codes]
 ) -> _Other:
     """Whether all records that a guess keeps were released as the guess has them."""
-    rows = fit.rows.copy()
-    rows[targets.record[u], targets.columns] = targets.guesses.codes[g, u]
+    rows = with_guess(fit.rows, targets, g, u)
     kept = rows[~chosen, : len(fit.microdata.columns)]
     possible = np.array([bool((kept == codes[~chosen]).all()) for codes in z])
     return _Other(g, u, chosen, rows, possible)

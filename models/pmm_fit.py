@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk._core.validate import known_columns
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
@@ -16,6 +16,7 @@ from bayes_risk.variables import Number, Variable
 
 from .pmm_evidence import log_evidence
 from .pmm_mechanism import Mechanism
+from .synthesis import Request
 
 if TYPE_CHECKING:
     from .pmm import PMM
@@ -117,29 +118,24 @@ class PMMFit:
         ModelError
             A record for which the constraints allow nothing.
         """
-        m = at_least("m", m, 1)
         order = list(self.model.order)
         if columns is not None and set(known_columns("columns", columns, order)) != set(order):
             raise InputError(
                 f"columns={list(columns)} leaves out some of {order}, which are synthesised "
                 "together; declare a model with order= the columns wanted"
             )
-        rng = np.random.default_rng(random_seed)
-        tables, redraws, p = [], 0, len(self.microdata.columns)
-        for child in rng.spawn(m):
-            codes = self.microdata.codes.copy()
-            drawn, refused = self.base.synthesize(self.rows[self.chosen], child)
-            codes[self.chosen] = drawn[:, :p]
-            redraws += refused
-            tables.append(self.microdata.decode(codes))
-        self.diagnostics["redraws"] = float(redraws)
-        return Release(
-            datasets=tables,
-            synthesized=tuple(order),
-            records=self.chosen.copy(),
-            classes="own",  # the evidence looks at the target's own synthetic values
-            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        )
+        chosen = self.chosen.copy()
+        request = Request.of(self.microdata, order, m, None, chosen, random_seed=random_seed)
+        drawn = [self.base.synthesize(self.rows[chosen], rng) for rng in request.rngs]
+        self.diagnostics["redraws"] = float(sum(refused for _, refused in drawn))
+        # classes "own": the evidence looks at the target's own synthetic values
+        return request.release((self._table(rows) for rows, _ in drawn), classes="own")
+
+    def _table(self, rows: Codes) -> Codes:
+        """The table with synthetic rows (R, p + e) in the place of the sensitive records."""
+        codes = self.microdata.codes.copy()
+        codes[self.chosen] = rows[:, : codes.shape[1]]
+        return codes
 
     def direct(
         self,

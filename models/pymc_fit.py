@@ -6,144 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from bayes_risk._core.batches import batch_of_draws
-from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
 
 from .progress import ticker
-from .pymc_density import Engine, Theta
+from .pymc_posterior import PyMCPosterior
 from .pymc_predictive import PyMCPredictive
-from .pymc_sampler import Condition, Sampler
+from .pymc_sampler import Condition
+from .synthesis import Request
 
 if TYPE_CHECKING:
     from .pymc_model import PyMCModel
 
 Array = npt.NDArray[np.float64]
-MIN_TUNE = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PyMCPosterior:
-    """Draws of the parameters given some data.
-
-    Attributes
-    ----------
-    engine : Engine
-        The compiled model.
-    condition : Condition
-        The data.
-    theta : dict of str to ndarray, shape (H, ...)
-        Draws by name, chain after chain.
-    base : dict of str to ndarray
-        The draws of p(Theta | y), whose spread the sampler starts with.
-    n_chains, thin, tune : int
-        Steps between kept draws; length of the warm-up when the chains go on.
-    """
-
-    engine: Engine
-    condition: Condition
-    theta: Theta
-    base: Theta
-    n_chains: int
-    thin: int
-    tune: int
-
-    @property
-    def n_draws(self) -> int:
-        """Number H of draws kept."""
-        return len(next(iter(self.theta.values())))
-
-    @property
-    def n_sweeps(self) -> int:
-        """Steps of each chain after its warm-up."""
-        return self.thin * (self.n_draws // self.n_chains)
-
-    def chains(self) -> list[Theta]:
-        """The draws of each chain."""
-        size = self.n_draws // self.n_chains
-        return [
-            {k: x[c * size : (c + 1) * size] for k, x in self.theta.items()}
-            for c in range(self.n_chains)
-        ]
-
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[PyMCPredictive]:
-        """p(y* | theta_h), one part: nothing is integrated out."""
-        return [self.predictive(targets)]
-
-    def predictive(self, targets: Targets) -> PyMCPredictive:
-        """The same alone."""
-        batch = batch_of_draws(self.n_draws, self.n_chains)
-        return PyMCPredictive(engine=self.engine, theta=self.theta, targets=targets, batch=batch)
-
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int = 1) -> "PyMCPosterior":
-        """Chains twice as long, every other draw kept."""
-        size = self.n_draws // self.n_chains
-        new = self._sampler(self.condition).run(
-            self.condition,
-            [{k: x[-1] for k, x in chain.items()} for chain in self.chains()],
-            draws=size - size // 2,
-            tune=self.tune,
-            thin=2 * self.thin,
-            rng=rng,
-            n_jobs=n_jobs,
-        )
-        halves = [{k: x[1::2] for k, x in chain.items()} for chain in self.chains()]
-        merged = [part for pair in zip(halves, new, strict=True) for part in pair]
-        return replace(self, theta=_joined(merged), thin=2 * self.thin)
-
-    def given(
-        self,
-        condition: Condition,
-        *,
-        draws: int,
-        rng: np.random.Generator,
-        n_jobs: int = 1,
-        tick: Any = lambda done: None,
-    ) -> "PyMCPosterior":
-        """The same model on other data, started where these chains stopped."""
-        chains = self._sampler(condition).run(
-            condition,
-            self._starts(condition),
-            draws=draws,
-            tune=self.tune,
-            thin=1,
-            rng=rng,
-            n_jobs=n_jobs,
-            tick=tick,
-        )
-        return replace(self, condition=condition, theta=_joined(chains), thin=1)
-
-    def _sampler(self, condition: Condition) -> Sampler:
-        def compiled() -> Sampler:
-            return Sampler.of(self.engine, condition, self.base)
-
-        with self.engine.lock:
-            sampler: Sampler = self.engine.once(("sampler", condition.columns), compiled)
-            return sampler
-
-    def _starts(self, condition: Condition) -> list[dict[str, Any]]:
-        """Last draw of each chain that the release allows."""
-        possible = np.ones(self.n_draws, dtype=bool)
-        if condition.columns:
-            released = condition.z[condition.replaced]
-            possible = np.isfinite(self.engine.total(released, self.theta, condition.columns))
-        if not possible.any():
-            raise ModelError(
-                "no draw of the parameters allows the release; was it made by this model? More "
-                "draws may help"
-            )
-        last, size = np.flatnonzero(possible), self.n_draws // self.n_chains
-        starts = []
-        for c in range(self.n_chains):
-            own = last[last // size == c]
-            h = int(own[-1] if len(own) else last[c % len(last)])
-            starts.append({k: x[h] for k, x in self.theta.items()})
-        return starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -234,30 +113,27 @@ class PyMCFit:
         ModelError
             A draw that is no value of the column.
         """
-        m = at_least("m", m, 1)
-        modelled = self.model.columns
-        wanted = known_columns("columns", modelled if columns is None else columns, modelled)
-        names = [c for c in modelled if c in wanted]
-        if not names:
-            raise InputError("columns names no column; name those to synthesise, or leave it out")
-        if m > self.posterior.n_draws:
-            raise InputError(
-                f"m={m} exceeds the {self.posterior.n_draws} draws; fit with more draws"
-            )
-        mask = self.microdata.mask(records)
-        rng = np.random.default_rng(random_seed)
-        chosen = rng.choice(self.posterior.n_draws, size=m, replace=False)
-        tables = [
-            self._synthetic_table(int(h), names, mask, child)
-            for h, child in zip(chosen, rng.spawn(m), strict=True)
-        ]
-        return Release(
-            datasets=tables,
-            synthesized=tuple(names),
-            records=None if mask.all() else mask,
-            draw_index=tuple(int(h) for h in chosen),
-            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        request = Request.of(
+            self.microdata,
+            self.model.columns,
+            m,
+            columns,
+            records,
+            n_draws=self.n_draws,
+            random_seed=random_seed,
         )
+        return request.release(self._table(h, request, rng) for h, rng in request.draws())
+
+    def _table(self, h: int, request: Request, rng: np.random.Generator) -> Codes:
+        """One synthetic table, in codes."""
+        engine = self.posterior.engine
+        theta = {k: x[h] for k, x in self.posterior.theta.items()}
+        codes: Codes = self.microdata.codes.copy()
+        rows = codes[request.mask]
+        for name in request.columns:
+            rows[:, engine.builder.place(name)] = engine.draw(name, rows, theta, rng)
+        codes[request.mask] = rows
+        return codes
 
     def augmented(
         self,
@@ -341,19 +217,3 @@ class PyMCFit:
             replaced=release.replaced(len(self.microdata.codes)),
             columns=self._synthesized(release),
         )
-
-    def _synthetic_table(
-        self, h: int, names: list[str], mask: npt.NDArray[np.bool_], rng: np.random.Generator
-    ) -> pd.DataFrame:
-        engine = self.posterior.engine
-        theta = {k: x[h] for k, x in self.posterior.theta.items()}
-        codes: Codes = self.microdata.codes.copy()
-        rows = codes[mask]
-        for name in names:
-            rows[:, engine.builder.place(name)] = engine.draw(name, rows, theta, rng)
-        codes[mask] = rows
-        return self.microdata.decode(codes)
-
-
-def _joined(parts: Sequence[Theta]) -> Theta:
-    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk._core.validate import known_columns
 from bayes_risk.microdata import Microdata
 from bayes_risk.synthesizer import Progress
 
 from .progress import ticker
+from .sampling import Length, mixing
 
 if TYPE_CHECKING:
     from .pymc_fit import PyMCFit
@@ -126,36 +127,32 @@ class PyMCModel:
         Besides the fit: two compilations at the first audit, and one call of ``build`` for every
         1,024 rows whose density is wanted.
         """
-        draws, tune = at_least("draws", draws, 4), at_least("tune", tune, 0)
-        chains = at_least("chains", chains, 1)
+        length = Length.checked(draws=draws, tune=tune, chains=chains)
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(
                 df, numbers=_numbers(df, numbers, levels), levels=levels, missing=missing
             )
         known_columns("columns", self.columns, df.columns)
         rng = np.random.default_rng(random_seed)
-        options = {
-            "draws": draws,
-            "tune": tune,
-            "chains": chains,
-            "cores": min(chains, n_jobs),
-            "nuts_sampler": nuts_sampler,
-            "random_seed": int(rng.integers(2**31)),
-        }
-        return _fit(self, df, options, progress)
+        options = length.options(n_jobs, rng) | {"nuts_sampler": nuts_sampler}
+        if nuts_sampler == "pymc":
+            tick = ticker(progress, "fit", length.steps)
+            options["callback"] = lambda trace, draw: tick(1)
+        return _fit(self, df, length, options)
 
 
-def _fit(
-    model: PyMCModel, data: Microdata, options: dict[str, Any], progress: Progress | None
-) -> "PyMCFit":
+def _fit(model: PyMCModel, data: Microdata, length: Length, options: dict[str, Any]) -> "PyMCFit":
+    import pymc as pm
+
     from .pymc_density import Engine
-    from .pymc_fit import MIN_TUNE, PyMCFit, PyMCPosterior
+    from .pymc_fit import PyMCFit
+    from .pymc_posterior import MIN_TUNE, PyMCPosterior
     from .pymc_rows import Builder
     from .pymc_sampler import Condition
 
     builder = Builder.of(model.build, tuple(model.columns), data)
     engine = Engine.of(builder)
-    idata = _sample(builder.model(data.codes), options, progress)
+    idata = pm.sample(model=builder.model(data.codes), **options)
     theta = {name: _flat(idata["posterior"][name]) for name in engine.layout.parameters}
     nothing = np.zeros(len(data.codes), dtype=bool)
     posterior = PyMCPosterior(
@@ -163,27 +160,16 @@ def _fit(
         condition=Condition(y=data.codes, z=data.codes, replaced=nothing, columns=()),
         theta=theta,
         base=theta,
-        n_chains=options["chains"],
+        n_chains=length.chains,
         thin=1,
-        tune=max(options["tune"] // 4, MIN_TUNE),
+        tune=max(length.tune // 4, MIN_TUNE),
     )
     return PyMCFit(
         model=model,
         microdata=data,
         idata=idata,
         posterior=posterior,
-        diagnostics=_diagnose(idata, theta, options["chains"]),
-    )
-
-
-def _sample(model: Any, options: dict[str, Any], progress: Progress | None) -> Any:
-    import pymc as pm
-
-    if options["nuts_sampler"] == "pymc":
-        tick = ticker(progress, "fit", options["chains"] * (options["draws"] + options["tune"]))
-        options = options | {"callback": lambda trace, draw: tick(1)}
-    return pm.sample(
-        model=model, progressbar=False, compute_convergence_checks=False, quiet=True, **options
+        diagnostics=_diagnose(idata, theta, length.chains),
     )
 
 
@@ -220,10 +206,7 @@ def _diagnose(idata: Any, theta: dict[str, Any], chains: int) -> dict[str, float
         "draws": len(flat) // chains,
         "chains": chains,
         "parameters": flat.shape[1],
-        "max_rhat": float(np.nanmax(rhat)) if chains > 1 else float("nan"),
-        "median_rhat": float(np.nanmedian(rhat)) if chains > 1 else float("nan"),
-        "min_ess": float(ess.min()),
-        "median_ess": float(np.median(ess)),
+        **mixing(ess, rhat, chains),
         "divergences": int(stats["diverging"].sum()) if "diverging" in stats else 0,
         "parameters_diagnosed": len(some),
     }

@@ -72,12 +72,9 @@ class PyMCPredictive:
     def _rows(self, block: slice) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Distinct rows to evaluate, and which of them each guess (G x U) is; -1: not counted."""
         t = self.targets
-        guesses = t.guesses.codes[:, block]
-        profiles = t.profiles[block]
-        whole = np.repeat(profiles[None].astype(float), len(guesses), axis=0)
-        whole[:, :, t.columns] = guesses
+        codes, cell = t.rows(frozenset(t.columns.tolist()), block)  # shape (G', U, p)
+        flat = codes[cell].reshape(-1, codes.shape[2]).astype(float, copy=False)
         counted = t.guesses.counted[:, block].ravel()
-        flat = whole.reshape(-1, whole.shape[2])
         rows, where = np.unique(flat[counted], axis=0, return_inverse=True)
         pair = np.full(len(flat), -1, dtype=np.int64)
         pair[counted] = where.ravel()

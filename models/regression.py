@@ -13,16 +13,18 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.microdata import Microdata, Number
 from bayes_risk.synthesizer import Progress
 
 from .design import parse, used
 from .families import Family, OrderedLogit, family_of
 from .regression_draws import brought
-from .regression_fit import RegressionFit, fitted
-from .regression_part import Part, RegressionPrior, check_outcome
-from .regression_pymc import Length
+from .regression_fit import RegressionFit
+from .regression_part import Part, check_outcome
+from .regression_prior import RegressionPrior
+from .regression_sampling import fitted
+from .sampling import Length
 
 SMALLEST = float(np.nextafter(0.0, 1.0))
 
@@ -130,11 +132,7 @@ class Regression:
         -----
         Cost of a NUTS part: some seconds to compile, then n k multiplications a leapfrog step.
         """
-        length = Length(
-            draws=at_least("draws", draws, 4),
-            tune=at_least("tune", tune, 0),
-            chains=at_least("chains", chains, 1),
-        )
+        length = Length.checked(draws=draws, tune=tune, chains=chains)
         one_of("nuts_sampler", nuts_sampler, ("pymc", "nutpie"))
         if nuts_sampler == "nutpie" and find_spec("nutpie") is None:
             raise InputError(

@@ -12,7 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Microdata
 
 from .families import CategoricalLogit
-from .regression_part import Coefficients, Part, Rows
+from .regression_part import Coefficients, Part
 
 if TYPE_CHECKING:
     from .regression import Regression
@@ -28,13 +28,17 @@ class BroughtPart:
     part: Part
     draws: Coefficients
 
-    def with_rows(self, rows: Rows, **how: Any) -> "BroughtPart":
-        """Draws from elsewhere cannot be drawn again."""
-        raise NotImplementedError
 
-    def doubled(self, *, rng: np.random.Generator) -> "BroughtPart":
-        """Draws from elsewhere cannot be drawn again."""
-        raise NotImplementedError
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BroughtDraws:
+    """Draws of Theta that cannot be drawn again, for other data or for longer."""
+
+    parts: Sequence[BroughtPart]
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return len(self.parts[0].draws)
 
 
 def brought(
@@ -42,7 +46,6 @@ def brought(
 ) -> "RegressionFit":
     """A fit made of draws."""
     from .regression_fit import RegressionFit
-    from .regression_posterior import RegressionPosterior
 
     tables = _tables(parts, draws)
     held = [BroughtPart(part=p, draws=_coefficients(p, *tables[p.name])) for p in parts]
@@ -53,7 +56,7 @@ def brought(
         model=model,
         microdata=data,
         idata=to_idata(parts, [p.draws for p in held]),
-        posterior=RegressionPosterior(parts=held),
+        posterior=BroughtDraws(parts=held),
         diagnostics={
             "draws": len(held[0].draws) // held[0].draws.n_chains,
             "chains": held[0].draws.n_chains,

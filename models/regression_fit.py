@@ -2,36 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk._core.validate import at_least, known_columns
-from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
 
 from .progress import ticker
-from .regression_draws import BroughtPart, flat, to_idata
-from .regression_part import Part
+from .regression_draws import BroughtDraws
 from .regression_posterior import (
     ExactPart,
-    PartPosterior,
+    HeldPart,
     RegressionPosterior,
-    SampledPart,
     segments,
 )
 from .regression_predictive import RegressionPredictive
-from .regression_pymc import Length, Nuts
+from .synthesis import Request, made_columns
 
 if TYPE_CHECKING:
     from .regression import Regression
 
 Array = npt.NDArray[np.float64]
+P = TypeVar("P", bound=HeldPart)
 ROOM = 2_000_000
 
 
@@ -47,7 +43,7 @@ class RegressionFit:
     idata : arviz.InferenceData
         ``posterior``: one variable a coefficient, named ``income: age``, ``income: sigma``, on the
         original scale of the predictors.
-    posterior : RegressionPosterior
+    posterior : RegressionPosterior or BroughtDraws
         The draws as the engine uses them.
     diagnostics : dict
         Draws, chains, R-hat and ESS of the coefficients.
@@ -56,7 +52,7 @@ class RegressionFit:
     model: "Regression"
     microdata: Microdata
     idata: Any
-    posterior: RegressionPosterior
+    posterior: RegressionPosterior | BroughtDraws
     diagnostics: dict[str, float]
 
     @property
@@ -66,8 +62,8 @@ class RegressionFit:
 
     def offers(self, release: Release) -> frozenset[str]:
         """Ways to the evidence of a release."""
-        parts = self._informed(release)
-        if any(isinstance(p, BroughtPart) for p in parts):
+        parts = self._made(release, self.posterior.parts)
+        if isinstance(self.posterior, BroughtDraws):
             return frozenset({"reuse"})
         exact = {"exact"} if all(isinstance(p, ExactPart) for p in parts) else set()
         return frozenset({"predictive", "refit", "reuse"} | exact)
@@ -98,7 +94,7 @@ class RegressionFit:
 
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
-        order = [p.part.name for p in self._informed(release)]
+        order = [p.part.name for p in self._held(release)]
         return (
             "the regressions, their priors and the scales of the standardised variables are known, "
             f"not the parameters; values drawn in the order {', '.join(order)}, each given those "
@@ -107,17 +103,22 @@ class RegressionFit:
 
     def informed(self, release: Release) -> RegressionPosterior:
         """p(theta | y) of the regressions that made the release."""
-        return RegressionPosterior(parts=self._informed(release))
-
-    def _informed(self, release: Release) -> list[PartPosterior]:
-        names = known_columns("synthesized", release.synthesized, self.microdata.columns)
-        without = [c for c in names if c not in self._modelled]
-        if without:
+        if isinstance(self.posterior, BroughtDraws):
             raise InputError(
-                f"the release has column {without[0]!r} synthesised, for which the model has no "
-                f"formula; it has those of {self._modelled}"
+                "draws brought from elsewhere cannot be drawn again; they offer the evidence "
+                '"reuse" alone, for the others fit the model (fit)'
             )
-        return [p for p in self.posterior.parts if p.part.name in names]
+        return RegressionPosterior(parts=self._made(release, self.posterior.parts))
+
+    def _held(self, release: Release) -> list[HeldPart]:
+        """Draws of the regressions that made the release."""
+        return self._made(release, self.posterior.parts)
+
+    def _made(self, release: Release, parts: Sequence[P]) -> list[P]:
+        """Of some parts those that made the release."""
+        lacking = f"the model has no formula; it has those of {self._modelled}"
+        names = made_columns(release, self.microdata, self._modelled, lacking)
+        return [p for p in parts if p.part.name in names]
 
     @property
     def _modelled(self) -> list[str]:
@@ -155,49 +156,31 @@ class RegressionFit:
         ModelError
             Values too large to be drawn: a log-normal or count model that runs away.
         """
-        m = at_least("m", m, 1)
-        wanted = self._modelled if columns is None else columns
-        names = known_columns("columns", wanted, self._modelled)
-        if not names:
-            raise InputError("columns names no column; name those to synthesise, or leave it out")
-        if m > self.posterior.n_draws:
-            raise InputError(
-                f"m={m} exceeds the {self.posterior.n_draws} draws; fit with more draws"
-            )
-        mask = self.microdata.mask(records)
-        rng = np.random.default_rng(random_seed)
-        chosen = rng.choice(self.posterior.n_draws, size=m, replace=False)
-        tables = [
-            self._synthetic_table(int(h), names, mask, child)
-            for h, child in zip(chosen, rng.spawn(m), strict=True)
-        ]
-        return Release(
-            datasets=tables,
-            synthesized=tuple(n for n in self._modelled if n in names),
-            records=None if mask.all() else mask,
-            draw_index=tuple(int(h) for h in chosen),
-            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        request = Request.of(
+            self.microdata,
+            self._modelled,
+            m,
+            columns,
+            records,
+            n_draws=self.n_draws,
+            random_seed=random_seed,
         )
+        return request.release(self._table(h, request, rng) for h, rng in request.draws())
 
-    def _synthetic_table(
-        self,
-        h: int,
-        names: Sequence[str],
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-    ) -> pd.DataFrame:
-        codes = self.microdata.codes.astype(float)
+    def _table(self, h: int, request: Request, rng: np.random.Generator) -> Codes:
+        """One synthetic table, in codes."""
+        codes: Codes = self.microdata.codes.astype(float)
         for held in self.posterior.parts:
-            if held.part.name not in names:
+            if held.part.name not in request.columns:
                 continue
-            values = held.part.draw(codes[mask], held.draws.at(h), rng)
+            values = held.part.draw(codes[request.mask], held.draws.at(h), rng)
             if not np.isfinite(values).all():
                 raise ModelError(
                     f"synthetic values of {held.part.name!r} are too large to be numbers; look at "
                     "its predictors, or choose another family"
                 )
-            codes[mask, held.part.column] = values
-        return self.microdata.decode(codes)
+            codes[request.mask, held.part.column] = values
+        return codes
 
     def augmented(
         self,
@@ -209,15 +192,12 @@ class RegressionFit:
         progress: Progress | None = None,
     ) -> RegressionPosterior:
         """p(theta | y, Z^(l)), l = 0 .. m - 1: the release's rows stand below the table's."""
+        base = self.informed(release).parts
         z = self._released(release, l)
-        base = self._informed(release)
-        total = sum(len(p.draws) for p in base)
-        tick = ticker(progress, f"release {l + 1}", total)
+        tick = ticker(progress, f"release {l + 1}", sum(len(p.draws) for p in base))
         parts = []
         for held, child in zip(base, rng.spawn(len(base)), strict=True):
-            rows = held.part.rows(self.microdata.codes).and_also(
-                held.part.rows(z, f"release {l + 1}")
-            )
+            rows = held.rows.and_also(held.part.rows(z, f"release {l + 1}"))
             parts.append(held.with_rows(rows, rng=child, tick=tick))
         return RegressionPosterior(parts=parts)
 
@@ -225,7 +205,7 @@ class RegressionFit:
         """Coded rows of data set l whose values were replaced."""
         replaced = release.replaced(len(self.microdata.codes))
         codes: Codes = release.codes(self.microdata, l)[replaced]
-        for held in self._informed(release):
+        for held in self._held(release):
             held.part.check(codes, f"of release {l + 1}")
         return codes
 
@@ -238,31 +218,31 @@ class RegressionFit:
         start: RegressionPosterior,
         rng: np.random.Generator,
     ) -> RegressionPosterior:
-        """The posterior ``start`` again, with the confidential values of one record left out."""
+        """The posterior ``start`` again, with the confidential values of one record left out.
+
+        ``start`` has the rows of the release, if there is one.
+        """
         parts = []
         for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
-            rows = held.part.rows(self.microdata.codes).but(record)
-            if release is not None:
-                rows = rows.and_also(held.part.rows(self._released(release, l)))
             shorter = 1 if held.part.exact else 2
-            parts.append(held.with_rows(rows, shorter=shorter, rng=child))
+            parts.append(held.with_rows(held.rows.but(record), shorter=shorter, rng=child))
         return RegressionPosterior(parts=parts)
 
     def theta_predictive(
         self, targets: Targets, release: Release, l: int | None
     ) -> RegressionPredictive:
         """prod_j f_j(y* | theta_h) over the regressions that made the release."""
-        parts = self._informed(release)
-        return RegressionPredictive.of(
-            [p.part for p in parts],
-            [p.draws for p in parts],
-            targets,
-            batch=segments(parts[0].draws),
+        held = self._held(release)
+        return RegressionPredictive(
+            parts=[p.part for p in held],
+            draws=[p.draws for p in held],
+            targets=targets,
+            batch=segments(held[0].draws),
         )
 
     def log_release(self, release: Release) -> Array:
         """log p(Z^(l) | Theta_h), shape (m, H)."""
-        parts = self._informed(release)
+        parts = self._held(release)
         out = np.zeros((release.m, self.posterior.n_draws))
         step = max(ROOM // self.posterior.n_draws, 1)
         for l in range(release.m):
@@ -287,49 +267,3 @@ def _change(after: Array, before: Array) -> Array:
     possible = after > -np.inf
     change: Array = np.subtract(after, before, out=np.full(after.shape, -np.inf), where=possible)
     return change
-
-
-def fitted(
-    model: "Regression",
-    data: Microdata,
-    parts: Sequence[Part],
-    length: Length,
-    nuts_sampler: str,
-    rng: np.random.Generator,
-    progress: Progress | None,
-) -> RegressionFit:
-    """Fit each regression."""
-    sampled = [p for p in parts if not p.exact]
-    steps = length.chains * (length.draws + length.tune)
-    tick = ticker(progress, "fit", max(len(sampled), 1) * steps)
-    held: list[PartPosterior] = []
-    for part, child in zip(parts, rng.spawn(len(parts)), strict=True):
-        rows = part.rows(data.codes, "the original")
-        if part.exact:
-            held.append(ExactPart.of(part, rows, length.draws, length.chains, child))
-        else:
-            nuts = Nuts(part, nuts_sampler)
-            held.append(SampledPart.of(part, rows, nuts, length, rng=child, tick=tick))
-    draws = [p.draws for p in held]
-    return RegressionFit(
-        model=model,
-        microdata=data,
-        idata=to_idata(parts, draws),
-        posterior=RegressionPosterior(parts=held),
-        diagnostics=_diagnose(held),
-    )
-
-
-def _diagnose(held: Sequence[PartPosterior]) -> dict[str, float]:
-    """R-hat and ESS of every coefficient."""
-    chains = held[0].draws.n_chains
-    values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
-    ess, rhat = ess_and_rhat(values, chains)
-    return {
-        "draws": len(values) // chains,
-        "chains": chains,
-        "max_rhat": float(np.nanmax(rhat)) if chains > 1 else float("nan"),
-        "median_rhat": float(np.nanmedian(rhat)) if chains > 1 else float("nan"),
-        "min_ess": float(ess.min()),
-        "median_ess": float(np.median(ess)),
-    }

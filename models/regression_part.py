@@ -1,7 +1,6 @@
 """One regression of a sequence: its design, family, prior and scales; and draws of its parameters.
 
-Predictors are centred and scaled inside (and so is the outcome of normal, log-normal and Student-t
-regressions), which is where the priors apply; what leaves this module is on the original scale.
+What leaves this module is on the original scale, `Rows` excepted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import positive
 from bayes_risk.microdata import Codes, Microdata
 
 from .design import CONSTANT, Design
@@ -26,73 +24,9 @@ from .families import (
     OrderedLogit,
     StudentT,
 )
+from .regression_prior import RegressionPrior, Scaling
 
 Array = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class RegressionPrior:
-    """Priors of one regression, on standardised predictors.
-
-    The outcome is standardised too (its logarithm, if log-normal) for the normal, log-normal and
-    Student-t families. Centres and scales come from the confidential table and are part of what the
-    intruder is taken to know of the synthesis (S).
-
-    Parameters
-    ----------
-    intercept, slopes : float
-        Standard deviations of the normal priors of intercept (or thresholds) and other
-        coefficients, centred at 0 (the intercept of count models at the log mean). In normal and
-        log-normal regressions in units of sigma, where infinity means a flat prior.
-    sigma2 : tuple of two floats
-        Normal, log-normal: shape and rate of the inverse gamma prior of sigma^2.
-    sigma : float
-        Student-t: scale of the half-normal prior of sigma.
-    nu : tuple of two floats
-        Student-t: shape and rate of the gamma prior of the degrees of freedom.
-    overdispersion : float
-        Negative binomial: scale of the half-normal prior of 1 / sqrt(alpha).
-
-    Raises
-    ------
-    InputError
-        Values that are not positive.
-
-    Examples
-    --------
-    >>> RegressionPrior(slopes=1.0).slopes
-    1.0
-    """
-
-    intercept: float = 10.0
-    slopes: float = 2.5
-    sigma2: tuple[float, float] = (1.0, 1.0)
-    sigma: float = 1.0
-    nu: tuple[float, float] = (2.0, 0.1)
-    overdispersion: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("intercept", "slopes"):
-            if getattr(self, name) != np.inf:
-                positive(name, getattr(self, name))
-        for name in ("sigma", "overdispersion"):
-            positive(name, getattr(self, name))
-        if len(self.nu) != 2 or len(self.sigma2) != 2:
-            raise InputError(f"nu={self.nu!r}, sigma2={self.sigma2!r}; give shape and rate of each")
-        for value in self.nu:
-            positive("nu", value)
-        if min(self.sigma2) < 0 or not np.isfinite(self.sigma2).all():
-            raise InputError(f"sigma2={self.sigma2!r} must be finite and not negative")
-
-    @classmethod
-    def reference(cls) -> "RegressionPrior":
-        """p(beta, sigma^2) proportional to 1 / sigma^2: normal and log-normal regressions only."""
-        return cls(intercept=np.inf, slopes=np.inf, sigma2=(0.0, 0.0))
-
-    @property
-    def proper(self) -> bool:
-        """Whether the coefficients have a proper prior."""
-        return bool(np.isfinite([self.intercept, self.slopes]).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,58 +72,6 @@ class Coefficients:
             extra={k: v[h : h + 1] for k, v in self.extra.items()},
             n_chains=1,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scaling:
-    """Centres and scales: ``centre``, ``scale`` (k,) of predictors, ``at``, ``by`` of the outcome.
-
-    ``constant`` is the number of the intercept among the coefficients, or -1.
-    """
-
-    centre: Array
-    scale: Array
-    constant: int
-    at: float
-    by: float
-
-    @classmethod
-    def of(cls, X: Array, outcome: Array | None, constant: int, *, centred: bool) -> "Scaling":
-        """Scales of the confidential table; columns without spread are left alone."""
-        mean, spread = X.mean(axis=0), X.std(axis=0)
-        flat = spread <= 1e-12 * np.maximum(np.abs(mean), 1.0)
-        at = by = float("nan")
-        if outcome is not None:
-            at = float(outcome.mean()) if centred else 0.0
-            by = float(outcome.std()) if centred else float(np.sqrt((outcome**2).mean()))
-        return cls(
-            centre=np.where(flat, 0.0, mean) if centred else np.zeros_like(mean),
-            scale=np.where(flat, 1.0, spread),
-            constant=constant,
-            at=at if outcome is not None else 0.0,
-            by=by if outcome is not None else 1.0,
-        )
-
-    def inside(self, X: Array) -> Array:
-        """Standardised predictors."""
-        scaled: Array = (X - self.centre) / self.scale
-        return scaled
-
-    def outside(self, beta: Array, extra: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
-        """Parameters (H, k, ...) on the original scale, from those that were sampled."""
-        scale = self.scale.reshape(-1, *[1] * (beta.ndim - 2))
-        slopes = self.by * beta / scale
-        shift = np.tensordot(slopes, self.centre, axes=(1, 0)) if beta.ndim == 2 else None
-        if shift is None:
-            shift = np.einsum("hkc,k->hc", slopes, self.centre)
-        known = dict(extra)
-        if self.constant >= 0:
-            slopes[:, self.constant] += self.at - shift
-        if "cut" in known:
-            known["cut"] = known["cut"] + shift[:, None]
-        if "sigma" in known:
-            known["sigma"] = known["sigma"] * self.by
-        return slopes, known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,8 +13,9 @@ from bayes_risk.synthesizer import Targets
 from .conjugate import ConjugatePrior, Moments, NormalInverseGamma
 from .families import LogNormal
 from .regression_part import Coefficients, Part, Rows, n_outcomes
-from .regression_predictive import RegressionPredictive, blocks, guess_rows
-from .regression_pymc import Length, Nuts, extra_of
+from .regression_predictive import RegressionPredictive, blocks
+from .regression_pymc import Nuts, extra_of
+from .sampling import Length
 
 Array = npt.NDArray[np.float64]
 Tick = Callable[[int], None]
@@ -25,8 +26,8 @@ def quiet(done: int) -> None:
     """Show nothing."""
 
 
-class PartPosterior(Protocol):
-    """p(theta | some rows) of one regression."""
+class HeldPart(Protocol):
+    """Draws of one regression, wherever they come from."""
 
     @property
     def part(self) -> Part:
@@ -36,6 +37,15 @@ class PartPosterior(Protocol):
     @property
     def draws(self) -> Coefficients:
         """Draws of its parameters."""
+        ...
+
+
+class PartPosterior(HeldPart, Protocol):
+    """p(theta | some rows) of one regression, which can be drawn again."""
+
+    @property
+    def rows(self) -> Rows:
+        """The rows: the confidential table's, below them those of a release."""
         ...
 
     def with_rows(
@@ -54,6 +64,7 @@ class ExactPart:
     """A normal (or log-normal) regression, its posterior in closed form and drawn exactly."""
 
     part: Part
+    rows: Rows
     known: NormalInverseGamma
     draws: Coefficients
 
@@ -64,7 +75,8 @@ class ExactPart:
         """Fit and draw n times for each of so many chains (they are independent anyway)."""
         prior = ConjugatePrior(tau=part.scales(), a=part.prior.sigma2[0], b=part.prior.sigma2[1])
         known = prior.posterior(Moments.of(rows.X, rows.y))
-        return cls(part=part, known=known, draws=_drawn(part, known, n * chains, chains, rng))
+        draws = _drawn(part, known, n * chains, chains, rng)
+        return cls(part=part, rows=rows, known=known, draws=draws)
 
     def with_rows(
         self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, tick: Tick = quiet
@@ -90,7 +102,7 @@ class ExactPart:
     def _log_predictive(self, targets: Targets, block: slice) -> Array:
         part = self.part
         own = part.rows(targets.profiles[block])
-        codes, cell = guess_rows(targets, part.uses, block)  # shape (G', U, p)
+        codes, cell = targets.rows(part.uses, block)  # shape (G', U, p)
         G, U, p = codes.shape
         y = codes[:, :, part.column].reshape(-1)
         positive = y > 0 if isinstance(part.family, LogNormal) else np.ones(len(y), dtype=bool)
@@ -181,7 +193,9 @@ class RegressionPosterior:
     ) -> list[RegressionPredictive]:
         """One for each regression in which a guess appears, as outcome or in the formula."""
         return [
-            RegressionPredictive.of([p.part], [p.draws], targets, batch=segments(p.draws))
+            RegressionPredictive(
+                parts=[p.part], draws=[p.draws], targets=targets, batch=segments(p.draws)
+            )
             for p in self._touched(targets)
         ]
 

@@ -38,18 +38,6 @@ class RegressionPredictive:
     targets: Targets
     batch: Ints
 
-    @classmethod
-    def of(
-        cls,
-        parts: Sequence[Part],
-        draws: Sequence[Coefficients],
-        targets: Targets,
-        *,
-        batch: Ints,
-    ) -> "RegressionPredictive":
-        """Join regressions, their draws, and targets."""
-        return cls(parts=parts, draws=draws, targets=targets, batch=batch)
-
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h), shape (H, block)."""
         return self._log_density(self.targets.profiles[block]).T
@@ -58,7 +46,7 @@ class RegressionPredictive:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         starts = np.flatnonzero(np.diff(self.batch, prepend=-1))
         uses = frozenset[int]().union(*(part.uses for part in self.parts))
-        codes, cell = guess_rows(self.targets, uses, block)  # shape (G', U, p)
+        codes, cell = self.targets.rows(uses, block)  # shape (G', U, p)
         log_v = log_weights.T - self._log_density(self.targets.profiles[block])  # shape (U, H)
         G, U, p = codes.shape
         out = np.empty((G, U, len(starts)))
@@ -75,22 +63,6 @@ class RegressionPredictive:
         for part, draws in zip(self.parts[1:], self.draws[1:], strict=True):
             total += part.log_density(codes, draws)
         return total
-
-
-def guess_rows(targets: Targets, uses: frozenset[int], block: slice) -> tuple[Codes, Ints]:
-    """Rows that differ in what is looked at, shape (G', U, p), and which of them each guess has."""
-    guesses = targets.guesses
-    seen = [q for q, j in enumerate(targets.columns) if int(j) in uses]
-    _, first, cell = np.unique(
-        guesses.cells[:, seen], axis=0, return_index=True, return_inverse=True
-    )
-    profiles = targets.profiles[block]
-    codes = np.repeat(profiles[None], len(first), axis=0).astype(
-        np.result_type(profiles, guesses.codes)
-    )
-    for q in seen:
-        codes[:, :, targets.columns[q]] = guesses.codes[first][:, block, q]
-    return codes, cell.reshape(-1).astype(np.int64)
 
 
 def blocks(U: int, per_target: int) -> Iterator[slice]:

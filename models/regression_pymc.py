@@ -3,7 +3,6 @@
 import threading
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,19 +20,11 @@ from .families import (
     StudentT,
 )
 from .regression_part import Part, Rows, n_outcomes
+from .sampling import Length
 
 Array = npt.NDArray[np.float64]
 Values = Mapping[str, Array]
 TARGET_ACCEPT = 0.9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Length:
-    """How long to sample: kept draws and warm-up of each of so many chains."""
-
-    draws: int
-    tune: int
-    chains: int
 
 
 class Nuts:
@@ -99,17 +90,7 @@ class Nuts:
             return self._nutpie(length, rng)
         import pymc as pm
 
-        options: dict[str, Any] = {
-            "draws": length.draws,
-            "tune": length.tune,
-            "chains": length.chains,
-            "cores": 1,
-            "initvals": points,
-            "random_seed": int(rng.integers(2**31)),
-            "progressbar": False,
-            "compute_convergence_checks": False,
-            "quiet": True,
-        }
+        options = length.options(1, rng) | {"initvals": points}
         with self.model, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTensor's linker, and of overflows when tuning
             if self.step is None:

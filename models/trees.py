@@ -63,11 +63,7 @@ class Tree:
 
     def encoded(self, codes: Codes) -> Array:
         """Predictors of coded rows (R, p) as the tree splits them, shape (R, k)."""
-        X = codes[:, self.predictors].astype(float)
-        for place, j in enumerate(self.predictors):
-            if int(j) in self.ranks:
-                X[:, place] = self.ranks[int(j)][codes[:, j].astype(np.int64)]
-        return X
+        return encoded(codes, self.predictors, self.ranks)
 
     def leaf(self, codes: Codes) -> Ints:
         """The leaf of coded rows (R, p), shape (R,)."""
@@ -107,11 +103,11 @@ def grow(data: Microdata, column: int, predictors: Ints, *, min_leaf: int, seed:
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     y = data.codes[:, column]
-    ranks = {int(j): _order(data, int(j), column) for j in predictors if _nominal(data, int(j))}
+    ranks = level_orders(data, column, predictors)
     numeric = isinstance(data.variables[column], Number)
     make = DecisionTreeRegressor if numeric else DecisionTreeClassifier
     machine = make(min_samples_leaf=min_leaf, random_state=seed)
-    X = _encoded(data.codes, predictors, ranks)
+    X = encoded(data.codes, predictors, ranks)
     machine.fit(X, y if numeric else y.astype(np.int64))
     return _from_sklearn(machine.tree_, X, data, column, predictors, ranks)
 
@@ -123,10 +119,6 @@ def level_orders(data: Microdata, column: int, predictors: Ints) -> dict[int, Ar
 
 def encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Array:
     """Predictors of coded rows (R, p) as trees split them, shape (R, k)."""
-    return _encoded(codes, predictors, ranks)
-
-
-def _encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Array:
     X = codes[:, predictors].astype(float)
     for place, j in enumerate(predictors):
         if int(j) in ranks:

@@ -9,7 +9,8 @@ from scipy.stats import kstest, truncnorm
 
 import bayes_risk as br
 from bayes_risk.microdata import Microdata
-from bayes_risk.models.cart_fit import bandwidth, draw_donors, smooth
+from bayes_risk.models.kernel_nodes import bandwidth
+from bayes_risk.models.leaf_draws import draw_donors, smooth
 from bayes_risk.models.leaf_evidence import BAYESIAN, PLAIN, Shown, numbered
 from bayes_risk.models.trees import grow
 from bayes_risk.verdict import Thresholds, judge
@@ -295,10 +296,10 @@ def test_smoothed_numbers_stay_in_the_range_of_their_leaf_and_are_not_copies():
         for leaf in np.unique(node):
             held, drawn = df.loc[node == leaf, "w"], Z.loc[node == leaf, "w"]
             assert held.min() <= drawn.min() and drawn.max() <= held.max()
-    with pytest.raises(br.InputError, match="offers none for a release of this kind"):
+    with pytest.raises(br.InputError, match=r"offers \['refit', 'simulated'\]"):
         br.attribute_risk(fit, release, guesses=br.Grid(additive=1), evidence="exact")
     only = fit.synthesize(m=1, columns=["k"], random_seed=3)
-    assert fit.offers(only) == frozenset()
+    assert fit.offers(only) == frozenset({"simulated", "refit"})
     plain = br.models.CART(["x"], smoothing="kde").fit(df, random_seed=1)
     assert "exact" in plain.offers(
         plain.synthesize(1, random_seed=1)
@@ -354,4 +355,4 @@ def test_bad_options():
     with pytest.raises(br.InputError, match="no tree; there are trees of"):
         br.attribute_risk(fit, br.Release(datasets=[table()], synthesized=["b"]), evidence="exact")
     with pytest.raises(br.InputError, match="evidence='predictive' is not offered"):
-        br.attribute_risk(fit, fit.synthesize(1))
+        br.attribute_risk(fit, fit.synthesize(1), evidence="predictive")

@@ -20,7 +20,8 @@ from bayes_risk.cases import cases_of
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.microdata import Microdata
 from bayes_risk.models.latent_predictive import log_masses
-from bayes_risk.models.latent_sampler import Prior, initial_state, run_chains, units_of
+from bayes_risk.models.latent_sampler import initial_state, run_chains
+from bayes_risk.models.latent_state import Prior, units_of
 from bayes_risk.plan import Plan
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"

@@ -1,0 +1,157 @@
+"""What a release says of the values in the leaves of trees that are known, or grown anew."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.microdata import Codes, Microdata
+from bayes_risk.synthesizer import Progress, Simulated, Targets
+
+from .guessed import log_p_of_guesses
+from .kernel_evidence import BATCHES, Released, Simulation, log_gain_smoothed, log_p_smoothed
+from .leaf_evidence import Shown, log_gain, numbered
+from .trees import Tree, grow
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Leaves(NamedTuple):
+    """The trees that made a release, and how values were drawn from their leaves.
+
+    ``kind``: `BAYESIAN` or `PLAIN`; ``smoothed``, ``whole``: for each tree, whether its values come
+    from kernels, and whether they are whole numbers; ``z``: codes of the replaced records, for each
+    data set.
+    """
+
+    data: Microdata
+    trees: Sequence[Tree]
+    kind: int
+    smoothed: Sequence[bool]
+    whole: Sequence[bool]
+    z: Sequence[Codes]
+
+
+def known_splits(
+    leaves: Leaves, targets: Targets, rng: np.random.Generator, progress: Progress | None
+) -> Simulated:
+    """log p(Z^(l) | y*, y_-i) up to a constant for each target, the trees known.
+
+    Without an error, its deviations all zero, unless some values are smoothed and drawn by the
+    Bayesian bootstrap.
+    """
+    shape = targets.guesses.codes.shape[:2]
+    log_p, ess = np.zeros((len(leaves.z), *shape)), np.full(len(targets), np.inf)
+    deviations = np.zeros((BATCHES, *shape))
+    for l, z in enumerate(leaves.z):
+        for t, tree in enumerate(leaves.trees):
+            if not leaves.smoothed[t]:
+                log_p[l] += _genuine(leaves, tree, z, targets)
+                continue
+            seed = int(rng.integers(2**62))
+            gain, off, size = _smoothed(leaves, t, z, targets, seed)
+            log_p[l] += gain
+            deviations += off
+            ess = np.minimum(ess, size)
+        if progress is not None:
+            progress("evidence", l + 1, len(leaves.z))
+    return Simulated(log_p, deviations, ess)
+
+
+def grown_anew(
+    leaves: Leaves,
+    targets: Targets,
+    min_leaf: int,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> Simulated:
+    """The same with trees grown anew for each target and guess: U x G fits."""
+    seed = int(rng.integers(2**62))
+    off: list[Array] = []
+
+    def log_p(data: Microdata) -> Array:
+        found, deviation = _of_table(leaves._replace(data=data), min_leaf, seed)
+        off.append(deviation)
+        return found
+
+    out = log_p_of_guesses(leaves.data, targets, len(leaves.z), log_p, progress)
+    U, G = len(targets), out.shape[1]
+    deviations = np.stack(off, axis=1).reshape(BATCHES, U, G).swapaxes(1, 2)
+    return Simulated(out, deviations, np.full(U, np.inf))
+
+
+def _rows(tree: Tree, targets: Targets) -> tuple[Ints, Array, Ints]:
+    """Leaf (G', U) and value (G', U) of the guesses, and which of these each guess has (G,)."""
+    rows, cell = targets.rows(frozenset([tree.column, *tree.predictors.tolist()]))
+    leaf: Ints = tree.leaf(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
+    return leaf, rows[:, :, tree.column].astype(float), cell
+
+
+def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
+    """What one tree adds whose leaves show genuine values, shape (G, U)."""
+    j = tree.column
+    leaf, guessed, cell = _rows(tree, targets)
+    (y, released, value), V = numbered(
+        [leaves.data.codes[:, j].astype(float), z[:, j].astype(float), guessed]
+    )
+    shown = Shown.of(tree, y, tree.node(z), released, V)
+    _check_made(leaves.data, tree, int(shown.r[shown.n == 0].sum()), "that no record of it holds")
+    own = tree.leaf(targets.profiles), y[targets.record]
+    gain: Array = log_gain(tree, shown, leaves.kind, own, (leaf, value))[cell]
+    return gain
+
+
+def _smoothed(
+    leaves: Leaves, t: int, z: Codes, targets: Targets, seed: int
+) -> tuple[Array, Array, Array]:
+    """The same for values from kernels: gains (G, U), deviations (B, G, U), ESS (U,)."""
+    tree = leaves.trees[t]
+    leaf, value, cell = _rows(tree, targets)
+    shown = Released.of(
+        tree,
+        leaves.data.codes[:, tree.column],
+        tree.node(z),
+        z[:, tree.column],
+        whole=leaves.whole[t],
+    )
+    _check_made(leaves.data, tree, shown.n_beyond(tree), "beyond the range of its records")
+    place = np.empty(len(tree.donors), dtype=np.int64)
+    place[tree.donors] = np.arange(len(place))
+    own = np.stack([tree.leaf(targets.profiles), place[targets.record]])
+    gain, off, ess = log_gain_smoothed(
+        tree, shown, leaves.kind, own, (leaf, value), Simulation(seed)
+    )
+    return gain[cell], off[:, cell], ess
+
+
+def _check_made(data: Microdata, tree: Tree, n_strange: int, how: str) -> None:
+    if n_strange:
+        raise InputError(
+            f"the release shows {n_strange:,} values of column {data.columns[tree.column]!r} in a "
+            f"leaf or node {how}, so these trees did not make it; audit a release with the fit "
+            "that made it"
+        )
+
+
+def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
+    """log p(Z^(l) | y) of a whole table, its trees grown on it, shape (m,); deviations (B,)."""
+    total, off = np.zeros(len(leaves.z)), np.zeros(BATCHES)
+    for t, old in enumerate(leaves.trees):
+        tree = grow(leaves.data, old.column, old.predictors, min_leaf=min_leaf, seed=0)
+        y = leaves.data.codes[:, tree.column].astype(float)
+        for l, z in enumerate(leaves.z):
+            nodes, released = tree.node(z), z[:, tree.column].astype(float)
+            if leaves.smoothed[t]:
+                shown = Released.of(tree, y, nodes, released, whole=leaves.whole[t])
+                found, deviation = log_p_smoothed(
+                    tree, shown, leaves.kind, Simulation(seed + 7919 * l + t)
+                )
+                total[l] += found
+                off += deviation
+                continue
+            (held, values), V = numbered([y, released])
+            total[l] += Shown.of(tree, held, nodes, values, V).log_p(leaves.kind)
+    return total, off

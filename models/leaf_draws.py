@@ -1,0 +1,58 @@
+"""Draws from the leaves of trees: donors by the bootstrap, and kernels around their values."""
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from .kernel_nodes import bandwidth
+from .leaf_evidence import PLAIN
+from .trees import Tree
+
+Array = npt.NDArray[np.float64]
+
+
+def draw_donors(
+    tree: Tree, nodes: npt.NDArray[np.int64], kind: int, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """A record of its node for each row (R,), whose value it is given.
+
+    Bayesian bootstrap: the records of a node have weights Dirichlet(1, ..., 1), the same for all
+    rows that draw from it.
+    """
+    out = np.empty(len(nodes), dtype=np.int64)
+    order = np.argsort(nodes, kind="stable")
+    used, first = np.unique(nodes[order], return_index=True)
+    for node, rows in zip(used.tolist(), np.split(order, first[1:]), strict=True):
+        held = tree.donors[tree.begin[node] : tree.end[node]]
+        if kind == PLAIN:
+            out[rows] = held[rng.integers(len(held), size=len(rows))]
+            continue
+        edges = np.cumsum(rng.standard_exponential(len(held)))
+        out[rows] = held[np.searchsorted(edges, rng.random(len(rows)) * edges[-1])]
+    return out
+
+
+def smooth(
+    tree: Tree,
+    y: Array,
+    nodes: npt.NDArray[np.int64],
+    values: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """Draws from Gaussian kernels around values (R,), cut off at the range of each row's node.
+
+    Inverse-cdf draws; the bandwidth is Silverman's for the node's genuine values ``y``. Nodes
+    whose values are all equal keep them.
+    """
+    out = values.astype(float)
+    for node in np.unique(nodes).tolist():
+        held = y[tree.donors[tree.begin[node] : tree.end[node]]]
+        rows = np.flatnonzero(nodes == node)
+        low, high = float(held.min()), float(held.max())
+        if low == high:
+            continue
+        h = bandwidth(held)
+        edges = ndtr((low - out[rows]) / h), ndtr((high - out[rows]) / h)
+        drawn = out[rows] + h * ndtri(rng.uniform(*edges))
+        out[rows] = np.clip(drawn, low, high)
+    return out

@@ -1,0 +1,63 @@
+"""Regressions in sequence fitted to the confidential table, one after another."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_risk.diagnostics import ess_and_rhat
+from bayes_risk.microdata import Microdata
+from bayes_risk.synthesizer import Progress
+
+from .progress import ticker
+from .regression_draws import flat, to_idata
+from .regression_fit import RegressionFit
+from .regression_part import Part
+from .regression_posterior import ExactPart, PartPosterior, RegressionPosterior, SampledPart
+from .regression_pymc import Nuts
+from .sampling import Length, mixing
+
+if TYPE_CHECKING:
+    from .regression import Regression
+
+
+def fitted(
+    model: "Regression",
+    data: Microdata,
+    parts: Sequence[Part],
+    length: Length,
+    nuts_sampler: str,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> RegressionFit:
+    """Fit each regression."""
+    sampled = [p for p in parts if not p.exact]
+    tick = ticker(progress, "fit", max(len(sampled), 1) * length.steps)
+    held: list[PartPosterior] = []
+    for part, child in zip(parts, rng.spawn(len(parts)), strict=True):
+        rows = part.rows(data.codes, "the original")
+        if part.exact:
+            held.append(ExactPart.of(part, rows, length.draws, length.chains, child))
+        else:
+            nuts = Nuts(part, nuts_sampler)
+            held.append(SampledPart.of(part, rows, nuts, length, rng=child, tick=tick))
+    draws = [p.draws for p in held]
+    return RegressionFit(
+        model=model,
+        microdata=data,
+        idata=to_idata(parts, draws),
+        posterior=RegressionPosterior(parts=held),
+        diagnostics=_diagnose(held),
+    )
+
+
+def _diagnose(held: Sequence[PartPosterior]) -> dict[str, float]:
+    """R-hat and ESS of every coefficient."""
+    chains = held[0].draws.n_chains
+    values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
+    ess, rhat = ess_and_rhat(values, chains)
+    return {
+        "draws": len(values) // chains,
+        "chains": chains,
+        **mixing(ess, rhat, chains),
+    }

@@ -1,0 +1,45 @@
+"""A PyMC model of two columns with areas and a predictor, and how models are compiled."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+
+from bayes_risk.microdata import Microdata
+from bayes_risk.models.pymc_density import Engine
+from bayes_risk.models.pymc_rows import Builder
+
+AREAS = list("abcd")
+
+
+def two_columns(n=60, seed=1):
+    rng = np.random.default_rng(seed)
+    area, w = rng.integers(0, 4, n), rng.normal(size=n)
+    x = rng.normal(size=4)[area] + 0.5 * w + 0.7 * rng.normal(size=n)
+    return pd.DataFrame(
+        {
+            "area": pd.Categorical.from_codes(area, categories=AREAS),
+            "w": w,
+            "x": x,
+            "k": rng.poisson(np.exp(0.3 + 0.4 * x)),
+        },
+        index=[f"r{i}" for i in range(n)],
+    )
+
+
+def build_two(table):
+    area = table["area"].cat.codes.to_numpy()
+    with pm.Model(coords={"area": table["area"].cat.categories, "row": table.index}) as model:
+        w = pm.Data("w", table["w"], dims="row")
+        z = pm.Normal("z", 0, 1, dims="area")
+        b, s = pm.Normal("b", 0, 1), pm.HalfNormal("s", 1)
+        pm.Normal("x", pm.Deterministic("mu", z[area] + b * w), s, observed=table["x"], dims="row")
+        a, c = pm.Normal("a", 0, 1), pm.Normal("c", 0, 1)
+        pm.Poisson("k", pt.exp(a + c * table["x"].to_numpy()), observed=table["k"])
+    return model
+
+
+def engine_of(build, columns, table, **how):
+    numbers = [c for c in table if table[c].dtype.kind in "if"]
+    data = Microdata.from_frame(table, numbers=numbers, **how)
+    return Engine.of(Builder.of(build, tuple(columns), data))

@@ -1,0 +1,230 @@
+"""Evidence of smoothed leaves: allocations by enumeration, kernels by SciPy, and their limits."""
+
+from itertools import product
+from math import gamma
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+import bayes_risk as br
+from bayes_risk.models.kernel_evidence import BATCHES, Simulation
+from bayes_risk.models.kernel_nodes import _log_between, bandwidth, of_node
+
+
+def kernels(y, z, whole):
+    """K(z_r | y_i), shape (R, N): a Gaussian cut off at the range of y, or its rounded values."""
+    low, high, h = y.min(), y.max(), bandwidth(y)
+    x = z[:, None]
+    if whole:
+        ends = np.minimum(x + 0.5, high), np.maximum(x - 0.5, low)
+        mass = norm.cdf((ends[0] - y) / h) - norm.cdf((ends[1] - y) / h)
+    else:
+        mass = norm.pdf((x - y) / h) / h
+    inside = (x >= low) & (x <= high)
+    return np.where(inside, mass, 0.0) / (norm.cdf((high - y) / h) - norm.cdf((low - y) / h))
+
+
+def enumerated(y, z, whole):
+    """log E prod_r sum_i w_i K(z_r | y_i) with w ~ Dirichlet(1): every allocation of R values."""
+    K, N, R = kernels(y, z, whole), len(y), len(z)
+    total = 0.0
+    for a in product(range(N), repeat=R):
+        counts = np.bincount(a, minlength=N)
+        weight = gamma(N) / gamma(N + R) * np.prod([gamma(1 + n) for n in counts])
+        total += weight * np.prod(K[np.arange(R), list(a)])
+    return np.log(total) if total > 0 else -np.inf
+
+
+def simulated(y, z, *, whole=False, plain=False, atom=False, particles=4000, seed=3):
+    """Log of the mean over batches, and its relative standard error."""
+    out = np.empty(BATCHES)
+    simulation = (np.uint64(seed), BATCHES, particles)
+    of_node(y.astype(float), z.astype(float), (whole, plain, atom), simulation, 0, out)
+    if out.max() == -np.inf:
+        return -np.inf, 0.0
+    w = np.exp(out - out.max())
+    return out.max() + np.log(w.mean()), w.std(ddof=1) / np.sqrt(BATCHES) / w.mean()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_allocations_by_enumeration(whole, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.lognormal(2, 0.8, rng.integers(2, 6)).round()
+    z = rng.uniform(y.min(), y.max(), rng.integers(1, 5))
+    z = np.round(z) if whole else z
+    value, error = simulated(y, z, whole=whole)
+    assert abs(value - enumerated(y, z, whole)) < 4 * error + 1e-10
+
+
+def test_one_value_and_plain_draws_need_no_simulation():
+    y, z = np.array([1.0, 2.0, 4.0, 9.0]), np.array([1.5, 3.0, 8.0])
+    assert simulated(y, z[:1])[0] == pytest.approx(np.log(kernels(y, z[:1], False).mean()))
+    value, error = simulated(y, z, plain=True)
+    assert value == pytest.approx(np.log(kernels(y, z, False).mean(axis=1)).sum())
+    assert error == 0
+
+
+def test_equal_values_are_atoms():
+    """Nodes without a range show their value; with one they show it with probability zero."""
+    five = np.full(4, 5.0)
+    assert simulated(five, np.array([5.0, 5.0]))[0] == 0
+    assert simulated(five, np.array([5.0, 5.1]))[0] == -np.inf
+    assert simulated(np.array([5.0, 5, 6]), np.array([5.0]), atom=True)[0] == -np.inf
+    assert simulated(np.array([5.0, 5, 6]), np.array([6.5]))[0] == -np.inf  # beyond the range
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (-1.0, 2.0, np.log(norm.cdf(2) - norm.cdf(-1))),
+        (3.0, 4.0, np.log(norm.sf(3) - norm.sf(4))),
+        (-4.0, -3.0, np.log(norm.sf(3) - norm.sf(4))),
+        (49.0, 50.0, norm.logsf(49.0)),
+        (29.0, 31.0, norm.logsf(29.0)),
+    ],
+)
+def test_tails_keep_their_logs(a, b, expected):
+    assert _log_between(a, b) == pytest.approx(expected, rel=1e-9)
+
+
+# --- whole audits --------------------------------------------------------------------------------
+
+
+def table(n=60, seed=1):
+    rng = np.random.default_rng(seed)
+    group = rng.choice(["a", "b"], n)
+    pay = rng.lognormal(3, 0.4, n) * np.where(group == "a", 1.0, 2.0)
+    kids = rng.poisson(np.where(group == "a", 1.0, 2.5))
+    return pd.DataFrame({"group": pd.Categorical(group), "pay": pay.round(2), "kids": kids})
+
+
+def audit(fit, release, **options):
+    defaults = {"guesses": {"pay": br.Grid(percent=30, n=5)}, "random_seed": 5}
+    return br.attribute_risk(fit, release, **(defaults | options))
+
+
+def by_tables(fit, release, risk, log_p):
+    """log p(Z | y with the guess) less that of the truth, summed over leaves: shape (G, U)."""
+    tree = fit.trees[0]
+    codes = fit.microdata.codes
+    j, out = tree.column, np.zeros(risk.log_evidence.shape[1:])
+    for l in range(release.m):
+        z = release.codes(fit.microdata, l)
+        nodes = tree.node(z)
+        for u in range(out.shape[1]):
+            row = int(np.flatnonzero(risk.case == u)[0])
+            for g in range(len(out)):
+                y = codes[:, j].astype(float)
+                for node in np.unique(nodes):
+                    held = tree.donors[tree.begin[node] : tree.end[node]]
+                    if row not in held:
+                        continue
+                    before = log_p(y[held], z[nodes == node, j])
+                    mine = y.copy()
+                    mine[row] = risk.guesses[g, u, 0]
+                    out[g, u] += log_p(mine[held], z[nodes == node, j]) - before
+    return out
+
+
+@pytest.mark.parametrize("column", ["pay", "kids"])
+def test_plain_smoothed_draws_are_exact(column):
+    df = table()
+    model = br.models.CART(order=[column], min_leaf=8, bootstrap="none", smoothing="kde")
+    fit = model.fit(df, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    grid = br.Grid(percent=30, n=5) if column == "pay" else br.Grid(additive=1, n=3)
+    risk = audit(fit, release, guesses={column: grid})
+    assert risk.assumptions["evidence"].startswith("exact")
+    assert not risk.mcse.any()
+
+    def log_p(y, z):
+        with np.errstate(divide="ignore"):
+            return np.log(kernels(y, z, column == "kids").mean(axis=1)).sum()
+
+    expected = by_tables(fit, release, risk, log_p)
+    found = risk.log_evidence.sum(axis=0)
+    counted = np.isfinite(risk.log_prior)
+    np.testing.assert_allclose(found[counted], expected[counted], atol=1e-9)
+
+
+def test_the_bootstrap_is_integrated_and_its_error_is_told():
+    """Against allocations of many more particles; errors are those between seeds."""
+    df = table()
+    fit = br.models.CART(order=["pay"], min_leaf=8, smoothing="kde").fit(df, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    risks = [audit(fit, release, targets=list(df.index[:12]), random_seed=s) for s in range(8)]
+    assert risks[0].assumptions["evidence"].startswith("simulated")
+    assert risks[0].reliable.all()
+
+    more = [
+        by_tables(
+            fit, release, risks[0], lambda y, z, s=s: simulated(y, z, particles=3000, seed=s)[0]
+        )
+        for s in (11, 12)
+    ]
+    expected = np.mean(more, axis=0)
+    found = np.stack([r.log_evidence.sum(axis=0) for r in risks])
+    possible = np.isfinite(expected)
+    assert (np.isfinite(found) == possible).all()
+    reported = np.stack([r.mcse_log_evidence for r in risks])[:, possible]
+    away = (found - np.where(possible, expected, 0.0))[:, possible]
+    of_expected = np.sqrt((np.diff(np.stack(more)[:, possible], axis=0) ** 2).mean()) / 2
+    scale = np.hypot(np.sqrt((reported**2).mean(axis=0) / 8), of_expected)
+    assert (np.abs(away.mean(axis=0)) <= 4.5 * scale).all()
+    ratio = np.sqrt((away**2).mean() / (reported**2).mean())
+    assert 0.5 < ratio < 2.0  # eight seeds: a standard error within a factor of two
+
+
+def test_known_splits_equal_refits_where_nothing_can_split():
+    """A tree of one leaf is the same tree under every guess."""
+    df = table(n=14)
+    for bootstrap in ("none", "bayesian"):
+        model = br.models.CART(order=["pay"], min_leaf=14, bootstrap=bootstrap, smoothing="kde")
+        fit = model.fit(df, random_seed=1)
+        release = fit.synthesize(m=1, random_seed=2)
+        known, anew = (
+            audit(fit, release, targets=[0, 1], evidence=way)
+            for way in ("exact" if bootstrap == "none" else "simulated", "refit")
+        )
+        error = np.hypot(known.mcse_log_evidence, anew.mcse_log_evidence)
+        found = known.log_evidence[0], anew.log_evidence[0]
+        both = np.isfinite(found[0])
+        assert (both == np.isfinite(found[1])).all()
+        assert (np.abs(found[0] - found[1])[both] <= 4.5 * error[both] + 1e-9).all()
+
+
+def test_a_value_beyond_all_others_gives_the_largest_away():
+    """The leaf's range was the largest record's: only guesses that reach as far are possible."""
+    df = pd.DataFrame({"x": ["a"] * 12, "y": [1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 40]})
+    df["x"] = pd.Categorical(df["x"], ["a", "b"])
+    fit = br.models.CART(order=["y"], min_leaf=12, smoothing="kde").fit(df, random_seed=1)
+    released = df.assign(y=[2.0, 3, 3.5, 4, 5, 6, 7, 8, 9, 10, 11, 35])
+    release = br.Release(datasets=[released], synthesized=["y"])
+    risk = audit(
+        fit, release, guesses={"y": br.Grid(values=[10.0, 20, 30, 34, 36, 40])}, targets=[11]
+    )
+    possible = np.isfinite(risk.log_evidence[0, :, 0])
+    assert risk.guesses[possible, 0, 0].tolist() == [36.0, 40.0]
+
+
+def test_seeds_and_batches_are_kept():
+    assert Simulation(1).batches == BATCHES
+    df = table(n=30)
+    fit = br.models.CART(order=["pay"], smoothing="kde").fit(df, random_seed=1)
+    release = fit.synthesize(m=1, random_seed=2)
+    one, two = (audit(fit, release, random_seed=9) for _ in range(2))
+    np.testing.assert_array_equal(one.log_evidence, two.log_evidence)
+
+
+def test_a_release_that_other_trees_made_is_refused():
+    df = table(n=30)
+    fit = br.models.CART(order=["pay"], smoothing="kde").fit(df, random_seed=1)
+    strange = br.Release(datasets=[df.assign(pay=df["pay"] + 1000)], synthesized=["pay"])
+    with pytest.raises(br.InputError, match="30 values of column 'pay' .* beyond the range"):
+        audit(fit, strange)
+    plain = br.models.CART(order=["pay"]).fit(df, random_seed=1)
+    with pytest.raises(br.InputError, match="column 'pay' .* that no record of it holds"):
+        audit(plain, strange)
