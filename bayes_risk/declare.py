@@ -1,9 +1,6 @@
 """From the sections of a study to what the library takes: models, guesses, priors."""
 
-import importlib.util
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,10 +9,14 @@ import pandas as pd
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.study import Study
+from bayes_risk.study_functions import functions_in, guarded
 from bayes_risk.study_models import (
     BinomialSection,
+    CARTSection,
     DPMPMSection,
+    ForestSection,
     ModelSection,
+    PMMSection,
     PyMCSection,
     RegressionPriorSection,
     RegressionSection,
@@ -31,6 +32,11 @@ from bayes_risk.tables import read_table
 from bayes_risk.variables import Number
 
 WHOLE_FAMILIES = ("poisson", "negative-binomial")
+FIT_TAKES = {
+    "CART": ("random_seed", "progress"),
+    "Forest": ("random_seed", "progress", "n_jobs"),
+    "PMM": ("progress",),
+}
 
 
 def declare_model(model: ModelSection) -> Any:
@@ -42,18 +48,39 @@ def declare_model(model: ModelSection) -> Any:
             level_prior=model.level_prior,
         )
     if isinstance(model, PyMCSection):
-        return br.models.PyMCModel(function_in(*model.file), columns=model.columns)
-    return br.models.Regression(
-        model.formulas,
-        families={name: _family(family) for name, family in model.families.items()},
-        prior=_regression_prior(model.prior),
-        priors={name: _regression_prior(prior) for name, prior in model.priors.items()},
-    )
+        (build,) = functions_in([model.file], key="build")
+        return br.models.PyMCModel(build, columns=model.columns)
+    if isinstance(model, RegressionSection):
+        return br.models.Regression(
+            model.formulas,
+            families={name: _family(family) for name, family in model.families.items()},
+            prior=_regression_prior(model.prior),
+            priors={name: _regression_prior(prior) for name, prior in model.priors.items()},
+        )
+    return _declare_unsampled(model)
+
+
+def _declare_unsampled(model: CARTSection | ForestSection | PMMSection) -> Any:
+    """Trees, forests and matching: the keys are the arguments."""
+    keys = model.model_dump(exclude={"kind"})
+    if isinstance(model, CARTSection):
+        return br.models.CART(**keys)
+    if isinstance(model, ForestSection):
+        return br.models.Forest(**keys)
+    functions = functions_in(model.files, key="constraints")
+    constraints = [
+        guarded(function, path, key="constraints")
+        for function, (path, _) in zip(functions, model.files, strict=True)
+    ]
+    return br.models.PMM(**keys | {"constraints": constraints})
 
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """Fit a declaration to the table, or take the draws that the study brings."""
     model, missing = study.model, study.data.missing
+    if isinstance(model, CARTSection | ForestSection | PMMSection):
+        taken = {key: value for key, value in how.items() if key in FIT_TAKES[model.kind]}
+        return declaration.fit(df, missing=missing, **taken)
     if isinstance(model, RegressionSection):
         if isinstance(model.draws, dict):
             tables = {name: read_table(path) for name, path in model.draws.items()}
@@ -62,46 +89,6 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
     return declaration.fit(
         df, draws=model.draws, tune=model.tune, chains=model.chains, missing=missing, **how
     )
-
-
-def function_in(path: Path, name: str) -> Callable[[pd.DataFrame], Any]:
-    """A function of a Python file. The file is run, with all that it says.
-
-    Parameters
-    ----------
-    path : Path
-        A Python file.
-    name : str
-        A function that it defines.
-
-    Returns
-    -------
-    callable
-
-    Raises
-    ------
-    InputError
-        A file that is missing or cannot be run; a name that it does not define.
-    """
-    if not path.is_file():
-        raise InputError(f"[model] build: there is no file {str(path)!r}; check the path")
-    module_name = f"_study_model_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"[model] build: {str(path)!r} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # worker processes look functions up by it
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(
-            f"[model] build: {str(path)!r} cannot be run: {type(error).__name__}: {error}"
-        ) from None
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise InputError(f"[model] build: {str(path)!r} defines no function {name!r}")
-    build: Callable[[pd.DataFrame], Any] = function
-    return build
 
 
 def attribute_options(section: AttributeSection) -> dict[str, Any]:
@@ -131,6 +118,25 @@ def declare_guesses(guesses: str | GridSection | Mapping[str, Any], budget: int)
     return br.JointGrid(grids, budget=budget)
 
 
+def check_columns(model: ModelSection, df: pd.DataFrame) -> None:
+    """Find columns that trees, forests and matching cannot use before anything is fitted."""
+    if not isinstance(model, CARTSection | ForestSection | PMMSection):
+        return
+    identifying = model.identifying if isinstance(model, PMMSection) else []
+    for key, names in (("order", model.order), ("identifying", identifying)):
+        for name in names:
+            if name not in df.columns:
+                raise InputError(
+                    f"[model] {key} names column {name!r}; the data have {list(df.columns)}"
+                )
+    numbers = [name for name in model.order if _is_number(df[name])]
+    if isinstance(model, ForestSection) and numbers:
+        raise InputError(
+            f"[model] order names column {numbers[0]!r}, which is a number, and forests synthesise "
+            'categories; declare its levels in [data.levels], or take kind = "CART"'
+        )
+
+
 def check_guesses(study: Study, df: pd.DataFrame) -> None:
     """Find guesses that do not suit the data before a model is fitted, which may take long."""
     section, names = study.attribute, study.synthesized
@@ -143,11 +149,8 @@ def check_guesses(study: Study, df: pd.DataFrame) -> None:
 
 def _check_column(name: str, column: pd.Series, section: AttributeSection, family: Any) -> None:
     """One guessed column: numbers have grids, and the grids a place for the truth."""
-    if family is None:
-        kinds = pd.api.types
-        number = kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
-    else:
-        number = family not in ("bernoulli", "ordered", "categorical")
+    by_family = family not in ("bernoulli", "ordered", "categorical")
+    number = _is_number(column) if family is None else by_family
     guesses = section.guesses
     grid = guesses.get(name) if isinstance(guesses, dict) else guesses
     label = f"[attribute] guesses.{name}"
@@ -163,6 +166,11 @@ def _check_column(name: str, column: pd.Series, section: AttributeSection, famil
     whole = family in WHOLE_FAMILIES or isinstance(family, BinomialSection)
     if section.targets == "all" and not whole and column.notna().all():
         br.Grid(**grid.model_dump()).points(column.to_numpy(dtype=float), Number.of(column, name))
+
+
+def _is_number(column: pd.Series) -> bool:
+    kinds = pd.api.types
+    return kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
 
 
 def _family_named(model: ModelSection, name: str) -> Any:

@@ -20,8 +20,9 @@ import pandas as pd
 
 from bayes_risk import __version__
 from bayes_risk._core.errors import InputError
-from bayes_risk.study_models import model_files
+from bayes_risk.study import Study, model_files
 from bayes_risk.variables import Number
+from bayes_risk.verdict import known_for_certain
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from bayes_risk.identification_result import IdentificationRisk
     from bayes_risk.results import AttributeRisk
     from bayes_risk.run import StudyResult
-    from bayes_risk.study import Study
 
 MANIFEST = "manifest.json"
-PACKAGES = ("numpy", "pandas", "scipy", "numba", "pymc", "arviz", "xarray")
+PACKAGES = (
+    *("numpy", "pandas", "scipy", "numba", "xarray"),
+    *("pymc", "arviz", "scikit-learn", "statsmodels"),
+)
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -232,15 +235,17 @@ def records_table(
 ) -> pd.DataFrame:
     """Both risks of each record side by side; no confidential value.
 
-    Columns: those of ``AttributeRisk.records`` with ``attribute_`` in front, those of
-    `closeness_columns`, then those of ``IdentificationRisk.records`` with ``identification_`` in
-    front. Records that were no target of the attribute audit have empty fields there.
+    Columns: those of ``AttributeRisk.records`` with ``attribute_`` in front, ``attribute_certain``
+    (variables of which no other value is possible), those of `closeness_columns`, then those of
+    ``IdentificationRisk.records`` with ``identification_`` in front. Records that were no target of
+    the attribute audit have empty fields there.
     """
     tables = []
     if identification is not None:
         tables.append(identification.records.add_prefix("identification_"))
     if attribute is not None:
-        both = pd.concat([attribute.records, closeness_columns(attribute)], axis=1)
+        named = attribute.records.assign(certain=known_for_certain(attribute))
+        both = pd.concat([named, closeness_columns(attribute)], axis=1)
         tables.append(both.add_prefix("attribute_"))
     # identification has all records, in their order; attribute columns come first all the same
     joined = tables[0] if len(tables) == 1 else tables[0].join(tables[1], how="left")

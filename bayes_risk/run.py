@@ -12,7 +12,13 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.declare import attribute_options, check_guesses, declare_model, fit_model
+from bayes_risk.declare import (
+    attribute_options,
+    check_columns,
+    check_guesses,
+    declare_model,
+    fit_model,
+)
 from bayes_risk.demo import demo_data
 from bayes_risk.identification_result import IdentificationRisk
 from bayes_risk.output import data_hash, output_folder, write_study
@@ -40,7 +46,8 @@ class StudyResult:
         Hash of the data file (or demo table).
     diagnostics : mapping
         Of the fit: chains, draws, R-hat and effective sample size of the log predictives or
-        parameters, occupied classes. Empty when nothing was fitted.
+        parameters, occupied classes; or counts of records, and ``notes``. Empty when nothing was
+        fitted, and for trees and forests.
     release : Release
     attribute : AttributeRisk or None
     identification : IdentificationRisk or None
@@ -131,6 +138,8 @@ def _run(study: Study, progress: Progress | None, n_jobs: int) -> StudyResult:
         declaration = declare_model(study.model) if fitted else None  # what is wrong shows first
         df, sha256 = _read(study.data)
         _check_keys(study, df)
+        if fitted:
+            check_columns(study.model, df)
         check_guesses(study, df)
         release = _read_release(study, df)
     fit: Any = None
@@ -156,13 +165,21 @@ def _run(study: Study, progress: Progress | None, n_jobs: int) -> StudyResult:
         study=study,
         random_seed=seed,
         data_sha256=sha256,
-        diagnostics=dict(fit.diagnostics) if fit is not None else {},
+        diagnostics=_diagnostics(study, fit),
         release=release,
         attribute=attribute,
         identification=identification,
         verdict=judge(attribute, identification, study.thresholds.limits()),
         seconds=clock.seconds,
     )
+
+
+def _diagnostics(study: Study, fit: Any) -> dict[str, Any]:
+    """What the fit says of itself; notes of prediction models in words."""
+    if fit is None:
+        return {}
+    found = dict(fit.diagnostics)
+    return found | {"notes": list(fit.notes)} if study.model.kind == "PMM" else found
 
 
 def _read(data: DataSection) -> tuple[pd.DataFrame, str]:

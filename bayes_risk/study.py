@@ -8,13 +8,14 @@ from typing import Any
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.study_keys import Section, read_section, sentences, unknown
+from bayes_risk.study_keys import Section, misfit, read_section, sentences, told, unknown
 from bayes_risk.study_models import (
+    KINDS,
     DPMPMSection,
     ModelSection,
+    PMMSection,
+    PyMCSection,
     RegressionSection,
-    model_from_folder,
-    read_model,
 )
 from bayes_risk.study_sections import (
     AttributeSection,
@@ -34,8 +35,15 @@ SECTIONS: dict[str, type[Section]] = {
     "output": OutputSection,
 }
 HOMES = {f"[{name}]": list(section.model_fields) for name, section in SECTIONS.items()} | {
-    "[model]": list(DPMPMSection.model_fields | RegressionSection.model_fields)
+    "[model]": [key for kind in KINDS.values() for key in kind.model_fields if key != "columns"]
 }
+SAMPLING = ("draws", "tune", "chains")
+UNASKED = (
+    "exact",
+    "predictive",
+    "simulated",
+    "refit",
+)  # evidence that is chosen where none is named
 
 
 class Study(Section):
@@ -54,7 +62,7 @@ class Study(Section):
     @field_validator("model", mode="before")
     @classmethod
     def _model(cls, value: Any) -> Any:
-        return read_model(value, HOMES)
+        return _read_model(value)
 
     @field_validator(*SECTIONS, mode="before")
     @classmethod
@@ -86,7 +94,7 @@ class Study(Section):
         needed = release.files is None or self.attribute is not None
         for column in (release.columns or []) if needed else []:
             if model.modelled is not None and column not in model.modelled:
-                key = "formulas" if model.kind == "Regression" else "columns"
+                key = {"Regression": "formulas", "PyMCModel": "columns"}.get(model.kind, "order")
                 raise ValueError(
                     f"[release] columns names {column!r}, for which [model] {key} has nothing; it "
                     f"has {model.modelled}"
@@ -94,17 +102,39 @@ class Study(Section):
         return self
 
     @model_validator(mode="after")
+    def _matched_columns_go_together(self) -> "Study":
+        model, release = self.model, self.release
+        if not isinstance(model, PMMSection):
+            return self
+        if release.files is not None and self.attribute is not None:
+            raise ValueError(
+                'kind = "PMM" replaces some records alone, and [release] files do not say which; '
+                "leave out files, or [attribute]"
+            )
+        if release.files is None and set(release.columns or model.order) != set(model.order):
+            raise ValueError(
+                f"[release] columns leaves out some of [model] order = {model.order}, which are "
+                "synthesised together; leave out columns, or shorten order"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _evidence_is_offered(self) -> "Study":
         offers = self.model.offers(self.synthesized or [])
-        if self.attribute is None or self.attribute.evidence in offers:
+        if self.attribute is None:
             return self
+        given = self.attribute.evidence
+        if set(offers).intersection(UNASKED if given is None else [given]):
+            return self
+        said = "left to the library" if given is None else f'evidence = "{given}"'
         raise ValueError(
-            f'[attribute] evidence = "{self.attribute.evidence}" is not offered by kind = '
-            f'"{self.model.kind}"{self._why_not()}; give evidence = '
-            + " or ".join(f'"{offer}"' for offer in offers)
+            f'[attribute] {said} is not offered by kind = "{self.model.kind}"{self._why_not()}; '
+            "give evidence = " + " or ".join(f'"{offer}"' for offer in offers)
         )
 
     def _why_not(self) -> str:
+        if isinstance(self.model, PMMSection) and self.model.selection == "hidden":
+            return ' with selection = "hidden"'
         if not isinstance(self.model, RegressionSection):
             return ""
         if isinstance(self.model.draws, dict):
@@ -195,6 +225,59 @@ def parse_study(content: Mapping[str, Any], *, source: str = "study") -> Study:
         raise InputError(f"{source}: {sentences(error, Study, content, '', HOMES)}") from None
 
 
+def _read_model(value: Any) -> Any:
+    """``[model]``, of the kind that it names."""
+    if not isinstance(value, Mapping):
+        return read_section(DPMPMSection, value, "[model]")
+    kind = value.get("kind", "DPMPM")
+    if kind not in list(KINDS):
+        raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in KINDS)))
+    fields = KINDS[kind].model_fields
+    needless = [key for key in SAMPLING if key in value and key not in fields]
+    if needless:
+        raise told(
+            f'[model] {" and ".join(needless)}: kind = "{kind}" is fitted without sampling; leave '
+            f"out {' and '.join(needless)}"
+        )
+    return read_section(KINDS[kind], value, "[model]", {**_other_kinds(value, kind), **HOMES})
+
+
+def _other_kinds(keys: Mapping[str, Any], kind: str) -> dict[str, list[str]]:
+    """Keys that this kind of model does not have, under the names of the kinds that do."""
+    homes: dict[str, list[str]] = {}
+    for key in keys:
+        have = [f'"{name}"' for name, other in KINDS.items() if key in other.model_fields]
+        if have and f'"{kind}"' not in have:
+            homes.setdefault(f'kind = {" or ".join(have)}; this one is "{kind}"', []).append(key)
+    return homes
+
+
+def model_files(model: ModelSection) -> list[Path]:
+    """Files that a model is made of: Python files, or draws."""
+    if isinstance(model, PyMCSection):
+        return [model.file[0]]
+    if isinstance(model, PMMSection):
+        return list(dict.fromkeys(path for path, _ in model.files))
+    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
+        return list(model.draws.values())
+    return []
+
+
+def _model_from_folder(model: ModelSection, base: Path) -> ModelSection:
+    """The same model, its paths counted from a folder."""
+    if isinstance(model, PyMCSection):
+        path, name = model.file
+        return model.model_copy(update={"build": f"{base / path}:{name}"})
+    if isinstance(model, PMMSection):
+        constraints = [f"{base / path}:{name}" for path, name in model.files]
+        return model.model_copy(update={"constraints": constraints})
+    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
+        return model.model_copy(
+            update={"draws": {c: base / path for c, path in model.draws.items()}}
+        )
+    return model
+
+
 def _from_folder(study: Study, base: Path) -> Study:
     data, release, output = study.data, study.release, study.output
     if data.path is not None:
@@ -203,7 +286,7 @@ def _from_folder(study: Study, base: Path) -> Study:
         release = release.model_copy(update={"files": [base / f for f in release.files]})
     if output.folder is not None:
         output = output.model_copy(update={"folder": base / output.folder})
-    model = model_from_folder(study.model, base)
+    model = _model_from_folder(study.model, base)
     return study.model_copy(
         update={"data": data, "model": model, "release": release, "output": output}
     )

@@ -2,9 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_core import PydanticCustomError
 
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
@@ -18,6 +27,33 @@ Share = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")]
 Columns = Annotated[list[str], Field(description="a list of column names")]
 SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
+FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
+
+
+def _each_once(names: list[str], info: ValidationInfo) -> list[str]:
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        told_twice = f"[model] {info.field_name} names {repeated[0]!r} more than once"
+        raise told(f"{told_twice}; name each column once")
+    return names
+
+
+def _increasing(values: list[float]) -> list[float]:
+    if any(high <= low for low, high in zip(values, values[1:], strict=False)):
+        raise PydanticCustomError("order", "not increasing")
+    return values
+
+
+DistinctColumns = Annotated[
+    list[str],
+    Field(min_length=1, description="a list of column names"),
+    AfterValidator(_each_once),
+]
+Cuts = Annotated[list[Number], Field(min_length=1), AfterValidator(_increasing)]
+Functions = Annotated[
+    list[Annotated[str, Field(pattern=FUNCTION)]],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+]
 
 
 class Section(BaseModel):
@@ -78,6 +114,12 @@ def sentences(
         for e in error.errors()
     )
     return "; ".join(dict.fromkeys(found))
+
+
+def file_and_name(function: str) -> tuple[Path, str]:
+    """``"rules.py:possible"`` in its two parts."""
+    path, _, name = function.rpartition(":")
+    return Path(path), name
 
 
 def misfit(label: str, value: Any, right: str) -> str:

@@ -1,20 +1,25 @@
 """``[model]`` of a study file: one section for each kind of synthesis model."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayes_risk.study_keys import (
+    FUNCTION,
     AtLeastFour,
     AtLeastTwo,
     Columns,
     Count,
+    Cuts,
+    DistinctColumns,
     FromZero,
+    Functions,
     NotNegative,
     Positive,
     Section,
+    file_and_name,
     misfit,
     read_section,
     told,
@@ -177,7 +182,7 @@ class PyMCSection(Section):
 
     kind: Literal["PyMCModel"] = Field("PyMCModel", description='"PyMCModel"')
     build: str = Field(
-        pattern=r"^.+\.py:[^\W\d]\w*$", description='"file.py:function", as in "my_model.py:build"'
+        pattern=FUNCTION, description='"file.py:function", as in "my_model.py:build"'
     )
     columns: Columns = Field(min_length=1, description="a list of column names")
     draws: AtLeastFour = 1000
@@ -192,53 +197,102 @@ class PyMCSection(Section):
     @property
     def file(self) -> tuple[Path, str]:
         """The Python file, and the name of the function in it."""
-        path, _, name = self.build.rpartition(":")
-        return Path(path), name
+        return file_and_name(self.build)
 
     def offers(self, columns: Collection[str]) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         return ("predictive", "refit", "reuse")
 
 
-ModelSection = DPMPMSection | RegressionSection | PyMCSection
-KINDS: dict[str, type[DPMPMSection] | type[RegressionSection] | type[PyMCSection]] = {
-    "DPMPM": DPMPMSection,
-    "Regression": RegressionSection,
-    "PyMCModel": PyMCSection,
+class CARTSection(Section):
+    """``[model]`` of kind ``"CART"``: trees in sequence."""
+
+    kind: Literal["CART"] = Field("CART", description='"CART"')
+    order: DistinctColumns
+    min_leaf: Count = 5
+    bootstrap: Literal["bayesian", "none"] = Field("bayesian", description='"bayesian" or "none"')
+    smoothing: Literal["kde"] | None = Field(None, description='"kde", or leave it out')
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that can be synthesised."""
+        return self.order
+
+    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        # whether a smoothed column is a number only the data tell
+        return ("exact", *(["simulated"] if self.smoothing else []), "refit")
+
+
+class ForestSection(Section):
+    """``[model]`` of kind ``"Forest"``: random forests in sequence."""
+
+    kind: Literal["Forest"] = Field("Forest", description='"Forest"')
+    order: DistinctColumns
+    n_trees: Count = 500
+    min_leaf: Count = 1
+    votes: Literal["all", "out-of-bag"] = Field("all", description='"all" or "out-of-bag"')
+    dirichlet: FromZero = 0.0
+    chain: Literal["all-others", "earlier-only"] = Field(
+        "all-others", description='"all-others" or "earlier-only"'
+    )
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that can be synthesised."""
+        return self.order
+
+    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        return ("exact", "refit")
+
+
+class PMMSection(Section):
+    """``[model]`` of kind ``"PMM"``: predictive mean matching of sensitive records."""
+
+    kind: Literal["PMM"] = Field("PMM", description='"PMM"')
+    order: DistinctColumns
+    identifying: DistinctColumns
+    threshold: Count = 5
+    cuts: dict[str, Cuts] = Field({}, description="a table of column = [increasing numbers]")
+    models: dict[str, Literal["ordered", "multinomial", "gam", "linear"]] = Field(
+        {}, description='a table of column = "ordered", "multinomial", "gam" or "linear"'
+    )
+    constraints: Functions = Field(
+        [], description='"file.py:function", as in "rules.py:possible", or a list of such'
+    )
+    donors: Count = 1
+    later: Literal["genuine", "filled"] = Field("genuine", description='"genuine" or "filled"')
+    selection: Literal["known", "hidden"] = Field("known", description='"known" or "hidden"')
+
+    @model_validator(mode="after")
+    def _columns_are_named(self) -> "PMMSection":
+        for name in self.models:
+            if name not in self.order:
+                raise told(unknown(name, "[model.models]", self.order))
+        for name in self.cuts:
+            if name not in self.identifying:
+                raise told(unknown(name, "[model.cuts]", self.identifying))
+        return self
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that are synthesised, together."""
+        return self.order
+
+    @property
+    def files(self) -> list[tuple[Path, str]]:
+        """The Python file of each constraint, and the name of the function in it."""
+        return [file_and_name(constraint) for constraint in self.constraints]
+
+    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        return ("exact", "refit") if self.selection == "known" else ("refit",)
+
+
+ModelSection = (
+    DPMPMSection | RegressionSection | PyMCSection | CARTSection | ForestSection | PMMSection
+)
+KINDS: dict[str, type[ModelSection]] = {
+    section.model_fields["kind"].default: section for section in get_args(ModelSection)
 }
-
-
-def read_model(value: Any, homes: Mapping[str, Sequence[str]]) -> Any:
-    """``[model]``, of the kind that it names."""
-    if not isinstance(value, Mapping):
-        return read_section(DPMPMSection, value, "[model]")
-    kind = value.get("kind", "DPMPM")
-    if kind not in list(KINDS):
-        raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in KINDS)))
-    others = {
-        f'kind = "{name}"; this one is "{kind}"': list(section.model_fields)
-        for name, section in KINDS.items()
-        if name != kind
-    }
-    return read_section(KINDS[kind], value, "[model]", {**others, **homes})
-
-
-def model_files(model: ModelSection) -> list[Path]:
-    """Files that a model is made of: the Python file, or the draws."""
-    if isinstance(model, PyMCSection):
-        return [model.file[0]]
-    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
-        return list(model.draws.values())
-    return []
-
-
-def model_from_folder(model: ModelSection, base: Path) -> ModelSection:
-    """The same model, its paths counted from a folder."""
-    if isinstance(model, PyMCSection):
-        path, name = model.file
-        return model.model_copy(update={"build": f"{base / path}:{name}"})
-    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
-        return model.model_copy(
-            update={"draws": {c: base / path for c, path in model.draws.items()}}
-        )
-    return model

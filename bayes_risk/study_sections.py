@@ -196,8 +196,8 @@ class AttributeSection(Section):
     targets: Count | Literal["all"] = Field(
         "all", description='"all" or a number of records to draw at random'
     )
-    evidence: Literal["predictive", "reuse", "refit", "exact"] = Field(
-        "predictive", description='"predictive", "reuse", "refit" or "exact"'
+    evidence: Literal["exact", "predictive", "simulated", "refit", "reuse"] | None = Field(
+        None, description='"exact", "predictive", "simulated", "refit" or "reuse", or leave it out'
     )
     target_mcse: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="a number above 0, or leave it out"

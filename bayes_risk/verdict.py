@@ -135,10 +135,10 @@ def _attribute_reasons(risk: "AttributeRisk | None", limits: Thresholds) -> list
             _doubt("attribute risk", "Attribute risk was not measured, so nothing is said of it.")
         ]
     return [
+        *_given_away(risk),  # first: the screen shows two reasons
         _probability(risk, limits.attribute_probability),
         _bayes_factor(risk, limits.attribute_log_bayes_factor),
         _disclosed(risk),
-        *_given_away(risk),
         _reliability(risk, limits.share_unreliable),
     ]
 
@@ -157,8 +157,15 @@ def _disclosed(risk: "AttributeRisk") -> Reason:
     return _for("disclosed", "No audited record is released unchanged.")
 
 
+def known_for_certain(risk: "AttributeRisk") -> list[str]:
+    """Names of the variables that the release gives away for certain, one text per target."""
+    known = risk.certain()
+    names = known.columns.astype(str)
+    return [", ".join(names[row]) for row in known.to_numpy()]
+
+
 def _given_away(risk: "AttributeRisk") -> list[Reason]:
-    """Records, by name, of which the release shows what only they can have given."""
+    """Records, by name, for which the release leaves no value but the true one possible."""
     known = risk.certain()
     labels = known.index[known.any(axis=1)]
     if not len(labels):
@@ -170,8 +177,8 @@ def _given_away(risk: "AttributeRisk") -> list[Reason]:
         Reason(
             measure="certain disclosure",
             outcome="should not go out",
-            sentence=f"The release shows values ({variables}) that only {_records(len(labels))} "
-            f"can have given, so they are known for certain: {shown}{more}.",
+            sentence=f"For {_records(len(labels))} the release leaves no value but the true one "
+            f"possible ({variables}); it is known for certain: {shown}{more}.",
         )
     ]
 

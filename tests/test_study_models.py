@@ -15,6 +15,7 @@ from bayes_risk import declare, run
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.run import run_study
 from bayes_risk.study import parse_study, read_study
+from bayes_risk.study_functions import functions_in
 
 FORMULAS = {"income": "1 + age", "tax": "1 + income"}
 REGRESSION = {"kind": "Regression", "formulas": FORMULAS}
@@ -52,6 +53,7 @@ def with_keys(**keys):
     ("given", "message"),
     [
         (with_model(kind="regression"), r'\[model\] kind = .*give "DPMPM" or "Regression" or "Py'),
+        (with_model(order=[]), 'kind = "CART" or "Forest" or "PMM"; this one is "Regression"$'),
         (with_model(n_classes=3), """no key 'n_classes'; it belongs to kind = "DPMPM"; this one"""),
         (content(model={"formulas": {}}), "no key 'formulas'; it belongs to kind = \"Regression\""),
         (content(model=PYMC | {"families": {}}), "'families'; it belongs to kind = \"Regression\""),
@@ -118,6 +120,7 @@ def test_wrong_keys_are_named_with_what_would_be_right(given, message):
     ("model", "evidence", "offered"),
     [
         (BROUGHT, "predictive", 'brought from elsewhere; give evidence = "reuse"$'),
+        (BROUGHT, None, r"\[attribute\] left to the library is not offered by kind = .*reuse\"$"),
         ({}, "exact", 'kind = "DPMPM"; give evidence = "predictive" or "refit" or "reuse"$'),
         (PYMC, "exact", 'by kind = "PyMCModel"; give'),
         (REGRESSION | {"families": {"tax": "student"}}, "exact", 'neither "normal" nor "lognorm'),
@@ -226,16 +229,19 @@ def test_densities_are_scipys(name, given, points):
 
 
 def test_a_model_of_ones_own_is_the_function_of_a_file(tmp_path):
+    def build_in(file, name):
+        return functions_in([(tmp_path / file, name)], key="build")[0]
+
     (tmp_path / "m.py").write_text("CALLS = 3\ndef build(table):\n    return CALLS\n")
-    assert declare.function_in(tmp_path / "m.py", "build")(None) == 3
+    assert build_in("m.py", "build")(None) == 3
     (tmp_path / "bad.py").write_text("1 / 0\n")
     with pytest.raises(br.InputError, match=r"bad.py' cannot be run: ZeroDivisionError: division"):
-        declare.function_in(tmp_path / "bad.py", "build")
+        build_in("bad.py", "build")
     for name in ("built", "CALLS"):
-        with pytest.raises(br.InputError, match=f"m.py' defines no function '{name}'"):
-            declare.function_in(tmp_path / "m.py", name)
+        with pytest.raises(br.InputError, match=f"build: .*m.py' defines no function '{name}'"):
+            build_in("m.py", name)
     with pytest.raises(br.InputError, match=r"there is no file .*nowhere.py'; check the path"):
-        declare.function_in(tmp_path / "nowhere.py", "build")
+        build_in("nowhere.py", "build")
 
 
 # --- whole runs ------------------------------------------------------------------------------

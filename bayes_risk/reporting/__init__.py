@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bayes_risk._core.errors import InputError
 from bayes_risk.identification_result import IdentificationRisk
 from bayes_risk.reporting.content import page
+from bayes_risk.reporting.words import replaced
 from bayes_risk.results import AttributeRisk
 from bayes_risk.verdict import Thresholds, judge
 
@@ -84,6 +85,7 @@ def render_study(result: "StudyResult", *, command: str = "") -> str:
         attribute=result.attribute,
         identification=result.identification,
         diagnostics=result.diagnostics,
+        replaced=replaced(result.release),
         reproduction={
             "command": command,
             "seed": str(result.random_seed),

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +15,14 @@ from bayes_risk import plots
 from bayes_risk.identification_result import IdentificationRisk
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.numbers import how_close
+from bayes_risk.reporting.unsampled import glossary, is_exact, no_error, sentence
 from bayes_risk.reporting.words import (
     ASSUMPTIONS,
     COUNTS,
     DIAGNOSTICS,
-    GLOSSARY,
     MATCHES,
     MEASURES,
     NONE,
-    OF_NUMBERS,
     PLUS_MINUS,
     diagnostic,
     error,
@@ -31,7 +30,7 @@ from bayes_risk.reporting.words import (
     percent,
 )
 from bayes_risk.results import AttributeRisk
-from bayes_risk.verdict import Verdict
+from bayes_risk.verdict import Verdict, known_for_certain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +50,9 @@ def page(
     identification: IdentificationRisk | None,
     diagnostics: Mapping[str, Any],
     reproduction: Mapping[str, Any],
+    replaced: str | None = None,
 ) -> str:
-    """Render the report."""
+    """Render the report; ``replaced`` says which records were, unless it was all of them."""
     environment = Environment(
         loader=PackageLoader("bayes_risk.reporting", package_path="."),
         autoescape=True,
@@ -64,13 +64,16 @@ def page(
     return environment.get_template("report.html.j2").render(
         title=title,
         verdict=verdict,
-        assumptions=_assumptions(attribute, identification),
+        assumptions=[
+            *_assumptions(attribute, identification),
+            *([("Records replaced", replaced)] if replaced else []),
+        ],
         attribute=None if attribute is None else _attribute(attribute),
         identification=None if identification is None else _identification(identification),
         diagnostics=_diagnostics(diagnostics),
         quality=None if attribute is None else _quality(attribute),
-        exact=_is_exact(attribute),
-        glossary=_glossary(attribute),
+        exact=no_error(attribute),
+        glossary=glossary(attribute, diagnostics),
         reproduction=_reproduction(reproduction),
     )
 
@@ -107,7 +110,7 @@ def _assumptions(
 
 def _attribute(risk: AttributeRisk) -> dict[str, Any]:
     return {
-        "sentence": risk.sentence(),
+        "sentence": sentence(risk),
         "measures": measures_table(risk),
         "worst": worst_table(risk),
         "close": _how_close(risk),
@@ -127,15 +130,6 @@ def _how_close(risk: AttributeRisk) -> dict[str, Any] | None:
     return {**found, "tables": tables}
 
 
-def _glossary(risk: AttributeRisk | None) -> dict[str, str]:
-    numbers = risk is not None and any(not v.n_levels for v in risk.variables)
-    return {k: v for k, v in GLOSSARY.items() if numbers or k not in OF_NUMBERS}
-
-
-def _is_exact(risk: AttributeRisk | None) -> bool:
-    return risk is not None and risk.assumptions.get("evidence", "").startswith("exact")
-
-
 def measures_table(risk: AttributeRisk) -> Table:
     """File-level measures: value, error, without the release."""
     table = risk.summary().to_dict("index")
@@ -152,33 +146,25 @@ def measures_table(risk: AttributeRisk) -> Table:
 
 
 def worst_table(risk: AttributeRisk, k: int = 10) -> Table:
-    """The records at highest risk, by label."""
+    """The records at highest risk, by label; k-hat only where there were weights."""
+    table = risk.records.assign(known=known_for_certain(risk))
+    worst = table.sort_values("probability", ascending=False, kind="stable").head(k)
+    columns: dict[str, Callable[[pd.Series], str]] = {
+        "Probability of the truth": lambda row: number(float(row["probability"])),
+        "Error (2 s.e.)": lambda row: error(float(row["mcse"])),
+        "Without the release": lambda row: number(float(row["prior"])),
+        "Log Bayes factor": lambda row: number(float(row["log_bayes_factor"]), 2),
+        "Place": _place,
+        "k-hat": lambda row: number(float(row["khat"]), 2),
+        "Remarks": _remarks,
+    }
+    if is_exact(risk):
+        del columns["k-hat"]
     rows = [
-        (
-            str(label),
-            number(float(row["probability"])),
-            error(float(row["mcse"])),
-            number(float(row["prior"])),
-            number(float(row["log_bayes_factor"]), 2),
-            _place(row),
-            number(float(row["khat"]), 2),
-            _remarks(row),
-        )
-        for label, row in risk.worst(k).iterrows()
+        (str(label), *(form(row) for form in columns.values())) for label, row in worst.iterrows()
     ]
-    heads = (
-        "Record",
-        "Probability of the truth",
-        "Error (2 s.e.)",
-        "Without the release",
-        "Log Bayes factor",
-        "Place",
-        "k-hat",
-        "Remarks",
-    )
-    return Table(
-        caption="Records are named by their label; values are not shown.", heads=heads, rows=rows
-    )
+    caption = "Records are named by their label; values are not shown."
+    return Table(caption=caption, heads=("Record", *columns), rows=rows)
 
 
 def _place(row: pd.Series) -> str:
@@ -186,8 +172,12 @@ def _place(row: pd.Series) -> str:
 
 
 def _remarks(row: pd.Series) -> str:
-    said = [] if row["reliable"] else ["unreliable"]
-    return ", ".join([*said, "released unchanged"] if row["disclosed"] else said) or NONE
+    said = {
+        "unreliable": not row["reliable"],
+        "released unchanged": row["disclosed"],
+        f"known for certain: {row['known']}": row["known"],
+    }
+    return "; ".join(remark for remark, holds in said.items() if holds) or NONE
 
 
 def _distribution(risk: AttributeRisk) -> Picture:
@@ -209,14 +199,13 @@ def _ranks(risk: AttributeRisk) -> Picture:
 
 
 def _worst(risk: AttributeRisk) -> Picture:
-    caption = (
-        "The records at highest risk, with two standard errors, and what was believed beforehand."
-    )
+    errors = "" if is_exact(risk) else ", with two standard errors"
+    caption = f"The records at highest risk{errors}, and what was believed beforehand."
     return picture("worst", plots.plot_worst, risk, caption, height=3.4)
 
 
 def _quality(risk: AttributeRisk) -> Picture | None:
-    if _is_exact(risk):  # no weights, no error: nothing to see
+    if is_exact(risk):  # no weights, no error: nothing to see
         return None
     bad = int((~risk.records["reliable"]).sum())
     caption = (

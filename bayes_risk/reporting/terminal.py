@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk.reporting.words import NONE, at_most, error, number, percent, scaled
+from bayes_risk.reporting.unsampled import is_exact
+from bayes_risk.reporting.words import NONE, at_most, error, number, percent, replaced, scaled
 
 if TYPE_CHECKING:
     from bayes_risk.identification_result import IdentificationRisk
@@ -82,12 +83,16 @@ class Bars:
 def print_result(result: "StudyResult", notes: Sequence[str], *, console: Console) -> None:
     """Print what the run found: at most 24 lines of up to 100 columns."""
     attribute, identification = result.attribute, result.identification
+    notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
     console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
     print_verdict(result.verdict, console=console)
     if attribute is not None:
         console.print(attribute_table(attribute))
     if identification is not None:
         console.print(match_table(identification))
+    in_part = replaced(result.release)
+    if in_part:
+        console.print(f"Records replaced: {in_part}", highlight=False)
     console.print(_trust(result), highlight=False)
     for note in notes[:2]:
         console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
@@ -175,6 +180,8 @@ def _trust(result: "StudyResult") -> str:
     if result.attribute is not None:
         reliable = result.attribute.records["reliable"]
         said.append(f"{int((~reliable).sum()):,} of {len(reliable):,} records unreliable")
+        if is_exact(result.attribute):
+            said.append("the evidence has no Monte Carlo error")
     found: Mapping[str, Any] = result.diagnostics
     if "max_rhat" in found:
         said.append(f"largest R-hat {found['max_rhat']:.3f}, smallest ESS {found['min_ess']:,.0f}")

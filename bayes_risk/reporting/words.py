@@ -1,9 +1,12 @@
 """Words and number formats shared by the report and the screen."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayes_risk.verdict import percent as share_in_words
+
+if TYPE_CHECKING:
+    from bayes_risk.release import Release
 
 NONE = "\N{EN DASH}"
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
@@ -62,7 +65,13 @@ DIAGNOSTICS = {
     "parameters": "Parameters",
     "parameters_diagnosed": "Parameters that were compared",
     "truncation_binds": "All classes occupied (truncation binds)",
+    "vulnerable": "Records replaced: those in sensitive cells",
+    "kept": "Records released as they are",
+    "sensitive_cells": "Sensitive cells",
+    "redraws": "Nearest donors refused by constraints",
+    "notes": "What the fits of the prediction models said",
 }
+WHOLE = ("vulnerable", "kept", "sensitive_cells", "redraws")
 GLOSSARY = {
     "Attribute risk": (
         "The probability that the intruder gives to a target's true confidential values after "
@@ -101,6 +110,10 @@ GLOSSARY = {
         "Two standard errors of the computation, taken between chains. More draws make it smaller; "
         "it says nothing of the assumptions."
     ),
+    "Known for certain": (
+        "Of the values considered none but the true one can have led to this release, whatever was "
+        "believed beforehand. The variables are named beside the record."
+    ),
     "k-hat": (
         "Shape of the tail of the importance weights. Below 0.7 a number can be relied on; above, "
         "a few draws decide it. 0: no weights were needed."
@@ -125,6 +138,8 @@ GLOSSARY = {
 
 
 OF_NUMBERS = ("Grid", "Expected distance", "Region")
+OF_SAMPLING = ("Monte Carlo error", "k-hat", "Unreliable", "R-hat", "Effective sample size")
+OF_CERTAINTY = ("Known for certain",)
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -141,7 +156,11 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def diagnostic(name: str, value: Any) -> str:
-    """A diagnostic of the fit: R-hat to three digits, sizes to one."""
+    """A diagnostic of the fit: R-hat to three digits, sizes to one, counts whole."""
+    if isinstance(value, list):
+        return "; ".join(value) or "nothing"
+    if name in WHOLE:
+        return number(int(value))
     return number(value, 3 if "rhat" in name else 1)
 
 
@@ -166,10 +185,20 @@ def at_most(bound: float) -> str:
 
 
 def error(mcse: float, digits: int = 3) -> str:
-    """Two standard errors with their sign, or a dash."""
+    """Two standard errors with their sign; 0 where nothing was sampled; or a dash."""
     if math.isnan(mcse):
         return NONE
+    if mcse == 0:
+        return "0"
     smallest = 10**-digits
     return (
         f"< {smallest:g}" if 0 < 2 * mcse < smallest / 2 else f"{PLUS_MINUS} {2 * mcse:.{digits}f}"
     )
+
+
+def replaced(release: "Release") -> str | None:
+    """How many records were replaced, or None if it was all of them."""
+    if release.records is None:
+        return None
+    n = len(release.records)
+    return f"{int(release.records.sum()):,} of {n:,}; the others are released as they are"

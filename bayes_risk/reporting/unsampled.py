@@ -1,0 +1,49 @@
+"""Results for which nothing was sampled: what is said of them, and what is left out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bayes_risk.reporting.words import GLOSSARY, OF_CERTAINTY, OF_NUMBERS, OF_SAMPLING
+from bayes_risk.results import AttributeRisk
+
+
+def is_exact(risk: AttributeRisk | None) -> bool:
+    """Whether the evidence has no Monte Carlo error: nothing was drawn to compute it."""
+    if risk is None:
+        return False
+    drawn = np.isfinite(risk.ess).any() or risk.deviations.any()
+    return risk.assumptions.get("evidence", "").startswith("exact") or not drawn
+
+
+def no_error(risk: AttributeRisk | None) -> str | None:
+    """Why there is no Monte Carlo error, or None if there is one."""
+    if risk is None or not is_exact(risk):
+        return None
+    refitted = risk.assumptions.get("evidence", "").startswith("refit")
+    how = "from models fitted anew for each guess" if refitted else "in closed form"
+    return (
+        f"The evidence was computed {how}: it has no Monte Carlo error and rests on no weights. "
+        "What it takes to be known stands above, under the assumptions."
+    )
+
+
+def sentence(risk: AttributeRisk) -> str:
+    """The result in plain words, without the error of what has none."""
+    text = risk.sentence()
+    return text.replace(" (+- 0.00)", "") if is_exact(risk) else text
+
+
+def glossary(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, str]:
+    """The words that this report uses."""
+    left_out: set[str] = set()
+    if risk is None or all(v.n_levels for v in risk.variables):
+        left_out.update(OF_NUMBERS)
+    if risk is None or not risk.certain().any(axis=None):
+        left_out.update(OF_CERTAINTY)
+    if is_exact(risk):
+        left_out.update(OF_SAMPLING)
+    if "max_rhat" in diagnostics:
+        left_out -= {"R-hat", "Effective sample size"}
+    return {word: text for word, text in GLOSSARY.items() if word not in left_out}
