@@ -3,27 +3,72 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bayes_risk.identification import identification_risk
+from tests.six_records import random_files
+
 ROOT = Path(__file__).resolve().parents[1]
+PAPERS = ROOT / "examples" / "papers"
 DATA = ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def beside(monkeypatch):
+    """Scripts import what lies beside them, as when they are run by name."""
+    monkeypatch.syspath_prepend(str(PAPERS))
 
 
 def study(name, data):
     if not (DATA / data).exists():
         pytest.skip(f"the data of the paper, {data}, are not at hand")
-    return runpy.run_path(str(ROOT / "examples" / "papers" / name))["main"], DATA / data
+    return runpy.run_path(str(PAPERS / name))["main"], DATA / data
+
+
+def test_matches_stand_beside_the_errors_and_the_baseline_of_the_library():
+    match_table = runpy.run_path(str(PAPERS / "match_table.py"))["match_table"]
+    original, releases = random_files(4)
+    original.loc[0, "a"] = 9  # alone with the known key
+    releases = [z.assign(a=original["a"]) for z in releases]
+    keys = {"known": ["a"], "synthesized": ["b"]}
+    table = match_table(original, releases, **keys)
+    risk = identification_risk(original, releases, **keys)
+    pooled = risk.summary().loc["pooled"]
+    assert table["value"].tolist() == pytest.approx(
+        [
+            pooled["expected_match_risk"],
+            pooled["true_matches"],
+            pooled["unique_matches"],
+            100 * pooled["true_match_rate"],
+            100 * (1 - pooled["false_match_rate"]),
+            100 * pooled["false_match_rate"],
+        ]
+    )
+    errors = table["+- 2 s.e."]
+    assert errors["expected match risk"] == pytest.approx(2 * risk.pooled_mcse)
+    assert (errors > 0).all()
+    cells = risk.baseline_expected_match_risk
+    assert table["without release"].tolist() == pytest.approx([cells, 1, 1, 100 / 60, 100, 0])
+    # of other targets, from too few releases, and without a single match
+    some = match_table(original, releases[:2], targets=[3, 5, 8], **keys)
+    few = identification_risk(original, releases[:2], **keys).records.loc[[3, 5, 8]]
+    assert some.loc["expected match risk", "value"] == pytest.approx(few["probability"].sum())
+    assert some["+- 2 s.e."].isna().all()
+    assert np.isnan(some.loc["false matches (% of single)", "without release"])
 
 
 def test_hornby_hu_2021(capsys):
     main, path = study("hornby_hu_2021.py", "ce_hornby_hu_attribute.csv.gz")
-    risk, published, ident = main(path, draws=100, targets=40, m=2)
+    risk, published, matches = main(path, draws=100, targets=40, m=3)
     assert risk.n_guesses == 7 * 3 * 11 and len(risk.index) == 40
     assert risk.reliable.all() and not published.reliable.any()
-    matched = [found.summary().loc["pooled", "expected_match_risk"] for found in ident.values()]
-    assert len(matched) == 3 and min(matched) > 0
+    matched = [table.loc["expected match risk"] for table in matches.values()]
+    assert len(matched) == 3 and min(row["value"] for row in matched) > 0
+    assert all(row["+- 2 s.e."] > 0 and row["without release"] == 11 for row in matched)
     said = capsys.readouterr().out
     assert "How close the intruder comes" in said and "unreliable for 100 %" in said
+    assert "without release" in said
 
 
 def test_reiter_mitra_2009(capsys):
@@ -47,20 +92,27 @@ def test_wang_reiter_2012(capsys):
 
 def test_drechsler_reiter_2008(capsys):
     main, path = study("drechsler_reiter_2008.py", "cps1995_heads_standin_51016.csv.gz")
-    results = main(path, m=2, targets=50)
+    results = main(path, m=3, targets=50)
     found, tables, risk = results["marital status and race"]
     assert risk.n_guesses == 28 and risk.reliable.all()
-    assert found["IV"][0] > found["II"][0] > 0  # all targets, and a fifth of them
-    assert found["IV"][0] > results["age too"][0]["IV"][0]  # synthesising age protects
+    emr = {scenario: table.loc["expected match risk"] for scenario, table in found.items()}
+    assert emr["IV"]["value"] > emr["II"]["value"] > 0  # all targets, and a fifth of them
+    assert emr["IV"]["value"] - emr["IV"]["+- 2 s.e."] > emr["IV"]["without release"] == 150
+    age_too = results["age too"][0]["IV"].loc["expected match risk"]
+    assert emr["IV"]["value"] > age_too["value"]  # synthesising age protects
     for table in tables.values():
         assert table["distance"].median() < 2
-    assert "IV, published" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2,905" in said and "+- 2 s.e." in said  # published, and the errors of ours
 
 
 @pytest.mark.filterwarnings("ignore:.*rank-deficient")
 def test_caiola_reiter_2010(capsys):
     main, path = study("caiola_reiter_2010.py", "cps1995_heads_standin_51016.csv.gz")
-    matches, tables, risk = main(path, n_trees=20, m=2, targets=30, records=1000)
+    matches, tables, risk = main(path, n_trees=20, m=3, targets=30, records=1000)
     assert len(matches) == len(tables) == 3 and risk.n_guesses == 1 + 6 + 3 + 1
-    assert (matches["false %"] > matches["true %"]).all()
+    for table in matches.values():
+        false = table.loc["false matches (% of single)"]
+        assert false["value"] > table.loc["true matches (% of records)", "value"]
+        assert false["published"] >= 89 and false["+- 2 s.e."] > 0
     assert risk.reliable.all() and "published" in capsys.readouterr().out

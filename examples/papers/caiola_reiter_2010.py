@@ -18,12 +18,13 @@ import sys
 
 import pandas as pd
 import statsmodels.formula.api as smf
+from match_table import NOTE, in_words, match_table
 
 import bayes_risk as br
 
 ORDER = ["marital_status", "race", "sex"]
 FORMULA = "I(dividends**0.5) ~ sex + C(race) + C(marital_status) + age"
-#             true match rate, false match rate (per cent)
+MEASURES = ["true matches (% of records)", "false matches (% of single)"]
 PUBLISHED = {
     "M - R - X": (3.0, 91.0),
     "X - R - M": (4.0, 89.0),
@@ -70,24 +71,18 @@ def coefficients(df, release):
 
 def main(path, *, n_trees=500, m=5, targets=500, records=None):
     df = householders(path).iloc[:records]
-    rates, tables = {}, {}
+    matches, tables = {}, {}
     for words, model in runs(n_trees).items():
         fit = model.fit(df, random_seed=1, n_jobs=2)
         release = fit.synthesize(m=m, random_seed=2)
-        ident = br.identification_risk(df, release, known=["age"], synthesized=ORDER)
-        pooled = ident.summary().loc["pooled"]
-        rates[words] = (
-            100 * pooled["true_match_rate"],
-            100 * pooled["false_match_rate"],
-            *PUBLISHED[words],
+        published = pd.Series(dict(zip(MEASURES, PUBLISHED[words], strict=True)))
+        matches[words] = match_table(df, release.datasets, known=["age"], synthesized=ORDER).assign(
+            published=published
         )
         tables[words] = coefficients(df, release)
         if words == "M - R - X":
             risk = br.attribute_risk(fit, release, evidence="exact", targets=targets, random_seed=3)
-    columns = ["true %", "false %", "true %, published", "false %, published"]
-    matches = pd.DataFrame.from_dict(rates, orient="index", columns=columns)
-    print("Matches, releases pooled: unique and right, of all records; wrong, of unique ones")
-    print(matches.round(2).to_string())
+    print(f"Matches, releases pooled\n{NOTE}\n{in_words(matches, MEASURES)}")
     for words, table in tables.items():
         print(f"\nRegression of sqrt(dividends), if any: {words} (as in Table 2)")
         print(table.round(2).to_string())

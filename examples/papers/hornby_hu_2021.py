@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from match_table import NOTE, in_words, match_table
 
 import bayes_risk as br
 
@@ -28,6 +29,12 @@ GUESSES = {
     "KidsCount": br.Grid(additive=1, n=3),
     "LogIncome": br.Grid(additive=2.5, n=11),  # the range of the authors' own worked example
 }
+MEASURES = [
+    "expected match risk",
+    "true matches (% of records)",
+    "single matches",
+    "false matches (% of single)",
+]
 
 
 def main(path, *, draws=500, targets=300, m=3):
@@ -49,8 +56,8 @@ def main(path, *, draws=500, targets=300, m=3):
             )
             for evidence in ("predictive", "reuse")
         )
-    ident = {
-        f"within {percent} %": br.identification_risk(
+    matches = {
+        f"within {percent} %": match_table(
             in_dollars(df),
             [in_dollars(z) for z in release.datasets],
             known=["UrbanRural", "Race"],
@@ -59,8 +66,8 @@ def main(path, *, draws=500, targets=300, m=3):
         )
         for percent in (5, 20, 50)
     }
-    show(risk, published, ident)
-    return risk, published, ident
+    show(risk, published, matches)
+    return risk, published, matches
 
 
 def in_dollars(table):
@@ -69,7 +76,7 @@ def in_dollars(table):
     return table[["UrbanRural", "Race", "KidsCount"]].assign(**amounts)
 
 
-def show(risk, published, ident):
+def show(risk, published, matches):
     print(risk, end="\n\n")
     print("How close the intruder comes (on average; _prior: without the release)")
     print(risk.closeness_summary().T.round(4).to_string(), end="\n\n")
@@ -77,9 +84,8 @@ def show(risk, published, ident):
     print(
         f"The published estimator is unreliable for {100 * doubtful:.0f} % of the same records.\n"
     )
-    rows = {name: found.summary().loc["pooled"] for name, found in ident.items()}
-    print("Identification risk, incomes and expenditures matched")
-    print(pd.DataFrame(rows).round(4).to_string())
+    print(f"Matches by income and expenditure, releases pooled\n{NOTE}")
+    print(in_words(matches, MEASURES))
 
 
 if __name__ == "__main__":
