@@ -178,7 +178,7 @@ def _from_sklearn(
     parent[left[inner]] = parent[right[inner]] = inner
     leaf = grown.apply(X.astype(np.float32)).astype(np.int64)
     donors = np.argsort(leaf, kind="stable")  # leaves are numbered depth first
-    last = _last_below(left, right)
+    last = last_below(left, right)
     nodes = np.arange(len(left))
     begin = np.searchsorted(leaf[donors], nodes, side="left")
     end = np.searchsorted(leaf[donors], last, side="right")
@@ -204,7 +204,7 @@ def _from_sklearn(
     )
 
 
-def _last_below(left: Ints, right: Ints) -> Ints:
+def last_below(left: Ints, right: Ints) -> Ints:
     """Largest node number below each node: depth first, a subtree is a stretch of numbers."""
     last = np.arange(len(left))
     for node in range(len(left) - 1, -1, -1):
