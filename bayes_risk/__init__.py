@@ -20,26 +20,38 @@ if TYPE_CHECKING:
     )
     from .attribute import attribute_risk
     from .combining import CombinedEstimates, combine
+    from .file_risk import FileRisk
     from .grids import Grid, JointGrid, Levels
     from .guesses import Hamming, Listed, Neighbourhood
     from .identification import identification_risk
+    from .identification_files import identification_risk_of_files
     from .identification_result import IdentificationRisk
+    from .identification_sweep import IdentificationSweep, identification_sweep
     from .intruder import Intruder
     from .microdata import Microdata
+    from .population import Population
     from .priors import Density, TruthFactor
+    from .radii import SD, Absolute, Quantile, Relative
     from .release import Release
+    from .replicates import replicates
     from .reporting import report
     from .results import AttributeRisk
+    from .sample_uniques import uniqueness
+    from .uniqueness_result import Uniqueness
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "SD",
+    "Absolute",
     "AttributeRisk",
     "CombinedEstimates",
     "Density",
+    "FileRisk",
     "Grid",
     "Hamming",
     "IdentificationRisk",
+    "IdentificationSweep",
     "InputError",
     "Intruder",
     "JointGrid",
@@ -48,15 +60,23 @@ __all__ = [
     "Microdata",
     "ModelError",
     "Neighbourhood",
+    "Population",
+    "Quantile",
+    "Relative",
     "Release",
     "TruncationWarning",
     "TruthFactor",
+    "Uniqueness",
     "UnreliableWeightsWarning",
     "attribute_risk",
     "combine",
     "identification_risk",
+    "identification_risk_of_files",
+    "identification_sweep",
     "models",
+    "replicates",
     "report",
+    "uniqueness",
 ]
 
 _ROOMS = {
@@ -69,9 +89,17 @@ _ROOMS = {
     "attribute": ["attribute_risk"],
     "combining": ["CombinedEstimates", "combine"],
     "identification": ["identification_risk"],
+    "identification_files": ["identification_risk_of_files"],
+    "file_risk": ["FileRisk"],
     "identification_result": ["IdentificationRisk"],
+    "identification_sweep": ["IdentificationSweep", "identification_sweep"],
+    "population": ["Population"],
+    "radii": ["SD", "Absolute", "Quantile", "Relative"],
+    "replicates": ["replicates"],
     "results": ["AttributeRisk"],
     "reporting": ["report"],
+    "sample_uniques": ["uniqueness"],
+    "uniqueness_result": ["Uniqueness"],
     "_core.errors": ["InputError", "ModelError", "TruncationWarning", "UnreliableWeightsWarning"],
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

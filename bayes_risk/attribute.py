@@ -23,7 +23,7 @@ from bayes_risk.synthesizer import Fit, Progress, Targets
 
 Array = npt.NDArray[np.float64]
 MAX_MCSE_LOG_ODDS = 1.0
-MIN_ESS = 100.0
+MIN_ESS = {"reuse": 100.0, "simulated": 10.0}
 EVIDENCE = ("exact", "predictive", "simulated", "refit", "reuse")
 
 
@@ -132,7 +132,7 @@ def attribute_risk(
     limits = Limits(
         log_odds=MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse,
         khat=plan.threshold,
-        ess=MIN_ESS if evidence in ("reuse", "simulated") else 0.0,
+        ess=MIN_ESS.get(evidence, 0.0),
     )
     risk = AttributeRisk(
         index=fit.microdata.index[rows],

@@ -123,8 +123,11 @@ def identify(
     ] = None,
     radius: Annotated[
         list[str] | None,
-        typer.Option(help="Match a synthesised number within a relative radius: income=0.1."),
+        typer.Option(help="Match a number, known or synthesised, within a share: income=0.1."),
     ] = None,
+    open_ends: Annotated[
+        bool, typer.Option("--open-ends", help="Leave the ends of these intervals out.")
+    ] = False,
     fallback: Annotated[
         bool, typer.Option(help="When nothing matches, choose by the unsynthesised keys.")
     ] = True,
@@ -149,6 +152,7 @@ def identify(
             known=_names(known),
             synthesized=_names(synthesized),
             radius=_radius(radius),
+            closed=not open_ends,
             fallback=fallback,
         )
         from bayes_risk.reporting.terminal import match_table

@@ -1,6 +1,6 @@
 """From the sections of a study to what the library takes: models, guesses, priors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.study import Study
 from bayes_risk.study_functions import functions_in, guarded
+from bayes_risk.study_identification import IdentificationSection, RadiusSection
 from bayes_risk.study_models import (
     BinomialSection,
     CARTSection,
@@ -103,6 +104,42 @@ def attribute_options(section: AttributeSection) -> dict[str, Any]:
         "max_doublings": section.max_doublings,
         "refit_budget": section.refit_budget,
     }
+
+
+def identification_options(
+    section: IdentificationSection, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
+) -> dict[str, Any]:
+    """``[identification]`` as keyword arguments of ``identification_risk``."""
+    options = section.model_dump(exclude={"radius", "population"})
+    options["radius"] = {c: _radius(r) for c, r in (section.radius or {}).items()} or None
+    options["population"] = _population(section, df, releases)
+    return options
+
+
+def _radius(given: float | RadiusSection) -> Any:
+    if not isinstance(given, RadiusSection):
+        return given
+    if given.absolute is not None:
+        return br.Absolute(given.absolute)
+    if given.quantile is not None:
+        return br.Quantile(given.quantile)
+    return br.SD(given.sd or 0.0, groups=given.groups or 1)
+
+
+def _population(
+    section: IdentificationSection, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
+) -> Any:
+    """Counts of a file, or of a log-linear model of the exact keys."""
+    if section.population is None:
+        return None
+    given = section.population
+    keys = [c for c in (*section.known, *section.synthesized) if c not in (section.radius or {})]
+    if given.file is not None:
+        return br.Population.counted(read_table(given.file), keys)
+    size = given.size
+    if given.fitted_to == "original":
+        return br.Population.log_linear(df, keys, size=size)
+    return [br.Population.log_linear(table, keys, size=size) for table in releases]
 
 
 def declare_guesses(guesses: str | GridSection | Mapping[str, Any], budget: int) -> Any:

@@ -1,55 +1,53 @@
 """Identification risk: can an intruder tell which released record is the target.
 
-Keys match exactly, synthesised numbers on request within a radius. The mathematics and its
-derivation: ``docs/identification.md``.
+Keys match exactly, or as numbers within a radius; the intruder knows who is in the file, or what
+the population is like. The mathematics and its derivation: ``docs/identification.md``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.boxes import NumericKey, box_up, match_each_box, match_pooled_boxes
+from bayes_risk._core.boxes import (
+    BOX,
+    OPEN_ROUND,
+    ROUND,
+    Boxes,
+    box_up,
+    match_each_box,
+    match_pooled_boxes,
+)
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import (
+    Cells,
     Matches,
-    cell_codes,
-    cell_sizes,
+    count_matches,
     jackknife_error,
     match_each,
     match_pooled,
-    number_keys,
     pair_up,
 )
-from bayes_risk._core.validate import known_columns
-from bayes_risk.identification_keys import (
-    Key,
-    checked_radius,
-    coded,
-    numeric_key,
-    source,
-    unsynthesized_key,
+from bayes_risk._core.validate import one_of
+from bayes_risk.identification_input import (
+    Released,
+    checked_keys,
+    checked_targets,
+    reason_key,
+    release_tables,
 )
+from bayes_risk.identification_keys import checked_missing
 from bayes_risk.identification_result import IdentificationRisk
-from bayes_risk.microdata import same_records
+from bayes_risk.matching_keys import MatchingKeys
+from bayes_risk.population_odds import Outsiders, check_sample, how_many_may_be, without_release
+from bayes_risk.radii import Radius, checked_radius
+from bayes_risk.strategies import Strategy, checked_strategy, claimed
 
 Ids = npt.NDArray[np.int64]
-
-
-@runtime_checkable
-class Released(Protocol):
-    """What is asked of a release: its m tables, and which columns were synthesised."""
-
-    @property
-    def datasets(self) -> Sequence[pd.DataFrame]:
-        """The m released tables."""
-
-    @property
-    def synthesized(self) -> Sequence[str]:
-        """Names of the synthesised columns."""
+Reals = npt.NDArray[np.float64]
 
 
 def identification_risk(
@@ -58,17 +56,28 @@ def identification_risk(
     *,
     known: Sequence[str],
     synthesized: Sequence[str],
-    radius: Mapping[str, float] | None = None,
+    targets: Any = None,
+    population: Outsiders = None,
+    strategy: Strategy = "always",
+    reason: Any = None,
+    radius: Mapping[str, float | Radius] | None = None,
+    shape: str = "box",
+    closed: bool = True,
+    missing: str | Mapping[str, str] = "level",
     fallback: bool = True,
 ) -> IdentificationRisk:
     r"""Compute the risk that an intruder who knows some columns finds a record in the release.
 
-    The intruder knows that the target is in the file, and holds its genuine values t of the keys.
-    In release l he looks for records j that carry them; :math:`N_{t,l}` records do. Pooled over
-    releases (Reiter & Mitra 2009; Drechsler & Reiter 2008, eq. 6)
+    The intruder holds the genuine values t of a target's keys. In release l he looks for records j
+    that carry them; :math:`N_{t,l}` records do, of :math:`F_t` people of the population. Pooled
+    over releases (Reiter & Mitra 2009; Drechsler & Reiter 2008, eq. 6 and 7)
 
     .. math:: \Pr(J = j \mid t, Z) = \frac1m \sum_{l=1}^m
-              \frac{1[j \text{ matches } t \text{ in } Z^{(l)}]}{N_{t,l}}.
+              \min(1/F_t, 1/N_{t,l}) \, 1[j \text{ matches } t \text{ in } Z^{(l)}],
+
+    and the rest is the probability that the target is not in the file, :math:`\Pr(J = n + 1)`.
+    Who knows that the target is in the file has :math:`1/N_{t,l}` there, and no rest, matched or
+    not.
 
     For target i, c_i records j attain the highest probability, T_i = 1 if the true record is one of
     them, K_i = 1 if c_i T_i = 1 and F_i = 1 if c_i (1 - T_i) = 1. Summaries (Hu 2019, eq. 21-23):
@@ -80,28 +89,54 @@ def identification_risk(
     original : DataFrame of n records
         The confidential file. Never changed.
     releases : Release, DataFrame, or list of m DataFrames
-        The released files, with the original's records in the original's order, or with its index.
-        Files of a `Release` may leave out columns that were not synthesised.
+        The released files, with the original's records in the original's order, or with its index;
+        made by whatever means: synthesis, swapping, noise, recoding. Files of a `Release` may leave
+        out columns that were not synthesised.
     known : list of str
         Unsynthesised columns that the intruder knows: he matches the target's values against the
         released ones, which must be the original's. May be empty.
     synthesized : list of str
-        Synthesised columns whose genuine value the intruder knows of the target: it is matched
-        against released, synthetic values. May be empty, but not both.
-    radius : dict of str to float, optional
-        Relative radius r of synthesised numeric keys: ``{"income": 0.1}`` lets record j match if
-        :math:`|Z_j - y_i| \le r |y_i|`, ends inside. With several, all must hold (a box). Every
-        key that is not named matches exactly.
+        Changed columns whose genuine value the intruder knows of the target: it is matched against
+        released values. May be empty, but not both.
+    targets : list of labels, mask of n values, or DataFrame, optional
+        Whom he looks for: all records (None), some of them, or the rows of a table with all keys:
+        those whose index label is one of the original's are in the file, the others are not.
+    population : Population, list of m of them, or array, optional
+        None: he knows that his targets are in the file. Otherwise how many people of the population
+        carry each target's exact keys: known, estimated from the original, or from each release in
+        turn; as an array of shape (n_t,) or (m, n_t), in the targets' order, or a Series by label.
+    strategy : {"always", "likeliest"} or float
+        When he claims a match (Drechsler & Reiter 2008, section 4.3): always; unless the target is
+        likelier outside the file than any record; if it is outside with a probability below a
+        number. Who knows that the target is in the file always claims one.
+    reason : mask of n values, or function, optional
+        The reason why records were chosen for synthesis (R), where he knows it: which records were,
+        or a function that tells it of the rows of a DataFrame. He then looks for a target only
+        among records that were chosen as it would be.
+    radius : dict of str to float or Radius, optional
+        How near numbers must come: ``{"income": 0.1}`` lets record j match if
+        :math:`|Z_j - y_i| \le 0.1 |y_i|`; or `Absolute`, `SD`, `Quantile`. Every key that is not
+        named matches exactly.
+    shape : {"box", "ellipse"}
+        With several radii: each must hold, or the squared distances, each in units of its radius,
+        must add up to 1 at most (to less, if ends are left out).
+    closed : bool
+        Whether the ends of the intervals belong to them, as Hornby & Hu (2021) define; their
+        package leaves them out, so that a radius of 0 matches nothing.
+    missing : {"level", "wildcard", "never"}, or dict of str to one of them
+        Missing values of a key match missing ones only; match everything, theirs or the target's;
+        or match nothing.
     fallback : bool
-        What an intruder does when no record of release l has the target's full key. True (Reiter &
-        Mitra 2009; Drechsler & Reiter 2008): he chooses among the :math:`N_{us}` records that share
-        the known keys, so each gets :math:`1/N_{us}`, all n records if ``known`` is empty. False
-        (Hornby & Hu 2021): he gives up, and the record adds nothing.
+        What an intruder who knows that the target is in the file does when no record of release l
+        has its full key. True (Reiter & Mitra 2009; Drechsler & Reiter 2008): he chooses among the
+        :math:`N_{us}` records that share the known keys, so each gets :math:`1/N_{us}`, all n
+        records if ``known`` is empty. False (Hornby & Hu 2021): he gives up, and the record adds
+        nothing. With a population he takes the target to be outside.
 
     Returns
     -------
     IdentificationRisk
-        Per release and pooled; expected match risk lies between 0 and n, large is bad.
+        Per release and pooled; expected match risk lies between 0 and n_t, large is bad.
 
     Raises
     ------
@@ -109,11 +144,11 @@ def identification_risk(
         No release (m = 0); no key; a column that is missing, repeated or in both lists; a key
         listed against what the `Release` says was synthesised; a known column whose released values
         differ from the original's (list it under ``synthesized``); records that do not correspond
-        (give both tables one index); a numeric key of more than 1,000 values (give it a radius, cut
-        it into categories, or declare it a code with ``astype("category")``); a key stored as text
-        here and as numbers there (make it one type); a radius that is negative or infinite, or is
-        given to a key that is not under ``synthesized``, holds no numbers, or has missing or
-        infinite values (fill them in, or cut the key into categories).
+        (give both tables one index); unknown targets; a numeric key of more than 1,000 values (give
+        it a radius, cut it into categories, or declare it a code with ``astype("category")``); a
+        key stored as text here and as numbers there (make it one type); a radius that is negative
+        or infinite, or is given to a key that holds no numbers or infinite ones; population counts
+        that do not belong to the keys, or differ between targets with the same keys.
 
     See Also
     --------
@@ -134,17 +169,17 @@ def identification_risk(
     *Radius.* The ends ``y - r |y|`` and ``y + r |y|`` are floating-point numbers and belong to the
     interval, which at y = 0 or r = 0 is the value itself. Hornby & Hu (2021) write the same
     interval for y > 0; their package leaves the ends out, so r = 0 and y <= 0 match nothing there.
-    A continuous column that the intruder knows and that was not synthesised is matched exactly, or,
-    in plain DataFrames, within a radius if it is listed under ``synthesized``: then it does not
-    count among the known keys of fallback and baseline.
+    A continuous column that was not synthesised may have a radius too; the records whose known keys
+    lie within reach are then those of fallback and baseline.
 
-    *Conventions.* Missing values are a level of their own: missing matches missing only. Where
-    nothing matches: with the fallback c = N_us, T = 1; without it c = T = 0 and T/c is 0. Ties are
-    exact: probabilities are compared as fractions, not as floating-point numbers.
+    *Conventions.* Where nothing matches: with the fallback c = N_us, T = 1; without it c = T = 0
+    and T/c is 0. Ties are exact: probabilities are compared as fractions, not as floating-point
+    numbers.
 
     *Cost.* O(m n log n) time and O(m n) memory: keys become integers, are sorted and counted. The
     error of the pooled risk adds O(m^2 n) time. With one radius the same, by windows that slide
-    over the sorted values; with more, every record in the narrowest key's window is looked at.
+    over the sorted values; with more, about as many records are looked at as match, or share the
+    two narrowest keys.
 
     References
     ----------
@@ -168,149 +203,108 @@ def identification_risk(
     >>> float(risk.summary().loc["pooled", "expected_match_risk"]), float(risk.baseline.sum())
     (3.0, 2.0)
     """
-    if not isinstance(fallback, bool):
-        raise InputError(f"fallback={fallback!r} is not a truth value; give True or False")
-    known, synthesized = _checked_keys(original, known, synthesized)
-    within = checked_radius(radius, synthesized)
-    tables = _release_tables(original, releases, known, synthesized)
-    us = [unsynthesized_key(name, original, tables) for name in known]
-    columns = {name: [original[name], *(table[name] for table in tables)] for name in synthesized}
-    s = [coded(name, columns[name]) for name in synthesized if name not in within]
-    numeric = [numeric_key(name, columns[name], r) for name, r in within.items()]
-    u, z, n_us = _numbered(us, s, m=len(tables), n=len(original))
-    each, pooled, *left_out = _matched(u, z, numeric, n_us, fallback)
+    _checked_choices(fallback, closed, shape)
+    chosen = checked_strategy(strategy)
+    known, synthesized = checked_keys(original, known, synthesized)
+    keys = [*known, *synthesized]
+    within, lost = checked_radius(radius, keys), checked_missing(missing, keys)
+    tables = release_tables(original, releases, known, synthesized)
+    sought = checked_targets(original, targets, keys)
+    coded = MatchingKeys.of(
+        *(original, tables, sought, known, synthesized, within),
+        missing=lost,
+        closed=closed,
+        also=reason_key(reason, original, sought),
+    )
+    limit = BOX if shape == "box" else ROUND if closed else OPEN_ROUND
+    task = _Task.of(coded, fallback=fallback, certain=population is None, limit=limit)
+    check_sample(population, original)
+    odds = how_many_may_be(population, sought.frame, task.N, keys, within)
+    found = task.matches(odds.D)
+    each, claims = (claimed(next(found), chosen) for _ in range(2))
+    left_out = [claimed(rest, chosen).probability.sum() for rest in found]
     return IdentificationRisk(
-        index=original.index,
+        index=sought.labels,
         known=tuple(known),
         synthesized=tuple(synthesized),
         radius=within,
-        fallback=fallback,
-        **_arrays(each, pooled),
-        baseline=1 / n_us,
+        shape=shape,
+        closed=closed,
+        missing={name: how for name, how in lost.items() if how != "level"},
+        fallback=task.cells.used,
+        population=odds.words,
+        strategy=chosen,
+        in_file=sought.place >= 0,
+        **_arrays(each, claims),
+        baseline=np.where(
+            task.cells.own,
+            without_release(population, sought.frame, task.cells.size, known),
+            0.0,
+        ),
         pooled_mcse=_pooled_error(left_out),
     )
 
 
-def _matched(
-    u: Ids, z: Ids, numeric: Sequence[NumericKey], n_us: Ids, fallback: bool
-) -> list[Matches]:
-    """Match in each release; pooled; and, for m > 2, pooled without each of them."""
-    if numeric:
-        boxes = box_up(u, z, numeric)
-        each = match_each_box(boxes, n_us, fallback=fallback)
-        return [each, *match_pooled_boxes(boxes, n_us, fallback=fallback)]
-    each = match_each(u, z, n_us, fallback=fallback)
-    pool = partial(match_pooled, pair_up(u, z), u, n_us, fallback=fallback)
-    return [each, pool(), *(pool(without=l) for l in range(len(z)) if len(z) > 2)]
+def _checked_choices(fallback: Any, closed: Any, shape: Any) -> None:
+    for name, value in (("fallback", fallback), ("closed", closed)):
+        if not isinstance(value, bool):
+            raise InputError(f"{name}={value!r} is not a truth value; give True or False")
+    one_of("shape", shape, ("box", "ellipse"))
+
+
+class _Task(NamedTuple):
+    """Keys, what to go by where nothing matches, and boxes if some keys are numbers."""
+
+    keys: MatchingKeys
+    cells: Cells
+    boxes: Boxes | None
+    N: Ids
+
+    @classmethod
+    def of(cls, keys: MatchingKeys, *, fallback: bool, certain: bool, limit: float) -> "_Task":
+        """Count the matches N (m, n_t)."""
+        cells = keys.cells(fallback=fallback, certain=certain, limit=limit)
+        if not keys.numeric:
+            N = count_matches(keys.z, int(keys.u.max()) + 1)[:, keys.u]
+            return cls(keys, cells, None, N)
+        boxes = box_up(keys.u, keys.z, keys.place, keys.numeric, limit=limit)
+        return cls(keys, cells, boxes, boxes.N)
+
+    def matches(self, D: Reals) -> Iterator[Matches]:
+        """Match in each release; pooled; and, for m > 2, pooled without each of them."""
+        u, z, place = self.keys.u, self.keys.z, self.keys.place
+        if self.boxes is not None:
+            each = match_each_box(self.boxes, D, self.cells)
+            yield each
+            yield from match_pooled_boxes(self.boxes, D, each, self.cells)
+            return
+        by_key = _by_key(D, u)
+        each = match_each(u, z, place, by_key, self.cells)
+        pool = partial(match_pooled, pair_up(u, z, by_key, place=place), u, each, self.cells)
+        yield each
+        yield pool()
+        yield from (pool(without=l) for l in range(len(z)) if len(z) > 2)
+
+
+def _by_key(D: Reals, u: Ids) -> Reals:
+    """D of every key, (m, U), from those of its targets."""
+    _, first = np.unique(u, return_index=True)
+    of_key: Reals = D[:, first]
+    if (of_key[:, u] != D).any():
+        raise InputError(
+            "population gives different counts to targets with the same keys; count people by all "
+            "keys, or name the column that tells them apart under known"
+        )
+    return of_key
 
 
 def _arrays(each: Matches, pooled: Matches) -> dict[str, Any]:
-    """Name the arrays of the result: (n, m) per release, (n,) pooled."""
-    names = ("c", "T", "K", "F", "no_match")
+    """Name the arrays of the result: (n_t, m) per release, (n_t,) pooled."""
+    names = ("c", "T", "K", "F", "no_match", "outside")
     by_release = {name: getattr(each, name).T for name in names}
     return by_release | {f"pooled_{name}": getattr(pooled, name) for name in names}
 
 
-def _pooled_error(left_out: Sequence[Matches]) -> float:
+def _pooled_error(left_out: Sequence[float]) -> float:
     """Jackknife the pooled expected match risk over releases; NaN below three of them."""
-    if not left_out:
-        return float("nan")
-    return jackknife_error(np.array([found.probability.sum() for found in left_out]))
-
-
-def _numbered(us: Sequence[Key], s: Sequence[Key], *, m: int, n: int) -> tuple[Ids, Ids, Ids]:
-    """Assign numbers to target keys (n,) and released keys (m, n); measure the us-cells (n,)."""
-    us_code = cell_codes([k.codes[0] for k in us], [k.n_levels for k in us], shape=(n,))
-    cells, us_cell = np.unique(us_code, return_inverse=True)
-    code = cell_codes(
-        [us_cell, *(k.codes for k in s)], [len(cells), *(k.n_levels for k in s)], shape=(m + 1, n)
-    )
-    u, z = number_keys(code[0], code[1:])
-    return u, z, cell_sizes(us_cell)
-
-
-def _checked_keys(
-    original: pd.DataFrame, known: Sequence[str], synthesized: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    if not isinstance(original, pd.DataFrame):
-        raise InputError(f"original is a {type(original).__name__}; give a pandas DataFrame")
-    if not len(original):
-        raise InputError("original has no records; give at least one")
-    if not original.index.is_unique:
-        raise InputError(
-            "the index of the original names some records twice; give each record its own label "
-            "(reset_index(drop=True))"
-        )
-    known = known_columns("known", known, list(original.columns))
-    synthesized = known_columns("synthesized", synthesized, list(original.columns))
-    both = [column for column in known if column in synthesized]
-    if both:
-        raise InputError(
-            f"{both} stand under both known and synthesized; a column is either synthesised or not"
-        )
-    if not known and not synthesized:
-        raise InputError("known and synthesized are both empty; name at least one key column")
-    return known, synthesized
-
-
-def _release_tables(
-    original: pd.DataFrame, releases: Any, known: list[str], synthesized: list[str]
-) -> list[pd.DataFrame]:
-    """Put the m released tables in the original's order, every key there exactly once."""
-    declared = not isinstance(releases, pd.DataFrame) and isinstance(releases, Released)
-    if declared:
-        _agree(list(releases.synthesized), known, synthesized)
-    tables = _listed(releases.datasets if declared else releases)
-    ordered = []
-    for l, table in enumerate(tables, start=1):
-        absent = [c for c in known + synthesized if c not in table.columns]
-        if declared:  # a Release may leave out what it did not synthesise
-            absent = [c for c in absent if c in synthesized]
-        if absent:
-            raise InputError(
-                f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
-                f"key out, or wrap files that hold only the synthesised columns in a Release"
-            )
-        ordered.append(same_records(original.index, table, f"release {l}"))
-    _columns_once([original, *ordered], known + synthesized)
-    return ordered
-
-
-def _listed(releases: Any) -> list[pd.DataFrame]:
-    tables = [releases] if isinstance(releases, pd.DataFrame) else releases
-    if not isinstance(tables, Sequence) or isinstance(tables, str):
-        raise InputError(
-            f"releases is a {type(releases).__name__}; give a Release, a DataFrame or a list of "
-            f"DataFrames"
-        )
-    if not len(tables):
-        raise InputError("releases is empty (m = 0); give at least one released file")
-    for l, table in enumerate(tables, start=1):
-        if not isinstance(table, pd.DataFrame):
-            raise InputError(f"release {l} is a {type(table).__name__}; give a pandas DataFrame")
-    return list(tables)
-
-
-def _agree(declared: list[str], known: list[str], synthesized: list[str]) -> None:
-    """Check that the keys are listed as the release says they were synthesised."""
-    for column in synthesized:
-        if column not in declared:
-            raise InputError(
-                f"synthesized names {column!r}, which the release did not synthesise (it did "
-                f"{declared}); put it under known="
-            )
-    for column in known:
-        if column in declared:
-            raise InputError(
-                f"known names {column!r}, which the release synthesised; put it under synthesized="
-            )
-
-
-def _columns_once(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> None:
-    for l, table in enumerate(tables):
-        repeated = set(table.columns[table.columns.duplicated()])
-        for column in keys:
-            if column in repeated:
-                raise InputError(
-                    f"{source(l)} has column {column!r} more than once; rename or drop one"
-                )
+    return jackknife_error(np.array(left_out)) if left_out else float("nan")

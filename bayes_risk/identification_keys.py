@@ -1,133 +1,114 @@
-"""Key columns of matching: coded as levels, or numbers to be compared within a radius."""
+"""Key columns of matching: coded as levels, or compared as numbers."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.boxes import NumericKey
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import MAX_LEVELS, Codes, Variable
 
-Reals = npt.NDArray[np.float64]
+MISSING = ("level", "wildcard", "never")
 
 
 class Key(NamedTuple):
-    """One key column, coded over the original (row 0) and the releases (rows 1..m)."""
+    """One key column, coded: of the targets (n_t,), and as it was released, (n,) or (m, n)."""
 
-    codes: Codes  # shape (m + 1, n)
+    target: Codes
+    released: Codes
     n_levels: int
 
 
-def checked_radius(
-    radius: Mapping[str, float] | None, synthesized: Sequence[str]
-) -> dict[str, float]:
-    """Return the radius of each numeric key, in the order of `synthesized`; none is ``{}``."""
-    if radius is None:
-        return {}
-    if not isinstance(radius, Mapping):
-        raise InputError(
-            f"radius={radius!r} is a {type(radius).__name__}; give a dict of column to relative "
-            f"radius, such as radius={{'income': 0.1}}"
-        )
-    for name in radius:
-        if name not in synthesized:
+def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    """How each key treats missing values."""
+    if isinstance(missing, str):
+        missing = dict.fromkeys(keys, missing)
+    if not isinstance(missing, Mapping):
+        raise InputError(f"missing={missing!r}; give one of {MISSING}, or a dict of column to one")
+    for name, how in missing.items():
+        if name not in keys:
             raise InputError(
-                f"radius names {name!r}, which is not under synthesized ({list(synthesized)}); "
-                f"list it there, or leave it out: keys under known are matched exactly"
+                f"missing names {name!r}, which is no key ({list(keys)}); leave it out"
             )
-    return {name: _relative(name, radius[name]) for name in synthesized if name in radius}
+        if how not in MISSING:
+            raise InputError(f"missing[{name!r}]={how!r}; give one of {MISSING}")
+    return {name: missing.get(name, "level") for name in keys}
 
 
-def _relative(name: str, r: Any) -> float:
-    number = float(r) if isinstance(r, Real) and not isinstance(r, bool) else -1.0
-    if not 0 <= number < float("inf"):
-        raise InputError(
-            f"radius[{name!r}]={r!r} is no relative radius; give a finite number >= 0 (0.1 is 10 %)"
-        )
-    return number
-
-
-def numeric_key(name: str, columns: Sequence[pd.Series], radius: float) -> NumericKey:
-    """Compare a key as numbers: the original's column, then those of the releases."""
-    y, *value = (_numbers(name, column, source(l)) for l, column in enumerate(columns))
-    return NumericKey(y, np.stack(value), radius)
-
-
-def _numbers(name: str, column: pd.Series, where: str) -> Reals:
-    dtype, is_a = column.dtype, pd.api.types
-    if (
-        not is_a.is_numeric_dtype(dtype)
-        or is_a.is_bool_dtype(dtype)
-        or is_a.is_complex_dtype(dtype)
-    ):
-        raise InputError(
-            f"key {name!r} ({dtype}) of {where} holds no real numbers, which a radius needs; "
-            f"convert it (pandas.to_numeric), or leave it out of radius"
-        )
-    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    for what, wrong in (("missing", np.isnan(values)), ("infinite", np.isinf(values))):
-        if wrong.any():
-            raise InputError(
-                f"key {name!r} of {where} has {what} values in {wrong.sum():,} of {len(values):,} "
-                f"records, which lie within no radius; fill them in, or cut the key into "
-                f"categories (pandas.cut) and leave it out of radius"
-            )
-    return values
-
-
-def unsynthesized_key(name: str, original: pd.DataFrame, tables: Sequence[pd.DataFrame]) -> Key:
+def unsynthesized_key(
+    name: str, target: pd.Series, original: pd.Series, tables: Sequence[pd.DataFrame]
+) -> Key:
     """Code a key that the releases carry over; where they leave it out, it is the original's."""
-    key = coded(name, [original[name], *(table.get(name, original[name]) for table in tables)])
-    differs = (key.codes[1:] != key.codes[0]).sum(axis=1)
-    if differs.any():
-        l = int(np.argmax(differs > 0))
+    columns = [original, target, *(table[name] for table in tables if name in table)]
+    codes, n_levels = coded(name, columns, ["the original", "the targets", *_shown(name, tables)])
+    for released, where in zip(codes[2:], _shown(name, tables), strict=True):
+        check_unchanged(name, int((released != codes[0]).sum()), len(original), where)
+    return Key(codes[1], codes[0], n_levels)
+
+
+def synthesized_key(
+    name: str, target: pd.Series, original: pd.Series, tables: Sequence[pd.DataFrame]
+) -> Key:
+    """Code a key that every release shows in its own way."""
+    where = ["the original", "the targets", *(source(l) for l in range(1, len(tables) + 1))]
+    codes, n_levels = coded(name, [original, target, *(table[name] for table in tables)], where)
+    return Key(codes[1], np.stack(codes[2:]), n_levels)
+
+
+def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
+    """A key under known= is the original's in every release."""
+    if n_changed:
         raise InputError(
-            f"column {name!r} of release {l + 1} differs from the original in {differs[l]:,} of "
-            f"{len(original):,} records, but known= means unsynthesised: if it was synthesised, "
-            f"put it under synthesized=; if rows stand in another order, give both tables the same "
-            f"index"
+            f"column {name!r} of {where} differs from the original in {n_changed:,} of {n:,} "
+            "records, but known= means unsynthesised: if it was synthesised, put it under "
+            "synthesized=; if rows stand in another order, give both tables the same index"
         )
-    return key
 
 
-def coded(name: str, columns: Sequence[pd.Series]) -> Key:
-    """Code one key over the original and its releases; levels are the union of what they hold.
+def coded(name: str, columns: Sequence[pd.Series], where: Sequence[str]) -> tuple[list[Codes], int]:
+    """Code one key over several tables, named by ``where``; levels are all that they hold.
 
     Only distinct values pass through the codec: a million records cost a hash each.
     """
-    parts = [pd.factorize(column, use_na_sentinel=False) for column in columns]
+    at: dict[int, Any] = {id(c): pd.factorize(c, use_na_sentinel=False) for c in columns}
+    parts = [at[id(column)] for column in columns]
     distinct = [pd.Series(np.asarray(values, dtype=object), name=name) for _, values in parts]
     present = [[v for v in values if not _is_missing(v)] for values in distinct]
-    _check_storage(name, columns, present)
+    _check_storage(name, columns, present, where)
     levels = tuple(dict.fromkeys(v for values in present for v in values))
     variable = Variable(name, levels, True, object)
     codes = [
-        variable.encode(values, source(l))[place]
-        for l, ((place, _), values) in enumerate(zip(parts, distinct, strict=True))
+        variable.encode(values, place)[at]
+        for (at, _), values, place in zip(parts, distinct, where, strict=True)
     ]
-    return Key(np.stack(codes), variable.n_levels)
+    return codes, variable.n_levels
 
 
-def _check_storage(name: str, columns: Sequence[pd.Series], present: list[list[Any]]) -> None:
+def _shown(name: str, tables: Sequence[pd.DataFrame]) -> list[str]:
+    """The releases that hold a column."""
+    return [source(l) for l, table in enumerate(tables, start=1) if name in table]
+
+
+def _check_storage(
+    name: str, columns: Sequence[pd.Series], present: list[list[Any]], where: Sequence[str]
+) -> None:
     """Refuse values that could never be equal, or that are equal only by accident."""
     kind = _kinds(present[0])
-    for l, values in enumerate(present):
-        if pd.api.types.is_numeric_dtype(columns[l]) and len(values) > MAX_LEVELS:
+    for column, values, place in zip(columns, present, where, strict=True):
+        if pd.api.types.is_numeric_dtype(column) and len(values) > MAX_LEVELS:
             raise InputError(
-                f"key {name!r} ({columns[l].dtype}) of {source(l)} has {len(values):,} distinct "
-                f"values, more than {MAX_LEVELS:,}, and looks continuous: if it was synthesised, "
+                f"key {name!r} ({column.dtype}) of {place} has {len(values):,} distinct "
+                f"values, more than {MAX_LEVELS:,}, and looks continuous: "
                 f"match it within a radius (radius={{{name!r}: 0.1}}); or cut it into the same "
                 f"categories in all files (pandas.cut), leave it out, or, if it is a code, say so "
                 f"with astype('category')"
             )
         if kind and values and not kind & _kinds(values):
             raise InputError(
-                f"key {name!r} holds {_words(kind)} in the original and {_words(_kinds(values))} "
-                f"in {source(l)}, so nothing could ever match; store it as one type"
+                f"key {name!r} holds {_words(kind)} in {where[0]} and {_words(_kinds(values))} "
+                f"in {place}, so nothing could ever match; store it as one type"
             )
 
 

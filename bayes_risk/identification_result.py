@@ -1,6 +1,6 @@
 """Identification risk: candidates, true and false matches of each record, frozen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,21 +9,24 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.profile_counts import Chances
+from bayes_risk.identification_words import COLUMNS as COLUMNS
+from bayes_risk.identification_words import (
+    knowledge,
+    sentence,
+    shown,
+    standard_error,
+    summary_table,
+)
+from bayes_risk.radii import Radius
+from bayes_risk.strategies import Strategy, in_words
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Ids = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
-
-COLUMNS = (
-    "expected_match_risk",
-    "true_matches",
-    "true_match_rate",
-    "unique_matches",
-    "false_match_rate",
-    "no_match",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,24 +43,36 @@ class IdentificationRisk:
     Attributes
     ----------
     index : pandas.Index, length n
-        Labels of the records, as in the original.
+        Labels of the targets: the records of the original, or those given.
     known, synthesized : tuple of str
         The keys: unsynthesised, and synthesised.
-    radius : dict of str to float
-        Relative radius of the synthesised keys that match within one; the others match exactly.
+    radius : dict of str to Radius
+        Radius of the keys that match within one; the others match exactly.
+    shape, closed, missing
+        Box or ellipse; whether ends are inside; keys whose missing values are no level of their
+        own.
     fallback : bool
         Whether the intruder, when nothing matches, chooses among all who share the known keys.
+    population : str
+        Where the intruder has the population counts from; "in the file": he knows who is.
+    strategy : str or float
+        When he claims a match; elsewhere c = T = 0.
+    in_file : ndarray of bool, shape (n,)
+        Targets that have a record in the file.
     c : ndarray of int64, shape (n, m)
-        Number of candidates in each release. 0: nothing matched, and no fallback.
+        Number of candidates in each release. 0: nothing matched, and no fallback; or no claim.
     T, K, F : ndarrays of bool, shape (n, m)
         True record among the candidates; single and true; single and false.
     no_match : ndarray of bool, shape (n, m)
         No record of the release has the target's full key (with or without fallback).
-    pooled_c, pooled_T, pooled_K, pooled_F, pooled_no_match : ndarrays, shape (n,)
+    outside : ndarray, shape (n, m)
+        Pr(J = n + 1), that the target is not in the file.
+    pooled_c, pooled_T, pooled_K, pooled_F, pooled_no_match, pooled_outside : ndarrays, shape (n,)
         The same after pooling; ``pooled_no_match``: in no release.
     baseline : ndarray, shape (n,)
-        ``1 / N_us``: the chance of hitting the target among those who share its known keys, which
-        takes no synthetic value.
+        The chance of hitting the target among those who share its known keys, in the file
+        (``1 / N_us``) or, if more, in the population, which takes no synthetic value; 0 for targets
+        outside the file.
     pooled_mcse : float
         Jackknife standard error over releases of the pooled expected match risk; NaN for m < 3.
 
@@ -69,24 +84,32 @@ class IdentificationRisk:
     index: pd.Index
     known: tuple[str, ...]
     synthesized: tuple[str, ...]
-    radius: Mapping[str, float]
+    radius: Mapping[str, Radius]
+    shape: str
+    closed: bool
+    missing: Mapping[str, str]
     fallback: bool
+    population: str
+    strategy: Strategy
+    in_file: Flags
     c: Ids
     T: Flags
     K: Flags
     F: Flags
     no_match: Flags
+    outside: Reals
     pooled_c: Ids
     pooled_T: Flags
     pooled_K: Flags
     pooled_F: Flags
     pooled_no_match: Flags
+    pooled_outside: Reals
     baseline: Reals
     pooled_mcse: float
 
     @property
     def n(self) -> int:
-        """Number of records, all of them targets."""
+        """Number of targets."""
         return int(self.c.shape[0])
 
     @property
@@ -96,7 +119,7 @@ class IdentificationRisk:
 
     @property
     def baseline_expected_match_risk(self) -> float:
-        """Expected match risk by the known keys alone: ``sum 1/N_us``, how many cells they make."""
+        """Expected match risk by the known keys alone, ``sum 1/N_us`` where the file is known."""
         return float(self.baseline.sum())
 
     @property
@@ -109,25 +132,29 @@ class IdentificationRisk:
         and 10 it was 0.8 to 2 times the true standard deviation. It is the error of what m releases
         give, not of what infinitely many would: the pooled risk changes with m.
         """
-        mean = _standard_error(_risk(self.c, self.T).sum(axis=0))
+        each = [
+            Chances.of_targets(c, T).expected() for c, T in zip(self.c.T, self.T.T, strict=True)
+        ]
+        mean = standard_error(np.array(each))
         return pd.Series({"mean": float(mean), "pooled": self.pooled_mcse})
 
     @property
     def records(self) -> pd.DataFrame:
-        """One row per record, indexed as the original.
+        """One row per target.
 
         Columns: ``probability`` (pooled T/c: the chance that an intruder who takes one of his best
         candidates hits the target), ``candidates`` (pooled c), ``true_match`` (pooled K),
-        ``false_match`` (pooled F), ``baseline`` (1/N_us), ``mcse`` (standard error over releases of
-        the per-release T/c; NaN for m = 1).
+        ``false_match`` (pooled F), ``outside`` (pooled Pr(J = n + 1)), ``baseline`` (without the
+        release), ``mcse`` (standard error over releases of the per-release T/c; NaN for m = 1).
         """
         columns = {
             "probability": _risk(self.pooled_c, self.pooled_T),
             "candidates": self.pooled_c,
             "true_match": self.pooled_K,
             "false_match": self.pooled_F,
+            "outside": self.pooled_outside,
             "baseline": self.baseline,
-            "mcse": _standard_error(_risk(self.c, self.T).T),
+            "mcse": standard_error(_risk(self.c, self.T).T),
         }
         return pd.DataFrame(columns, index=self.index)
 
@@ -135,25 +162,19 @@ class IdentificationRisk:
         """File level: one row per release ``1 .. m``, then ``mean`` and ``pooled``.
 
         Columns: ``expected_match_risk`` sum T/c; ``true_matches`` sum K; ``true_match_rate``
-        sum K/n; ``unique_matches`` s, the records with c = 1; ``false_match_rate`` sum F/s, NaN
-        when s = 0; ``no_match``, the records whose full key nobody in the release has (``pooled``:
-        in no release). ``mean`` averages the rows, the false match rate over releases where it is
-        defined.
+        sum K/n; ``unique_matches`` s, the targets with c = 1; ``false_match_rate`` sum F/s, NaN
+        when s = 0; ``no_match``, the targets whose full key nobody in the release has (``pooled``:
+        in no release); ``claims``, the targets with c > 0. ``mean`` averages the rows, the false
+        match rate over releases where it is defined.
         """
         rows = [
             _measures(*columns)
             for columns in zip(self.c.T, self.T.T, self.K.T, self.F.T, self.no_match.T, strict=True)
         ]
-        each = pd.DataFrame(rows, columns=list(COLUMNS), index=range(1, self.m + 1), dtype=float)
         pooled = _measures(
             self.pooled_c, self.pooled_T, self.pooled_K, self.pooled_F, self.pooled_no_match
         )
-        ends = pd.DataFrame(
-            [each.mean().to_numpy(), pooled], columns=each.columns, index=["mean", "pooled"]
-        )
-        table = pd.concat([each.set_axis(each.index.astype(object)), ends])
-        table.index.name = "release"
-        return table
+        return summary_table(rows, pooled)
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -161,18 +182,23 @@ class IdentificationRisk:
 
         Holds record labels but no confidential value. Labels that are not numbers become text.
         """
-        names = ("c", "T", "K", "F", "no_match")
+        names = ("c", "T", "K", "F", "no_match", "outside")
         data: dict[str, Any] = {
             name: (("record", "release"), getattr(self, name)) for name in names
         }
         data |= {f"pooled_{name}": (("record",), getattr(self, f"pooled_{name}")) for name in names}
-        data["baseline"] = (("record",), self.baseline)
+        data |= {name: (("record",), getattr(self, name)) for name in ("baseline", "in_file")}
         coords = {"record": _storable(self.index), "release": np.arange(1, self.m + 1)}
         attrs = {
             "known": "\n".join(map(str, self.known)),
             "synthesized": "\n".join(map(str, self.synthesized)),
             "radius": "\n".join(f"{name} {r!r}" for name, r in self.radius.items()),
+            "shape": self.shape,
+            "closed": int(self.closed),
+            "missing": "\n".join(f"{name} {how}" for name, how in self.missing.items()),
             "fallback": int(self.fallback),
+            "population": self.population,
+            "strategy": str(self.strategy),
             "pooled_mcse": self.pooled_mcse,
         }
         return xr.Dataset(data, coords, attrs)
@@ -180,21 +206,22 @@ class IdentificationRisk:
     @property
     def sought(self) -> list[str]:
         """The synthesised keys in words, each with its radius: ``income (within 10 %)``."""
+        return self._in_words(self.synthesized)
+
+    def _in_words(self, names: Sequence[str]) -> list[str]:
         return [
-            f"{name} (within {100 * self.radius[name]:g} %)" if name in self.radius else str(name)
-            for name in self.synthesized
+            f"{name} ({self.radius[name].in_words()})" if name in self.radius else str(name)
+            for name in names
         ]
 
     def sentence(self) -> str:
         """Say the result in plain words."""
-        rows = self.summary().to_dict("index")
-        pooled, mean = rows["pooled"], rows["mean"]
-        one = f" With one release only: {mean['expected_match_risk']:,.1f} on average."
-        return (
-            f"An intruder who {self._knowledge()} would be expected to match "
-            f"{pooled['expected_match_risk']:,.1f} of {self.n:,} records "
-            f"({_percent(pooled['expected_match_risk'] / self.n)}); without the release "
-            f"{self.baseline_expected_match_risk:,.1f}.{one * (self.m > 1)} {_singles(pooled)}"
+        return sentence(
+            self._knowledge(),
+            self.summary(),
+            self._whom(),
+            n=self.n,
+            without_release=self.baseline_expected_match_risk,
         )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -204,21 +231,21 @@ class IdentificationRisk:
         return plot_match_probabilities(self, ax=ax)
 
     def __repr__(self) -> str:
-        rows = self.summary()
-        if len(rows) > 12:
-            rows = pd.concat([rows.iloc[:9], rows.iloc[-2:]])
-        shown = rows.map(lambda v: "-" if pd.isna(v) else f"{v:.4g}")
-        return f"IdentificationRisk\n{self.sentence()}\n\n{shown.to_string()}"
+        return shown("IdentificationRisk", self.sentence(), self.summary())
 
     def _knowledge(self) -> str:
         """Say what the intruder knows and looks for."""
-        where = "the release" if self.m == 1 else f"the {self.m} releases together"
-        known, sought = (", ".join(map(str, names)) for names in (self.known, self.sought))
-        if not sought:
-            return f"knows {known} (not synthesised) of everyone"
-        if not known:
-            return f"looks for the true values of {sought} in {where}"
-        return f"knows {known} of everyone and looks for the true values of {sought} in {where}"
+        known, sought = (self._in_words(names) for names in (self.known, self.synthesized))
+        knows = knowledge(known, sought, self.m)
+        if self.population != "in the file":
+            knows += f", not knowing who is in the file ({self.population})"
+        return knows if self.strategy == "always" else f"{knows}, and {in_words(self.strategy)},"
+
+    def _whom(self) -> str:
+        """The targets, in words."""
+        if self.in_file.all():
+            return f"{self.n:,} records"
+        return f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
 
 
 def _risk(c: Ids, T: Flags) -> Reals:
@@ -227,38 +254,18 @@ def _risk(c: Ids, T: Flags) -> Reals:
 
 
 def _measures(c: Ids, T: Flags, K: Flags, F: Flags, no_match: Flags) -> list[float]:
-    """Compute the six file-level measures, in the order of `COLUMNS`."""
+    """Compute the file-level measures, in the order of `COLUMNS`."""
     s = int((c == 1).sum())
     false_rate = float(F.sum()) / s if s else float("nan")
     return [
-        float(_risk(c, T).sum()),
+        Chances.of_targets(c, T).expected(),
         float(K.sum()),
         float(K.mean()),
         float(s),
         false_rate,
         float(no_match.sum()),
+        float((c > 0).sum()),
     ]
-
-
-def _standard_error(values: Reals) -> Any:
-    """Return the standard error of the mean over releases, the first axis; NaN for one."""
-    m = len(values)
-    if m == 1:
-        return np.full(values.shape[1:], np.nan)
-    return values.std(axis=0, ddof=1) / np.sqrt(m)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0 else "less than 0.1 %"
-
-
-def _singles(row: Mapping[Any, float]) -> str:
-    s, true = int(row["unique_matches"]), int(row["true_matches"])
-    if not s:
-        return "No record has a single best candidate."
-    who = "1 record has" if s == 1 else f"{s:,} records have"
-    share = _percent(true / s)
-    return f"{who} a single best candidate, which is the right one for {true:,} ({share})."
 
 
 def _storable(index: pd.Index) -> npt.NDArray[Any]:

@@ -43,7 +43,7 @@ def plot_attribute_risk(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = axes_of(ax)
     table = risk.records
     top = _upper(table[["probability", "prior"]].to_numpy().max())
     edges = [top * edge for edge in EDGES]
@@ -56,7 +56,7 @@ def plot_attribute_risk(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "
         )
     _log_counts(axes)
     axes.set(xlim=(0, top), xlabel="probability the intruder gives to the true values")
-    _legend(axes)
+    legend(axes)
     return axes
 
 
@@ -75,7 +75,7 @@ def plot_ranks(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "Axes":
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = axes_of(ax)
     counts = _rank_counts(risk)
     places = np.arange(1, len(counts) + 1)
     axes.bar(places, counts, width=0.8, color=BLUE, label="with the release")
@@ -84,7 +84,7 @@ def plot_ranks(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "Axes":
     axes.set(xlabel="place of the truth among the guesses (1: likeliest)", ylabel="records")
     axes.set_xlim(0.4, len(counts) + 0.6)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend(axes)
+    legend(axes)
     return axes
 
 
@@ -102,7 +102,7 @@ def plot_worst(risk: "AttributeRisk", *, k: int = 10, ax: "Axes | None" = None) 
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = axes_of(ax)
     table = risk.worst(k).iloc[::-1]
     places = np.arange(len(table))
     error = 2 * table["mcse"].fillna(0)
@@ -121,7 +121,7 @@ def plot_worst(risk: "AttributeRisk", *, k: int = 10, ax: "Axes | None" = None) 
     axes.set(
         xlim=(0, top), ylabel="record", xlabel="probability the intruder gives to the true values"
     )
-    _legend(axes)
+    legend(axes)
     return axes
 
 
@@ -139,7 +139,7 @@ def plot_diagnostics(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "Axe
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = axes_of(ax)
     used = np.unique(risk.case)
     khat, mcse, good = risk.khat[used], risk.mcse[used], risk.reliable[used]
     style: dict[str, Any] = {"ls": "none", "ms": 4, "rasterized": len(used) > MANY_POINTS}
@@ -149,7 +149,7 @@ def plot_diagnostics(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "Axe
     axes.axvline(GOOD_KHAT, color=GREY, ls=":", label=f"k-hat = {GOOD_KHAT}")
     axes.set(xlabel="Pareto k-hat of the weights", ylabel="Monte Carlo error\nof the probability")
     axes.set_ylim(bottom=0)
-    _legend(axes)
+    legend(axes)
     return axes
 
 
@@ -165,7 +165,7 @@ def plot_match_probabilities(ident: "IdentificationRisk", *, ax: "Axes | None" =
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = axes_of(ax)
     table = ident.records
     axes.hist(table["probability"], bins=EDGES, color=BLUE, label="with the release")
     axes.hist(
@@ -178,7 +178,7 @@ def plot_match_probabilities(ident: "IdentificationRisk", *, ax: "Axes | None" =
     )
     _log_counts(axes)
     axes.set(xlim=(0, 1), xlabel="probability that the intruder's match is the target")
-    _legend(axes)
+    legend(axes)
     return axes
 
 
@@ -203,7 +203,7 @@ def plot_closeness(
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = axes_of(ax)
     table, name = risk.closeness(variable), "expected_absolute_error"
     after, before = table[name], table[f"{name}_prior"]
     axes.set(ylabel="share of records", ylim=(0, 1.02))
@@ -217,7 +217,7 @@ def plot_closeness(
         axes.ecdf(before, color=ORANGE, ls="--", label="without the release")
         axes.set_xlabel(f"expected distance from the true {_label(variable)}")
     axes.set_xlim(left=0)
-    _legend(axes)
+    legend(axes)
     return axes
 
 
@@ -246,16 +246,16 @@ def plot_posterior(
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = axes_of(ax)
     if variable is None and len(risk.variables) == 1:
         variable = risk.variables[0].name
     table = risk.posterior(label, variable)
     if variable is not None and not _categories(risk, variable):
         _stems(axes, table)
-        _legend(axes)
+        legend(axes)
     else:
         _bars(axes, table, [v.name for v in risk.variables] if variable is None else [variable])
-        _legend(axes, side="right")
+        legend(axes, side="right")
     return axes
 
 
@@ -332,7 +332,7 @@ def _label(value: Hashable) -> str:
     return (text if len(text) <= 24 else f"{text[:23]}\N{HORIZONTAL ELLIPSIS}").replace("$", r"\$")
 
 
-def _legend(axes: "Axes", *, side: str = "left") -> None:
+def legend(axes: "Axes", *, side: str = "left") -> None:
     """Above the plot, where it hides nothing; flush with a side, in case labels take the other."""
     corner = (0 if side == "left" else 1, 1)
     axes.legend(
@@ -347,7 +347,8 @@ def _log_counts(axes: "Axes") -> None:
     axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def _axes(ax: "Axes | None") -> "Axes":
+def axes_of(ax: "Axes | None") -> "Axes":
+    """The axes given, or those of a new figure; without spines that say nothing."""
     if ax is None:
         ax = Figure(figsize=(6.4, 3.2), layout="constrained").add_subplot()
     ax.spines[["top", "right"]].set_visible(False)

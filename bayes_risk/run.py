@@ -18,6 +18,7 @@ from bayes_risk.declare import (
     check_guesses,
     declare_model,
     fit_model,
+    identification_options,
 )
 from bayes_risk.demo import demo_data
 from bayes_risk.identification_result import IdentificationRisk
@@ -159,8 +160,8 @@ def _run(study: Study, progress: Progress | None, n_jobs: int) -> StudyResult:
             )
     if study.identification is not None:
         with clock("identification risk"):
-            keys = study.identification.model_dump()
-            identification = br.identification_risk(df, release, **keys)
+            matching = identification_options(study.identification, df, release.datasets)
+            identification = br.identification_risk(df, release, **matching)
     return StudyResult(
         study=study,
         random_seed=seed,

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.study_identification import IdentificationSection
 from bayes_risk.study_keys import Section, misfit, read_section, sentences, told, unknown
 from bayes_risk.study_models import (
     KINDS,
@@ -20,7 +21,6 @@ from bayes_risk.study_models import (
 from bayes_risk.study_sections import (
     AttributeSection,
     DataSection,
-    IdentificationSection,
     OutputSection,
     ReleaseSection,
     ThresholdsSection,
@@ -286,7 +286,19 @@ def _from_folder(study: Study, base: Path) -> Study:
         release = release.model_copy(update={"files": [base / f for f in release.files]})
     if output.folder is not None:
         output = output.model_copy(update={"folder": base / output.folder})
-    model = _model_from_folder(study.model, base)
-    return study.model_copy(
-        update={"data": data, "model": model, "release": release, "output": output}
-    )
+    update: dict[str, Any] = {"data": data, "release": release, "output": output}
+    update |= {
+        "model": _model_from_folder(study.model, base),
+        "identification": _identification_from_folder(study.identification, base),
+    }
+    return study.model_copy(update=update)
+
+
+def _identification_from_folder(
+    section: IdentificationSection | None, base: Path
+) -> IdentificationSection | None:
+    """The same section, its population's path counted from a folder."""
+    if section is None or section.population is None or section.population.file is None:
+        return section
+    given = section.population.model_copy(update={"file": base / section.population.file})
+    return section.model_copy(update={"population": given})

@@ -11,7 +11,6 @@ from bayes_risk.study_keys import (
     AtLeastTwo,
     Columns,
     Count,
-    FromZero,
     NotNegative,
     Number,
     Positive,
@@ -217,27 +216,6 @@ class AttributeSection(Section):
     def densities(self) -> list[str]:
         """Columns of which the prior has a density."""
         return list(self.prior.density) if isinstance(self.prior, PriorDensity) else []
-
-
-class IdentificationSection(Section):
-    """``[identification]``: what the matching intruder holds."""
-
-    known: Columns
-    synthesized: Columns
-    radius: dict[str, FromZero] | None = Field(
-        None, description="a table of column = relative radius, a number >= 0: { income = 0.1 }"
-    )
-    fallback: Switch = True
-
-    @model_validator(mode="after")
-    def _radius_of_synthesised_keys(self) -> "IdentificationSection":
-        for column in self.radius or {}:
-            if column not in self.synthesized:
-                raise ValueError(
-                    f"radius names {column!r}, which is not among synthesized = "
-                    f"{self.synthesized}; add it there, or leave its radius out"
-                )
-        return self
 
 
 class ThresholdsSection(Section):

@@ -186,7 +186,8 @@ class Fit(Protocol):
     ) -> Array | Simulated | None:
         """log p(Z^(l) | y*, A) as the model itself computes it, shape (m, G, U).
 
-        Up to a constant for each target; `Simulated`: with an error. None: the engine is to compute it from posteriors.
+        Up to a constant for each target; `Simulated`: with an error. None: the engine is to compute
+        it from posteriors.
         """
         ...
 

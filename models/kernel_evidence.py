@@ -14,14 +14,16 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from .kernel_nodes import SAME, mean_of, of_node
+from .kernel_changes import changes, draws_for, exact_changes
+from .kernel_nodes import SAME, of_node
 from .leaf_evidence import PLAIN
 from .trees import Tree
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BATCHES = 8
-PARTICLES = 32  # in each batch
+HOPELESS = 7.0  # log evidence below the best guess's, from which a guess does not count
+PARTICLES = 32  # in each batch, at most
 
 
 class Released(NamedTuple):
@@ -35,7 +37,7 @@ class Released(NamedTuple):
     @classmethod
     def of(cls, tree: Tree, y: Array, nodes: Ints, z: Array, *, whole: bool) -> "Released":
         """Sort by node: genuine values y (n,) of all records; nodes and values z of rows (R,)."""
-        order = np.argsort(nodes, kind="stable")
+        order = np.lexsort((z, nodes))
         begin = np.searchsorted(nodes[order], np.arange(tree.n_nodes + 1))
         return cls(begin, z[order].astype(float), y[tree.donors].astype(float), whole)
 
@@ -90,21 +92,26 @@ def log_gain_smoothed(
 
     Notes
     -----
-    For each target and guess, in every node on the way of either that shows R values of N records:
-    N R kernels, and R^2 / 2 steps for each of the particles.
+    What is asked is sorted by node and done once for each distinct node, own value and guessed
+    value. A node costs some tens of sweeps of its R values and N records; after that a guess costs,
+    for each draw of the weights, a few operations for each distinct released value.
     """
-    G, U = guess[0].shape
-    log_p, ess = np.empty((G, U)), np.full(U, np.inf)
-    deviations = np.zeros((simulation.batches, G, U))
-    _gains(
-        (tree.parent, tree.begin, tree.end),
+    log_p, ess = np.zeros(guess[0].shape), np.full(len(own[0]), np.inf)
+    deviations = np.zeros((simulation.batches, *guess[0].shape))
+    old, new, where = _asked((tree.parent, tree.begin, tree.end), shown.begin, shown.y, own, guess)
+    order = np.lexsort((new, old, where[0]))
+    old, new, where = old[order], new[order], where[:, order]
+    node = where[0]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (np.diff(node) > 0) | (old[1:] != old[:-1]) | (new[1:] != new[:-1])
+    answers = _answered(
+        (tree.begin, tree.end),
         (shown.begin, shown.z, shown.y, shown.whole),
         kind == PLAIN,
-        (np.uint64(simulation.seed), simulation.batches, simulation.particles),
-        own,
-        guess,
-        (log_p, deviations, ess),
+        (simulation.seed % 2**32, simulation.batches),
+        (node[first], old[first], new[first]),
     )
+    _told(np.cumsum(first) - 1, where, answers, (log_p, deviations, ess))
     return log_p, deviations, ess
 
 
@@ -135,83 +142,84 @@ def log_p_smoothed(
 
 
 @numba.njit(cache=True, nogil=True)
-def _gains(tree, shown, plain, simulation, own, guess, out):
-    """Every target and guess: nodes above the guess's leaf, then others above the target's."""
+def _asked(tree, first, y, own, guess):
+    """What changes which node: own and guessed value (minus infinity: it is not in the node).
+
+    One row for each node that shows something on the way of a guess or of its target.
+    """
+    nothing = np.empty(0), np.empty(0), np.empty((3, 0), np.int64)
+    size = _walked(tree, first, y, own, guess, nothing)
+    asked = np.empty(size), np.empty(size), np.empty((3, size), np.int64)  # node, guess, target
+    _walked(tree, first, y, own, guess, asked)
+    return asked
+
+
+@numba.njit(cache=True, nogil=True)
+def _walked(tree, first, y, own, guess, out):
+    """Nodes above the guess's leaf, then others above the target's; how many."""
     parent, begin, end = tree
     leaf, value = guess
-    log_p, deviations, ess = out
-    as_is = np.empty((len(parent), simulation[1]))  # with the target last, where it is there
-    stamp = np.full(len(parent), -2)
+    old, new, where = out
+    n = 0
     for u in range(own.shape[1]):
         place = own[1, u]
-        for g in range(leaf.shape[0]):
-            like = _met(leaf, value, g, u)
-            if like < g:
-                log_p[g, u], deviations[:, g, u] = log_p[like, u], deviations[:, like, u]
-                continue
-            log_p[g, u] = 0.0
-            first = begin[leaf[g, u]]
+        for g in range(len(leaf)):
+            start = begin[leaf[g, u]]
             for way in range(2):
                 node = leaf[g, u] if way == 0 else own[0, u]
                 while node >= 0:
-                    through = begin[node] <= first and first < end[node]
-                    if shown[0][node + 1] > shown[0][node] and (way == 0 or not through):
-                        inside = begin[node] <= place and place < end[node]
-                        mine = place - begin[node] if inside else -1
-                        case = (node, begin[node], end[node], mine)
-                        if stamp[node] != (u if inside else -1):
-                            stamp[node] = u if inside else -1
-                            size = _as_is(shown, plain, simulation, case, as_is[node])
-                            if inside:
-                                ess[u] = min(ess[u], size)
-                        log_p[g, u] += _change(
-                            shown,
-                            plain,
-                            simulation,
-                            case,
-                            (way == 0, value[g, u]),
-                            as_is[node],
-                            deviations[:, g, u],
-                        )
+                    through = begin[node] <= start and start < end[node]
+                    if first[node + 1] > first[node] and (way == 0 or not through):
+                        if len(old) > 0:
+                            inside = begin[node] <= place and place < end[node]
+                            old[n] = y[place] if inside else -np.inf
+                            new[n] = value[g, u] if way == 0 else -np.inf
+                            where[0, n], where[1, n], where[2, n] = node, g, u
+                        n += 1
                     node = parent[node]
+    return n
 
 
 @numba.njit(cache=True, nogil=True)
-def _met(leaf, value, g, u):
-    """First guess with the same leaf and value: itself, or one that is done."""
-    for like in range(g):
-        if leaf[like, u] == leaf[g, u] and value[like, u] == value[g, u]:
-            return like
-    return g
-
-
-@numba.njit(cache=True, nogil=True)
-def _as_is(shown, plain, simulation, case, out):
-    """log p of what a node shows, given its records as they are; returns effective particles."""
+def _answered(tree, shown, plain, simulation, asked):
+    """Change of log p of a node, deviations and effective draws, for each distinct question."""
+    begin, end = tree
     first, z, y, whole = shown
-    node, begin, end, mine = case
-    held = y[begin:end].copy()
-    if mine >= 0:
-        held[mine:-1] = y[begin + mine + 1 : end]
-        held[-1] = y[begin + mine]
-    return of_node(
-        held, z[first[node] : first[node + 1]], (whole, plain, False), simulation, node, out
-    )
+    seed, batches = simulation
+    node, old, new = asked
+    gain, ess = np.empty(len(node)), np.full(len(node), np.inf)
+    off = np.zeros((len(node), batches))
+    last = 0
+    for start in range(len(node)):
+        if start > 0 and node[start] == node[start - 1]:
+            continue
+        last = start
+        while last < len(node) and node[last] == node[start]:
+            last += 1
+        here = slice(start, last)
+        held = y[begin[node[start]] : end[node[start]]]
+        values = z[first[node[start]] : first[node[start] + 1]]
+        questions = (old[here], new[here])
+        answers = (gain[here], off[here], ess[here])
+        if plain or len(values) == 1 or len(held) == 1:
+            exact_changes(held, values, whole, questions, answers[0])
+        else:
+            draws = (batches, draws_for(len(held), len(values)), seed + node[start])
+            changes(held, values, whole, draws, questions, answers)
+    return gain, off, ess
 
 
 @numba.njit(cache=True, nogil=True)
-def _change(shown, plain, simulation, case, guess, before, deviations):
-    """Change of log p when the target goes, comes, or is given another value."""
-    first, z, y, whole = shown
-    node, begin, end, mine = case
-    through, value = guess
-    others = y[begin:end].copy() if mine < 0 else np.delete(y[begin:end], mine)
-    held = np.append(others, value) if through else others
-    genuine = y[begin:end]
-    atom = not whole and genuine.min() == genuine.max()
-    after = np.empty(len(before))
-    how = (whole, plain, atom)
-    of_node(held, z[first[node] : first[node + 1]], how, simulation, node, after)
-    if after.max() == -np.inf:
-        return -np.inf
-    return mean_of(after, deviations, 1.0) - mean_of(before, deviations, -1.0)
+def _told(which, where, answers, out):
+    """Add up the nodes of each guess; least effective draws over guesses that are not hopeless."""
+    gain, off, size = answers
+    log_p, deviations, ess = out
+    for t in range(len(which)):
+        g, u = where[1, t], where[2, t]
+        log_p[g, u] += gain[which[t]]
+        for b in range(len(deviations)):
+            deviations[b, g, u] += off[which[t], b]
+    for t in range(len(which)):
+        g, u = where[1, t], where[2, t]
+        if log_p[g, u] > -np.inf and log_p[g, u] >= log_p[:, u].max() - HOPELESS:
+            ess[u] = min(ess[u], size[which[t]])

@@ -9,47 +9,61 @@ import numba
 import numpy as np
 
 SAME = 1e-12  # relative: what a number may lose on its way through a text file
-
-
-@numba.njit(cache=True, nogil=True)
-def mean_of(batch, deviations, sign):
-    """Log of the mean of batches; their relative deviations are added, with a sign."""
-    top = batch.max()
-    mean = np.exp(batch - top).mean()
-    deviations += sign * (np.exp(batch - top) / mean - 1.0)
-    return top + np.log(mean)
+STEPS = 400_000  # of allocations in a node with many values
 
 
 @numba.njit(cache=True, nogil=True)
 def of_node(held, z, how, simulation, node, out):
-    """log p of values z shown by records with values `held`, by batch; effective particles."""
+    """log p of values z shown by records with values `held`, by batch; effective particles.
+
+    ``z`` is sorted. The last record keeps its place on the line of random numbers, whatever its
+    value, and so do the others.
+    """
     whole, plain, atom = how
-    seed, _, particles = simulation
     N, R = len(held), len(z)
     out[:] = -np.inf
     if N == 0 or (atom and held.min() < held.max()):
         return np.inf
-    log_k = _log_kernels(held, z, whole)  # shape (R, N)
-    scale = 0.0
+    y, times = _grouped(held)
+    log_k = log_kernels(y, z, shape_of(held), whole)  # shape (R, V)
+    scale, edges = 0.0, np.empty((R, len(y)))
     for r in range(R):
         top = log_k[r].max()
         if top == -np.inf:
             return np.inf
         scale += top
-        log_k[r] = np.exp(log_k[r] - top)
-    edges = np.empty((R, N))
-    for r in range(R):
-        edges[r] = np.cumsum(log_k[r])
+        if r > 0 and z[r] == z[r - 1]:
+            log_k[r], edges[r] = log_k[r - 1], edges[r - 1]
+        else:
+            log_k[r] = np.exp(log_k[r] - top)
+            edges[r] = np.cumsum(times * log_k[r])
     if plain or R == 1 or N == 1:
         out[:] = scale + np.log(edges[:, -1] / N).sum()
         return np.inf
-    return _allocated(log_k, edges, scale, seed + np.uint64(node), particles, out)
+    return _allocated(log_k, edges, N, scale, (simulation[0] + np.uint64(node), simulation[2]), out)
 
 
 @numba.njit(cache=True, nogil=True)
-def _allocated(k, edges, scale, seed, particles, out):
+def _grouped(held):
+    """Distinct values and how many records have each; the last record by itself, last."""
+    y, times = np.empty(len(held)), np.empty(len(held))
+    V = 0
+    for value in np.sort(held[:-1]):
+        if V > 0 and y[V - 1] == value:
+            times[V - 1] += 1
+        else:
+            y[V], times[V] = value, 1.0
+            V += 1
+    y[V], times[V] = held[-1], 1.0
+    return y[: V + 1], times[: V + 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def _allocated(k, edges, N, scale, draws, out):
     """Mean weight of allocations drawn one value after another, by batch (its log)."""
-    R, N = k.shape
+    R = len(k)
+    seed, most = draws
+    particles = max(min(STEPS // (len(out) * R * R), most), min(most, 4))
     given = np.empty(R, np.int64)
     log_w = np.empty(len(out) * particles)
     for s in range(len(log_w)):
@@ -96,27 +110,49 @@ def _uniform(seed, s, r):
 
 
 @numba.njit(cache=True, nogil=True)
-def _log_kernels(held, z, whole):
-    """log K(z_r | y_i) within the range of `held`, shape (R, N); without a range: atoms."""
+def shape_of(held):
+    """Smallest and largest value of a node's records, and their bandwidth; 0 without a range."""
     low, high = held.min(), held.max()
+    return low, high, bandwidth(held) if low < high else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def beyond(z, shape):
+    """Whether some of the sorted values ``z`` lie beyond the range of a node's records."""
+    near = SAME * max(abs(shape[0]), abs(shape[1]))
+    return z[0] < shape[0] - near or z[-1] > shape[1] + near
+
+
+@numba.njit(cache=True, nogil=True)
+def log_kernels(y, z, shape, whole):
+    """log K(z_r | y_v), shape (R, V), ``z`` sorted; without a range: atoms."""
+    low, high, h = shape
     near = SAME * max(abs(low), abs(high))
-    out = np.full((len(z), len(held)), -np.inf)
-    h = bandwidth(held) if low < high else 0.0
+    out = np.full((len(z), len(y)), -np.inf)
+    inside = np.zeros(len(y))  # log of the mass of each kernel within the range
+    if h > 0.0:
+        for v in range(len(y)):
+            inside[v] = _log_between((low - y[v]) / h, (high - y[v]) / h)
     for r in range(len(z)):
         if z[r] < low - near or z[r] > high + near:
             continue
         if h == 0.0:
             out[r] = 0.0
-            continue
-        for i in range(len(held)):
-            a, b = (low - held[i]) / h, (high - held[i]) / h
-            x = (z[r] - held[i]) / h
-            if whole:
-                top = _log_between(max(a, x - 0.5 / h), min(b, x + 0.5 / h))
-            else:
-                top = -0.5 * x * x - 0.9189385332046727 - math.log(h)
-            out[r, i] = top - _log_between(a, b)
+        elif r > 0 and z[r] == z[r - 1]:
+            out[r] = out[r - 1]
+        else:
+            for v in range(len(y)):
+                out[r, v] = _log_kernel(z[r], y[v], h, (low, high), whole) - inside[v]
     return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_kernel(z, y, h, ends, whole):
+    """log of the density at z of a normal around y, or of the mass that is rounded to z."""
+    if whole:
+        return _log_between((max(ends[0], z - 0.5) - y) / h, (min(ends[1], z + 0.5) - y) / h)
+    x = (z - y) / h
+    return -0.5 * x * x - 0.9189385332046727 - math.log(h)
 
 
 @numba.njit(cache=True, nogil=True)

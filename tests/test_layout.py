@@ -39,6 +39,8 @@ MAY_IMPORT = {
             "geography",
             "identification",
             "identification_keys",
+            "identification_input",
+            *("matching_keys", "numeric_keys", "population_odds"),
         },
         *{"identification_result", "results", "diagnostics", "draws"},
         *{"plots", "reporting", "declare", "run", "cli", "demo", "output", "tables"},

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bayes_risk._core.matching import (
+    Cells,
     Matches,
     cell_codes,
-    cell_sizes,
     count_matches,
     jackknife_error,
     match_each,
@@ -21,6 +21,7 @@ from bayes_risk._core.matching import (
     number_keys,
     pair_up,
 )
+from tests.twins import cells_of
 
 Ids = npt.NDArray[np.int64]
 
@@ -56,6 +57,18 @@ def all_pairs(
     return each, pooled
 
 
+def matches(u: Ids, z: Ids) -> npt.NDArray[np.float64]:
+    """D of an intruder who knows that his targets are in the file: N."""
+    return count_matches(z, int(u.max()) + 1).astype(float)
+
+
+def pooled_of(u: Ids, z: Ids, cells: Cells, **options: Any) -> Matches:
+    """Pooled candidates of an intruder who knows that his targets are in the file."""
+    place, D = np.arange(len(u)), matches(u, z)
+    each = match_each(u, z, place, D, cells)
+    return match_pooled(pair_up(u, z, D, place=place, **options), u, each, cells)
+
+
 def as_pairs(found: Matches) -> list[Any]:
     if found.c.ndim == 2:
         return [
@@ -87,10 +100,13 @@ def test_every_pair_by_brute_force(
     each, pooled = all_pairs(
         us.tolist(), (us * 10 + s).tolist(), (us * 10 + released).tolist(), fallback=fallback
     )
-    n_us = cell_sizes(us)
-    assert as_pairs(match_each(u, z, n_us, fallback=fallback)) == each
-    blocks = pair_up(u, z, largest=largest)  # a small `largest` forces long integers
-    assert as_pairs(match_pooled(blocks, u, n_us, fallback=fallback)) == pooled
+    cells, place, D = cells_of(us, fallback=fallback), np.arange(len(us)), matches(u, z)
+    found = match_each(u, z, place, D, cells)
+    assert as_pairs(found) == each
+    blocks = pair_up(
+        u, z, D, place=place, largest=largest
+    )  # a small `largest` forces long integers
+    assert as_pairs(match_pooled(blocks, u, found, cells)) == pooled
 
 
 @given(files(), st.booleans(), st.sampled_from([2**62, 1]))
@@ -100,11 +116,11 @@ def test_leaving_a_release_out_is_the_same_as_not_having_it(
     us, s, released = file
     released = np.vstack([released, released[:1]])  # so that one remains
     u, z = number_keys(us * 10 + s, us * 10 + released)
-    n_us, blocks = cell_sizes(us), pair_up(u, z, largest=largest)
+    cells, place, D = cells_of(us, fallback=fallback), np.arange(len(us)), matches(u, z)
+    blocks, each = pair_up(u, z, D, place=place, largest=largest), match_each(u, z, place, D, cells)
     for l in range(len(z)):
-        without = match_pooled(blocks, u, n_us, fallback=fallback, without=l)
-        rest = pair_up(u, np.delete(z, l, axis=0))
-        assert as_pairs(without) == as_pairs(match_pooled(rest, u, n_us, fallback=fallback))
+        without = match_pooled(blocks, u, each, cells, without=l)
+        assert as_pairs(without) == as_pairs(pooled_of(u, np.delete(z, l, axis=0), cells))
 
 
 @given(files(), st.permutations(range(5)))
@@ -114,9 +130,8 @@ def test_the_order_of_the_releases_does_not_matter(
     us, s, released = file
     u, z = number_keys(us * 10 + s, us * 10 + released)
     shuffled = z[[l for l in order if l < len(z)]]
-    found, again = (
-        match_pooled(pair_up(u, rows), u, cell_sizes(us), fallback=True) for rows in (z, shuffled)
-    )
+    cells = cells_of(us, fallback=True)
+    found, again = (pooled_of(u, rows, cells) for rows in (z, shuffled))
     assert as_pairs(found) == as_pairs(again)
 
 
@@ -141,7 +156,7 @@ def two_candidates(first: list[int], second: list[int]) -> Ids:
 
 def pool_one_key(z: Ids, largest: int) -> Matches:
     u = np.zeros(z.shape[1], dtype=np.int64)
-    return match_pooled(pair_up(u, z, largest=largest), u, u + z.shape[1], fallback=True)
+    return pooled_of(u, z, cells_of(u, fallback=True), largest=largest)
 
 
 @pytest.mark.parametrize("largest", [2**62, 1])
@@ -163,7 +178,10 @@ def test_unequal_fractions_never_tie_however_close() -> None:
 
 def test_counts_whose_multiple_exceeds_64_bits_are_kept_in_long_integers() -> None:
     z = two_candidates([2003, 2011, 2017], [2027, 2029, 2039])  # primes: multiple about 7e19
-    assert [block.weight.dtype for block in pair_up(z[0] * 0, z)] == [np.dtype(object)]
+    u = z[0] * 0
+    assert [
+        block.weight.dtype for block in pair_up(u, z, matches(u, z), place=np.arange(len(u)))
+    ] == [np.dtype(object)]
     assert pool_one_key(z, 2**62).T[:2].tolist() == [True, False]
 
 
@@ -221,18 +239,18 @@ def test_keys_are_found_by_table_and_by_search_alike(file: tuple[Ids, Ids, Ids],
     ]
 
 
-def test_counts_of_matches_and_of_cells() -> None:
+def test_counts_of_matches() -> None:
     z = np.array([[0, 0, -1], [2, -1, 0]])
     assert count_matches(z, 3).tolist() == [[2, 0, 0], [1, 0, 1]]
-    assert cell_sizes(np.array([7, 3, 7, 7])).tolist() == [3, 1, 3, 3]
 
 
 def test_the_flags_follow_from_c_and_T() -> None:
     c, T = np.array([1, 1, 2, 2, 0]), np.array([True, False, True, False, False])
-    found = Matches(c, T, c == 0)
+    found = Matches(c, T, c == 0, c / 4, c / 2)
     assert found.K.tolist() == [True, False, False, False, False]
     assert found.F.tolist() == [False, True, False, False, False]
     assert found.probability.tolist() == [1, 0, 0.5, 0, 0]
+    assert found.outside.tolist() == [0.5, 0.5, 0, 0, 1]
 
 
 def test_jackknife_of_a_mean_is_its_standard_error() -> None:

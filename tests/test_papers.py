@@ -73,13 +73,14 @@ def test_hornby_hu_2021(capsys):
 
 def test_reiter_mitra_2009(capsys):
     main, path = study("reiter_mitra_2009.py", "syc1987_youth_in_custody.csv.gz")
-    risk, ident, unaltered = main(path, draws=20, targets=30, m=1)
+    risk, found = main(path, draws=20, targets=30, m=1, n_tables=3)
     assert risk.n_guesses == 1 + 45 + 4 and len(risk.index) == 30
     assert "2,562 records, 46 facilities" in capsys.readouterr().out
     # every occupied cell of an unaltered file is expected to give one right match
-    cells = unaltered.summary().loc["pooled", "expected_match_risk"]
-    assert cells == pytest.approx(217)
-    assert ident.summary().loc["pooled", "expected_match_risk"] < cells / 4
+    expected = {words: table.loc["expected match risk", "value"] for words, table in found.items()}
+    assert expected["unaltered file"] == pytest.approx(217)
+    assert max(expected["M empty"], expected["M known"]) < 217 / 4
+    assert found["M known"].loc["expected match risk", "+- 2 s.e."] > 0
 
 
 def test_wang_reiter_2012(capsys):
@@ -98,6 +99,12 @@ def test_drechsler_reiter_2008(capsys):
     emr = {scenario: table.loc["expected match risk"] for scenario, table in found.items()}
     assert emr["IV"]["value"] > emr["II"]["value"] > 0  # all targets, and a fifth of them
     assert emr["IV"]["value"] - emr["IV"]["+- 2 s.e."] > emr["IV"]["without release"] == 150
+    single = {scenario: table.loc["single matches", "value"] for scenario, table in found.items()}
+    assert single["III F estimated"] > single["III F known"] > single["IV"]  # as published
+    claimed = found["III F known, below 0.5"]["value"]
+    assert claimed["single matches"] < single["III F known"] / 20
+    share = "true matches (% of single)"
+    assert claimed[share] > found["III F known"].loc[share, "value"]
     age_too = results["age too"][0]["IV"].loc["expected match risk"]
     assert emr["IV"]["value"] > age_too["value"]  # synthesising age protects
     for table in tables.values():

@@ -309,7 +309,7 @@ def test_releases_of_others_are_errors():
     with pytest.raises(InputError, match="leaves out some of"):
         fit.synthesize(1, columns=["a"])
     with pytest.raises(InputError, match="'predictive' is not offered by PMMFit"):
-        br.attribute_risk(fit, release, guesses=all_guesses())
+        br.attribute_risk(fit, release, guesses=all_guesses(), evidence="predictive")
     table = release.datasets[0].copy()
     table.loc[fit.chosen, IV] = ["r", "v"]
     table.loc[fit.chosen, "b"] = "u"  # nobody who is kept has r and u

@@ -1,26 +1,19 @@
-"""Matching numeric keys within a radius: by hand, all pairs, limits, real data, bad input."""
+"""Numeric keys within a relative radius: by hand, limits, words, the command line."""
 
 import json
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from typer.testing import CliRunner
 
-from bayes_risk._core import crowd
-from bayes_risk._core.boxes import Boxes, NumericKey, box_up, match_each_box, match_pooled_boxes
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Matches, cell_sizes
 from bayes_risk.cli import app
 from bayes_risk.identification import identification_risk
 from bayes_risk.identification_result import IdentificationRisk
+from bayes_risk.radii import Relative
 from bayes_risk.release import Release
 from bayes_risk.reporting import report
 
@@ -71,7 +64,7 @@ def test_several_radii_make_a_box_and_the_other_keys_stay_exact() -> None:
     # 100, 10: not record 1, for its spent; 300, 50: record 3, but record 2 has another job
     assert risk.c[:, 0].tolist() == [1, 0, 1, 0]
     assert risk.T[:, 0].tolist() == [True, False, False, False]
-    assert risk.radius == radii
+    assert risk.radius == {"income": Relative(0.1), "spent": Relative(0.1)}
     turned = risk_of(original, released, radius=dict(reversed(radii.items())), **options)
     assert list(turned.radius) == ["income", "spent"]
     pd.testing.assert_frame_equal(turned.summary(), risk.summary())
@@ -83,164 +76,6 @@ def test_the_ends_are_floating_point_sums() -> None:
         assert risk_of(frame("x", [y]), frame("x", [value]), fallback=False).c.item() == match
     huge = risk_of(frame("xx", [1e308, 1]), frame("xx", [-1e308, 5]), 10, fallback=False)
     assert huge.c[:, 0].tolist() == [2, 1]  # an end beyond the largest number is no end
-
-
-# --- all pairs -----------------------------------------------------------------------------------
-
-Table = tuple[npt.NDArray[Any], npt.NDArray[Any], list[NumericKey]]
-
-
-@st.composite
-def tables(draw: st.DrawFn, n_keys: int | None = None) -> Table:
-    """Exact keys (n,), (m, n), with strangers (-1); numeric keys with many ties."""
-    n, m = draw(st.integers(1, 8)), draw(st.integers(1, 5))
-    u = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 1)))
-    stays = st.sampled_from([True, True, True, False])
-    other = draw(hnp.arrays(np.int64, (m, n), elements=st.integers(-1, 1)))
-    z = np.where(draw(hnp.arrays(bool, (m, n), elements=stays)), u, other)
-    values = st.sampled_from([-10.0, -9.0, -1.0, -0.0, 0.0, 1.0, 1.1, 9.0, 10.0, 11.0, 100.0])
-    keys = [
-        NumericKey(
-            draw(hnp.arrays(float, n, elements=values)),
-            draw(hnp.arrays(float, (m, n), elements=values)),
-            draw(st.sampled_from([0, 0.1, 0.5, 1, 3.0])),
-        )
-        for _ in range(n_keys or draw(st.integers(1, 3)))
-    ]
-    return u, z, keys
-
-
-def matches_of(u: Any, z: Any, keys: list[NumericKey]) -> npt.NDArray[np.bool_]:
-    """The plain twin: every target against every record of every release, shape (m, n, n)."""
-    match: npt.NDArray[np.bool_] = z[:, None, :] == u[None, :, None]
-    for y, value, r in keys:
-        reach = r * np.abs(y)
-        low, high = (y - reach)[None, :, None], (y + reach)[None, :, None]
-        match &= (low <= value[:, None, :]) & (value[:, None, :] <= high)
-    return match
-
-
-def by_fractions(
-    match: npt.NDArray[np.bool_], n_us: Any, fallback: bool
-) -> list[tuple[int, bool, bool]]:
-    """(c, T, no match) of each target, pooled over the releases of `match`."""
-    found = []
-    for i in range(match.shape[1]):
-        total = [Fraction(0)] * match.shape[1]
-        for hits in match[:, i]:
-            part = Fraction(1, max(int(hits.sum()), 1))
-            total = [t + part * int(hit) for t, hit in zip(total, hits, strict=True)]
-        best = max(total)
-        if best > 0:
-            found.append((sum(t == best for t in total), total[i] == best, False))
-        else:
-            found.append((int(n_us[i]) if fallback else 0, fallback, True))
-    return found
-
-
-def listed(found: Matches) -> list[tuple[int, bool, bool]]:
-    return list(zip(*(part.tolist() for part in found), strict=True))
-
-
-@given(tables(), st.booleans(), st.sampled_from([2**62, 2**10, 40, 8]))
-def test_every_box_by_brute_force(table: Table, fallback: bool, largest: int) -> None:
-    """Pooled, per release and leaving one out; a small `largest` leaves doubts to fractions."""
-    u, z, keys = table
-    match, n_us, m = matches_of(u, z, keys), cell_sizes(u), len(z)
-    boxes = box_up(u, z, keys)
-    assert boxes.N.tolist() == match.sum(axis=2).tolist()
-    assert boxes.own.tolist() == match.diagonal(axis1=1, axis2=2).tolist()
-    each = match_each_box(boxes, n_us, fallback=fallback)
-    for l in range(m):
-        row = Matches(*(part[l] for part in each))
-        assert listed(row) == by_fractions(match[l : l + 1], n_us, fallback)
-    pooled, *left_out = match_pooled_boxes(boxes, n_us, fallback=fallback, largest=largest)
-    assert listed(pooled) == by_fractions(match, n_us, fallback)
-    assert len(left_out) == (m if m > 2 else 0)
-    for l, found in enumerate(left_out):
-        assert listed(found) == by_fractions(np.delete(match, l, axis=0), n_us, fallback)
-
-
-@given(tables(n_keys=1), st.booleans())
-def test_sliding_windows_and_looking_through_them_agree(table: Table, fallback: bool) -> None:
-    """A key given twice is the same box, but takes the way of several keys."""
-    u, z, keys = table
-    one, two = (
-        match_pooled_boxes(box_up(u, z, k), cell_sizes(u), fallback=fallback)
-        for k in (keys, keys * 2)
-    )
-    assert [listed(a) for a in one] == [listed(b) for b in two]
-
-
-@pytest.mark.parametrize("n_keys", [1, 2])
-@pytest.mark.parametrize(("m", "r"), [(2, 0.3), (5, 0.02), (5, 0.3), (8, 0.9), (12, 2.0)])
-def test_wide_windows_by_brute_force(n_keys: int, m: int, r: float) -> None:
-    """Large counts: the least common multiples exceed 64 bits, and residues tell ties apart."""
-    rng = np.random.default_rng(m)
-    n = 40
-    u = rng.integers(0, 2, n)
-    z = np.where(rng.random((m, n)) < 0.95, u, rng.integers(-1, 2, (m, n)))
-    keys = [
-        NumericKey(y := rng.normal(3, 4, n).round(1), y + rng.normal(0, 1, (m, n)).round(1), r)
-        for _ in range(n_keys)
-    ]
-    match, n_us = matches_of(u, z, keys), cell_sizes(u)
-    pooled, *left_out = match_pooled_boxes(box_up(u, z, keys), n_us, fallback=True)
-    assert listed(pooled) == by_fractions(match, n_us, True)
-    for l, found in enumerate(left_out):
-        assert listed(found) == by_fractions(np.delete(match, l, axis=0), n_us, True)
-
-
-def test_doubts_arise_where_sums_are_near_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """1/6 + 1/8 = 1/8 + 1/10 + 1/15 is told from its residue; two near sums by fractions."""
-    from bayes_risk._core import boxes as module
-
-    asked: list[int] = []
-    in_fractions = module._in_fractions
-
-    def watched(boxes: Boxes, i: int, without: int | None) -> tuple[int, bool]:
-        asked.append(i)
-        return in_fractions(boxes, i, without)
-
-    monkeypatch.setattr(module, "_in_fractions", watched)
-    assert pool_one_target([6, 8], [8, 10, 15]).c[0] == 2
-    assert asked == []
-    near = pool_one_target([1776, 2083, 3674], [1515, 2276, 4632])  # 3 parts in 10^13
-    assert (near.c[0], near.T[:2].tolist(), asked) == (1, [False, True], [])
-    coarse = pool_one_target([1776, 2083, 3674], [1515, 2276, 4632], largest=2**40)
-    assert (coarse.c[0], coarse.T[:2].tolist()) == (1, [False, True])
-    assert asked
-
-
-def pool_one_target(first: list[int], second: list[int], largest: int = 2**62) -> Matches:
-    """Target 0: record 0 matches in the first releases, record 1 in the others, N as told."""
-    counts = first + second
-    value = np.full((len(counts), 2 + sum(counts)), 5.0)
-    place = 2
-    for l, N in enumerate(counts):
-        value[l, 0 if l < len(first) else 1] = 1.0
-        value[l, place : place + N - 1] = 1.0
-        place += N - 1
-    u = np.zeros(value.shape[1], dtype=np.int64)
-    y = np.where(np.arange(len(u)) < 2, 1.0, -1.0)  # the others match nobody
-    boxes = box_up(u, np.zeros_like(value, dtype=np.int64), [NumericKey(y, value, 0.1)])
-    return match_pooled_boxes(boxes, u + len(u), fallback=True, largest=largest)[0]
-
-
-def test_residues_are_inverses_modulo_a_prime() -> None:
-    assert crowd.PRIME == 2**61 - 1  # a Mersenne prime
-    boxes = box_up(
-        np.zeros(3, np.int64),
-        np.zeros((2, 3), np.int64),
-        [NumericKey(np.array([1.0, 2, 3]), np.array([[1.0, 1, 3], [2, 2, 2]]), 0)],
-    )
-    from bayes_risk._core.boxes import _weights
-
-    weights = _weights(boxes.N, 100)
-    assert weights.share.tolist() == [[50, 0], [0, 33], [100, 0]]
-    assert (weights.residue.astype(object) * boxes.N.T % crowd.PRIME).tolist() == [
-        *[[1, 0], [0, 1], [1, 0]]
-    ]
 
 
 # --- limits --------------------------------------------------------------------------------------
@@ -316,7 +151,7 @@ def test_a_release_says_what_it_synthesised() -> None:
 def test_the_radius_is_said_wherever_the_keys_are(tmp_path: Path) -> None:
     risk = risk_of(ORIGINAL.assign(b=1), FIRST.assign(b=1), 0.025, synthesized=["income", "b"])
     assert "looks for the true values of income (within 2.5 %), b in the release" in risk.sentence()
-    assert risk.dataset.attrs["radius"] == "income 0.025"
+    assert risk.dataset.attrs["radius"] == "income Relative(r=0.025)"
     assert risk_of(ORIGINAL, FIRST, radius={}).dataset.attrs["radius"] == ""
     page = report(risk, tmp_path / "report.html").read_text().replace("\N{NO-BREAK SPACE}", " ")
     assert "matched against synthetic values: income (within 2.5 %), b" in page
@@ -329,13 +164,19 @@ def test_the_radius_is_said_wherever_the_keys_are(tmp_path: Path) -> None:
     ("radius", "message"),
     [
         (0.1, r"radius=0.1 is a float; give a dict .* radius=\{'income': 0.1\}"),
-        ({"a": 0.1}, r"radius names 'a', .* not under synthesized \(\['income'\]\); list it there"),
-        ({"incom": 0.1}, "radius names 'incom', which is not under synthesized"),
-        ({"income": -0.1}, r"radius\['income'\]=-0.1 is no relative radius; give a finite number"),
-        ({"income": INF}, r"radius\['income'\]=inf is no relative radius"),
-        ({"income": NAN}, r"radius\['income'\]=nan is no relative radius"),
-        ({"income": "0.1"}, r"radius\['income'\]='0.1' is no relative radius"),
-        ({"income": True}, r"radius\['income'\]=True is no relative radius"),
+        (
+            {"a": 0.1},
+            r"key 'a' .* of the original holds no real numbers, .* leave it out of radius",
+        ),
+        (
+            {"incom": 0.1},
+            r"radius names 'incom', which is no key \(\['a', 'income'\]\); list it under known or",
+        ),
+        ({"income": -0.1}, r"radius\['income'\]=-0.1 is no radius; give a finite number >= 0"),
+        ({"income": INF}, r"radius\['income'\]=inf is no radius"),
+        ({"income": NAN}, r"radius\['income'\]=nan is no radius"),
+        ({"income": "0.1"}, r"radius\['income'\]='0.1' is no radius; .* Quantile\(0.02\)"),
+        ({"income": True}, r"radius\['income'\]=True is no radius"),
     ],
 )
 def test_a_bad_radius_is_refused_in_words(radius: Any, message: str) -> None:
@@ -350,9 +191,7 @@ def test_a_bad_radius_is_refused_in_words(radius: Any, message: str) -> None:
         ([True] * 6, r"key 'income' \(bool\) of release 2 holds no real numbers"),
         (pd.Categorical([1, 2, 3, 4, 5, 6]), r"\(category\) of release 2 holds no real numbers"),
         ([1j] * 6, r"\(complex128\) of release 2 holds no real numbers"),
-        ([1, NAN, 3, NAN, 5, 6], "'income' of release 2 has missing values in 2 of 6 records.*cut"),
-        (pd.array([1, None, 3, 4, 5, 6], dtype="Int64"), "release 2 has missing values in 1 of 6"),
-        ([1, INF, 3, -INF, 5, 6], "release 2 has infinite values in 2 of 6 records, .*fill them"),
+        ([1, INF, 3, -INF, 5, 6], "release 2 has infinite values in 2 of 6 records, .*mend them"),
     ],
 )
 def test_a_column_that_no_radius_fits_is_refused_in_words(income: Any, message: str) -> None:
@@ -382,9 +221,28 @@ def test_identify_takes_a_radius(files: list[str], tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "income (within 10 %)" in " ".join(done.output.split())
     numbers = json.loads((tmp_path / "out.json").read_text())
-    assert numbers["radius"] == {"income": 0.1}
+    assert numbers["radius"] == {"income": "Relative(r=0.1)"}
     expected = risk_of(ORIGINAL, FIRST).summary().loc["pooled", "expected_match_risk"]
     assert numbers["measures"]["pooled"]["expected_match_risk"] == pytest.approx(expected)
+
+
+def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) -> None:
+    original = pd.DataFrame({"age": [20, 21, 40], "income": [100, 110, 50]})
+    for name in ("original", "syn"):
+        original.to_csv(tmp_path / f"{name}.csv", index=False)
+    paths, found = [str(tmp_path / f"{name}.csv") for name in ("original", "syn")], {}
+    keys = ["--known", "age", "--synthesized", "income", "--radius", "age=0.1,income=0.1"]
+    for words in ([], ["--open-ends"]):
+        json_file = tmp_path / f"{len(words)}.json"
+        done = CliRunner().invoke(
+            app, ["identify", *paths, *keys, *words, "--json", str(json_file)]
+        )
+        assert done.exit_code == 0, done.output
+        found[len(words)] = json.loads(json_file.read_text())
+    risks = [found[k]["measures"]["pooled"]["expected_match_risk"] for k in (0, 1)]
+    # 100 reaches 110 by its end; 110 reaches 100 inside; ages 20 and 21 are near
+    assert risks == [pytest.approx(2), pytest.approx(2.5)]
+    assert found[0]["radius"] == {"age": "Relative(r=0.1)", "income": "Relative(r=0.1)"}
 
 
 @pytest.mark.parametrize(
@@ -394,8 +252,9 @@ def test_identify_takes_a_radius(files: list[str], tmp_path: Path) -> None:
         (["=0.1"], "--radius '=0.1' is not NAME=NUMBER"),
         (["income=much"], "--radius 'income=much' is not NAME=NUMBER"),
         (["income=1", "income=2"], "--radius names 'income' more than once"),
-        (["a=0.1"], "radius names 'a', which is not under synthesized"),
-        (["income=-1"], "radius['income']=-1.0 is no relative radius"),
+        (["a=0.1"], "of the original holds no real numbers, which a radius needs"),
+        (["age=0.1"], "radius names 'age', which is no key (['a', 'income'])"),
+        (["income=-1"], "radius['income']=-1.0 is no radius"),
     ],
 )
 def test_identify_names_what_is_wrong_with_a_radius(
@@ -404,62 +263,3 @@ def test_identify_names_what_is_wrong_with_a_radius(
     done = identify(files, *(part for word in words for part in ("--radius", word)))
     assert done.exit_code == 2
     assert message in " ".join(done.stderr.split())
-
-
-# --- the paper's data ----------------------------------------------------------------------------
-
-PEER = {0.01: 319.1, 0.025: 246.1, 0.05: 193.7, 0.1: 159.0, 0.2: 132.4, 0.3: 121.3}
-OPEN = 1 - 1e-9  # no difference of these incomes and ages is that near to an end
-
-
-@pytest.fixture(scope="module")
-def consumers(shared_data: Path) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
-    """Consumer Expenditure sample of Hornby & Hu (2021), and three releases of Income by CART."""
-    names = [f"peer_runs/ce_income_release{l}.csv.gz" for l in (1, 2, 3)]
-    original, *releases = (
-        pd.read_csv(shared_data / name) for name in ("ce_hornby_hu_identification.csv.gz", *names)
-    )
-    return original, releases
-
-
-def consumer_risk(files: Any, r: float, r_age: float) -> IdentificationRisk:
-    """Age, too, within a radius: a key that was not synthesised, listed as if it were."""
-    return identification_risk(
-        *files,
-        known=["Urban", "Marital"],
-        synthesized=["Age", "Income"],
-        radius={"Age": r_age, "Income": r},
-        fallback=False,
-    )
-
-
-@pytest.mark.parametrize("r", PEER)
-def test_consumer_incomes_agree_with_the_published_package(consumers: Any, r: float) -> None:
-    """Its intervals are open, and nothing matches an income of 0 or less; then the same numbers.
-
-    Its figures are means over 20 releases; of ours it made three.
-    """
-    risk = consumer_risk(consumers, r * OPEN, 0.1 * OPEN)
-    positive = consumers[0]["Income"].to_numpy() > 0
-    each = (risk.T / np.maximum(risk.c, 1))[positive].sum(axis=0)
-    error = each.std(ddof=1) * np.sqrt(1 / 3 + 1 / 20)
-    assert abs(each.mean() - PEER[r]) < 4 * error
-    closed = consumer_risk(consumers, r, 0.1).summary().loc["mean", "expected_match_risk"]
-    assert closed > each.mean()
-
-
-def test_consumer_incomes_agree_with_all_pairs(consumers: Any) -> None:
-    original, releases = consumers
-    keys = [
-        NumericKey(
-            original[name].to_numpy(float), np.stack([z[name].to_numpy(float) for z in releases]), r
-        )
-        for name, r in (("Age", 0.1), ("Income", 0.05))
-    ]
-    cell = (original["Urban"] * 10 + original["Marital"]).to_numpy()
-    risk = consumer_risk(consumers, 0.05, 0.1)
-    for l in range(3):
-        one = [key._replace(value=key.value[l : l + 1]) for key in keys]
-        match = matches_of(cell, cell[None], one)[0]
-        assert risk.c[:, l].tolist() == match.sum(axis=1).tolist()
-        assert risk.T[:, l].tolist() == match.diagonal().tolist()

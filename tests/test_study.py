@@ -11,6 +11,7 @@ from bayes_risk import run
 from bayes_risk.demo import STUDIES
 from bayes_risk.run import run_study
 from bayes_risk.study import SECTIONS, Study, parse_study, read_study
+from bayes_risk.study_identification import IdentificationSection
 from bayes_risk.study_models import (
     KINDS,
     CARTSection,
@@ -20,7 +21,7 @@ from bayes_risk.study_models import (
     RegressionPriorSection,
     RegressionSection,
 )
-from bayes_risk.study_sections import AttributeSection, GridSection, IdentificationSection
+from bayes_risk.study_sections import AttributeSection, GridSection
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
 
 ROOT = Path(__file__).resolve().parents[1]

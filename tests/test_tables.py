@@ -107,3 +107,34 @@ def test_values_outside_the_declared_levels_are_named():
         declare_levels(df, {"a": ["x", "y"]}, "the data")
     with pytest.raises(InputError, match="names column 'q'"):
         declare_levels(df, {"q": ["x"]}, "the data")
+
+
+# --- Parquet -------------------------------------------------------------------------------------
+
+
+def test_parquet_keeps_what_its_columns_are(tmp_path):
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame(
+        {"id": [3, 1], "code": ["01", None], "job": pd.Categorical(["b", "b"], ["a", "b"])}
+    )
+    table.to_parquet(tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(read_table(tmp_path / "a.parquet"), table)
+    found = read_table(tmp_path / "a.parquet", index="id")
+    assert found.index.tolist() == [3, 1] and found["job"].cat.categories.tolist() == ["a", "b"]
+    pd.testing.assert_frame_equal(read_like(tmp_path / "a.parquet", table), table)
+
+
+def test_parquet_that_is_none_is_named(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = write(tmp_path / "a.parquet", "a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"a.parquet' is no readable Parquet file"):
+        read_table(path)
+
+
+def test_without_pyarrow_parquet_says_how_to_get_it(tmp_path, monkeypatch):
+    def without(path):
+        raise ImportError("no pyarrow")
+
+    monkeypatch.setattr(pd, "read_parquet", without)
+    with pytest.raises(InputError, match=r"pip install 'bayes_risk\[parquet\]'"):
+        read_table(write(tmp_path / "a.parquet", "any"))

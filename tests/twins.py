@@ -3,6 +3,9 @@
 import numpy as np
 import pandas as pd
 
+from bayes_risk._core.matching import Cells
+from bayes_risk._core.windows import NumericKey
+
 
 def simulate(n, levels, n_classes=1, *, seed, sharpness=0.5):
     """A table of independent variables within latent classes; every level is declared."""
@@ -69,3 +72,24 @@ def collapsed(units, labels, i, guess, *, K, levels, a, alpha):
             mine = [*mine, (j, level)]
         total += mass
     return total
+
+
+def matches_of(u, z, keys):
+    """Every target against every record of every release, shape (m, n, n); u (n,), z (m, n)."""
+    match = z[:, None, :] == u[None, :, None]
+    for _, low, high, value in keys:
+        shown = value[:, None, :]
+        match &= (low[None, :, None] <= shown) & (shown <= high[None, :, None])
+    return match
+
+
+def within(y, value, r):
+    """A numeric key whose intervals reach r |y| to either side, ends inside."""
+    reach = r * np.abs(y)
+    return NumericKey(y, y - reach, y + reach, value)
+
+
+def cells_of(us, *, fallback, certain=True):
+    """Cells of unsynthesised keys us (n,), when the targets are the records."""
+    _, cell, size = np.unique(us, return_inverse=True, return_counts=True)
+    return Cells(size[cell], np.ones(len(us), bool), fallback, certain)

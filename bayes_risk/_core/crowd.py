@@ -21,7 +21,7 @@ FAR = 2**61
 class Crowd(NamedTuple):
     """Which records match in which releases, by the number of releases."""
 
-    inside: npt.NDArray[np.bool_]  # (n, m)
+    inside: npt.NDArray[np.bool_]  # (n + 1, m); the last for targets without a record
     depth: npt.NDArray[np.int32]  # (n,)
     place: npt.NDArray[np.int32]  # (n,)
     bucket: npt.NDArray[np.int32]  # (m + 1, n)
@@ -31,7 +31,7 @@ class Crowd(NamedTuple):
 def nobody(n: int, m: int) -> Crowd:
     """Make the crowd of a target that nobody matches yet."""
     return Crowd(
-        np.zeros((n, m), dtype=np.bool_),
+        np.zeros((n + 1, m), dtype=np.bool_),
         np.zeros(n, dtype=np.int32),
         np.zeros(n, dtype=np.int32),
         np.zeros((m + 1, n), dtype=np.int32),
@@ -40,16 +40,16 @@ def nobody(n: int, m: int) -> Crowd:
 
 
 @numba.njit(cache=True, nogil=True)
-def sweep(crowd, turns, windows, weights, out):
+def sweep(crowd, turns, place, windows, weights, out):
     """Pool targets that have one numeric key, in turn of its value: windows slide."""
     order, start, stop = windows
-    n, m = start.shape
+    m = start.shape[1]
     low, high = np.zeros(m, np.int64), np.zeros(m, np.int64)
     race = np.zeros((1, 4), np.int64)
     for i in turns:
         for l in range(m):
             slide(crowd, order[l], l, low, high, start[i, l], stop[i, l])
-        lead(crowd, race, i, weights, out)
+        lead(crowd, race, i, place[i], weights, out)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -67,24 +67,34 @@ def slide(crowd, row, l, low, high, start, stop):
 
 
 @numba.njit(cache=True, nogil=True)
-def count(start, stop, others):
-    """N[i, l]: records of release l in target i's window whose other numeric keys fit too."""
-    N = np.zeros(start.shape, np.int64)
-    for i in range(N.shape[0]):
-        for l in range(N.shape[1]):
-            for q in range(start[i, l], stop[i, l]):
-                N[i, l] += holds(others, i, l, q)
+def count(windows, rows, limit):
+    """N[i, l]: records of release l in target i's windows whose numeric keys all fit."""
+    _, first, start, stop = windows
+    m, n_targets = first.shape[0], first.shape[1] - 1
+    N = np.zeros((n_targets, m), np.int64)
+    for l in range(m):
+        for i in range(n_targets):
+            for v in range(first[l, i], first[l, i + 1]):
+                for q in range(start[v], stop[v]):
+                    N[i, l] += holds(rows, i, l, q, limit)
     return N
 
 
 @numba.njit(cache=True, nogil=True)
-def holds(others, i, l, q):
-    """Whether the q-th record of release l lies between target i's ends on the other keys."""
-    low, high, value = others
+def holds(rows, i, a, b, limit):
+    """Whether released values [a, b] lie in target i's box, or its ellipse; NaN does anyway."""
+    low, y, high, value = rows
+    total = 0.0
     for d in range(low.shape[1]):
-        if not low[i, d] <= value[l, q, d] <= high[i, d]:
+        x = value[a, b, d]
+        if np.isnan(x):
+            continue
+        if not low[i, d] <= x <= high[i, d]:
             return False
-    return True
+        if limit < np.inf and x != y[i, d]:
+            reach = y[i, d] - low[i, d] if x < y[i, d] else high[i, d] - y[i, d]
+            total += ((x - y[i, d]) / reach) ** 2
+    return total <= limit
 
 
 @numba.njit(cache=True, nogil=True)
@@ -106,7 +116,7 @@ def move(crowd, j, l, enters):
 
 
 @numba.njit(cache=True, nogil=True)
-def lead(crowd, race, i, weights, out):
+def lead(crowd, race, i, record, weights, out):
     """Find target i's leaders: buckets are visited from the deepest, until none can catch up.
 
     In the bucket of all releases that have a match everybody has the same sum.
@@ -122,44 +132,47 @@ def lead(crowd, race, i, weights, out):
         for q in range(min(many, 1) if k == live else many):
             s, r = total(crowd.inside, crowd.bucket[k, q], share, residue, i)
             enter(race, 0, s, r, m, many if k == live else 1)
-    finish(race, crowd.inside, i, i, weights, out)
+    finish(race, crowd.inside, record, i, weights, out)
 
 
 @numba.njit(cache=True, nogil=True)
-def scan(boxes, windows, others, visits, weights, out):
+def scan(boxes, place, windows, rows, limit, visits, weights, out):
     """Pool targets that have several numeric keys: windows are looked through, smallest N first.
 
     Whoever matches in no release visited so far has at most the other releases' shares, `rest`. All
     contests are held at once: contest 0 over all releases, contest 1 + l without release l.
     """
-    order, start, stop = windows
+    order, first, start, stop = windows
     share, residue, reach = weights
-    n, m = share.shape
+    n_targets, m = share.shape
     inside, race = np.zeros((1, m), np.bool_), np.zeros((out[0].shape[0], 4), np.int64)
-    for i in range(n):
+    for i in range(n_targets):
         rest = reach[i, m - 1]
         begin(race)
         for v in range(m):
             if over(race, rest, m):
                 break
             l = visits[i, v]
-            for q in range(start[i, l], stop[i, l]):
-                if holds(others, i, l, q) and locate(boxes, i, order[l, q], visits, v, inside):
-                    contend(race, inside, share, residue, i)
+            for w in range(first[l, i], first[l, i + 1]):
+                for q in range(start[w], stop[w]):
+                    if holds(rows, i, l, q, limit) and locate(
+                        boxes, limit, i, order[l, q], visits, v, inside
+                    ):
+                        contend(race, inside, share, residue, i)
             rest -= share[i, l]
-        locate(boxes, i, i, visits, 0, inside)
+        inside[0, :] = False
+        if place[i] >= 0:
+            locate(boxes, limit, i, place[i], visits, 0, inside)
         finish(race, inside, 0, i, weights, out)
 
 
 @numba.njit(cache=True, nogil=True)
-def locate(boxes, i, j, visits, v, inside):
+def locate(boxes, limit, i, j, visits, v, inside):
     """inside[0, l]: record j of release l is in target i's box. False: met before visit v."""
-    u, z, low, high, value = boxes
+    u, z, own = boxes
     for w in range(inside.shape[1]):
         l = visits[i, w]
-        fits = z[j, l] == u[i]
-        for d in range(low.shape[1]):
-            fits = fits and low[i, d] <= value[j, l, d] <= high[i, d]
+        fits = z[j, l] == u[i] and holds(own, i, j, l, limit)
         if fits and w < v:
             return False
         inside[0, l] = fits
@@ -168,7 +181,7 @@ def locate(boxes, i, j, visits, v, inside):
 
 @numba.njit(cache=True, nogil=True)
 def total(inside, j, share, residue, i):
-    """Sum target i's 1/N over the releases where row j is inside: in digits, modulo a prime."""
+    """Sum target i's 1/D over the releases where row j is inside: in digits, modulo a prime."""
     s, r = 0, 0
     for l in range(inside.shape[1]):
         if inside[j, l]:
@@ -234,12 +247,13 @@ def over(race, rest, m):
 
 @numba.njit(cache=True, nogil=True)
 def finish(race, inside, j, i, weights, out):
-    """Write down target i's c and T, and whether two sums were too near to tell the larger."""
-    c, T, doubt = out
+    """Write down target i's c, T, best sum, and whether two were too near to tell the larger."""
+    c, T, doubt, digits = out
     share, residue, _ = weights
     m = inside.shape[1]
     s, r = total(inside, j, share, residue, i)
     for a in range(race.shape[0]):
         s_a, r_a = (s, r) if a == 0 else less(s, r, inside, j, a - 1, share, residue, i)
         c[a, i], doubt[a, i] = race[a, LEADERS], race[a, RIVAL] > race[a, TOP] - m
+        digits[a, i] = max(race[a, TOP], 0)
         T[a, i] = c[a, i] > 0 and r_a == race[a, MARK] and s_a > race[a, TOP] - m

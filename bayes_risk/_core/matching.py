@@ -1,8 +1,8 @@
 """Exact matching on categorical keys by sorting and counting; never all pairs.
 
-Letters: ``n`` records, ``m`` releases, ``U`` distinct target keys, ``u`` the number of a target
-key, ``z`` the number of a released key (-1: no target has it), ``N`` match counts. Derivation:
-``docs/identification.md``.
+Letters: ``n`` records, ``m`` releases, ``n_t`` targets, ``U`` distinct target keys, ``u`` the
+number of a target key, ``z`` the number of a released key (-1: no target has it), ``N`` match
+counts, ``D`` how many may be the target. Derivation: ``docs/identification.md``.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-LARGEST = 2**62
+from .release_sets import ReleaseSets, release_sets
+from .weights import LARGEST as LARGEST
+from .weights import long_weights, whole_weights
+
 TABLE_PER_RECORD = 8
 
 Ids = npt.NDArray[np.int64]
@@ -30,11 +33,23 @@ class Matches(NamedTuple):
         The true record is among them.
     no_match : ndarray of bool
         No released record has the target's full key.
+    top : ndarray
+        The highest match probability.
+    inside : ndarray
+        Probability that the target is in the file: that of all records together, or 1 for an
+        intruder who knows that it is.
     """
 
     c: Ids
     T: Flags
     no_match: Flags
+    top: Reals
+    inside: Reals
+
+    @property
+    def outside(self) -> Reals:
+        """Pr(J = n + 1): the target is not in the file."""
+        return 1 - self.inside
 
     @property
     def K(self) -> Flags:
@@ -57,19 +72,37 @@ class Matches(NamedTuple):
         return self.T / np.maximum(self.c, 1)
 
 
-class Pairs(NamedTuple):
-    """Pairs (target key, released record) that match in some release, by key, then record.
+class Cells(NamedTuple):
+    """Each target's cell of unsynthesised keys: what is left to go by where nothing matches.
 
-    ``u`` and ``j``, shape (P,), are sorted; pair ``k`` owns the entries from ``start[k]`` on.
-    ``cell``, shape (E,), says where in ``weight.ravel()`` the weight of an entry lies; ``weight``
-    has shape (m, U).
+    ``size``, shape (n_t,): released records in it. ``own``, shape (n_t,): the target's record is
+    one of them. ``used``: whether the intruder goes by it (the fallback rule). ``certain``: he
+    knows that the target is in the file, matched or not.
+    """
+
+    size: Ids
+    own: Flags
+    used: bool
+    certain: bool
+
+
+class Pairs(NamedTuple):
+    """Pairs (target key, set of releases that show it), by key.
+
+    A record's probability depends only on the set of releases in which it matches: ``records``,
+    shape (P,), match in just these. ``u``, shape (P,), is sorted; pair ``k`` owns the entries from
+    ``start[k]`` on. ``own``, shape (n_t,): the pair of each target's own record, or -1. ``cell``,
+    shape (E,), says where in ``weight.ravel()`` the weight of an entry lies; ``weight`` has shape
+    (m, U), and ``unit``, shape (U,), is the weight of a probability of 1.
     """
 
     u: Ids
-    j: Ids
     start: Ids
+    records: Ids
+    own: Ids
     cell: Ids
     weight: npt.NDArray[Any]
+    unit: npt.NDArray[Any]
 
 
 def cell_codes(
@@ -138,39 +171,55 @@ def number_keys(target: Ids, released: Ids) -> tuple[Ids, Ids]:
     return u, np.where(keys[place] == released, place, -1)
 
 
-def cell_sizes(code: Ids) -> Ids:
-    """Count the records in each record's cell, shape (n,)."""
-    _, cell, size = np.unique(code, return_inverse=True, return_counts=True)
-    return size[cell]
-
-
 def count_matches(z: Ids, n_keys: int) -> Ids:
     """N[l, u]: records of release l that hold target key u, shape (m, U)."""
     return np.stack([np.bincount(row + 1, minlength=n_keys + 1)[1:] for row in z])
 
 
-def match_each(u: Ids, z: Ids, n_us: Ids, *, fallback: bool) -> Matches:
-    """Find the candidates in each release by itself, arrays of shape (m, n).
+def match_each(u: Ids, z: Ids, place: Ids, D: Reals, cells: Cells) -> Matches:
+    """Find the candidates in each release by itself, arrays of shape (m, n_t).
 
-    ``c = N[l, u_i]`` and ``T = 1[z[l, i] = u_i]``. Where nothing matches: ``c = n_us``, ``T = 1``
+    ``c = N[l, u_i]`` and ``T = 1[z[l, place_i] = u_i]``. Where nothing matches: the target's cell
     with the fallback rule, else ``c = T = 0``.
-    """
-    N = count_matches(z, int(u.max()) + 1)  # shape (m, U)
-    return settle(N[:, u], z == u, n_us, fallback)
-
-
-def pair_up(u: Ids, z: Ids, *, largest: int = LARGEST) -> list[Pairs]:
-    """List every (target key, released record) that matches somewhere, with exact weights.
-
-    The weight ``1/N[l, u]`` is carried as the integer ``L_u / N[l, u]``, ``L_u`` the least common
-    multiple of key u's non-zero counts: sums of such weights are equal exactly when the sums of the
-    fractions are. No floating-point tolerance could promise that: two sums of m fractions may
-    differ by ``1 / L_u``, which for m = 5 and counts in the thousands is below 1e-16.
 
     Parameters
     ----------
-    u : ndarray of int64, shape (n,)
+    u : ndarray of int64, shape (n_t,)
+        Number of each target's key.
     z : ndarray of int64, shape (m, n)
+        Number of each released key; -1 if no target has it.
+    place : ndarray of int64, shape (n_t,)
+        Each target's record, each once; -1: it is not in the file.
+    D : ndarray, shape (m, U)
+        How many may be the target: a record that matches is it with probability 1 / D. Not less
+        than the number N that match; with everybody known to be in the file, N.
+    cells : Cells
+    """
+    N = count_matches(z, D.shape[1])  # shape (m, U)
+    T = (place >= 0) & (z[:, place] == u)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        top, inside = np.where(N > 0, 1 / D, 0.0), np.where(N > 0, N / D, 0.0)
+    return settle(N[:, u], T, top[:, u], inside[:, u], cells)
+
+
+def pair_up(u: Ids, z: Ids, D: Reals, *, place: Ids, largest: int = LARGEST) -> list[Pairs]:
+    """Count the records of every set of releases that shows a target key, with exact weights.
+
+    Where all D of a key are simple fractions, the weight ``1/D[l, u]`` is carried as the integer
+    ``L_u / D[l, u]``, ``L_u`` the least common multiple of their numerators over releases with a
+    match: sums of such weights are equal exactly when the sums of the fractions are. No
+    floating-point tolerance could promise that: two sums of m fractions may differ by ``1 / L_u``,
+    which for m = 5 and counts in the thousands is below 1e-16. Other D (estimates) are carried in
+    62 digits, as large a multiple of ``L_u`` as fits: equal sums of equal terms stay equal.
+
+    Parameters
+    ----------
+    u : ndarray of int64, shape (n_t,)
+    z : ndarray of int64, shape (m, n)
+    D : ndarray, shape (m, U)
+        As in `match_each`.
+    place : ndarray of int64, shape (n_t,)
+        Each target's record; -1: it is not in the file.
     largest : int
         Keys whose sums could exceed this are summed as Python integers; lower only to test.
 
@@ -179,28 +228,29 @@ def pair_up(u: Ids, z: Ids, *, largest: int = LARGEST) -> list[Pairs]:
     list of Pairs
         At most two: keys whose sums fit 64 bits, and the rest. Time O(m n log n), memory O(m n).
     """
-    N = count_matches(z, int(u.max()) + 1)
-    multiple, fits = _common_multiple(N, largest)
+    N = count_matches(z, D.shape[1])
+    D = np.where(N > 0, D, 0.0)
+    sets = release_sets(u, z, place, D.shape[1])
+    weight, unit, fits = whole_weights(D, largest)
     blocks = []
     if fits.any():
-        weight = np.where(N > 0, multiple // np.maximum(N, 1), 0)
-        blocks.append(_pairs(np.where(fits[z], z, -1), weight))
+        blocks.append(_pairs(sets, fits, weight, unit))
     if not fits.all():
-        blocks.append(_pairs(np.where(fits[z], -1, z), _long_weights(N, ~fits)))
+        blocks.append(_pairs(sets, ~fits, *long_weights(D, ~fits)))
     return [block for block in blocks if len(block.u)]
 
 
 def match_pooled(
     blocks: Sequence[Pairs],
     u: Ids,
-    n_us: Ids,
+    each: Matches,
+    cells: Cells,
     *,
-    fallback: bool,
     without: int | None = None,
 ) -> Matches:
-    """Find the candidates by the probability pooled over releases, arrays of shape (n,).
+    """Find the candidates by the probability pooled over releases, arrays of shape (n_t,).
 
-    ``Pr(J = j | t) = (1/m) sum_l 1[j matches t in release l] / N[l, t]``; c counts the j that
+    ``Pr(J = j | t) = (1/m) sum_l 1[j matches t in release l] / D[l, t]``; c counts the j that
     attain the maximum. The fallback rule adds the same amount to every j of the target's cell of
     unsynthesised keys, and whoever matches lies in that cell: where anything matches in any release
     it moves no maximum, and where nothing does the whole cell ties. So it is never written out.
@@ -209,21 +259,26 @@ def match_pooled(
     ----------
     blocks : list of Pairs
         From `pair_up`.
-    u, n_us : ndarrays of int64, shape (n,)
-        Number of each target's key; size of its cell of unsynthesised keys.
-    fallback : bool
-        What to do where nothing matches in any release: c = n_us, T = 1; or c = T = 0.
+    u : ndarray of int64, shape (n_t,)
+        Number of each target's key.
+    each : Matches
+        Of the m releases by themselves.
+    cells : Cells
     without : int, optional
         Leave this release out.
     """
-    c = np.zeros(int(u.max()) + 1, dtype=np.int64)
+    kept = [l for l in range(len(each.c)) if l != without]
+    n_keys = int(u.max()) + 1
+    c, top = np.zeros(n_keys, dtype=np.int64), np.zeros(n_keys)
     T = np.zeros(len(u), dtype=np.bool_)
     for pairs in blocks:
-        first, best = _best(pairs, without)
-        c[pairs.u[first]] = np.add.reduceat(best, first, dtype=np.int64)
-        mine = best & (pairs.u == u[pairs.j])  # pairs of a target's key with the true record
-        T[pairs.j[mine]] = True
-    return settle(c[u], T, n_us, fallback)
+        first, best, maximum = _best(pairs, without)
+        key = pairs.u[first]
+        c[key] = np.add.reduceat(best * pairs.records, first)
+        top[key] = (maximum / pairs.unit[key]).astype(float) / len(kept)
+        T |= (pairs.own >= 0) & best[pairs.own]
+    top_u = top[u] + share_of_cell(each, cells, kept)
+    return settle(c[u], T, top_u, each.inside[kept].mean(axis=0), cells)
 
 
 def jackknife_error(left_out: Reals) -> float:
@@ -238,46 +293,47 @@ def jackknife_error(left_out: Reals) -> float:
     return float(np.sqrt((m - 1) / m * ((left_out - left_out.mean()) ** 2).sum()))
 
 
-def settle(c: Ids, T: Flags, n_us: Ids, fallback: bool) -> Matches:
+def settle(c: Ids, T: Flags, top: Reals, inside: Reals, cells: Cells) -> Matches:
     """Where nothing matches, take the whole cell of unsynthesised keys, or nobody."""
     nothing = c == 0
-    if not fallback:
-        return Matches(c, T, nothing)
-    return Matches(np.where(nothing, n_us, c), T | nothing, nothing)
+    inside = np.where(nothing, float(cells.certain), inside)
+    if not cells.used:
+        return Matches(c, T, nothing, top, inside)
+    lost = nothing & (cells.size > 0)
+    return Matches(
+        np.where(nothing, cells.size, c),
+        T | nothing & cells.own,
+        nothing,
+        np.where(lost, 1 / np.maximum(cells.size, 1), top),
+        inside,
+    )
 
 
-def _common_multiple(N: Ids, largest: int) -> tuple[Ids, Flags]:
-    """Find the least common multiple of each column's non-zero counts; does m times it fit."""
-    multiple = np.ones(N.shape[1], dtype=np.int64)
-    fits = np.ones(N.shape[1], dtype=np.bool_)
-    for row in np.maximum(N, 1):
-        step = row // np.gcd(multiple, row)
-        fits &= multiple <= largest // len(N) // step
-        multiple = np.where(fits, multiple * step, 1)
-    return multiple, fits
+def share_of_cell(each: Matches, cells: Cells, kept: Sequence[int]) -> Reals:
+    """What the fallback rule adds to everybody in the cell, shape (n_t,)."""
+    if not cells.used:
+        return np.zeros(len(cells.size))
+    share: Reals = each.no_match[kept].mean(axis=0) / np.maximum(cells.size, 1)
+    return share
 
 
-def _long_weights(N: Ids, chosen: Flags) -> npt.NDArray[Any]:
-    """Weigh the chosen keys in Python integers; the other columns are 0."""
-    counts = np.maximum(N[:, chosen], 1).astype(object)
-    weight = np.zeros(N.shape, dtype=object)
-    weight[:, chosen] = np.where(N[:, chosen] > 0, np.lcm.reduce(counts, axis=0) // counts, 0)
-    return weight
+def _pairs(
+    sets: ReleaseSets, chosen: Flags, weight: npt.NDArray[Any], unit: npt.NDArray[Any]
+) -> Pairs:
+    """Pairs of the chosen keys."""
+    rows = np.flatnonzero(chosen[sets.u])
+    number = np.full(len(sets.u) + 1, -1, dtype=np.int64)
+    number[rows] = np.arange(len(rows))
+    part = sets._replace(u=sets.u[rows], shows=sets.shows[:, rows], records=sets.records[rows])
+    start, release = part.entries()
+    key = np.repeat(part.u, np.diff(start, append=len(release)))
+    return Pairs(
+        part.u, start, part.records, number[sets.own], release * weight.shape[1] + key, weight, unit
+    )
 
 
-def _pairs(z: Ids, weight: npt.NDArray[Any]) -> Pairs:
-    """Sort the entries (key, record, release) as one number each, and cut them into pairs."""
-    m, n = z.shape
-    order = (z * n + np.arange(n)) * m + np.arange(m)[:, None]  # below U n m
-    order = np.sort(order[z >= 0])
-    pair, release = np.divmod(order, m)
-    start = _starts(pair)
-    key = pair // n
-    return Pairs(key[start], pair[start] % n, start, release * weight.shape[1] + key, weight)
-
-
-def _best(pairs: Pairs, without: int | None) -> tuple[Ids, Flags]:
-    """Find where each key's pairs begin, and which pairs attain their key's maximum."""
+def _best(pairs: Pairs, without: int | None) -> tuple[Ids, Flags, npt.NDArray[Any]]:
+    """Find where each key's pairs begin, which attain their key's maximum, and the maxima."""
     weight = pairs.weight
     if without is not None:
         weight = weight.copy()
@@ -285,8 +341,8 @@ def _best(pairs: Pairs, without: int | None) -> tuple[Ids, Flags]:
     total = np.add.reduceat(weight.ravel()[pairs.cell], pairs.start)  # shape (P,)
     first = _starts(pairs.u)
     size = np.diff(first, append=len(total))
-    maximum = np.repeat(np.maximum.reduceat(total, first), size)
-    return first, (total == maximum) & (total > 0)
+    maximum = np.maximum.reduceat(total, first)
+    return first, (total == np.repeat(maximum, size)) & (total > 0), maximum
 
 
 def _starts(values: Ids) -> Ids:

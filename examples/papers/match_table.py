@@ -23,25 +23,26 @@ DECIMALS = {
 }
 
 
-def match_table(df, datasets, *, targets=None, **keys):
+def match_table(df, datasets, *, population=None, **options):
     """One row a measure: its value, two standard errors, and its value without the release.
 
-    `keys` are the options of `br.identification_risk`; `targets` are labels of `df`, by default all
-    of them.
+    `options` are those of `br.identification_risk`; a list as `population` holds one a release.
     """
     datasets = list(datasets)
-
-    def records(tables):
-        found = br.identification_risk(df, tables, **keys).records
-        return found if targets is None else found.loc[targets]
-
-    found = records(datasets)
-    alone = found["baseline"] == 1
-    known_only = found.assign(
-        probability=found["baseline"], candidates=1 / found["baseline"], true_match=alone
-    )
     m = len(datasets)
-    left_out = [measures(records(datasets[:l] + datasets[l + 1 :])) for l in range(m) if m > 2]
+
+    def records(kept):
+        each = [population[l] for l in kept] if isinstance(population, list) else population
+        tables = [datasets[l] for l in kept]
+        return br.identification_risk(df, tables, population=each, **options).records
+
+    found = records(range(m))
+    alone = found["baseline"] == 1
+    chance = found["baseline"].where(found["baseline"] > 0)
+    known_only = found.assign(
+        probability=found["baseline"], candidates=1 / chance, true_match=alone
+    )
+    left_out = [measures(records([k for k in range(m) if k != l])) for l in range(m) if m > 2]
     return pd.DataFrame(
         {
             "value": measures(found),

@@ -2,7 +2,9 @@
 
 Run as a script: ``python tests/benchmarks/bench_identification.py [n ...]``. Five keys, two of them
 known, m = 5 releases; a third of the synthesised values is drawn anew. Peak memory: files and all.
-Then one and two numeric keys within 10 %, of 100,000 records in few and many cells of exact keys.
+Then one and two numeric keys within 10 %, of 100,000 records in few and many cells of exact keys;
+two of them in one release, the radius shrinking so that as many records match; and targets of a
+whole population, 51,016 people of whom 10,000 are in the file.
 """
 
 import resource
@@ -96,6 +98,57 @@ def radius(n: int = 100_000) -> None:
             print(f"{cells:>10} {len(keys):>9} {time.perf_counter() - start:>9.2f}")
 
 
+def growth(sizes: tuple[int, ...] = (10_000, 16_000, 100_000, 1_000_000)) -> None:
+    """Print one line per size: one release, two numeric keys, 40 cells of exact keys, or none."""
+    print("\ntwo numeric keys, m = 1, radius 10 % at n = 16,000, then smaller")
+    print(f"{'n':>10} {'cells':>9} {'seconds':>9}")
+    for cells in (40, 1):
+        seconds = {}
+        for n in sizes:
+            original, releases = make_numeric(n, cells, np.random.default_rng(1))
+            r = 0.1 * (16_000 / n) ** 0.5
+            start = time.perf_counter()
+            identification_risk(
+                original,
+                releases[0],
+                known=["cell"],
+                synthesized=["income", "spent"],
+                radius={"income": r, "spent": r},
+                fallback=False,
+            )
+            seconds[n] = time.perf_counter() - start
+            print(f"{n:>10,} {cells:>9} {seconds[n]:>9.3f}")
+        rise = np.log(seconds[sizes[-1]] / seconds[sizes[0]]) / np.log(sizes[-1] / sizes[0])
+        print(f"exponent {rise:.2f}")
+
+
+def whole_population(n: int = 51_016, in_file: int = 10_000) -> None:
+    """Print the seconds for everybody as a target, with whole counts and with estimated ones."""
+    rng = np.random.default_rng(3)
+    levels = {"age": 76, "race": 4, "sex": 2, "married": 7}
+    people = pd.DataFrame({c: (rng.random(n) ** 2 * d).astype(int) for c, d in levels.items()})
+    file = people.sample(in_file, random_state=1)
+    releases = [
+        file.assign(**{c: rng.permutation(file[c]) for c in ("race", "married")}) for _ in range(M)
+    ]
+    counts = people.groupby(list(levels))["age"].transform("size").to_numpy(float)
+    print(f"\ntargets {n:,}, records {in_file:,}, m = {M}\n{'counts':>10} {'seconds':>9}")
+    estimated = np.stack([counts * (1 + 0.01 * l) for l in range(M)])
+    for words, F in (("whole", counts), ("estimated", estimated)):
+        start = time.perf_counter()
+        identification_risk(
+            file,
+            releases,
+            known=["age", "sex"],
+            synthesized=["race", "married"],
+            targets=people,
+            population=F,
+        )
+        print(f"{words:>10} {time.perf_counter() - start:>9.3f}")
+
+
 if __name__ == "__main__":
     main([int(n) for n in sys.argv[1:]] or [10_000, 100_000, 1_000_000])
     radius()
+    growth()
+    whole_population()

@@ -1,0 +1,227 @@
+"""How near a released number must come to the target's: radii, and the intervals they give."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+
+Reals = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class Radius(Protocol):
+    """A rule for the interval around each target's value."""
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """Ends of the intervals around values y (n_t,); ``column``: the file's genuine values."""
+        ...
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        ...
+
+
+def _checked(name: str, value: Any, what: str) -> None:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0 <= float(value) < float("inf"):
+        raise InputError(f"{name}({value!r}) is no {what}; give a finite number >= 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """Within r |y| of the target's value y (Hornby & Hu 2021): at 0 that is the value itself.
+
+    Parameters
+    ----------
+    r : float
+        At least 0; 0.1 is 10 %.
+
+    Raises
+    ------
+    InputError
+        A negative or infinite radius.
+
+    Examples
+    --------
+    >>> Relative(0.1).in_words()
+    'within 10 %'
+    """
+
+    r: float
+
+    def __post_init__(self) -> None:
+        _checked("Relative", self.r, "relative radius")
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """``y - r |y|`` and ``y + r |y|``."""
+        with np.errstate(over="ignore"):
+            reach = self.r * np.abs(y)
+            return y - reach, y + reach
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        return f"within {100 * self.r:g} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Absolute:
+    """Within so many units of the target's value.
+
+    Parameters
+    ----------
+    units : float
+        At least 0, in units of the column.
+
+    Raises
+    ------
+    InputError
+        A negative or infinite radius.
+
+    Examples
+    --------
+    >>> Absolute(1000).in_words()
+    'within 1000'
+    """
+
+    units: float
+
+    def __post_init__(self) -> None:
+        _checked("Absolute", self.units, "radius")
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """``y - units`` and ``y + units``."""
+        return y - self.units, y + self.units
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        return f"within {self.units:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class SD:
+    """Within k standard deviations of the target's value (Drechsler & Reiter 2009).
+
+    Parameters
+    ----------
+    k : float
+        At least 0.
+    groups : int
+        The standard deviation is that of the records in the target's own one of so many groups of
+        equal size, cut by the column's quantiles; by default of the whole file. Drechsler & Reiter
+        (2009) took 20 groups and k = 1.
+
+    Raises
+    ------
+    InputError
+        A negative or infinite k, fewer than one group.
+
+    Examples
+    --------
+    >>> SD(1, groups=20).in_words()
+    'within 1 standard deviation of its 20th part of the file'
+    """
+
+    k: float
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        _checked("SD", self.k, "multiple of the standard deviation")
+        if isinstance(self.groups, bool) or not isinstance(self.groups, int) or self.groups < 1:
+            raise InputError(f"SD(groups={self.groups!r}); give a whole number >= 1")
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """``y - k sd`` and ``y + k sd``."""
+        cuts = np.quantile(column, np.arange(1, self.groups) / self.groups)
+        group = np.searchsorted(cuts, column, side="right")
+        count = np.maximum(np.bincount(group, minlength=self.groups), 1)
+        mean = np.bincount(group, column, self.groups) / count
+        square = np.bincount(group, (column - mean[group]) ** 2, self.groups)
+        sd = np.sqrt(square / np.maximum(count - 1, 1))
+        reach = self.k * sd[np.searchsorted(cuts, y, side="right")]
+        return y - reach, y + reach
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        what = "standard deviation" + "s" * (self.k != 1)
+        of = f" of its {self.groups}th part of the file" if self.groups > 1 else ""
+        return f"within {self.k:g} {what}{of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """Between the quantiles that lie q below and above the target's own place in the file.
+
+    Parameters
+    ----------
+    q : float
+        Share of the file on either side, from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        A share outside 0 to 1.
+
+    Examples
+    --------
+    >>> Quantile(0.02).in_words()
+    'within 2 % of the file on either side'
+    """
+
+    q: float
+
+    def __post_init__(self) -> None:
+        _checked("Quantile", self.q, "share")
+        if self.q > 1:
+            raise InputError(f"Quantile({self.q!r}) is no share; give a number from 0 to 1")
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """Values of the file that stand q n places before and behind; the target's own inside."""
+        ordered = np.sort(column)
+        n = len(ordered)
+        step = int(np.floor(round(self.q * n, 9)))  # 0.29 of 100 is 29, not 28.999...
+        first = np.searchsorted(ordered, y, side="left")
+        last = np.searchsorted(ordered, y, side="right") - 1
+        low = ordered[np.clip(first - step, 0, n - 1)]
+        high = ordered[np.clip(last + step, 0, n - 1)]
+        return np.minimum(low, y), np.maximum(high, y)
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        return f"within {100 * self.q:g} % of the file on either side"
+
+
+def checked_radius(
+    radius: Mapping[str, float | Radius] | None, keys: Sequence[str]
+) -> dict[str, Radius]:
+    """Return the radius of each numeric key, in the order of the keys; none is ``{}``."""
+    if radius is None:
+        return {}
+    if not isinstance(radius, Mapping):
+        raise InputError(
+            f"radius={radius!r} is a {type(radius).__name__}; give a dict of column to radius, "
+            f"such as radius={{'income': 0.1}}"
+        )
+    for name in radius:
+        if name not in keys:
+            raise InputError(
+                f"radius names {name!r}, which is no key ({list(keys)}); list it under known or "
+                "synthesized, or leave it out"
+            )
+    return {name: _radius(name, radius[name]) for name in keys if name in radius}
+
+
+def _radius(name: str, given: Any) -> Radius:
+    if isinstance(given, Radius):
+        return given
+    number = isinstance(given, Real) and not isinstance(given, bool)
+    if not number or not 0 <= float(given) < float("inf"):
+        raise InputError(
+            f"radius[{name!r}]={given!r} is no radius; give a finite number >= 0 (0.1 is 10 %), or "
+            "Absolute(1000), SD(1), Quantile(0.02)"
+        )
+    return Relative(float(given))

@@ -1,0 +1,118 @@
+"""Pictures of sweeps: a curve over numbers, bars over everything else."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of, legend
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+    from bayes_risk.identification_sweep import IdentificationSweep
+
+STYLES = [(BLUE, "-", "o"), (VERMILION, "--", "s"), (GREEN, "-.", "^"), (ORANGE, ":", "D")]
+
+
+def plot_sweep(
+    sweep: "IdentificationSweep", *, measure: str, rule: str, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw a measure over one or two swept settings.
+
+    Parameters
+    ----------
+    sweep : IdentificationSweep
+    measure : str
+        A variable of its dataset.
+    rule : {"pooled", "mean"}
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    InputError
+        More than two settings, or more than four curves.
+    """
+    over = sorted(sweep.swept, key=lambda name: not _numeric(sweep.dataset[name]))
+    if len(over) > 2 or (len(over) == 2 and sweep.dataset.sizes[over[1]] > len(STYLES)):
+        raise InputError(
+            f"{len(over)} settings were swept ({', '.join(over)}): a plot shows one, or one for up "
+            "to four values of another; select from .dataset and plot that"
+        )
+    axes = axes_of(ax)
+    chosen = sweep.dataset.sel(rule=rule)
+    draw = _curve if _numeric(sweep.dataset[over[0]]) else _bars
+    parts = (
+        [chosen]
+        if len(over) == 1
+        else [chosen.isel({over[1]: k}) for k in range(chosen.sizes[over[1]])]
+    )
+    for k, part in enumerate(parts):
+        label = rule if len(over) == 1 else f"{over[1]} = {part[over[1]].item()}"
+        draw(axes, part, over[0], measure, label, (k, len(parts)))
+    if measure == "expected_match_risk":
+        _baseline(axes, parts[0], over[0])
+    axes.set(ylabel=measure.replace("_", " "), xlabel=over[0])
+    axes.set_ylim(bottom=0)
+    legend(axes)
+    return axes
+
+
+def _numeric(labels: "xr.DataArray") -> bool:
+    return labels.dtype.kind in "iuf"
+
+
+def _error(part: "xr.Dataset", measure: str) -> "np.ndarray | None":
+    if measure != "expected_match_risk" or bool(part["mcse"].isnull().all()):
+        return None
+    return 2 * part["mcse"].fillna(0).to_numpy()
+
+
+def _curve(
+    axes: "Axes", part: "xr.Dataset", over: str, measure: str, label: str, place: tuple[int, int]
+) -> None:
+    colour, line, marker = STYLES[place[0]]
+    axes.errorbar(
+        part[over],
+        part[measure],
+        yerr=_error(part, measure),
+        color=colour,
+        ls=line,
+        marker=marker,
+        ms=4,
+        capsize=2,
+        label=label,
+    )
+
+
+def _bars(
+    axes: "Axes", part: "xr.Dataset", over: str, measure: str, label: str, place: tuple[int, int]
+) -> None:
+    k, many = place
+    at = np.arange(part.sizes[over]) + (k - (many - 1) / 2) * 0.8 / many
+    axes.bar(
+        at,
+        part[measure],
+        width=0.75 / many,
+        yerr=_error(part, measure),
+        color=STYLES[k][0],
+        capsize=2,
+        label=label,
+    )
+    names = [str(name) for name in part[over].to_numpy()]
+    tilt = {"rotation": 30, "ha": "right"} if max(map(len, names)) > 8 else {}
+    axes.set_xticks(np.arange(len(names)), names, **tilt)
+
+
+def _baseline(axes: "Axes", part: "xr.Dataset", over: str) -> None:
+    if _numeric(part[over]):
+        axes.plot(part[over], part["baseline"], color=GREY, ls=":", label="without the release")
+    else:
+        at = np.arange(part.sizes[over])
+        axes.plot(at, part["baseline"], "_", color=GREY, ms=16, mew=2, label="without the release")

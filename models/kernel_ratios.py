@@ -1,0 +1,198 @@
+"""Joint densities of what a node shows, under its records' weights, for any guess of a target.
+
+A *case* is the place of the target's value among the node's (-1: it is not there), whether the
+guess leads through the node, and the guessed value. The weight of the target or the guess, b, is
+integrated by Gauss's rule for its Beta(1, n) distribution, n the number of others; the weights of
+the others are given. See `docs/trees.md`, "Smoothed leaves".
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from .kernel_chains import drawn_weights
+from .kernel_nodes import beyond, log_kernels, shape_of
+
+POINTS = 16  # of the rule, at most: exact for as many as 31 released values
+BANDWIDTHS = 6  # at which the density of all records is kept
+REACH = 0.12  # of these, in log bandwidth
+MANY = 16  # distinct values from which interpolation is faster
+LARGE = 600.0  # log of a number that is not yet infinite
+
+
+@numba.njit(cache=True, nogil=True)
+def reference(held, z, whole, draws, seed):
+    """A node as it is: its values, the draws of their weights, and log f_w(z) at some bandwidths.
+
+    ``draws``: numbers of chains, and of draws in each.
+    """
+    y, times = _counted(held)
+    shown, count = _counted(z)
+    shape = shape_of(held)
+    log_k = log_kernels(y, shown, shape, whole)
+    W, share = drawn_weights(log_k, count.astype(np.int64), times, draws[0], draws[1], seed)
+    n_tables = BANDWIDTHS if len(y) >= MANY and shape[2] > 0.0 else 0
+    tables = np.empty((n_tables, len(W) * len(shown)))
+    for p in range(n_tables):
+        wide = (shape[0], shape[1], shape[2] * math.exp(_place(p)))
+        log_k = log_kernels(y, shown, wide, whole)
+        top, k = _scaled(log_k)
+        tables[p] = (np.log(np.dot(W, k.T)) + top).ravel()
+    scale = np.zeros(len(shown))
+    for p in range(n_tables):
+        for s in range(len(W)):
+            for r in range(len(shown)):
+                scale[r] += tables[p, s * len(shown) + r] / (n_tables * len(W))
+    return held, (y, times), (shown, count.astype(np.int64)), shape, (W, share), (tables, scale)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_joint(node, whole, case, rule, out):
+    """log of the density of the shown values given the others' weights, for each draw (S,)."""
+    held, (y, times), (z, count), at_rest, (W, share), tables = node
+    mine, through, value = case
+    with_guess = _records(held, y, case)
+    shape = shape_of(with_guess)
+    atoms_only = not whole and at_rest[2] == 0.0
+    if beyond(z, shape) or (atoms_only and shape[2] > 0.0):
+        out[:] = -np.inf
+        return
+    one_kernel = np.full(len(z), -np.inf)
+    if through:
+        one_kernel = log_kernels(np.array([value]), z, shape, whole)[:, 0]
+    f = np.empty((len(W), len(z)))
+    done, top = _interpolated(node, whole, case, shape, one_kernel, f)
+    if not done:
+        top = _summed(node, whole, case, shape, one_kernel, f)
+    _integrated(f, np.exp(one_kernel - top), (count * top).sum(), count, rule, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def beta_rule(n, points):
+    """Gauss's points and log weights for Beta(1, n), exact to degree 2 ``points`` - 1."""
+    alpha = n - 1.0
+    jacobi = np.zeros((points, points))
+    jacobi[0, 0] = 1.0 / (alpha + 2)
+    for k in range(1, points):
+        a = 2 * k + alpha
+        jacobi[k, k] = (2 * k * (k + alpha + 1) + alpha) / (a * (a + 2))
+        off = k * (k + alpha) / a / math.sqrt((a + 1) * (a - 1))
+        jacobi[k, k - 1], jacobi[k - 1, k] = off, off
+    at, vectors = np.linalg.eigh(jacobi)
+    return at, 2 * np.log(np.abs(vectors[0]))
+
+
+@numba.njit(cache=True, nogil=True)
+def _counted(values):
+    """Distinct values, sorted, and how often each occurs."""
+    distinct = np.unique(values)
+    times = np.zeros(len(distinct))
+    for value in values:
+        times[np.searchsorted(distinct, value)] += 1
+    return distinct, times
+
+
+@numba.njit(cache=True, nogil=True)
+def _records(held, y, case):
+    """Values of the records of a node under a guess."""
+    mine, through, value = case
+    others = held
+    if mine >= 0:
+        others = np.delete(held, np.argmax(held == y[mine]))
+    return np.append(others, value) if through else others
+
+
+@numba.njit(cache=True, nogil=True)
+def _place(p):
+    """A Chebyshev point, on the scale of log bandwidths."""
+    return REACH * math.cos(math.pi * (p + 0.5) / BANDWIDTHS)
+
+
+@numba.njit(cache=True, nogil=True)
+def _scaled(log_k):
+    """Largest log kernel of each row, and the kernels divided by it."""
+    top, k = np.empty(len(log_k)), np.empty(log_k.shape)
+    for r in range(len(log_k)):
+        top[r] = log_k[r].max()
+        k[r] = np.exp(log_k[r] - top[r])
+    return top, k
+
+
+@numba.njit(cache=True, nogil=True)
+def _summed(node, whole, case, shape, one_kernel, f):
+    """Density f of the others' mixture, kernel by kernel, divided by exp(top); returns top (Z,)."""
+    _, (y, times), (z, _), _, (W, share), _ = node
+    mine = case[0]
+    log_k = log_kernels(y, z, shape, whole)
+    weights = W.copy()
+    if mine >= 0:
+        weights[:, mine] *= 1.0 - share[:, mine]
+        if times[mine] == 1.0:
+            log_k[:, mine] = -np.inf
+    for s in range(len(weights)):
+        weights[s] /= weights[s].sum()
+    top = np.maximum(one_kernel, _scaled(log_k)[0])
+    for r in range(len(z)):
+        log_k[r] = np.exp(log_k[r] - top[r])
+    f[:] = np.dot(weights, log_k.T)
+    return top
+
+
+@numba.njit(cache=True, nogil=True)
+def _interpolated(node, whole, case, shape, one_kernel, f):
+    """The same from the mixtures of all records at bandwidths nearby; False where that is rough."""
+    _, (y, _), (z, _), at_rest, (W, share), (tables, top) = node
+    mine = case[0]
+    if len(tables) == 0 or shape[0] != at_rest[0] or shape[1] != at_rest[1]:
+        return False, top
+    at = math.log(shape[2] / at_rest[2])
+    if abs(at) > REACH or (one_kernel - top).max() > LARGE:
+        return False, top
+    log_f = np.dot(_lagrange(at), tables)
+    gone = np.zeros(len(z))
+    if mine >= 0:
+        gone = log_kernels(y[mine : mine + 1], z, shape, whole)[:, 0] - top
+        if gone.max() > LARGE:
+            return False, top
+        gone = np.exp(gone)
+    for s in range(len(W)):
+        w = W[s, mine] * share[s, mine] if mine >= 0 else 0.0
+        for r in range(len(z)):
+            of_all = math.exp(log_f[s * len(z) + r] - top[r])
+            f[s, r] = (of_all - w * gone[r]) / (1.0 - w)
+            if of_all - w * gone[r] < 0.01 * of_all:
+                return False, top
+    return True, top
+
+
+@numba.njit(cache=True, nogil=True)
+def _lagrange(at):
+    """Weights of the kept bandwidths at a log bandwidth between them."""
+    out = np.ones(BANDWIDTHS)
+    for p in range(BANDWIDTHS):
+        for q in range(BANDWIDTHS):
+            if q != p:
+                out[p] *= (at - _place(q)) / (_place(p) - _place(q))
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _integrated(f, k, scale, count, rule, out):
+    """log E_b prod_r [(1 - b) f(z_r) + b K(z_r)]^count_r, for each draw of f (S, Z)."""
+    at, log_weight = rule
+    terms = np.empty(len(at))
+    for s in range(len(f)):
+        for q in range(len(at)):
+            b, product, total = at[q], 1.0, scale + log_weight[q]
+            for r in range(len(k)):
+                factor = f[s, r] + b * (k[r] - f[s, r])
+                longer = product * factor ** count[r]
+                if 1e-100 < longer < 1e100:
+                    product = longer
+                else:
+                    total += math.log(product) + count[r] * np.log(factor)
+                    product = 1.0
+            terms[q] = total + math.log(product)
+        top = terms.max()
+        out[s] = top + math.log(np.exp(terms - top).sum()) if top > -np.inf else -np.inf

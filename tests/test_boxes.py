@@ -1,0 +1,171 @@
+"""The sums behind a radius: boxes and crowds against all pairs in plain Python fractions."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from bayes_risk._core import crowd
+from bayes_risk._core.boxes import Boxes, box_up, match_each_box, match_pooled_boxes
+from bayes_risk._core.matching import Cells, Matches
+from bayes_risk._core.windows import NumericKey
+from tests.twins import cells_of, matches_of, within
+
+Table = tuple[npt.NDArray[Any], npt.NDArray[Any], list[NumericKey]]
+
+
+@st.composite
+def tables(draw: st.DrawFn, n_keys: int | None = None) -> Table:
+    """Exact keys (n,), (m, n), with strangers (-1); numeric keys with many ties."""
+    n, m = draw(st.integers(1, 8)), draw(st.integers(1, 5))
+    u = draw(hnp.arrays(np.int64, n, elements=st.integers(0, 1)))
+    stays = st.sampled_from([True, True, True, False])
+    other = draw(hnp.arrays(np.int64, (m, n), elements=st.integers(-1, 1)))
+    z = np.where(draw(hnp.arrays(bool, (m, n), elements=stays)), u, other)
+    values = st.sampled_from([-10.0, -9.0, -1.0, -0.0, 0.0, 1.0, 1.1, 9.0, 10.0, 11.0, 100.0])
+    keys = [
+        within(
+            draw(hnp.arrays(float, n, elements=values)),
+            draw(hnp.arrays(float, (m, n), elements=values)),
+            draw(st.sampled_from([0, 0.1, 0.5, 1, 3.0])),
+        )
+        for _ in range(n_keys or draw(st.integers(1, 3)))
+    ]
+    return u, z, keys
+
+
+def by_fractions(
+    match: npt.NDArray[np.bool_], n_us: Any, fallback: bool
+) -> list[tuple[int, bool, bool]]:
+    """(c, T, no match) of each target, pooled over the releases of `match`."""
+    found = []
+    for i in range(match.shape[1]):
+        total = [Fraction(0)] * match.shape[1]
+        for hits in match[:, i]:
+            part = Fraction(1, max(int(hits.sum()), 1))
+            total = [t + part * int(hit) for t, hit in zip(total, hits, strict=True)]
+        best = max(total)
+        if best > 0:
+            found.append((sum(t == best for t in total), total[i] == best, False))
+        else:
+            found.append((int(n_us[i]) if fallback else 0, fallback, True))
+    return found
+
+
+def listed(found: Matches) -> list[tuple[int, bool, bool]]:
+    return list(zip(*(part.tolist() for part in found[:3]), strict=True))
+
+
+def boxed(u: Any, z: Any, keys: list[NumericKey]) -> Boxes:
+    return box_up(u, z, np.arange(len(u)), keys)
+
+
+def pooled_of(boxes: Boxes, cells: Cells, **options: Any) -> list[Matches]:
+    """Pooled, then leaving one out: an intruder who knows that his targets are in the file."""
+    D = boxes.N.astype(float)
+    return match_pooled_boxes(boxes, D, match_each_box(boxes, D, cells), cells, **options)
+
+
+@given(tables(), st.booleans(), st.sampled_from([2**62, 2**10, 40, 8]))
+def test_every_box_by_brute_force(table: Table, fallback: bool, largest: int) -> None:
+    """Pooled, per release and leaving one out; a small `largest` leaves doubts to fractions."""
+    u, z, keys = table
+    match, cells, m = matches_of(u, z, keys), cells_of(u, fallback=fallback), len(z)
+    n_us, boxes = cells.size, boxed(u, z, keys)
+    assert boxes.N.tolist() == match.sum(axis=2).tolist()
+    assert boxes.own.tolist() == match.diagonal(axis1=1, axis2=2).tolist()
+    each = match_each_box(boxes, boxes.N.astype(float), cells)
+    for l in range(m):
+        row = Matches(*(part[l] for part in each))
+        assert listed(row) == by_fractions(match[l : l + 1], n_us, fallback)
+    pooled, *left_out = pooled_of(boxes, cells, largest=largest)
+    assert listed(pooled) == by_fractions(match, n_us, fallback)
+    assert len(left_out) == (m if m > 2 else 0)
+    for l, found in enumerate(left_out):
+        assert listed(found) == by_fractions(np.delete(match, l, axis=0), n_us, fallback)
+
+
+@given(tables(n_keys=1), st.booleans())
+def test_sliding_windows_and_looking_through_them_agree(table: Table, fallback: bool) -> None:
+    """A key given twice is the same box, but takes the way of several keys."""
+    u, z, keys = table
+    cells = cells_of(u, fallback=fallback)
+    one, two = (pooled_of(boxed(u, z, k), cells) for k in (keys, keys * 2))
+    assert [listed(a) for a in one] == [listed(b) for b in two]
+
+
+@pytest.mark.parametrize("n_keys", [1, 2])
+@pytest.mark.parametrize(("m", "r"), [(2, 0.3), (5, 0.02), (5, 0.3), (8, 0.9), (12, 2.0)])
+def test_wide_windows_by_brute_force(n_keys: int, m: int, r: float) -> None:
+    """Large counts: the least common multiples exceed 64 bits, and residues tell ties apart."""
+    rng = np.random.default_rng(m)
+    n = 40
+    u = rng.integers(0, 2, n)
+    z = np.where(rng.random((m, n)) < 0.95, u, rng.integers(-1, 2, (m, n)))
+    keys = [
+        within(y := rng.normal(3, 4, n).round(1), y + rng.normal(0, 1, (m, n)).round(1), r)
+        for _ in range(n_keys)
+    ]
+    match, cells = matches_of(u, z, keys), cells_of(u, fallback=True)
+    n_us = cells.size
+    pooled, *left_out = pooled_of(boxed(u, z, keys), cells)
+    assert listed(pooled) == by_fractions(match, n_us, True)
+    for l, found in enumerate(left_out):
+        assert listed(found) == by_fractions(np.delete(match, l, axis=0), n_us, True)
+
+
+def test_doubts_arise_where_sums_are_near_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1/6 + 1/8 = 1/8 + 1/10 + 1/15 is told from its residue; two near sums by fractions."""
+    from bayes_risk._core import boxes as module
+
+    asked: list[int] = []
+    in_fractions = module._in_fractions
+
+    def watched(boxes: Boxes, D: Any, i: int, without: int | None) -> tuple[int, bool]:
+        asked.append(i)
+        return in_fractions(boxes, D, i, without)
+
+    monkeypatch.setattr(module, "_in_fractions", watched)
+    assert pool_one_target([6, 8], [8, 10, 15]).c[0] == 2
+    assert asked == []
+    near = pool_one_target([1776, 2083, 3674], [1515, 2276, 4632])  # 3 parts in 10^13
+    assert (near.c[0], near.T[:2].tolist(), asked) == (1, [False, True], [])
+    coarse = pool_one_target([1776, 2083, 3674], [1515, 2276, 4632], largest=2**40)
+    assert (coarse.c[0], coarse.T[:2].tolist()) == (1, [False, True])
+    assert asked
+
+
+def pool_one_target(first: list[int], second: list[int], largest: int = 2**62) -> Matches:
+    """Target 0: record 0 matches in the first releases, record 1 in the others, N as told."""
+    counts = first + second
+    value = np.full((len(counts), 2 + sum(counts)), 5.0)
+    place = 2
+    for l, N in enumerate(counts):
+        value[l, 0 if l < len(first) else 1] = 1.0
+        value[l, place : place + N - 1] = 1.0
+        place += N - 1
+    u = np.zeros(value.shape[1], dtype=np.int64)
+    y = np.where(np.arange(len(u)) < 2, 1.0, -1.0)  # the others match nobody
+    boxes = boxed(u, np.zeros_like(value, dtype=np.int64), [within(y, value, 0.1)])
+    return pooled_of(boxes, cells_of(u, fallback=True), largest=largest)[0]
+
+
+def test_residues_are_inverses_modulo_a_prime() -> None:
+    assert crowd.PRIME == 2**61 - 1  # a Mersenne prime
+    boxes = boxed(
+        np.zeros(3, np.int64),
+        np.zeros((2, 3), np.int64),
+        [within(np.array([1.0, 2, 3]), np.array([[1.0, 1, 3], [2, 2, 2]]), 0)],
+    )
+    from bayes_risk._core.boxes import _weights
+
+    weights = _weights(boxes.N.astype(float), 100)
+    assert weights.share.tolist() == [[50, 0], [0, 33], [100, 0]]
+    assert (weights.residue.astype(object) * boxes.N.T % crowd.PRIME).tolist() == [
+        *[[1, 0], [0, 1], [1, 0]]
+    ]

@@ -1,0 +1,363 @@
+"""Identification risk of files: the same numbers as in memory, however files and work are cut."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import bayes_risk as br
+from bayes_risk import InputError
+from bayes_risk.identification_tasks import Plan, find_values
+from bayes_risk.parquet_rows import ParquetTable
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+KEYS: dict[str, Any] = {"known": ["a", "b"], "synthesized": ["s", "t"]}
+
+
+def tables(m: int, n: int, seed: int = 0) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
+    """Text, category, number and truth values, missing ones among them; ids."""
+    rng = np.random.default_rng(seed)
+    original = pd.DataFrame(
+        {
+            "id": np.arange(n) * 7,
+            "a": rng.choice(np.array(["x", "y", None], dtype=object), n),
+            "b": pd.Categorical(rng.choice(["u", "v"], n), categories=["v", "w", "u"]),
+            "s": rng.choice([1.0, 2.0, np.nan], n),
+            "t": rng.random(n) < 0.5,
+            "unread": [f"secret {i}" for i in range(n)],
+        }
+    )
+    shuffled = [
+        original.assign(
+            s=rng.permutation(original["s"].to_numpy()), t=rng.permutation(original["t"].to_numpy())
+        )
+        for _ in range(m)
+    ]
+    return original, shuffled
+
+
+def written(folder: Path, original: pd.DataFrame, releases: Any, rows: Any = 10) -> list[str]:
+    """Write the original and its releases; rows: of a row group, one for all or one each."""
+    folder.mkdir(exist_ok=True)
+    each = rows if isinstance(rows, list) else [rows] * (len(releases) + 1)
+    names = []
+    for l, (table, size) in enumerate(zip([original, *releases], each, strict=True)):
+        names.append(str(folder / f"{l}.parquet"))
+        table.to_parquet(names[-1], row_group_size=size)
+    return names
+
+
+def risk_of(files: list[str], **options: Any) -> br.FileRisk:
+    return br.identification_risk_of_files(files[0], files[1:], **(KEYS | options))
+
+
+def assert_same(found: br.FileRisk, wanted: br.IdentificationRisk) -> None:
+    pd.testing.assert_frame_equal(found.summary(), wanted.summary(), check_exact=True)
+    assert (found.n, found.m) == (wanted.n, wanted.m)
+    assert found.sentence() == wanted.sentence()
+    assert repr(found).split("\n", 1)[1] == repr(wanted).split("\n", 1)[1]
+    mine, theirs = found.expected_match_risk_mcse, wanted.expected_match_risk_mcse
+    np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
+    assert found.baseline_expected_match_risk == pytest.approx(
+        wanted.baseline_expected_match_risk, rel=1e-12
+    )
+
+
+# --- the same as in memory -----------------------------------------------------------------------
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(
+    m=st.integers(1, 4),
+    n=st.integers(1, 30),
+    rows=st.integers(1, 31),
+    others=st.integers(1, 31),
+    batch=st.integers(1, 40),
+    fallback=st.booleans(),
+    seed=st.integers(0, 5),
+    known=st.sampled_from([[], ["a"], ["a", "b"]]),
+)
+def test_files_give_what_tables_in_memory_give(
+    tmp_path, m, n, rows, others, batch, fallback, seed, known
+):
+    original, releases = tables(m, n, seed)
+    files = written(tmp_path / "files", original, releases, [rows, *[others] * m])
+    options: dict[str, Any] = {"known": known, "synthesized": ["s", "t"], "fallback": fallback}
+    wanted = br.identification_risk(original, releases, **options)
+    assert_same(risk_of(files, **options, batch=batch, id="id"), wanted)
+
+
+def test_the_order_of_columns_and_their_storage_do_not_matter(tmp_path):
+    original, releases = tables(2, 40)
+    wanted = br.identification_risk(original, releases, **KEYS)
+    releases[0] = releases[0][["t", "s", "b", "a"]]
+    releases[1] = releases[1].astype({"b": "str", "s": "category", "a": "category"})
+    assert_same(risk_of(written(tmp_path, original, releases)), wanted)
+
+
+def test_whole_numbers_beyond_floating_point_stay_apart_beside_missing_ones(tmp_path):
+    codes = pd.array([2**60, 2**60 + 1, None, 2**60], dtype="Int64")
+    original = pd.DataFrame({"s": codes})
+    files = written(tmp_path, original, [original])
+    assert risk_of(files, known=[], synthesized=["s"]).summary().loc[1, "true_matches"] == 2
+
+
+def test_a_key_missing_everywhere_is_one_level(tmp_path):
+    original = pd.DataFrame({"a": [None, None, None], "s": list("ppq")})
+    files = written(tmp_path, original, [original])
+    wanted = br.identification_risk(original, [original], known=["a"], synthesized=["s"])
+    assert_same(risk_of(files, known=["a"], synthesized=["s"]), wanted)
+
+
+def test_one_release_needs_no_list_and_a_path_may_be_a_path(tmp_path):
+    original, releases = tables(1, 20)
+    files = [Path(name) for name in written(tmp_path, original, releases)]
+    found = br.identification_risk_of_files(files[0], files[1], **KEYS)
+    assert_same(found, br.identification_risk(original, releases, **KEYS))
+
+
+def test_number_of_profiles(tmp_path):
+    original = pd.DataFrame({"s": list("ppp")})
+    files = written(tmp_path, original, [original, original.assign(s=list("ppq"))])
+    # Held by two records and by one, as shown in both or in the first; shown likewise. q: nobody's.
+    assert risk_of(files, known=[], synthesized=["s"]).n_profiles == 5
+
+
+def test_only_key_columns_are_read(tmp_path):
+    original, releases = tables(1, 20)
+    files = written(tmp_path, original, releases)
+    plan = Plan(tuple(ParquetTable.of(f, "x") for f in files), ("a", "b"), ("s", "t"), None, 7)
+    assert {*find_values(plan, None, 0, 20)[0]} == {"a", "b", "s", "t"}
+
+
+def test_progress_ends_at_the_total(tmp_path):
+    calls: list[tuple[str, int, int]] = []
+    files = written(tmp_path, *tables(2, 25))
+    risk_of(files, batch=10, progress=lambda *call: calls.append(call))
+    assert ("levels", 75, 75) in calls and calls[-1] == ("records", 25, 25)
+    assert [done for stage, done, _ in calls if stage == "records"] == [10, 20, 25]
+
+
+# --- folders -------------------------------------------------------------------------------------
+
+
+def parts(folder: Path, table: pd.DataFrame, cuts: list[int]) -> str:
+    folder.mkdir()
+    for p, (low, high) in enumerate(zip([0, *cuts], [*cuts, len(table)], strict=True)):
+        table[low:high].to_parquet(folder / f"part.{p}.parquet", row_group_size=4)
+    return str(folder)
+
+
+def test_folders_are_read_in_natural_order(tmp_path):
+    original, releases = tables(2, 60)
+    files = [
+        parts(tmp_path / str(l), table, cuts)
+        for l, (table, cuts) in enumerate(
+            zip([original, *releases], [[*range(5, 60, 5)], [9, 31], [1, 2, 3]], strict=True)
+        )
+    ]
+    (tmp_path / "0" / "_metadata.parquet").write_bytes(b"not read")
+    wanted = br.identification_risk(original, releases, **KEYS)
+    assert_same(risk_of(files, id="id", batch=13), wanted)
+
+
+@pytest.mark.parametrize("names", [["1", "2", "10"], ["north", "a%20b", "01"]])
+def test_folders_name_columns(tmp_path, names):
+    original, releases = tables(2, 30)
+    files = []
+    for l, table in enumerate([original, *releases]):
+        for k, name in enumerate(names):
+            folder = tmp_path / str(l) / f"region={name}"
+            folder.mkdir(parents=True)
+            table[10 * k : 10 * k + 10].to_parquet(folder / "a.parquet")
+        files.append(str(tmp_path / str(l)))
+    region = np.repeat([0, 1, 2], 10)
+    first, *others = (table.assign(region=region) for table in [original, *releases])
+    order = np.concatenate([np.flatnonzero(region == names.index(n)) for n in sorted(names)])
+    if names[0] == "1":
+        order = np.arange(30)
+    keys: dict[str, Any] = {"known": ["region", "a"], "synthesized": ["s"]}
+    wanted = br.identification_risk(first.iloc[order], [r.iloc[order] for r in others], **keys)
+    assert_same(risk_of(files, **keys), wanted)
+
+
+def test_parts_of_other_types_are_errors(tmp_path):
+    original, releases = tables(1, 20)
+    parts(tmp_path / "a", original, [10])
+    original[10:].assign(s="text").to_parquet(tmp_path / "a" / "part.1.parquet")
+    files = [str(tmp_path / "a"), parts(tmp_path / "b", releases[0], [])]
+    with pytest.raises(InputError, match=r"column 's' of '.*part.1.parquet' is stored as .*write"):
+        risk_of(files)
+    original[10:].drop(columns="s").to_parquet(tmp_path / "a" / "part.1.parquet")
+    with pytest.raises(InputError, match=r"part.1.parquet' lacks column 's', which other files"):
+        risk_of(files)
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        (lambda o, r: r[1].pop("s"), {}),
+        (lambda o, r: r[1].update({"a": ["y"] * 3}), {}),
+        (lambda o, r: r.__setitem__(1, r[1][:-1]), {}),
+        (lambda o, r: r[0].__setitem__("s", ["word"] * 30), {}),
+        (lambda o, r: None, {"known": ["a", "s"]}),
+        (lambda o, r: None, {"known": ["a", "a"]}),
+        (lambda o, r: None, {"known": "a"}),
+        (lambda o, r: None, {"known": ["absent"]}),
+        (lambda o, r: None, {"known": [], "synthesized": []}),
+        (lambda o, r: None, {"fallback": 1}),
+        (lambda o, r: r.clear(), {}),
+    ],
+)
+def test_errors_are_those_of_tables_in_memory(tmp_path, change, options):
+    original, releases = tables(2, 30)
+    change(original, releases)
+    files = written(tmp_path, original, releases)
+    with pytest.raises(InputError) as wanted:
+        br.identification_risk(original, releases, **(KEYS | options))
+    with pytest.raises(InputError) as found:
+        risk_of(files, **options)
+    assert str(found.value) == str(wanted.value)
+
+
+def test_a_continuous_key_is_refused_and_a_category_of_numbers_is_not(tmp_path):
+    original = pd.DataFrame({"s": np.arange(1500)})
+    files = written(tmp_path, original, [original], 400)
+    with pytest.raises(InputError, match=r"'s' \(int64\) of the original has .* looks continuous"):
+        risk_of(files, known=[], synthesized=["s"])
+    coded = original.astype("category")
+    files = written(tmp_path, coded, [coded], 400)
+    assert risk_of(files, known=[], synthesized=["s"]).summary().loc[1, "true_matches"] == 1500
+
+
+def test_ids_that_do_not_agree_are_an_error_that_says_to_sort(tmp_path):
+    original, releases = tables(2, 30)
+    releases[1].loc[17, "id"] = 4
+    files = written(tmp_path, original, releases, [10, 10, 7])
+    with pytest.raises(InputError, match=r"id='id' of release 2 is not .* record 18; .*sort all"):
+        risk_of(files, id="id", batch=8)
+    with pytest.raises(InputError, match=r"id='nobody' is no column of the original"):
+        risk_of(files, id="nobody")
+    text = written(tmp_path, original, [r.assign(id="k") for r in releases])
+    with pytest.raises(
+        InputError, match=r"id='id' is stored as .*string in release 1 and as int64"
+    ):
+        risk_of(text, id="id")
+
+
+def test_files_that_are_none(tmp_path):
+    files = written(tmp_path, *tables(1, 20))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad.parquet").write_text("text")
+    for path, message in [
+        (
+            str(tmp_path / "none.parquet"),
+            "there is no file or folder .*none.parquet' for release 1",
+        ),
+        (str(tmp_path / "empty"), "of release 1 holds no file ending in .parquet"),
+        (str(tmp_path / "bad.parquet"), "is no readable Parquet file"),
+        (pd.DataFrame(), "release 1 is a DataFrame; give the path"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            br.identification_risk_of_files(files[0], [path], **KEYS)
+    with pytest.raises(InputError, match="batch=0 is too small"):
+        risk_of(files, batch=0)
+    with pytest.raises(InputError, match=r"client is a str; give a dask.distributed.Client"):
+        risk_of(files, client="tcp://nowhere")
+    with pytest.raises(InputError, match="releases is a int; give a list of paths"):
+        br.identification_risk_of_files(files[0], 3, **KEYS)
+
+
+def test_a_column_that_stands_twice_is_an_error(tmp_path):
+    table = pa.table([pa.array([1, 2]), pa.array([3, 4])], names=["s", "s"])
+    pq.write_table(table, tmp_path / "twice.parquet")
+    file = str(tmp_path / "twice.parquet")
+    with pytest.raises(InputError, match="column 's' more than once"):
+        risk_of([file, file], known=[], synthesized=["s"])
+
+
+def test_without_pyarrow_the_error_says_how_to_get_it(tmp_path, monkeypatch):
+    files = written(tmp_path, *tables(1, 20))
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"needs pyarrow: pip install 'bayes_risk\[parquet\]'"):
+        risk_of(files)
+
+
+# --- a cluster -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=True
+        ) as cluster,
+        distributed.Client(cluster) as found,
+    ):
+        yield found
+
+
+def numbers(risk: br.FileRisk) -> list[bytes]:
+    """Everything, bit for bit."""
+    values = (risk.each, risk.pooled, risk.pooled_mcse, risk.baseline_expected_match_risk)
+    return [np.asarray(v).tobytes() for v in values] + [bytes(str(risk.n), "ascii")]
+
+
+@pytest.mark.parametrize("fallback", [True, False])
+def test_workers_give_the_same_numbers_bit_for_bit(tmp_path, client, fallback):
+    original, releases = tables(4, 300)
+    files = written(tmp_path, original, releases, [20, 20, 300, 7, 20])
+    calls: list[tuple[str, int, int]] = []
+    found = risk_of(
+        files, client=client, batch=20, fallback=fallback, progress=lambda *c: calls.append(c)
+    )
+    alone = risk_of(files, fallback=fallback)
+    assert numbers(found) == numbers(alone) and found.n_profiles == alone.n_profiles
+    assert calls[-1] == ("records", 15, 15)
+    assert_same(found, br.identification_risk(original, releases, **KEYS, fallback=fallback))
+
+
+def test_workers_report_errors_as_they_are(tmp_path, client):
+    original, releases = tables(1, 100)
+    releases[0].loc[50:60, "a"] = "z"
+    files = written(tmp_path, original, releases)
+    with pytest.raises(
+        InputError, match=r"'a' of release 1 differs from the original in 11 of 100"
+    ):
+        risk_of(files, client=client, batch=10)
+    releases[0].loc[70, "id"] = -1
+    files = written(tmp_path, original, releases)
+    with pytest.raises(InputError, match="record 71"):
+        risk_of(files, client=client, batch=10, id="id")
+
+
+def test_a_worker_that_dies_changes_nothing(tmp_path, client):
+    """The other one takes over, and a new one is started."""
+    files = written(tmp_path, *tables(3, 2_000), 20)
+    wanted, before = risk_of(files), client.run(os.getpid)
+    killed: list[int] = []
+
+    def kill_once(stage: str, done: int, total: int) -> None:
+        if stage == "records" and not killed and done < total:
+            killed.append(next(iter(before.values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    found = risk_of(files, client=client, batch=20, progress=kill_once)
+    assert killed and numbers(found) == numbers(wanted)
+    deadline = time.monotonic() + 30
+    while len(after := client.run(os.getpid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert killed[0] not in after.values()

@@ -1,0 +1,123 @@
+"""[identification] of a study file: radii of every kind, populations, strategies."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk.run import run_study
+from bayes_risk.study import parse_study, read_study
+
+N = 120
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A population, a sample of it, and two files in which pay was synthesised."""
+    rng = np.random.default_rng(2)
+    people = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], 600),
+            "job": rng.choice(list("abc"), 600),
+            "pay": rng.lognormal(3, 0.5, 600).round(1),
+        }
+    )
+    place = tmp_path_factory.mktemp("study")
+    people.to_csv(place / "people.csv", index=False)
+    sample = people.head(N)
+    sample.to_csv(place / "sample.csv", index=False)
+    for l in (1, 2):
+        released = sample.assign(
+            pay=(sample["pay"] * rng.normal(1, 0.1, N)).round(1),
+            job=np.where(rng.random(N) < 0.7, sample["job"], rng.choice(list("abc"), N)),
+        )
+        released.to_csv(place / f"z{l}.csv", index=False)
+    return place
+
+
+def written(folder, identification):
+    text = f"""
+[data]
+path = "sample.csv"
+
+[release]
+files = ["z1.csv", "z2.csv"]
+columns = ["pay", "job"]
+
+[identification]
+known = ["sex"]
+synthesized = ["pay", "job"]
+{identification}
+"""
+    path = folder / "study.toml"
+    path.write_text(text)
+    return path
+
+
+def tables(folder):
+    return [pd.read_csv(folder / name) for name in ("people.csv", "sample.csv", "z1.csv", "z2.csv")]
+
+
+EXACT = ["sex", "job"]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("radius = { pay = 0.1 }", lambda *_: {"radius": {"pay": 0.1}}),
+        (
+            'radius = { pay = { absolute = 2 } }\nshape = "ellipse"\nclosed = false',
+            lambda *_: {"radius": {"pay": br.Absolute(2)}, "shape": "ellipse", "closed": False},
+        ),
+        (
+            "radius = { pay = { sd = 1, groups = 5 } }\nstrategy = 0.9\n"
+            'population = { file = "people.csv" }',
+            lambda people, *_: {
+                "radius": {"pay": br.SD(1, groups=5)},
+                "strategy": 0.9,
+                "population": br.Population.counted(people, EXACT),
+            },
+        ),
+        (
+            'radius = { pay = { quantile = 0.05 } }\nmissing = { job = "never" }\n'
+            'population = { size = 600, fitted_to = "releases" }\nstrategy = "likeliest"',
+            lambda people, sample, *z: {
+                "radius": {"pay": br.Quantile(0.05)},
+                "missing": {"job": "never"},
+                "population": [br.Population.log_linear(t, EXACT, size=600) for t in z],
+                "strategy": "likeliest",
+            },
+        ),
+    ],
+)
+def test_the_file_says_what_the_library_takes(folder, said, meant):
+    found = run_study(read_study(written(folder, said))).identification
+    people, sample, *z = tables(folder)
+    expected = br.identification_risk(
+        sample, z, known=["sex"], synthesized=["pay", "job"], **meant(people, sample, *z)
+    )
+    pd.testing.assert_frame_equal(found.summary(), expected.summary())
+    assert found.sentence() == expected.sentence()
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"radius": {"pay": {"absolute": 1, "sd": 2}}}, "absolute and sd of absolute, sd and"),
+        ({"radius": {"pay": {"absolute": 1, "groups": 2}}}, "groups belongs to sd"),
+        ({"radius": {"pay": -1}}, r"radius.pay .*-1.* a number >= 0"),
+        ({"radius": 3}, "a table of column = radius"),
+        ({"radius": {"age": 0.1}}, "radius names 'age', which is not among known and"),
+        ({"missing": {"age": "never"}}, "missing names 'age', which is not among"),
+        ({"population": {}}, 'give either file = "everybody.csv" or size'),
+        ({"strategy": "sometimes"}, '"always", "likeliest" or a number above 0'),
+    ],
+)
+def test_what_does_not_fit_is_said(said, message):
+    content = {
+        "data": {"path": "x.csv"},
+        "release": {"files": ["z.csv"], "columns": ["pay"]},
+        "identification": {"known": ["sex"], "synthesized": ["pay"], **said},
+    }
+    with pytest.raises(br.InputError, match=message):
+        parse_study(content)
