@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     )
     from .attribute import attribute_risk
     from .combining import CombinedEstimates, combine
-    from .file_risk import FileRisk
     from .grids import Grid, JointGrid, Levels
     from .guesses import Hamming, Listed, Neighbourhood
-    from .identification import identification_risk
-    from .identification_files import identification_risk_of_files
-    from .identification_result import IdentificationRisk
-    from .identification_sweep import IdentificationSweep, identification_sweep
+    from .identification.file_risk import FileRisk
+    from .identification.files import identification_risk_of_files
+    from .identification.radii import SD, Absolute, Quantile, Relative
+    from .identification.replicates import replicates
+    from .identification.result import IdentificationRisk
+    from .identification.risk import identification_risk
+    from .identification.sweep import IdentificationSweep, identification_sweep
     from .intruder import Intruder
     from .microdata import Microdata
-    from .population import Population
+    from .population.population import Population
+    from .population.uniqueness import uniqueness
+    from .population.uniqueness_result import Uniqueness
     from .priors import Density, TruthFactor
-    from .radii import SD, Absolute, Quantile, Relative
     from .release import Release
-    from .replicates import replicates
     from .reporting import report
     from .results import AttributeRisk
-    from .sample_uniques import uniqueness
-    from .uniqueness_result import Uniqueness
 
 __version__ = "0.1.0"
 
@@ -88,18 +88,18 @@ _ROOMS = {
     "grids": ["Grid", "JointGrid", "Levels"],
     "attribute": ["attribute_risk"],
     "combining": ["CombinedEstimates", "combine"],
-    "identification": ["identification_risk"],
-    "identification_files": ["identification_risk_of_files"],
-    "file_risk": ["FileRisk"],
-    "identification_result": ["IdentificationRisk"],
-    "identification_sweep": ["IdentificationSweep", "identification_sweep"],
-    "population": ["Population"],
-    "radii": ["SD", "Absolute", "Quantile", "Relative"],
-    "replicates": ["replicates"],
+    "identification.risk": ["identification_risk"],
+    "identification.files": ["identification_risk_of_files"],
+    "identification.file_risk": ["FileRisk"],
+    "identification.result": ["IdentificationRisk"],
+    "identification.sweep": ["IdentificationSweep", "identification_sweep"],
+    "population.population": ["Population"],
+    "identification.radii": ["SD", "Absolute", "Quantile", "Relative"],
+    "identification.replicates": ["replicates"],
     "results": ["AttributeRisk"],
     "reporting": ["report"],
-    "sample_uniques": ["uniqueness"],
-    "uniqueness_result": ["Uniqueness"],
+    "population.uniqueness": ["uniqueness"],
+    "population.uniqueness_result": ["Uniqueness"],
     "_core.errors": ["InputError", "ModelError", "TruncationWarning", "UnreliableWeightsWarning"],
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

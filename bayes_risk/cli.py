@@ -18,8 +18,8 @@ from bayes_risk import __version__
 from bayes_risk._core.errors import InputError, ModelError
 
 if TYPE_CHECKING:
-    from bayes_risk.identification_result import IdentificationRisk
-    from bayes_risk.study import Study
+    from bayes_risk.identification.result import IdentificationRisk
+    from bayes_risk.study.study import Study
 
 app = typer.Typer(
     help="Disclosure risk of synthetic microdata: what could an intruder learn?",
@@ -85,7 +85,7 @@ def demo(
     """Audit a synthetic copy of real data that comes with the package."""
     with _plain_errors():
         from bayes_risk.demo import STUDIES
-        from bayes_risk.study import parse_study
+        from bayes_risk.study.study import parse_study
 
         content = STUDIES[data.value] | ({} if seed is None else {"random_seed": seed})
         study = parse_study(content).with_output(output or Path("bayes-risk-demo"))
@@ -101,7 +101,7 @@ def audit(
 ) -> None:
     """Fit, synthesise, measure both risks and report, as a study file says."""
     with _plain_errors():
-        from bayes_risk.study import read_study
+        from bayes_risk.study.study import read_study
 
         study = read_study(study_file)
         folder = output or study.output.folder or Path(f"{study_file.stem}-risk")
@@ -140,7 +140,7 @@ def identify(
     with _plain_errors():
         from rich.console import Console
 
-        from bayes_risk.identification import identification_risk
+        from bayes_risk.identification.risk import identification_risk
         from bayes_risk.tables import read_like, read_table
 
         _check_new(json)

@@ -20,14 +20,14 @@ import pandas as pd
 
 from bayes_risk import __version__
 from bayes_risk._core.errors import InputError
-from bayes_risk.study import Study, model_files
+from bayes_risk.study.study import Study, model_files
 from bayes_risk.variables import Number
 from bayes_risk.verdict import known_for_certain
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bayes_risk.identification_result import IdentificationRisk
+    from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.results import AttributeRisk
     from bayes_risk.run import StudyResult
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from bayes_risk.identification_result import IdentificationRisk
+    from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.results import AttributeRisk
 
 BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"

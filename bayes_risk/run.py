@@ -12,7 +12,12 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.declare import (
+from bayes_risk.demo import demo_data
+from bayes_risk.identification.result import IdentificationRisk
+from bayes_risk.output import data_hash, output_folder, write_study
+from bayes_risk.release import Release
+from bayes_risk.results import AttributeRisk
+from bayes_risk.study.declare import (
     attribute_options,
     check_columns,
     check_guesses,
@@ -20,13 +25,8 @@ from bayes_risk.declare import (
     fit_model,
     identification_options,
 )
-from bayes_risk.demo import demo_data
-from bayes_risk.identification_result import IdentificationRisk
-from bayes_risk.output import data_hash, output_folder, write_study
-from bayes_risk.release import Release
-from bayes_risk.results import AttributeRisk
-from bayes_risk.study import Study
-from bayes_risk.study_sections import DataSection
+from bayes_risk.study.sections import DataSection
+from bayes_risk.study.study import Study
 from bayes_risk.tables import declare_levels, read_like, read_table
 from bayes_risk.verdict import Verdict, judge
 

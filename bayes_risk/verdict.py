@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from bayes_risk.identification_result import IdentificationRisk
+    from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.results import AttributeRisk
 
 Outcome = Literal["may go out", "should not go out", "cannot be told"]
@@ -273,11 +273,9 @@ def _assumptions(
         known = attribute.assumptions
         parts += [known["records"], f"prior: {known['prior']}", f"guesses: {known['guesses']}"]
     if identification is not None:
-        near = [key for key in identification.sought if key not in identification.synthesized]
-        close = f", {', '.join(near)}," if near else ""
+        close = f", {', '.join(identification.near)}," if identification.near else ""
         parts.append(
-            f"in matching the intruder holds exact keys{close} and knows that the target is in "
-            "the file"
+            f"in matching the intruder holds exact keys{close} and {identification.presence()}"
         )
     parts = [part.strip().rstrip(".") for part in parts]
     return f"Under these assumptions: {'; '.join(parts) or 'none, for nothing was measured'}."

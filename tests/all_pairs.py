@@ -7,11 +7,11 @@ Written from Drechsler & Reiter (2008), eq. 6 and 7, section 4.3, and from the d
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import floor
+from math import floor, sqrt
 from statistics import median, stdev
 from typing import Any
 
-from bayes_risk.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.identification.radii import SD, Absolute, Quantile, Relative
 
 Row = Mapping[str, Any]
 
@@ -114,7 +114,7 @@ class Task:
             assert sum(chance) == (1 if any(hits) else 0)
             return chance, gone, Fraction(0)
         assert sum(chance) <= 1
-        return chance, gone, 1 - sum(chance)
+        return chance, gone, 1 - sum(chance, Fraction(0))
 
     def each(self, l: int, i: int) -> Found:
         return self._claim(i, *self.probabilities(l, i))
@@ -154,4 +154,4 @@ class Task:
             float(sum(self.pooled(i, without=l).risk for i in range(len(self.targets))))
             for l in range(m)
         ]
-        return ((m - 1) / m * sum((v - sum(x) / m) ** 2 for v in x)) ** 0.5
+        return sqrt((m - 1) / m * sum((v - sum(x) / m) ** 2 for v in x))

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk.demo import STUDIES
-from bayes_risk.identification import identification_risk
+from bayes_risk.identification.risk import identification_risk
 from bayes_risk.microdata import Number, Variable
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
 from bayes_risk.run import StudyResult
-from bayes_risk.study import parse_study
+from bayes_risk.study.study import parse_study
 from bayes_risk.verdict import judge
 
 MARK = "Zwiebelschneider"  # a confidential value that must not leak

@@ -20,7 +20,7 @@ from bayes_risk import cli, run
 from bayes_risk.cli import app
 from bayes_risk.demo import STUDIES
 from bayes_risk.reporting.terminal import Bars, print_result
-from bayes_risk.study import parse_study
+from bayes_risk.study.study import parse_study
 from tests.edge_results import (
     MARK,
     attribute,

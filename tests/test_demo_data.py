@@ -4,7 +4,7 @@ import pytest
 
 from bayes_risk import InputError, Microdata
 from bayes_risk.demo import STUDIES, demo_data, fair, italy, visits
-from bayes_risk.study import parse_study
+from bayes_risk.study.study import parse_study
 
 
 def test_fair_is_the_whole_survey_as_categories():

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import bayes_risk as br
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.run import run_study
-from bayes_risk.study import read_study
+from bayes_risk.study.study import read_study
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DOUBT = ["ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"]
@@ -53,7 +54,8 @@ def test_regression_study(tmp_path):
     model = study.model.model_copy(update={"draws": 20, "tune": 40})
     section = study.attribute.model_copy(update={"targets": 10, "refit_budget": 0})
     result = run_study(study.model_copy(update={"model": model, "attribute": section}))
-    assert len(result.attribute.index) == 10 and result.identification.radius == {"disease": 0.1}
+    assert len(result.attribute.index) == 10
+    assert result.identification.radius == {"disease": br.Relative(0.1)}
     assert list(result.attribute.closeness_summary().index) == ["disease", "visits"]
 
 

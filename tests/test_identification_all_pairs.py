@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bayes_risk.identification import identification_risk
-from bayes_risk.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.identification.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.identification.risk import identification_risk
 from tests.all_pairs import Rules, Task
 
 KNOWN = {"k": "text", "a": "number"}
@@ -57,25 +57,28 @@ def tasks(draw: st.DrawFn) -> tuple[Task, dict[str, Any]]:
     rules = Rules(original, radius, missing, draw(st.booleans()), draw(st.booleans()))
     targets, given_targets = draw(whom(original, kinds))
     population = draw(st.none() | counts(keys, [t for _, t in targets], m))
-    strategy = draw(st.sampled_from(["always", "always", "likeliest", 0.25, 0.3, 0.5, 0.9, 1.0]))
+    chosen = ["always", "always", "likeliest", 0.25, 0.3, 0.5, 0.9, 1.0]
+    strategy: Any = draw(st.sampled_from(chosen))
     task = Task(
         rules=rules,
         releases=releases,
         targets=targets,
         known=[name for name in keys if name in KNOWN],
         synthesized=[name for name in keys if name in SYNTHESIZED],
-        population=None if population is None else population,
+        population=population,
         strategy=strategy,
         fallback=draw(st.booleans()),
     )
-    flat = population is not None and all(row == population[0] for row in population)
+    given: Any = population
+    if population is not None and all(row == population[0] for row in population):
+        given = np.array(population[0])
     return task, {
         "original": table_of(original),
         "releases": [table_of(table) for table in releases],
         "known": task.known,
         "synthesized": task.synthesized,
         "targets": given_targets,
-        "population": np.array(population[0]) if flat else population,
+        "population": given,
         "strategy": strategy,
         "radius": radius,
         "shape": "ellipse" if rules.round else "box",

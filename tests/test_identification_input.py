@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.identification import identification_risk
+from bayes_risk.identification.risk import identification_risk
 from bayes_risk.release import Release
 from tests.six_records import FIRST, ORIGINAL, SECOND, frame, risk_of
 

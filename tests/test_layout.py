@@ -20,30 +20,18 @@ import bayes_risk
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-STUDY = {"study", "study_keys", "study_models", "study_sections", "declare"}
-ABOVE_ENGINE = STUDY | {"__init__", "cli", "run", "reporting", "demo", "output", "tables"}
+ABOVE_ENGINE = {"study", "__init__", "cli", "run", "reporting", "demo", "output", "tables"}
 EDGE = ABOVE_ENGINE | {"plots"}  # which the engine may reach: it is behind the results' plot()
 MAY_IMPORT = {
-    "pymc": {"models"},
-    "pytensor": {"models"},
+    "pymc": {"models", "population"},
+    "pytensor": {"models", "population"},
     "arviz": {"models", "diagnostics", "draws"},
     "matplotlib": {"plots", "reporting"},
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
-        *{
-            "cases",
-            "combining",
-            "estimates",
-            "attribute",
-            "closeness",
-            "geography",
-            "identification",
-            "identification_keys",
-            "identification_input",
-            *("matching_keys", "numeric_keys", "population_odds"),
-        },
-        *{"identification_result", "results", "diagnostics", "draws"},
-        *{"plots", "reporting", "declare", "run", "cli", "demo", "output", "tables"},
+        *{"cases", "combining", "estimates", "attribute", "closeness", "geography"},
+        *{"identification", "population", "results", "diagnostics", "draws"},
+        *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },
 }
 MAX_LINES = 400

@@ -11,7 +11,7 @@ import xarray as xr
 
 from bayes_risk import InputError
 from bayes_risk.output import data_hash, output_folder, plain, records_table, write_study
-from bayes_risk.study import parse_study
+from bayes_risk.study.study import parse_study
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 
 FILES = ["manifest.json", "records.csv", "report.html", "risk.nc", "summary.json"]

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.cli import app
-from bayes_risk.identification import identification_risk
-from bayes_risk.identification_result import IdentificationRisk
-from bayes_risk.radii import Relative
+from bayes_risk.identification.radii import Relative
+from bayes_risk.identification.result import IdentificationRisk
+from bayes_risk.identification.risk import identification_risk
 from bayes_risk.release import Release
 from bayes_risk.reporting import report
 

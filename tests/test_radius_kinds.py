@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.identification import identification_risk
-from bayes_risk.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.identification.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.identification.risk import identification_risk
 
 NAN = float("nan")
 
@@ -17,7 +17,8 @@ def candidates(y: list[Any], z: list[Any], radius: Any, **options: Any) -> list[
     """c of each target of a file with one synthesised key."""
     original, released = pd.DataFrame({"v": y}), pd.DataFrame({"v": z})
     options = {"radius": {"v": radius}, "fallback": False} | options
-    return pair(original, released, [], ["v"], **options).c[:, 0].tolist()
+    found: list[int] = pair(original, released, [], ["v"], **options).c[:, 0].tolist()
+    return found
 
 
 def pair(
@@ -234,9 +235,12 @@ def test_fine_buckets_find_what_comparing_everybody_finds(shape: str, missing: s
     n = 1200
     y, value = (np.rint(rng.normal(0, 40, (n, 2))) / 4 for _ in range(2))  # ends are exact
     y[rng.random((n, 2)) < 0.01], value[rng.random((n, 2)) < 0.01] = NAN, NAN
+    original, released = (pd.DataFrame(v, columns=["v", "w"]) for v in (y, value))
     risk = pair(
-        *(pd.DataFrame(v, columns=["v", "w"]) for v in (y, value)),
-        *([], ["v", "w"]),
+        original,
+        released,
+        [],
+        ["v", "w"],
         radius={"v": Absolute(1), "w": Absolute(1.5)},
         shape=shape,
         missing=missing,
@@ -246,7 +250,7 @@ def test_fine_buckets_find_what_comparing_everybody_finds(shape: str, missing: s
     lost, gone = np.isnan(y)[:, None], np.isnan(value)[None]
     with_rule = {"level": lost & gone, "wildcard": lost | gone, "never": np.zeros((n, n, 2), bool)}
     step = np.where(with_rule[missing], 0.0, np.where(lost | gone, np.inf, step))
-    near = (np.abs(step) <= 1).all(axis=2)
+    near = np.asarray((np.abs(step) <= 1).all(axis=2))
     if shape == "ellipse":
         near &= (step**2).sum(axis=2) <= 1 + 1e-9
     assert risk.c[:, 0].tolist() == near.sum(axis=1).tolist()

@@ -73,6 +73,7 @@ def test_more_draws_reach_the_error_that_is_wanted():
     grids = br.Grid(additive=0.8, n=5)
     options = {"guesses": grids, "targets": 20, "random_seed": 4}
     exact = br.attribute_risk(fit, release, evidence="exact", **options)
+    options["evidence"] = "predictive"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
         short = br.attribute_risk(fit, release, **options)

@@ -129,7 +129,7 @@ def test_settings_in_the_report_are_a_study_file(text):
     import html
     import tomllib
 
-    from bayes_risk.study import parse_study
+    from bayes_risk.study.study import parse_study
 
     settings = html.unescape(re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)[-1])
     assert parse_study(tomllib.loads(settings)) == study_result().study

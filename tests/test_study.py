@@ -10,9 +10,8 @@ import bayes_risk as br
 from bayes_risk import run
 from bayes_risk.demo import STUDIES
 from bayes_risk.run import run_study
-from bayes_risk.study import SECTIONS, Study, parse_study, read_study
-from bayes_risk.study_identification import IdentificationSection
-from bayes_risk.study_models import (
+from bayes_risk.study.identification import IdentificationSection
+from bayes_risk.study.models import (
     KINDS,
     CARTSection,
     DPMPMSection,
@@ -21,7 +20,8 @@ from bayes_risk.study_models import (
     RegressionPriorSection,
     RegressionSection,
 )
-from bayes_risk.study_sections import AttributeSection, GridSection
+from bayes_risk.study.sections import AttributeSection, GridSection
+from bayes_risk.study.study import SECTIONS, Study, parse_study, read_study
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -6,7 +6,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.run import run_study
-from bayes_risk.study import parse_study, read_study
+from bayes_risk.study.study import parse_study, read_study
 
 N = 120
 

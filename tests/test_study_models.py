@@ -11,11 +11,12 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk import declare, run
+from bayes_risk import run
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.run import run_study
-from bayes_risk.study import parse_study, read_study
-from bayes_risk.study_functions import functions_in
+from bayes_risk.study import declare
+from bayes_risk.study.functions import functions_in
+from bayes_risk.study.study import parse_study, read_study
 
 FORMULAS = {"income": "1 + age", "tax": "1 + income"}
 REGRESSION = {"kind": "Regression", "formulas": FORMULAS}

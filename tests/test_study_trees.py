@@ -17,15 +17,16 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk as br
-from bayes_risk import declare, run
+from bayes_risk import run
 from bayes_risk.cli import app
 from bayes_risk.reporting import render_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_result
 from bayes_risk.run import run_study
-from bayes_risk.study import parse_study, read_study
-from bayes_risk.study_models import KINDS, PMMSection
-from bayes_risk.study_sections import GridSection
+from bayes_risk.study import declare
+from bayes_risk.study.models import KINDS, PMMSection
+from bayes_risk.study.sections import GridSection
+from bayes_risk.study.study import parse_study, read_study
 
 ROOT = Path(__file__).resolve().parents[1]
 CART = {"kind": "CART", "order": ["job", "pay"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.identification_result import IdentificationRisk
+from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.content import page
 from bayes_risk.reporting.words import replaced
 from bayes_risk.results import AttributeRisk

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bayes_risk import plots
-from bayes_risk.identification_result import IdentificationRisk
+from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.numbers import how_close
 from bayes_risk.reporting.unsampled import glossary, is_exact, no_error, sentence
@@ -94,18 +94,22 @@ def _assumptions(
         pairs = [(words, known[key]) for key, words in ASSUMPTIONS.items() if known.get(key)]
     if identification is not None:
         keys = [
-            ("unsynthesised", identification.known),
+            ("unsynthesised", identification.held),
             ("matched against synthetic values", identification.sought),
         ]
         held = "; ".join(f"{what}: {', '.join(map(str, names))}" for what, names in keys if names)
-        otherwise = (
-            "chooses among all who share the unsynthesised keys"
-            if identification.fallback
-            else "gives up"
-        )
         pairs.append(("Keys held by the matching intruder", held))
-        pairs.append(("When nothing matches, the intruder", otherwise))
+        pairs.append(("Who is in the file: the intruder", identification.presence()))
+        pairs.append(("When nothing matches, the intruder", _otherwise(identification)))
     return pairs
+
+
+def _otherwise(identification: IdentificationRisk) -> str:
+    if identification.population != "in the file":
+        return "takes the target to be outside the file"
+    if identification.fallback:
+        return "chooses among all who share the unsynthesised keys"
+    return "gives up"
 
 
 def _attribute(risk: AttributeRisk) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from bayes_risk.reporting.unsampled import is_exact
 from bayes_risk.reporting.words import NONE, at_most, error, number, percent, replaced, scaled
 
 if TYPE_CHECKING:
-    from bayes_risk.identification_result import IdentificationRisk
+    from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.results import AttributeRisk
     from bayes_risk.run import StudyResult
     from bayes_risk.verdict import Verdict

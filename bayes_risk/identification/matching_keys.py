@@ -10,10 +10,10 @@ import pandas as pd
 from bayes_risk._core.boxes import box_up
 from bayes_risk._core.matching import Cells, cell_codes, number_keys
 from bayes_risk._core.windows import NumericKey
-from bayes_risk.identification_input import Targets
-from bayes_risk.identification_keys import Key, synthesized_key, unsynthesized_key
-from bayes_risk.numeric_keys import Compared, code_key, numeric_key
-from bayes_risk.radii import Radius
+from bayes_risk.identification.input import Targets
+from bayes_risk.identification.keys import Key, synthesized_key, unsynthesized_key
+from bayes_risk.identification.numeric_keys import Compared, code_key, numeric_key
+from bayes_risk.identification.radii import Radius
 
 Ids = npt.NDArray[np.int64]
 

@@ -11,9 +11,9 @@ import xarray as xr
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least
-from bayes_risk.identification import identification_risk
-from bayes_risk.identification_input import Released, listed
-from bayes_risk.identification_result import COLUMNS, IdentificationRisk
+from bayes_risk.identification.input import Released, listed
+from bayes_risk.identification.result import COLUMNS, IdentificationRisk
+from bayes_risk.identification.risk import identification_risk
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ class IdentificationSweep:
         values = self._of(measure, rule)
         if bool(values.isnull().all()):
             raise InputError(f"{measure!r} is NaN for every setting; choose another measure")
-        at = {str(k): int(v) for k, v in values.argmax(...).items()}  # type: ignore[union-attr]
+        at = {str(k): int(v) for k, v in values.argmax(...).items()}
         there = self.dataset.sel(rule=rule).isel(at)
         found = {name: there[name].item() for name in self.swept}
         found[measure] = float(there[measure])
@@ -99,7 +99,7 @@ class IdentificationSweep:
         InputError
             More than two things swept: select from ``dataset`` first.
         """
-        from bayes_risk.sweep_plots import plot_sweep
+        from bayes_risk.identification.sweep_plots import plot_sweep
 
         return plot_sweep(self, measure=measure, rule=rule, ax=ax)
 

@@ -10,7 +10,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.loglinear import independent_mean
 from bayes_risk._core.validate import known_columns
-from bayes_risk.population_keys import KeyLevels, check_once, distinct, found_in
+from bayes_risk.population.keys import KeyLevels, check_once, distinct, found_in
 
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -8,10 +8,9 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.study import Study
-from bayes_risk.study_functions import functions_in, guarded
-from bayes_risk.study_identification import IdentificationSection, RadiusSection
-from bayes_risk.study_models import (
+from bayes_risk.study.functions import functions_in, guarded
+from bayes_risk.study.identification import IdentificationSection, RadiusSection
+from bayes_risk.study.models import (
     BinomialSection,
     CARTSection,
     DPMPMSection,
@@ -22,13 +21,14 @@ from bayes_risk.study_models import (
     RegressionPriorSection,
     RegressionSection,
 )
-from bayes_risk.study_sections import (
+from bayes_risk.study.sections import (
     AttributeSection,
     DistributionSection,
     GridSection,
     PriorDensity,
     PriorFactor,
 )
+from bayes_risk.study.study import Study
 from bayes_risk.tables import read_table
 from bayes_risk.variables import Number
 

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.study_identification import IdentificationSection
-from bayes_risk.study_keys import Section, misfit, read_section, sentences, told, unknown
-from bayes_risk.study_models import (
+from bayes_risk.study.identification import IdentificationSection
+from bayes_risk.study.keys import Section, misfit, read_section, sentences, told, unknown
+from bayes_risk.study.models import (
     KINDS,
     DPMPMSection,
     ModelSection,
@@ -18,7 +18,7 @@ from bayes_risk.study_models import (
     PyMCSection,
     RegressionSection,
 )
-from bayes_risk.study_sections import (
+from bayes_risk.study.sections import (
     AttributeSection,
     DataSection,
     OutputSection,

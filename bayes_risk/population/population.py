@@ -13,8 +13,8 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least
-from bayes_risk.population_counts import CellCounts
-from bayes_risk.population_fit import (
+from bayes_risk.population.counts import CellCounts
+from bayes_risk.population.fit import (
     LogLinearModel,
     checked_interactions,
     drawn,
@@ -23,7 +23,7 @@ from bayes_risk.population_fit import (
     sampling_fraction,
     tidy,
 )
-from bayes_risk.population_keys import check_once, checked_table
+from bayes_risk.population.keys import check_once, checked_table
 
 Reals = npt.NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class Population:
 
     See Also
     --------
-    bayes_risk.sample_uniques.uniqueness : Who is unique in the sample, and in the population.
+    uniqueness : Who is unique in the sample, and in the population.
 
     Examples
     --------

@@ -14,13 +14,13 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.profiles import Layout
 from bayes_risk._core.validate import at_least
-from bayes_risk.file_risk import FileRisk
-from bayes_risk.identification_input import checked_keys, release_tables
-from bayes_risk.identification_keys import check_unchanged
-from bayes_risk.identification_tasks import Alone, Codes, OnWorkers, Plan, Progress
+from bayes_risk.identification.file_risk import FileRisk
+from bayes_risk.identification.input import checked_keys, release_tables
+from bayes_risk.identification.keys import check_unchanged
+from bayes_risk.identification.parquet_levels import coded_levels
+from bayes_risk.identification.parquet_rows import ParquetTable
+from bayes_risk.identification.tasks import Alone, Codes, OnWorkers, Plan, Progress
 from bayes_risk.microdata import same_records
-from bayes_risk.parquet_levels import coded_levels
-from bayes_risk.parquet_rows import ParquetTable
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -86,7 +86,7 @@ def identification_risk_of_files(
 
     See Also
     --------
-    bayes_risk.identification.identification_risk : The same in memory: records, radii, populations.
+    identification_risk : The same in memory: records, radii, populations.
 
     Notes
     -----

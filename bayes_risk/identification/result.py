@@ -10,16 +10,16 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.profile_counts import Chances
-from bayes_risk.identification_words import COLUMNS as COLUMNS
-from bayes_risk.identification_words import (
+from bayes_risk.identification.radii import Radius
+from bayes_risk.identification.strategies import Strategy, in_words
+from bayes_risk.identification.words import COLUMNS as COLUMNS
+from bayes_risk.identification.words import (
     knowledge,
     sentence,
     shown,
     standard_error,
     summary_table,
 )
-from bayes_risk.radii import Radius
-from bayes_risk.strategies import Strategy, in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ class IdentificationRisk:
 
     See Also
     --------
-    bayes_risk.identification.identification_risk : Makes it; conventions, cost and references.
+    bayes_risk.identification.risk.identification_risk : Makes it; conventions, cost and references.
     """
 
     index: pd.Index
@@ -213,6 +213,25 @@ class IdentificationRisk:
             f"{name} ({self.radius[name].in_words()})" if name in self.radius else str(name)
             for name in names
         ]
+
+    @property
+    def held(self) -> list[str]:
+        """The unsynthesised keys in words, each with its radius."""
+        return self._in_words(self.known)
+
+    @property
+    def near(self) -> list[str]:
+        """The keys that match within a radius, in words."""
+        keys = [name for name in (*self.known, *self.synthesized) if name in self.radius]
+        return self._in_words(keys)
+
+    def presence(self) -> str:
+        """What the intruder knows of who is in the file, and when he claims a match."""
+        if self.population == "in the file":
+            knows = "knows that the target is in the file"
+        else:
+            knows = f"does not know who is in the file ({self.population})"
+        return knows if self.strategy == "always" else f"{knows}, and {in_words(self.strategy)}"
 
     def sentence(self) -> str:
         """Say the result in plain words."""

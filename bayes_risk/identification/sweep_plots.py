@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from bayes_risk.identification_sweep import IdentificationSweep
+    from bayes_risk.identification.sweep import IdentificationSweep
 
 STYLES = [(BLUE, "-", "o"), (VERMILION, "--", "s"), (GREEN, "-.", "^"), (ORANGE, ":", "D")]
 
@@ -106,8 +106,10 @@ def _bars(
         label=label,
     )
     names = [str(name) for name in part[over].to_numpy()]
-    tilt = {"rotation": 30, "ha": "right"} if max(map(len, names)) > 8 else {}
-    axes.set_xticks(np.arange(len(names)), names, **tilt)
+    axes.set_xticks(np.arange(len(names)), names)
+    if max(map(len, names)) > 8:
+        for text in axes.get_xticklabels():
+            text.set(rotation=30, horizontalalignment="right")
 
 
 def _baseline(axes: "Axes", part: "xr.Dataset", over: str) -> None:

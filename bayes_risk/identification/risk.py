@@ -32,19 +32,19 @@ from bayes_risk._core.matching import (
     pair_up,
 )
 from bayes_risk._core.validate import one_of
-from bayes_risk.identification_input import (
+from bayes_risk.identification.input import (
     Released,
     checked_keys,
     checked_targets,
     reason_key,
     release_tables,
 )
-from bayes_risk.identification_keys import checked_missing
-from bayes_risk.identification_result import IdentificationRisk
-from bayes_risk.matching_keys import MatchingKeys
-from bayes_risk.population_odds import Outsiders, check_sample, how_many_may_be, without_release
-from bayes_risk.radii import Radius, checked_radius
-from bayes_risk.strategies import Strategy, checked_strategy, claimed
+from bayes_risk.identification.keys import checked_missing
+from bayes_risk.identification.matching_keys import MatchingKeys
+from bayes_risk.identification.odds import Outsiders, check_sample, how_many_may_be, without_release
+from bayes_risk.identification.radii import Radius, checked_radius
+from bayes_risk.identification.result import IdentificationRisk
+from bayes_risk.identification.strategies import Strategy, checked_strategy, claimed
 
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

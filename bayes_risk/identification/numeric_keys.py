@@ -9,8 +9,8 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.windows import NumericKey
-from bayes_risk.identification_keys import Key, check_unchanged, source
-from bayes_risk.radii import Radius
+from bayes_risk.identification.keys import Key, check_unchanged, source
+from bayes_risk.identification.radii import Radius
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.profile_counts import Tally, add, tally
 from bayes_risk._core.profiles import Heap, Layout, Profiles, merge, record_profiles, split
-from bayes_risk.parquet_levels import Levels, digits, distinct_values, together
-from bayes_risk.parquet_rows import ParquetTable, plain
+from bayes_risk.identification.parquet_levels import Levels, digits, distinct_values, together
+from bayes_risk.identification.parquet_rows import ParquetTable, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.loglinear import fit_loglinear, independent_mean, margins_of, support
 from bayes_risk._core.validate import positive
-from bayes_risk.population_counts import CellCounts
-from bayes_risk.population_keys import KeyLevels, check_once, found_in
-from bayes_risk.population_posterior import CHAINS, MAX_DRAWN_CELLS, posterior_means
+from bayes_risk.population.counts import CellCounts
+from bayes_risk.population.keys import KeyLevels, check_once, found_in
+from bayes_risk.population.posterior import CHAINS, MAX_DRAWN_CELLS, posterior_means
 
 Reals = npt.NDArray[np.float64]
 

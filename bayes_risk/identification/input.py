@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.identification_keys import Key, source
+from bayes_risk.identification.keys import Key, source
 from bayes_risk.microdata import same_records
 
 Ids = npt.NDArray[np.int64]

@@ -15,9 +15,9 @@ from bayes_risk._core.uniques import (
     poisson_unique,
 )
 from bayes_risk.diagnostics import ess_and_rhat
-from bayes_risk.population import Population
-from bayes_risk.population_keys import KeyLevels, checked_table, distinct
-from bayes_risk.uniqueness_result import FileTotal, Uniqueness
+from bayes_risk.population.keys import KeyLevels, checked_table, distinct
+from bayes_risk.population.population import Population
+from bayes_risk.population.uniqueness_result import FileTotal, Uniqueness
 
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

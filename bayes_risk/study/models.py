@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayes_risk.study_keys import (
+from bayes_risk.study.keys import (
     FUNCTION,
     AtLeastFour,
     AtLeastTwo,

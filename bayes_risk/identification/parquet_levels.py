@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk.identification_keys import coded, source
+from bayes_risk.identification.keys import coded, source
+from bayes_risk.identification.parquet_rows import ParquetTable
 from bayes_risk.microdata import MAX_LEVELS
-from bayes_risk.parquet_rows import ParquetTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ import pandas as pd
 
 from bayes_risk._core.matching import jackknife_error
 from bayes_risk._core.profile_counts import Tally
-from bayes_risk.identification_words import (
+from bayes_risk.identification.words import (
     knowledge,
     sentence,
     shown,
@@ -49,7 +49,7 @@ class FileRisk:
 
     See Also
     --------
-    bayes_risk.identification_files.identification_risk_of_files : Makes it.
+    bayes_risk.identification.files.identification_risk_of_files : Makes it.
     """
 
     known: tuple[str, ...]

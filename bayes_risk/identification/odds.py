@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.population import Population
+from bayes_risk.population.population import Population
 
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""Identification risk: matching of targets against what was released."""

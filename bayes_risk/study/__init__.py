@@ -1,0 +1,1 @@
+"""Study files: their sections, and what the library is told by them."""
