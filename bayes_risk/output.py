@@ -20,6 +20,7 @@ import pandas as pd
 
 from bayes_risk import __version__
 from bayes_risk._core.errors import InputError
+from bayes_risk.identification.radii import as_setting
 from bayes_risk.study.study import Study, model_files
 from bayes_risk.variables import Number
 from bayes_risk.verdict import known_for_certain
@@ -174,7 +175,11 @@ def identification_summary(risk: "IdentificationRisk") -> dict[str, Any]:
         "sentence": risk.sentence(),
         "known": risk.known,
         "synthesized": risk.synthesized,
-        "radius": risk.radius,
+        "radius": {name: as_setting(r) for name, r in risk.radius.items()},
+        "shape": risk.shape,
+        "closed": risk.closed,
+        "population": risk.population,
+        "strategy": risk.strategy,
         "fallback": risk.fallback,
         "measures": risk.summary(),
         "baseline_expected_match_risk": risk.baseline_expected_match_risk,

@@ -454,7 +454,7 @@ def test_files_made_elsewhere(tmp_path, table):
     moved = table.assign(job=np.roll(table["job"].to_numpy(), 1))
     moved.to_csv(tmp_path / "z.csv")
     files = {"files": [str(tmp_path / "z.csv")], "columns": ["job"]}
-    model = CART | {"order": ["job"], "min_leaf": 40}
+    model = CART | {"order": ["job"], "min_leaf": N}  # one leaf, which holds every job
     assert run_study(study_of(tmp_path, model, release=files)).attribute is not None
     alone = study_of(tmp_path, PMM | {"order": ["job"]}, release=files, attribute=None)
     assert run_study(alone).identification.n == N

@@ -195,6 +195,19 @@ class Quantile:
         return f"within {100 * self.q:g} % of the file on either side"
 
 
+def as_setting(radius: Radius) -> Any:
+    """A radius as a study file writes it; rules of the user's own in words."""
+    if isinstance(radius, Relative):
+        return radius.r
+    if isinstance(radius, Absolute):
+        return {"absolute": radius.units}
+    if isinstance(radius, Quantile):
+        return {"quantile": radius.q}
+    if isinstance(radius, SD):
+        return {"sd": radius.k, "groups": radius.groups}
+    return radius.in_words()
+
+
 def checked_radius(
     radius: Mapping[str, float | Radius] | None, keys: Sequence[str]
 ) -> dict[str, Radius]:
