@@ -71,6 +71,18 @@ def test_hornby_hu_2021(capsys):
     assert "without release" in said
 
 
+def test_hornby_hu_2021_radius(capsys):
+    main, path = study("hornby_hu_2021_radius.py", "ce_hornby_hu_identification.csv.gz")
+    curves, growth = main(path, m=3)
+    mean = {words: table["mean"] for words, table in curves.items()}
+    assert mean["(1) income"].is_monotonic_decreasing  # a tree; the paper's code draws a margin
+    largest = [table.max() for table in mean.values()]
+    assert largest == sorted(largest, reverse=True)  # each variable more protects
+    for table in curves.values():
+        assert (table["+- 2 s.e."] > 0).all() and (table["without release"] < 0.02).all()
+    assert list(growth.index) == [1] and "largest at" in capsys.readouterr().out
+
+
 def test_reiter_mitra_2009(capsys):
     main, path = study("reiter_mitra_2009.py", "syc1987_youth_in_custody.csv.gz")
     risk, found = main(path, draws=20, targets=30, m=1, n_tables=3)
