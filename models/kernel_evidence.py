@@ -1,11 +1,12 @@
 """What smoothed values say of the composition of a leaf: the bootstrap integrated by simulation.
 
 A value released from a node with N records is z ~ sum_i w_i K(z | y_i): a Gaussian kernel around
-record i's value, cut off at the node's range, with w ~ Dirichlet(1, ..., 1). The weights go out by
-allocating the released values to records one after another (Kong, Liu & Wong 1994), which is
-unbiased for p(z_1, ..., z_R | y); drawn plainly the values are independent, and nothing is left to
-simulate. A guess changes the kernel of one record, and with it bandwidth and range. Every guess
-sees the same random numbers. Derivation: `docs/trees.md`.
+record i's value, cut off at the node's range, with w ~ Dirichlet(1, ..., 1). A guess changes
+the kernel of one record, and with it bandwidth and range: its evidence over the truth's is a mean
+over draws of the weights given what was released, common to all targets and guesses of a node. The
+evidence of a whole table goes by allocating released values to records one after another (Kong,
+Liu & Wong 1994). Drawn plainly the values are independent, and nothing is left to simulate.
+Derivation: `docs/trees.md`.
 """
 
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from .kernel_changes import changes, draws_for, exact_changes
+from .kernel_changes import HOPELESS, changes, draws_for, exact_changes
 from .kernel_nodes import SAME, of_node
 from .leaf_evidence import PLAIN
 from .trees import Tree
@@ -22,7 +23,6 @@ from .trees import Tree
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 BATCHES = 8
-HOPELESS = 7.0  # log evidence below the best guess's, from which a guess does not count
 PARTICLES = 32  # in each batch, at most
 
 
@@ -68,7 +68,7 @@ def log_gain_smoothed(
     guess: tuple[Ints, Array],
     simulation: Simulation,
 ) -> tuple[Array, Array, Array]:
-    """log p(Z | y*, y_-i) less that of the truth, its deviations, and effective particles.
+    """log p(Z | y*, y_-i) less that of the truth, its deviations, and effective draws.
 
     Parameters
     ----------
@@ -86,9 +86,10 @@ def log_gain_smoothed(
     -------
     log_p : ndarray, shape (G, U)
     deviations : ndarray, shape (B, G, U)
-        Relative deviation of each batch of particles.
+        Relative deviation of each batch of draws.
     ess : ndarray, shape (U,)
-        Least effective number of particles over the nodes that show something of the target.
+        Least effective number of draws over nodes, and over guesses not far less likely than the
+        best.
 
     Notes
     -----
@@ -108,7 +109,7 @@ def log_gain_smoothed(
         (tree.begin, tree.end),
         (shown.begin, shown.z, shown.y, shown.whole),
         kind == PLAIN,
-        (simulation.seed % 2**32, simulation.batches),
+        (np.uint64(simulation.seed), simulation.batches),
         (node[first], old[first], new[first]),
     )
     _told(np.cumsum(first) - 1, where, answers, (log_p, deviations, ess))
@@ -201,10 +202,10 @@ def _answered(tree, shown, plain, simulation, asked):
         values = z[first[node[start]] : first[node[start] + 1]]
         questions = (old[here], new[here])
         answers = (gain[here], off[here], ess[here])
-        if plain or len(values) == 1 or len(held) == 1:
+        if plain or len(values) == 1:
             exact_changes(held, values, whole, questions, answers[0])
         else:
-            draws = (batches, draws_for(len(held), len(values)), seed + node[start])
+            draws = (batches, draws_for(len(held)), seed + np.uint64(node[start]))
             changes(held, values, whole, draws, questions, answers)
     return gain, off, ess
 

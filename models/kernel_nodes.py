@@ -75,7 +75,7 @@ def _allocated(k, edges, N, scale, draws, out):
             weight *= total / (N + r)
             if weight < 1e-200:
                 log_w[s], weight = log_w[s] + np.log(weight), 1.0
-            given[r] = _picked(_uniform(seed, s, r) * total, k[r], edges[r], given, r)
+            given[r] = _picked(uniform(seed, s, r) * total, k[r], edges[r], given, r)
         log_w[s] += np.log(weight)
     top = log_w.max()
     w = np.exp(log_w - top)
@@ -98,7 +98,7 @@ def _picked(at, k, edges, given, r):
 
 
 @numba.njit(cache=True, nogil=True)
-def _uniform(seed, s, r):
+def uniform(seed, s, r):
     """A number of (0, 1) that belongs to a node, a particle and a step (splitmix64)."""
     x = seed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(s) * np.uint64(0xD1B54A32D192ED03)
     x += np.uint64(r + 1) * np.uint64(0x8CB92BA72F3D8DD7)

@@ -14,11 +14,13 @@ import numpy as np
 from .kernel_chains import drawn_weights
 from .kernel_nodes import beyond, log_kernels, shape_of
 
-POINTS = 16  # of the rule, at most: exact for as many as 31 released values
+POINTS = 8  # of the rule, at least: exact for as many as 15 released values
 BANDWIDTHS = 6  # at which the density of all records is kept
 REACH = 0.12  # of these, in log bandwidth
 MANY = 16  # distinct values from which interpolation is faster
-LARGE = 600.0  # log of a number that is not yet infinite
+TINY = 1e-300
+AT_ONCE = 8  # factors between two looks at the size of their product
+LARGE = 25.0  # log of a factor; as many of them are not yet infinite
 
 
 @numba.njit(cache=True, nogil=True)
@@ -53,6 +55,9 @@ def log_joint(node, whole, case, rule, out):
     held, (y, times), (z, count), at_rest, (W, share), tables = node
     mine, through, value = case
     with_guess = _records(held, y, case)
+    if len(with_guess) == 0:
+        out[:] = -np.inf
+        return
     shape = shape_of(with_guess)
     atoms_only = not whole and at_rest[2] == 0.0
     if beyond(z, shape) or (atoms_only and shape[2] > 0.0):
@@ -69,8 +74,16 @@ def log_joint(node, whole, case, rule, out):
 
 
 @numba.njit(cache=True, nogil=True)
+def points_for(N, R):
+    """Number of points from which errors of log p stay below 1e-4 or so."""
+    return POINTS if R < 2 * POINTS else POINTS * min(4, 1 + int(R / (1.25 * N)))
+
+
+@numba.njit(cache=True, nogil=True)
 def beta_rule(n, points):
-    """Gauss's points and log weights for Beta(1, n), exact to degree 2 ``points`` - 1."""
+    """Gauss's points and weights for Beta(1, n), exact to degree 2 ``points`` - 1."""
+    if n == 0.0:  # nobody else
+        return np.ones(1), np.ones(1)
     alpha = n - 1.0
     jacobi = np.zeros((points, points))
     jacobi[0, 0] = 1.0 / (alpha + 2)
@@ -80,7 +93,7 @@ def beta_rule(n, points):
         off = k * (k + alpha) / a / math.sqrt((a + 1) * (a - 1))
         jacobi[k, k - 1], jacobi[k - 1, k] = off, off
     at, vectors = np.linalg.eigh(jacobi)
-    return at, 2 * np.log(np.abs(vectors[0]))
+    return at, vectors[0] ** 2
 
 
 @numba.njit(cache=True, nogil=True)
@@ -131,7 +144,7 @@ def _summed(node, whole, case, shape, one_kernel, f):
         if times[mine] == 1.0:
             log_k[:, mine] = -np.inf
     for s in range(len(weights)):
-        weights[s] /= weights[s].sum()
+        weights[s] /= max(weights[s].sum(), TINY)  # nobody: nothing
     top = np.maximum(one_kernel, _scaled(log_k)[0])
     for r in range(len(z)):
         log_k[r] = np.exp(log_k[r] - top[r])
@@ -180,19 +193,30 @@ def _lagrange(at):
 @numba.njit(cache=True, nogil=True)
 def _integrated(f, k, scale, count, rule, out):
     """log E_b prod_r [(1 - b) f(z_r) + b K(z_r)]^count_r, for each draw of f (S, Z)."""
-    at, log_weight = rule
-    terms = np.empty(len(at))
+    at, weight = rule
+    product, factor = np.empty(len(at)), np.empty(len(at))
     for s in range(len(f)):
-        for q in range(len(at)):
-            b, product, total = at[q], 1.0, scale + log_weight[q]
-            for r in range(len(k)):
-                factor = f[s, r] + b * (k[r] - f[s, r])
-                longer = product * factor ** count[r]
-                if 1e-100 < longer < 1e100:
-                    product = longer
-                else:
-                    total += math.log(product) + count[r] * np.log(factor)
-                    product = 1.0
-            terms[q] = total + math.log(product)
-        top = terms.max()
-        out[s] = top + math.log(np.exp(terms - top).sum()) if top > -np.inf else -np.inf
+        total, since = scale, 0
+        product[:] = weight
+        for r in range(len(k)):
+            here = f[s, r]
+            away = k[r] - here
+            for q in range(len(at)):
+                factor[q] = here + at[q] * away
+            for _ in range(count[r]):
+                for q in range(len(at)):
+                    product[q] *= factor[q]
+                since += 1
+                if since % AT_ONCE == 0:
+                    total += _rescaled(product)
+        out[s] = total + np.log(product.sum())
+
+
+@numba.njit(cache=True, nogil=True)
+def _rescaled(product):
+    """Divide products by the largest where that is far from 1, and return its log."""
+    top = product.max()
+    if top == 0.0 or 1e-100 < top < 1e100:
+        return 0.0
+    product /= top
+    return math.log(top)

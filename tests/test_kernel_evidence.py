@@ -1,16 +1,19 @@
 """Evidence of smoothed leaves: allocations by enumeration, kernels by SciPy, and their limits."""
 
 from itertools import product
-from math import gamma
+from math import factorial, gamma
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
 import bayes_risk as br
+from bayes_risk.models.kernel_changes import changes
 from bayes_risk.models.kernel_evidence import BATCHES, Simulation
 from bayes_risk.models.kernel_nodes import _log_between, bandwidth, of_node
+from bayes_risk.models.kernel_ratios import beta_rule, log_joint, points_for, reference
 
 
 def kernels(y, z, whole):
@@ -88,6 +91,165 @@ def test_equal_values_are_atoms():
 )
 def test_tails_keep_their_logs(a, b, expected):
     assert _log_between(a, b) == pytest.approx(expected, rel=1e-9)
+
+
+# --- ratios: a target replaced, gone or come -----------------------------------------------------
+
+GONE = -np.inf
+
+
+def changed(y, z, pairs, *, whole=False, kept=500, seed=1):
+    """Change of log p for pairs of own and guessed value, its errors, and effective draws."""
+    old, new = np.array(pairs, dtype=float).T
+    gain, off, ess = np.empty(len(old)), np.zeros((len(old), BATCHES)), np.empty(len(old))
+    questions = np.ascontiguousarray(old), np.ascontiguousarray(new)
+    changes(
+        y.astype(float),
+        np.sort(z),
+        whole,
+        (BATCHES, kept, np.uint64(seed)),
+        questions,
+        (gain, off, ess),
+    )
+    return gain, off.std(axis=1, ddof=1) / np.sqrt(BATCHES), ess
+
+
+def under(y, own, guess):
+    """Values of a node's records when the target is replaced, goes or comes."""
+    others = y if own == GONE else np.delete(y, np.argmax(y == own))
+    return others if guess == GONE else np.append(others, guess)
+
+
+def leaf(N, seed, whole=False):
+    """Values of N records, and as many released from them by the smoothed bootstrap."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(45, 15, N).round(0 if whole else 2)
+    z = rng.choice(y, N, p=rng.dirichlet(np.ones(N))) + bandwidth(y) * rng.normal(size=N)
+    z = np.clip(z, y.min(), y.max())
+    return y, np.sort(z.round() if whole else z)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_ratios_by_enumeration(whole, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.lognormal(2, 0.8, rng.integers(3, 6)).round()
+    y[-1] = y[0] if seed % 2 else y[-1]  # two records alike: their weight is shared
+    inner = np.sort(y)[[0, -1]] + [1, -1]
+    z = rng.uniform(*inner, rng.integers(2, 6))
+    z = np.round(z) if whole else z
+    guess = float(np.round(rng.uniform(*inner)))
+    pairs = [(y[0], guess), (y[1], GONE), (GONE, guess), (y[0], y[0]), (GONE, y.max() + 3)]
+    gain, error, _ = changed(y, z, pairs, whole=whole)
+    before = enumerated(y, z, whole)
+    expected = np.array([enumerated(under(y, *pair), z, whole) - before for pair in pairs])
+    counted = np.isfinite(expected)
+    np.testing.assert_array_equal(np.isfinite(gain), counted)
+    assert gain[3] == 0
+    assert (np.abs(gain[counted] - expected[counted]) < 4.5 * error[counted] + 1e-10).all()
+
+
+def test_ratios_of_a_record_by_itself():
+    """One record, and nobody else: it goes, it changes, another comes."""
+    y, z = np.array([5.0]), np.array([5.0, 5.0, 5.0])
+    pairs = [(GONE, 7.0), (5.0, GONE), (5.0, 6.0), (5.0, 5.0)]
+    gain, error, _ = changed(y, z, pairs, whole=True)
+    assert gain.tolist()[1:] == [-np.inf, -np.inf, 0.0]
+    assert gain[0] == pytest.approx(enumerated(np.array([5.0, 7.0]), z, True))
+    assert error[0] < 1e-9
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_ratios_equal_those_of_many_allocations(whole):
+    """N = R = 30: sequential allocation with 64,000 particles for each of the two tables."""
+    y, z = leaf(30, 2, whole)
+    own, other = np.sort(y)[[10, 20]]
+    pairs = [(own, own + 15.0), (own, GONE), (other, own), (GONE, 30.0)]
+    gain, error, _ = changed(y, z, pairs, whole=whole)
+    before, noise = simulated(y, z, whole=whole, particles=8000)
+    for g, pair in enumerate(pairs):
+        after, more = simulated(under(y, *pair), z, whole=whole, particles=8000, seed=5)
+        assert abs(gain[g] - after + before) < 4.5 * np.sqrt(error[g] ** 2 + noise**2 + more**2)
+
+
+def test_errors_of_ratios_are_those_between_seeds():
+    y, z = leaf(60, 3, whole=True)
+    pairs = [(own, own + step) for own in np.unique(y)[2:-2:6] for step in (-5.0, GONE, 5.0)]
+    runs = [changed(y, z, pairs, whole=True, kept=16, seed=s)[:2] for s in range(24)]
+    gains, errors = (np.stack(x) for x in zip(*runs, strict=True))
+    ratio = np.sqrt(gains.var(axis=0, ddof=1) / (errors**2).mean(axis=0))
+    assert (ratio < 2.0).all() and (ratio > 0.5).all()
+    assert errors.max() < 0.1
+
+
+def integral(x, n):
+    """log E_b prod_r (1 - b + b x_r), b ~ Beta(1, n): elementary symmetric polynomials of x."""
+    R, e = len(x), np.concatenate([[0.0], np.full(len(x), -np.inf)])
+    for value in x:
+        e[1:] = np.logaddexp(e[1:], e[:-1] + np.log(value))
+    k = np.arange(R + 1)
+    return logsumexp(e + np.log(n) + gammaln(k + 1) + gammaln(n + R - k) - gammaln(n + R + 1))
+
+
+@pytest.mark.parametrize("n", [1.0, 2.0, 7.0, 400.0, 1e5])
+def test_rules_are_exact_for_powers(n):
+    at, weight = beta_rule(n, 8)
+    for k in range(16):
+        expected = factorial(k) / np.prod(n + 1.0 + np.arange(k))  # E b^k
+        assert (weight * at**k).sum() == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(("N", "R"), [(5, 5), (12, 40), (40, 40), (300, 300), (100, 320)])
+def test_integrals_over_one_weight(N, R):
+    """Twin of the loops in NumPy: SciPy's kernels, and the polynomial integrated term by term."""
+    y, _ = leaf(N, N)
+    z = np.sort(np.random.default_rng(R).choice(leaf(300, N)[1], R))
+    z = np.clip(z, y.min(), y.max())
+    node = reference(y, z, False, (2, 3), np.uint64(1))
+    W, share = node[4]
+    values, points = node[1][0], points_for(N, R)
+    for mine in (0, 1, len(values) // 2, len(values) - 2):
+        rule = beta_rule(N - 1.0, points)
+        own, guess = values[mine], float(np.median(y))
+        if mine == 0:
+            guess = y.min()  # the range stays
+        out = np.empty(len(W))
+        assert log_joint(node, False, (mine, True, guess), rule, out) is None
+        held = under(y, own, guess)
+        place = np.append(np.searchsorted(values, held[:-1]), -1)
+        K = kernels(held, z, False)
+        for s in range(len(W)):
+            w = W[s] / np.unique(y, return_counts=True)[1]
+            alone = np.flatnonzero(place[:-1] == mine)
+            w_held = w[place[:-1]]
+            if len(alone):
+                w_held[alone] = W[s, mine] * (1 - share[s, mine]) / len(alone)
+            f = K[:, :-1] @ w_held / w_held.sum()
+            expected = np.log(f).sum() + integral(K[:, -1] / f, N - 1.0)
+            assert out[s] == pytest.approx(expected, abs=2e-4)
+
+
+def test_bandwidths_between_those_kept():
+    """Interpolated mixtures are those summed kernel by kernel."""
+    y, z = leaf(80, 4, whole=True)
+    node = reference(y, z, True, (2, 8), np.uint64(1))
+    bare = (*node[:5], (np.empty((0, 0)), node[5][1]))
+    rule = beta_rule(79.0, points_for(80, 80))
+    one, two = np.empty(16), np.empty(16)
+    for mine in range(1, len(node[1][0]) - 1, 5):
+        for through, guess in ((True, 31.0), (True, 60.0), (False, 0.0)):
+            log_joint(node, True, (mine, through, guess), rule, one)
+            log_joint(bare, True, (mine, through, guess), rule, two)
+            np.testing.assert_allclose(one, two, atol=1e-4)
+
+
+def test_guesses_far_from_all_released_values():
+    """Improbable and not impossible, however many released values only the target explains."""
+    y = np.concatenate([np.linspace(0.0, 1.0, 20), [60.0, 100.0]])
+    z = np.concatenate([np.linspace(0.0, 1.0, 20), np.full(6, 60.0)])
+    gain, _, _ = changed(y, z, [(60.0, 30.0), (60.0, 61.0)])
+    assert np.isfinite(gain).all()
+    assert gain[0] < -1000 < gain[1]
 
 
 # --- whole audits --------------------------------------------------------------------------------
