@@ -290,11 +290,12 @@ class AttributeRisk:
             if rows["disclosed"]
             else ""
         )
+        error = f" (+- {2 * worst['mcse']:.2f})" if self.mcse.any() else ""
         return (
             f"{self.assumptions['records']} Choosing among {self.n_guesses} guesses for each of "
             f"{len(table):,} records, the intruder gives the truth {rows['mean_probability']:.3f} "
             f"on average ({table['prior'].mean():.3f} without the release) and "
-            f"{worst['probability']:.2f} (+- {2 * worst['mcse']:.2f}) in the worst case; the truth "
+            f"{worst['probability']:.2f}{error} in the worst case; the truth "
             f"comes first for {100 * rows['share_ranked_first']:.1f} % of records.{certain}{doubt}"
             f"{self._given_away()}{self._searched()}"
         )
@@ -303,12 +304,10 @@ class AttributeRisk:
         known = self.certain()
         count = int(known.any(axis=1).sum())
         names = ", ".join(map(str, known.columns[known.any(axis=0)]))
-        return (
-            f" Of {count} records the release shows a value that only they can have given "
-            f"({names}): it is known for certain."
-            if count
-            else ""
-        )
+        if not count:
+            return ""
+        whose = "1 record is" if count == 1 else f"{count:,} records are"
+        return f" Values of {whose} given away for certain ({names}): nobody else can have them."
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Distribution of the probability of the truth, with the random-guess line."""

@@ -15,7 +15,7 @@ from bayes_risk import plots
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.numbers import how_close
-from bayes_risk.reporting.unsampled import glossary, is_exact, no_error, sentence
+from bayes_risk.reporting.unsampled import glossary, is_exact, no_error
 from bayes_risk.reporting.words import (
     ASSUMPTIONS,
     COUNTS,
@@ -114,7 +114,7 @@ def _otherwise(identification: IdentificationRisk) -> str:
 
 def _attribute(risk: AttributeRisk) -> dict[str, Any]:
     return {
-        "sentence": sentence(risk),
+        "sentence": risk.sentence(),
         "measures": measures_table(risk),
         "worst": worst_table(risk),
         "close": _how_close(risk),

@@ -29,12 +29,6 @@ def no_error(risk: AttributeRisk | None) -> str | None:
     )
 
 
-def sentence(risk: AttributeRisk) -> str:
-    """The result in plain words, without the error of what has none."""
-    text = risk.sentence()
-    return text.replace(" (+- 0.00)", "") if is_exact(risk) else text
-
-
 def glossary(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, str]:
     """The words that this report uses."""
     left_out: set[str] = set()
