@@ -221,7 +221,7 @@ def test_identify_takes_a_radius(files: list[str], tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "income (within 10 %)" in " ".join(done.output.split())
     numbers = json.loads((tmp_path / "out.json").read_text())
-    assert numbers["radius"] == {"income": "Relative(r=0.1)"}
+    assert numbers["radius"] == {"income": 0.1}
     expected = risk_of(ORIGINAL, FIRST).summary().loc["pooled", "expected_match_risk"]
     assert numbers["measures"]["pooled"]["expected_match_risk"] == pytest.approx(expected)
 
@@ -242,7 +242,7 @@ def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) 
     risks = [found[k]["measures"]["pooled"]["expected_match_risk"] for k in (0, 1)]
     # 100 reaches 110 by its end; 110 reaches 100 inside; ages 20 and 21 are near
     assert risks == [pytest.approx(2), pytest.approx(2.5)]
-    assert found[0]["radius"] == {"age": "Relative(r=0.1)", "income": "Relative(r=0.1)"}
+    assert found[0]["radius"] == {"age": 0.1, "income": 0.1}
 
 
 @pytest.mark.parametrize(
