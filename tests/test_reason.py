@@ -68,6 +68,32 @@ def test_a_bad_reason_is_refused(reason, message):
         br.identification_risk(ORIGINAL, RELEASED, reason=reason, **KEYS)
 
 
+def test_a_mask_with_labels_goes_by_them():
+    """A Series in another order is the same mask; one of other records is none."""
+    labelled = ORIGINAL.set_axis(list("uvwxyz"))
+    released = RELEASED.set_axis(list("uvwxyz"))
+    mask = pd.Series(CHOSEN, index=labelled.index)
+    plain = br.identification_risk(labelled, released, reason=CHOSEN, **KEYS)
+    turned = br.identification_risk(labelled, released, reason=mask[::-1], **KEYS)
+    np.testing.assert_array_equal(turned.c, plain.c)
+    some = br.identification_risk(labelled, released, targets=mask[::-1], **KEYS)
+    assert some.records.index.tolist() == list("uvw")
+    for name in ("reason", "targets"):
+        with pytest.raises(br.InputError, match=f"{name} is a Series whose index is not the orig"):
+            br.identification_risk(labelled, released, **{name: mask.set_axis(range(6))}, **KEYS)
+
+
+def test_the_rules_are_said():
+    risk = br.identification_risk(ORIGINAL, RELEASED, reason=CHOSEN, **KEYS)
+    assert "knows why records were chosen for synthesis" in risk.sentence()
+    assert "knows why" not in br.identification_risk(ORIGINAL, RELEASED, **KEYS).sentence()
+
+
+def test_a_rule_that_looks_at_an_absent_column_is_refused():
+    with pytest.raises(br.InputError, match="reason looks at column 'age', which some table lacks"):
+        br.identification_risk(ORIGINAL, RELEASED, reason=lambda df: df["age"] > 3, **KEYS)
+
+
 def test_a_known_population_holds_the_sample():
     few = br.Population.counted(ORIGINAL.iloc[1:], ["sex", "job"])
     with pytest.raises(br.InputError, match="rarer in the population than in the sample"):

@@ -36,6 +36,7 @@ def folder(tmp_path_factory):
 
 
 def written(folder, identification):
+    synthesized = '["job"]' if "population" in identification else '["pay", "job"]'
     text = f"""
 [data]
 path = "sample.csv"
@@ -46,7 +47,7 @@ columns = ["pay", "job"]
 
 [identification]
 known = ["sex"]
-synthesized = ["pay", "job"]
+synthesized = {synthesized}
 {identification}
 """
     path = folder / "study.toml"
@@ -70,19 +71,24 @@ EXACT = ["sex", "job"]
             lambda *_: {"radius": {"pay": br.Absolute(2)}, "shape": "ellipse", "closed": False},
         ),
         (
-            "radius = { pay = { sd = 1, groups = 5 } }\nstrategy = 0.9\n"
-            'population = { file = "people.csv" }',
+            "radius = { pay = { sd = 1, groups = 5 } }",
+            lambda *_: {"radius": {"pay": br.SD(1, groups=5)}},
+        ),
+        (
+            'strategy = 0.9\npopulation = { file = "people.csv" }',
             lambda people, *_: {
-                "radius": {"pay": br.SD(1, groups=5)},
                 "strategy": 0.9,
                 "population": br.Population.counted(people, EXACT),
             },
         ),
         (
-            'radius = { pay = { quantile = 0.05 } }\nmissing = { job = "never" }\n'
+            "radius = { pay = { quantile = 0.05 } }",
+            lambda *_: {"radius": {"pay": br.Quantile(0.05)}},
+        ),
+        (
+            'missing = { job = "never" }\n'
             'population = { size = 600, fitted_to = "releases" }\nstrategy = "likeliest"',
             lambda people, sample, *z: {
-                "radius": {"pay": br.Quantile(0.05)},
                 "missing": {"job": "never"},
                 "population": [br.Population.log_linear(t, EXACT, size=600) for t in z],
                 "strategy": "likeliest",
@@ -93,9 +99,9 @@ EXACT = ["sex", "job"]
 def test_the_file_says_what_the_library_takes(folder, said, meant):
     found = run_study(read_study(written(folder, said))).identification
     people, sample, *z = tables(folder)
-    expected = br.identification_risk(
-        sample, z, known=["sex"], synthesized=["pay", "job"], **meant(people, sample, *z)
-    )
+    options = meant(people, sample, *z)
+    keys = ["job"] if "population" in options else ["pay", "job"]
+    expected = br.identification_risk(sample, z, known=["sex"], synthesized=keys, **options)
     pd.testing.assert_frame_equal(found.summary(), expected.summary())
     assert found.sentence() == expected.sentence()
 
@@ -110,6 +116,7 @@ def test_the_file_says_what_the_library_takes(folder, said, meant):
         ({"radius": {"age": 0.1}}, "radius names 'age', which is not among known and"),
         ({"missing": {"age": "never"}}, "missing names 'age', which is not among"),
         ({"population": {}}, 'give either file = "everybody.csv" or size'),
+        ({"radius": {"pay": 0.1}, "population": {"size": 9}}, "population goes by exact keys"),
         ({"strategy": "sometimes"}, '"always", "likeliest" or a number above 0'),
     ],
 )

@@ -119,6 +119,7 @@ class FileRisk:
             self.summary(),
             f"{self.n:,} records",
             n=self.n,
+            mcse=self.pooled_mcse,
             without_release=self.baseline_expected_match_risk,
         )
 

@@ -66,6 +66,7 @@ def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -
 
 def _chosen(index: pd.Index, targets: Any) -> Ids:
     """Places of the targets in the original, by mask or label; -1: there is none."""
+    targets = _in_order("targets", targets, index)
     labels = pd.Index(targets if isinstance(targets, pd.Index | pd.MultiIndex) else list(targets))
     if not len(labels) or not pd.api.types.is_bool_dtype(labels) or index.dtype == bool:
         return index.get_indexer(labels)
@@ -75,6 +76,18 @@ def _chosen(index: pd.Index, targets: Any) -> Ids:
             "give one for each"
         )
     return np.flatnonzero(labels)
+
+
+def _in_order(name: str, mask: Any, index: pd.Index) -> Any:
+    """A mask that is a Series goes by its labels, which must be the original's."""
+    if not isinstance(mask, pd.Series) or not pd.api.types.is_bool_dtype(mask.dtype):
+        return mask
+    if not mask.index.is_unique or len(mask) != len(index) or not index.isin(mask.index).all():
+        raise InputError(
+            f"{name} is a Series whose index is not the original's; give it that index, or an "
+            "array in the original's order"
+        )
+    return mask.loc[index].to_numpy()
 
 
 def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]) -> Targets:
@@ -103,7 +116,7 @@ def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key
         return []
     if callable(reason):
         return [Key(_rule(reason, sought.frame), _rule(reason, original), 2)]
-    chosen = np.asarray(reason)
+    chosen = np.asarray(_in_order("reason", reason, original.index))
     if chosen.dtype != bool or chosen.shape != (len(original),):
         raise InputError(
             f"reason is {type(reason).__name__} of shape {np.shape(reason)}; give a mask of "
@@ -118,7 +131,13 @@ def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key
 
 
 def _rule(reason: Any, frame: pd.DataFrame) -> Ids:
-    chosen = np.asarray(reason(frame))
+    try:
+        chosen = np.asarray(reason(frame))
+    except KeyError as error:
+        raise InputError(
+            f"reason looks at column {error.args[0]!r}, which some table lacks; give targets every "
+            "column that the rule goes by"
+        ) from None
     if chosen.dtype != bool or chosen.shape != (len(frame),):
         raise InputError(
             f"reason gives {chosen.dtype} values of shape {chosen.shape} for {len(frame)} rows; "

@@ -59,27 +59,6 @@ def _harmonic(counts: Reals) -> Reals:
     return np.where(np.isclose(D, near, rtol=1e-12, atol=0.0), near, D)
 
 
-def without_release(
-    population: Any, targets: pd.DataFrame, size: Ids, known: Sequence[str]
-) -> Reals:
-    """Chance of picking the target among those with its known keys, in file or population (n_t,).
-
-    ``size`` (n_t,): records that share the known keys. Arrays of population counts say nothing of
-    these, so the file's own count is used.
-    """
-    F = np.zeros((1, 1, len(size)))
-    if population is not None and not _is_array(population):
-        each = [population] if isinstance(population, Population) else list(population)
-        F = np.stack([_margin(one, targets, known) for one in each])
-    with np.errstate(divide="ignore"):
-        chance = 1 / np.maximum(F, size)
-    return np.where(size > 0, chance.mean(axis=(0, 1)), 0.0)
-
-
-def _margin(population: Population, targets: pd.DataFrame, known: Sequence[str]) -> Reals:
-    return population.over([name for name in population.keys if name in known]).counts(targets)
-
-
 def _is_array(population: Any) -> bool:
     if isinstance(population, Population):
         return False
@@ -100,7 +79,9 @@ def _counts(
         )
     for one in each:
         _fits(one, keys, inexact)
-    return np.stack([one.counts(targets) for one in each]), each[0].in_words()
+    words = list(dict.fromkeys(one.in_words() for one in each))
+    said = words[0] if len(each) == 1 else f"one for each release: {'; '.join(words)}"
+    return np.stack([one.counts(targets) for one in each]), said
 
 
 def _fits(population: Population, keys: Sequence[str], inexact: Mapping[str, Any]) -> None:
@@ -110,11 +91,18 @@ def _fits(population: Population, keys: Sequence[str], inexact: Mapping[str, Any
                 f"population counts go by {name!r}, which is no key ({list(keys)}): give "
                 "population.over(keys), or name it under known"
             )
-        if name in inexact:
-            raise InputError(
-                f"population counts go by {name!r}, which has a radius; count the population "
-                "within the radius and give an array, or cut the key into categories"
-            )
+    if inexact:
+        raise InputError(
+            f"population counts go by exact keys, and {list(inexact)} match within a radius: count "
+            "the people of the population within each target's radius and give an array, or cut "
+            "these keys into categories"
+        )
+    absent = [name for name in keys if name not in population.keys]
+    if absent:
+        raise InputError(
+            f"population counts go by {list(population.keys)} and not by {absent[0]!r}, which the "
+            "intruder knows too, so they are too large; count people by all keys"
+        )
 
 
 def _given(population: Any, targets: pd.Index, m: int) -> Reals:

@@ -57,6 +57,8 @@ class IdentificationRisk:
         Where the intruder has the population counts from; "in the file": he knows who is.
     strategy : str or float
         When he claims a match; elsewhere c = T = 0.
+    reason : bool
+        Whether he knows why records were chosen for synthesis.
     in_file : ndarray of bool, shape (n,)
         Targets that have a record in the file.
     c : ndarray of int64, shape (n, m)
@@ -70,9 +72,8 @@ class IdentificationRisk:
     pooled_c, pooled_T, pooled_K, pooled_F, pooled_no_match, pooled_outside : ndarrays, shape (n,)
         The same after pooling; ``pooled_no_match``: in no release.
     baseline : ndarray, shape (n,)
-        The chance of hitting the target among those who share its known keys, in the file
-        (``1 / N_us``) or, if more, in the population, which takes no synthetic value; 0 for targets
-        outside the file.
+        ``1 / N_us``: the chance of hitting the target among the records that share its known keys,
+        which takes no synthetic value; 0 for targets outside the file.
     pooled_mcse : float
         Jackknife standard error over releases of the pooled expected match risk; NaN for m < 3.
 
@@ -91,6 +92,7 @@ class IdentificationRisk:
     fallback: bool
     population: str
     strategy: Strategy
+    reason: bool
     in_file: Flags
     c: Ids
     T: Flags
@@ -199,6 +201,7 @@ class IdentificationRisk:
             "fallback": int(self.fallback),
             "population": self.population,
             "strategy": str(self.strategy),
+            "reason": int(self.reason),
             "pooled_mcse": self.pooled_mcse,
         }
         return xr.Dataset(data, coords, attrs)
@@ -209,8 +212,9 @@ class IdentificationRisk:
         return self._in_words(self.synthesized)
 
     def _in_words(self, names: Sequence[str]) -> list[str]:
+        ends = "" if self.closed else ", ends left out"
         return [
-            f"{name} ({self.radius[name].in_words()})" if name in self.radius else str(name)
+            f"{name} ({self.radius[name].in_words()}{ends})" if name in self.radius else str(name)
             for name in names
         ]
 
@@ -231,7 +235,21 @@ class IdentificationRisk:
             knows = "knows that the target is in the file"
         else:
             knows = f"does not know who is in the file ({self.population})"
-        return knows if self.strategy == "always" else f"{knows}, and {in_words(self.strategy)}"
+        parts = [knows, *self._rules()]
+        parts += [] if self.strategy == "always" else [in_words(self.strategy)]
+        return ", and ".join(parts)
+
+    def _rules(self) -> list[str]:
+        """Rules of matching that are not the usual ones."""
+        means = {"wildcard": "match everything", "never": "match nothing"}
+        rules = [
+            f"missing values of {name} {means[how]}"
+            for name, how in self.missing.items()
+            if how in means
+        ]
+        rules += ["several radii make an ellipse"] if self.shape == "ellipse" else []
+        rules += ["knows why records were chosen for synthesis"] if self.reason else []
+        return rules
 
     def sentence(self) -> str:
         """Say the result in plain words."""
@@ -240,6 +258,7 @@ class IdentificationRisk:
             self.summary(),
             self._whom(),
             n=self.n,
+            mcse=self.pooled_mcse,
             without_release=self.baseline_expected_match_risk,
         )
 
@@ -258,7 +277,9 @@ class IdentificationRisk:
         knows = knowledge(known, sought, self.m)
         if self.population != "in the file":
             knows += f", not knowing who is in the file ({self.population})"
-        return knows if self.strategy == "always" else f"{knows}, and {in_words(self.strategy)},"
+        rules = f" ({'; '.join(self._rules())})" if self._rules() else ""
+        claims = "" if self.strategy == "always" else f", and {in_words(self.strategy)},"
+        return f"{knows}{rules}{claims}"
 
     def _whom(self) -> str:
         """The targets, in words."""

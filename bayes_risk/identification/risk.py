@@ -41,7 +41,7 @@ from bayes_risk.identification.input import (
 )
 from bayes_risk.identification.keys import checked_missing
 from bayes_risk.identification.matching_keys import MatchingKeys
-from bayes_risk.identification.odds import Outsiders, check_sample, how_many_may_be, without_release
+from bayes_risk.identification.odds import Outsiders, check_sample, how_many_may_be
 from bayes_risk.identification.radii import Radius, checked_radius
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.identification.strategies import Strategy, checked_strategy, claimed
@@ -236,11 +236,8 @@ def identification_risk(
         strategy=chosen,
         in_file=sought.place >= 0,
         **_arrays(each, claims),
-        baseline=np.where(
-            task.cells.own,
-            without_release(population, sought.frame, task.cells.size, known),
-            0.0,
-        ),
+        reason=reason is not None,
+        baseline=np.where(task.cells.own, 1 / np.maximum(task.cells.size, 1), 0.0),
         pooled_mcse=_pooled_error(left_out),
     )
 

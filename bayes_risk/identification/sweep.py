@@ -101,6 +101,7 @@ class IdentificationSweep:
         """
         from bayes_risk.identification.sweep_plots import plot_sweep
 
+        self._of(measure, rule)
         return plot_sweep(self, measure=measure, rule=rule, ax=ax)
 
     def _of(self, measure: str, rule: str) -> xr.DataArray:
@@ -115,9 +116,10 @@ class IdentificationSweep:
         sizes = ", ".join(f"{len(self.dataset[name])} of {name}" for name in self.swept)
         worst = self.worst()
         settings = ", ".join(f"{name} = {worst[name]}" for name in self.swept)
+        error = "unknown" if np.isnan(worst["mcse"]) else f"{2 * worst['mcse']:,.1f}"
         return (
             f"IdentificationSweep: {sizes}\nlargest expected match risk {worst[RISK]:,.1f} ± "
-            f"{2 * worst['mcse']:,.1f} (without the release {worst['baseline']:,.1f}) at {settings}"
+            f"{error} (without the release {worst['baseline']:,.1f}) at {settings}"
             f"\n\n{self.table().to_string(max_rows=20, float_format=lambda v: f'{v:.4g}')}"
         )
 
@@ -178,7 +180,9 @@ def identification_sweep(
     >>> sweep.worst()["radius of pay"]
     0.2
     """
-    axes = _axes(over, [*known, *synthesized], options)
+    keys = [*_names("known", known), *_names("synthesized", synthesized)]
+    axes = _axes(over, keys, options)
+    _check_radius([*over.get("radius", {}), *(options.get("radius") or {})], keys)
     found = [
         _measured(original, releases, list(known), list(synthesized), options, dict(setting))
         for setting in product(*([(axis, v) for v in values] for axis, values in axes.items()))
@@ -207,16 +211,29 @@ def _axes(
         elif name in ("m", "strategy"):
             axes[name] = [(value, value) for value in _some(name, values)]
         elif name in LABELLED:
-            pairs = values.items() if isinstance(values, Mapping) else [(v, v) for v in values]
-            axes[name] = _some(name, [(str(label), value) for label, value in pairs])
+            labelled = isinstance(values, Mapping)
+            pairs = values.items() if labelled else [(v, v) for v in _some(name, values)]
+            axes[name] = [(str(label), value) for label, value in pairs]
         else:
             names = ["radius", "known", "m", "strategy", *LABELLED]
             raise InputError(f"over names {name!r}; what can be swept is {names}")
     return axes
 
 
+def _names(what: str, names: Any) -> list[str]:
+    if isinstance(names, str):
+        raise InputError(f"{what}={names!r}; give a list of column names")
+    return list(names)
+
+
+def _check_radius(columns: Sequence[str], keys: Sequence[str]) -> None:
+    for column in columns:
+        if column not in keys:
+            raise InputError(f"radius names {column!r}, which is no key ({list(keys)})")
+
+
 def _mapping(name: str, values: Any) -> Mapping[str, Any]:
-    if not isinstance(values, Mapping):
+    if not isinstance(values, Mapping) or not values:
         raise InputError(f"over[{name!r}]={values!r}; give a dict of column to a list")
     return values
 
@@ -228,7 +245,7 @@ def _some(name: str, values: Any) -> list[Any]:
 
 
 def _label(radius: Any) -> Any:
-    return radius if isinstance(radius, int | float) else repr(radius)
+    return radius if isinstance(radius, int | float) else radius.in_words()
 
 
 def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
@@ -236,7 +253,7 @@ def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
     if isinstance(values, int):
         k = min(at_least("over['known']", values, 1), len(keys))
         return [list(s) for size in range(1, k + 1) for s in combinations(keys, size)]
-    subsets = [list(subset) for subset in _some("known", values)]
+    subsets = [list(dict.fromkeys(subset)) for subset in _some("known", values)]
     for column in (c for subset in subsets for c in subset):
         if column not in keys:
             raise InputError(

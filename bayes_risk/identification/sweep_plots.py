@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of, legend
+from bayes_risk.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,10 +57,13 @@ def plot_sweep(
         label = rule if len(over) == 1 else f"{over[1]} = {part[over[1]].item()}"
         draw(axes, part, over[0], measure, label, (k, len(parts)))
     if measure == "expected_match_risk":
-        _baseline(axes, parts[0], over[0])
+        same = all(part["baseline"].equals(parts[0]["baseline"]) for part in parts)
+        for k, part in enumerate(parts[:1] if same else parts):
+            colour, words = (GREY, "") if same else (STYLES[k][0], f", {_where(part, over)}")
+            _baseline(axes, part, over[0], colour, f"without the release{words}")
     axes.set(ylabel=measure.replace("_", " "), xlabel=over[0])
     axes.set_ylim(bottom=0)
-    legend(axes)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return axes
 
 
@@ -112,9 +115,13 @@ def _bars(
             text.set(rotation=30, horizontalalignment="right")
 
 
-def _baseline(axes: "Axes", part: "xr.Dataset", over: str) -> None:
+def _where(part: "xr.Dataset", over: list[str]) -> str:
+    return f"{over[1]} = {part[over[1]].item()}" if len(over) > 1 else ""
+
+
+def _baseline(axes: "Axes", part: "xr.Dataset", over: str, colour: str, label: str) -> None:
     if _numeric(part[over]):
-        axes.plot(part[over], part["baseline"], color=GREY, ls=":", label="without the release")
+        axes.plot(part[over], part["baseline"], color=colour, ls=":", label=label)
     else:
         at = np.arange(part.sizes[over])
-        axes.plot(at, part["baseline"], "_", color=GREY, ms=16, mew=2, label="without the release")
+        axes.plot(at, part["baseline"], "_", color=colour, ms=16, mew=2, label=label)

@@ -50,16 +50,17 @@ def knowledge(known: Sequence[str], sought: Sequence[str], m: int) -> str:
 
 
 def sentence(
-    knows: str, summary: pd.DataFrame, whom: str, *, n: int, without_release: float
+    knows: str, summary: pd.DataFrame, whom: str, *, n: int, mcse: float, without_release: float
 ) -> str:
     """Say the result in plain words."""
     rows = summary.to_dict("index")
     pooled, mean = rows["pooled"], rows["mean"]
     one = f" With one release only: {mean['expected_match_risk']:,.1f} on average."
     several = len(summary) > 3
+    error = "" if np.isnan(mcse) else f" (+- {2 * mcse:,.1f})"
     return (
         f"An intruder who {knows} would be expected to match "
-        f"{pooled['expected_match_risk']:,.1f} of {whom} "
+        f"{pooled['expected_match_risk']:,.1f}{error} of {whom} "
         f"({_percent(pooled['expected_match_risk'] / n)}); without the release "
         f"{without_release:,.1f}.{one * several} {_singles(pooled)}"
     )

@@ -133,7 +133,7 @@ def _population(
     if section.population is None:
         return None
     given = section.population
-    keys = [c for c in (*section.known, *section.synthesized) if c not in (section.radius or {})]
+    keys = [*section.known, *section.synthesized]
     if given.file is not None:
         return br.Population.counted(read_table(given.file), keys)
     size = given.size

@@ -103,6 +103,11 @@ class IdentificationSection(Section):
 
     @model_validator(mode="after")
     def _named_columns_are_keys(self) -> "IdentificationSection":
+        if self.radius and self.population is not None:
+            raise ValueError(
+                "population goes by exact keys, and radius makes keys inexact: leave one of them "
+                "out, or cut the numbers into categories"
+            )
         named = self.missing if isinstance(self.missing, dict) else {}
         keys = [*self.known, *self.synthesized]
         for what, columns in (("radius", self.radius or {}), ("missing", named)):
