@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from bayes_risk.identification.risk import identification_risk
 from tests.six_records import FIRST, ORIGINAL, SECOND, frame, random_files, risk_of
 
+NAN = float("nan")
 SUMMARY = [
     "expected_match_risk",
+    "mcse",
+    "baseline",
     "true_matches",
     "true_match_rate",
     "unique_matches",
@@ -55,10 +58,11 @@ def test_six_records_by_hand_with_fallback() -> None:
     assert risk.pooled_no_match.astype(int).tolist() == [0, 0, 0, 0, 0, 1]
     expected = pd.DataFrame(
         [
-            [1 + 0 + 1 / 2 + 1 + 1 / 2 + 1 / 3, 2, 2 / 6, 3, 1 / 3, 1, 6],
-            [1 / 3 + 1 / 3 + 1 / 3 + 0 + 1 / 2 + 1 / 3, 0, 0, 1, 1, 2, 6],
-            [(10 / 3 + 11 / 6) / 2, 1, 1 / 6, 2, 2 / 3, 1.5, 6],
-            [1 + 0 + 1 / 2 + 1 / 2 + 1 + 1 / 3, 2, 2 / 6, 3, 1 / 3, 1, 6],
+            [1 + 0 + 1 / 2 + 1 + 1 / 2 + 1 / 3, NAN, 2, 2, 2 / 6, 3, 1 / 3, 1, 6],
+            [1 / 3 + 1 / 3 + 1 / 3 + 0 + 1 / 2 + 1 / 3, NAN, 2, 0, 0, 1, 1, 2, 6],
+            # two values: |difference| / 2
+            [(10 / 3 + 11 / 6) / 2, (10 / 3 - 11 / 6) / 2, 2, 1, 1 / 6, 2, 2 / 3, 1.5, 6],
+            [1 + 0 + 1 / 2 + 1 / 2 + 1 + 1 / 3, NAN, 2, 2, 2 / 6, 3, 1 / 3, 1, 6],
         ],
         columns=SUMMARY,
         index=pd.Index([1, 2, "mean", "pooled"], name="release"),
@@ -221,7 +225,8 @@ def test_one_release_pooled_is_that_release() -> None:
     risk = risk_of(ORIGINAL, FIRST)
     summary = risk.summary()
     assert summary.index.tolist() == [1, "mean", "pooled"]
-    one, mean, pooled = summary.to_numpy().tolist()
+    assert summary["mcse"].isna().all()
+    one, mean, pooled = summary.drop(columns="mcse").to_numpy().tolist()
     assert one == mean == pooled
     assert risk.expected_match_risk_mcse.isna().all()
     assert risk.records["mcse"].isna().all()

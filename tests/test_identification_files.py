@@ -61,7 +61,12 @@ def risk_of(files: list[str], **options: Any) -> br.FileRisk:
 
 
 def assert_same(found: br.FileRisk, wanted: br.IdentificationRisk) -> None:
-    pd.testing.assert_frame_equal(found.summary(), wanted.summary(), check_exact=True)
+    rounded = ["mcse", "baseline"]  # sums over records here, over distinct keys there
+    for table, how in (
+        (lambda risk: risk.summary().drop(columns=rounded), {"check_exact": True}),
+        (lambda risk: risk.summary()[rounded], {"rtol": 1e-9}),
+    ):
+        pd.testing.assert_frame_equal(table(found), table(wanted), **how)
     assert (found.n, found.m) == (wanted.n, wanted.m)
     assert found.sentence() == wanted.sentence()
     assert repr(found).split("\n", 1)[1] == repr(wanted).split("\n", 1)[1]
@@ -361,3 +366,9 @@ def test_a_worker_that_dies_changes_nothing(tmp_path, client):
     while len(after := client.run(os.getpid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.2)
     assert killed[0] not in after.values()
+
+
+def test_progress_is_a_function(tmp_path: Path) -> None:
+    files = written(tmp_path / "files", *tables(1, 6))
+    with pytest.raises(InputError, match="progress=3 is no function; give one of"):
+        risk_of(files, progress=3)

@@ -70,7 +70,9 @@ def test_subsets_of_known_columns(files):
 
 def test_the_worst_is_the_largest(files):
     sweep = sweep_of(
-        files, {"radius": {"pay": [0.01, 0.05, 0.1, 0.3]}, "strategy": ["always", 0.5]}
+        files,
+        {"radius": {"pay": [0.01, 0.05, 0.1, 0.3]}, "strategy": ["always", 0.5]},
+        population=np.full(200, 3),
     )
     worst = sweep.worst()
     risks = sweep.dataset["expected_match_risk"].sel(rule="pooled")
@@ -112,7 +114,7 @@ def test_what_cannot_be_swept_is_said(files, over, options, message):
 
 def test_a_sweep_can_be_read_and_drawn(files):
     sweep = sweep_of(files, {"radius": {"pay": [0.01, 0.1]}, "known": [["sex", "pay"], ["pay"]]})
-    table = sweep.table()
+    table = sweep.summary()
     assert list(table.columns[:3]) == ["expected_match_risk", "mcse", "baseline"]
     assert len(table) == 4
     assert "largest expected match risk" in repr(sweep)
@@ -121,7 +123,8 @@ def test_a_sweep_can_be_read_and_drawn(files):
     lines = [line.get_ydata().tolist() for line in axes.get_lines()]
     risks = sweep.dataset["expected_match_risk"].sel(rule="pooled", known="pay")
     assert risks.to_numpy().tolist() in lines
-    bars = sweep_of(files, {"strategy": ["always", "likeliest"]}, radius={"pay": 0.1}).plot()
+    over = {"strategy": ["always", "likeliest"]}
+    bars = sweep_of(files, over, radius={"pay": 0.1}, population=np.full(200, 3)).plot()
     assert [t.get_text() for t in bars.get_xticklabels()] == ["always", "likeliest"]
     with pytest.raises(br.InputError, match="measure='risk'"):
         sweep.worst("risk")
@@ -129,5 +132,5 @@ def test_a_sweep_can_be_read_and_drawn(files):
         sweep.plot(rule="both")
     with pytest.raises(br.InputError, match="3 settings were swept"):
         sweep_of(
-            files, {"m": [1], "strategy": ["always"], "fallback": [True]}, radius={"pay": 0.1}
+            files, {"m": [1], "closed": [True], "fallback": [True]}, radius={"pay": 0.1}
         ).plot()

@@ -67,8 +67,8 @@ EXACT = ["sex", "job"]
     [
         ("radius = { pay = 0.1 }", lambda *_: {"radius": {"pay": 0.1}}),
         (
-            'radius = { pay = { absolute = 2 } }\nshape = "ellipse"\nclosed = false',
-            lambda *_: {"radius": {"pay": br.Absolute(2)}, "shape": "ellipse", "closed": False},
+            "radius = { pay = { absolute = 2 } }\nclosed = false",
+            lambda *_: {"radius": {"pay": br.Absolute(2)}, "closed": False},
         ),
         (
             "radius = { pay = { sd = 1, groups = 5 } }",

@@ -8,12 +8,14 @@ import pandas as pd
 
 from bayes_risk._core.matching import jackknife_error
 from bayes_risk._core.profile_counts import Tally
+from bayes_risk.identification.errors import standard_error
 from bayes_risk.identification.words import (
+    errors_in_words,
     knowledge,
     sentence,
     shown,
-    standard_error,
     summary_table,
+    tables_searched,
 )
 
 Reals = npt.NDArray[np.float64]
@@ -39,7 +41,8 @@ class FileRisk:
         Distinct profiles: a key, the set of releases that show it for a record, and whether the
         record holds it. Time and memory beyond the reading go by their number.
     each : ndarray, shape (m, 7)
-        The measures of each release, in the order of the columns of `summary`.
+        The measures of each release, in the order of the columns of `summary` without ``mcse`` and
+        ``baseline``.
     pooled : ndarray, shape (7,)
         Those of the pooled probabilities.
     baseline_expected_match_risk : float
@@ -107,19 +110,29 @@ class FileRisk:
     def summary(self) -> pd.DataFrame:
         """File level: one row per release ``1 .. m``, then ``mean`` and ``pooled``.
 
-        Columns as in `IdentificationRisk.summary`: ``expected_match_risk``, ``true_matches``,
-        ``true_match_rate``, ``unique_matches``, ``false_match_rate``, ``no_match``, ``claims``.
+        Columns as in `IdentificationRisk.summary`: ``expected_match_risk``, ``mcse``,
+        ``baseline``, ``true_matches``, ``true_match_rate``, ``unique_matches``,
+        ``false_match_rate``, ``no_match``, ``claims``.
         """
-        return summary_table(self.each.tolist(), self.pooled.tolist())
+        return summary_table(
+            self.each.tolist(),
+            self.pooled.tolist(),
+            mcse=self.expected_match_risk_mcse,
+            baseline=self.baseline_expected_match_risk,
+        )
 
     def sentence(self) -> str:
         """Say the result in plain words."""
         return sentence(
-            knowledge([*map(str, self.known)], [*map(str, self.synthesized)], self.m),
+            knowledge(
+                [*map(str, self.known)],
+                [*map(str, self.synthesized)],
+                tables_searched(self.m, None),
+            ),
             self.summary(),
             f"{self.n:,} records",
             n=self.n,
-            mcse=self.pooled_mcse,
+            error=errors_in_words(self.pooled_mcse, float("nan"), None),
             without_release=self.baseline_expected_match_risk,
         )
 

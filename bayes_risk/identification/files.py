@@ -107,6 +107,11 @@ def identification_risk_of_files(
     if not isinstance(fallback, bool):
         raise InputError(f"fallback={fallback!r} is not a truth value; give True or False")
     batch = at_least("batch", batch, 1)
+    if progress is not None and not callable(progress):
+        raise InputError(
+            f"progress={progress!r} is no function; give one of (stage, done, total), or leave it "
+            "out"
+        )
     plan = _checked_plan(original, releases, known, synthesized, id, batch)
     crew = Alone(progress) if client is None else OnWorkers(_checked_client(client), progress)
     codes = _codes(plan, crew.values(plan))

@@ -10,7 +10,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.windows import NumericKey
 from bayes_risk.identification.keys import Key, check_unchanged, source
-from bayes_risk.identification.radii import Radius
+from bayes_risk.identification.radii import Radius, checked_ends
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -55,17 +55,18 @@ def numeric_key(
     present = column[~np.isnan(column)]
     if not len(present):
         raise InputError(f"key {name!r} is missing in every record of the original; leave it out")
-    low, high = _ends(radius, np.where(np.isnan(y), present[0], y), present, closed)
+    around = np.where(np.isnan(y), present[0], y)
+    low, high = _finite(checked_ends(name, radius, around, present), around, closed)
     key = NumericKey(y, low, high, np.stack(shown))
     return _by_level(key) if missing == "level" else Compared(_by_rule(key, missing), None)
 
 
-def _ends(radius: Radius, y: Reals, column: Reals, closed: bool) -> tuple[Reals, Reals]:
+def _finite(ends: tuple[Reals, Reals], y: Reals, closed: bool) -> tuple[Reals, Reals]:
     """Finite ends of closed intervals. Open ones end a number earlier, but not before y itself.
 
     The file's smallest value is the lower end of its own `Quantile`: it belongs to it all the same.
     """
-    low, high = (np.clip(ends, -LAST, LAST) for ends in radius.ends(y, column))
+    low, high = (np.clip(end, -LAST, LAST) for end in ends)
     if closed:
         return low, high
     point = low == high  # nothing is inside

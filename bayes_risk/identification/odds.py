@@ -19,12 +19,15 @@ Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 Outsiders = Population | Sequence[Population] | npt.ArrayLike | None
 
+GIVEN = "population counts as given"
+
 
 class Odds(NamedTuple):
-    """``D`` (m, n_t); ``words``: where the population counts come from."""
+    """``D`` (m, n_t); ``words``: where the counts come from; ``estimated``: by a model."""
 
     D: Reals
     words: str
+    estimated: bool
 
 
 def how_many_may_be(
@@ -32,10 +35,19 @@ def how_many_may_be(
 ) -> Odds:
     """D of every target and release, from match counts N (m, n_t) and the population."""
     if population is None:
-        return Odds(N.astype(float), "in the file")
+        return Odds(N.astype(float), "in the file", False)
     counts, words = _counts(population, targets, len(N), keys, inexact)  # shape (1 or m, S, n_t)
     each = np.maximum(counts, N[:, None])  # shape (m, S, n_t)
-    return Odds(each[:, 0] if each.shape[1] == 1 else _harmonic(each), words)
+    estimated = any(not one.known for one in _populations(population))
+    return Odds(each[:, 0] if each.shape[1] == 1 else _harmonic(each), words, estimated)
+
+
+def per_table(population: Outsiders, release_of: Ids | None) -> Outsiders:
+    """Of tables drawn given releases: a population a release becomes one a table."""
+    each = _populations(population)
+    if release_of is None or len(each) < 2 or len(each) != len(set(release_of.tolist()) - {0}):
+        return population
+    return [each[l - 1] for l in release_of]
 
 
 def check_sample(population: Any, original: pd.DataFrame) -> None:
@@ -43,10 +55,8 @@ def check_sample(population: Any, original: pd.DataFrame) -> None:
 
     Counts given as arrays may be estimates, and are taken as they are.
     """
-    if population is None or _is_array(population):
-        return
-    for one in [population] if isinstance(population, Population) else population:
-        if isinstance(one, Population) and one.known:
+    for one in _populations(population):
+        if one.known:
             own = Population.counted(original, one.keys)
             one.checked_counts(original, own.counts(original)[0])
 
@@ -59,20 +69,28 @@ def _harmonic(counts: Reals) -> Reals:
     return np.where(np.isclose(D, near, rtol=1e-12, atol=0.0), near, D)
 
 
-def _is_array(population: Any) -> bool:
+def _populations(population: Any) -> list[Population]:
+    """The `Population` given, or all of a list; none if counts were given as an array."""
     if isinstance(population, Population):
-        return False
-    if not isinstance(population, Sequence):
-        return True
-    return not any(isinstance(one, Population) for one in population)
+        return [population]
+    if not isinstance(population, Sequence) or isinstance(population, str):
+        return []
+    found = [one for one in population if isinstance(one, Population)]
+    if found and len(found) < len(population):
+        other = next(one for one in population if not isinstance(one, Population))
+        raise InputError(
+            f"population is a list of Population and of {other!r}; give a Population for each "
+            "release, or an array of counts"
+        )
+    return found
 
 
 def _counts(
     population: Any, targets: pd.DataFrame, m: int, keys: Sequence[str], inexact: Mapping[str, Any]
 ) -> tuple[Reals, str]:
-    if _is_array(population):
-        return _given(population, targets.index, m)[:, None], "population counts as given"
-    each = [population] if isinstance(population, Population) else list(population)
+    each = _populations(population)
+    if not each:
+        return _given(population, targets.index, m)[:, None], GIVEN
     if len(each) not in (1, m):
         raise InputError(
             f"population is a list of {len(each)} for m = {m} releases; give one, or one a release"
@@ -109,15 +127,43 @@ def _given(population: Any, targets: pd.Index, m: int) -> Reals:
     n_targets = len(targets)
     if isinstance(population, pd.Series):
         population = _by_label(population, targets)
-    counts = np.atleast_2d(np.asarray(population, dtype=float))
+    counts = np.atleast_2d(_numbers(population))
     if counts.ndim != 2 or counts.shape[1] != n_targets or counts.shape[0] not in (1, m):
         raise InputError(
             f"population has shape {np.shape(population)}; give a count for each of the "
             f"{n_targets} targets, or {m} x {n_targets} of them, one row a release"
         )
-    if not np.isfinite(counts).all() or (counts < 0).any():
-        raise InputError("population holds negative or infinite counts; give numbers >= 0")
+    wrong = np.argwhere(~((counts > 0) & np.isfinite(counts)))
+    if len(wrong):
+        l, i = wrong[0]
+        label = targets[[i]].tolist()[0]
+        raise InputError(
+            f"population is {counts[l, i]:g} for target {label!r} ({len(wrong):,} of "
+            f"{counts.size:,} counts are no number above 0); give finite numbers above 0: the "
+            "target is one of those who carry the keys"
+        )
     return counts
+
+
+def _numbers(population: Any) -> Reals:
+    """Counts as an array of numbers; None and missing values are NaN."""
+    try:
+        given = population.to_numpy() if isinstance(population, pd.Series) else population
+        values = np.asarray(given)
+        text = values.dtype.kind in "USb" or (
+            values.dtype == object and any(isinstance(v, str) for v in values.ravel())
+        )
+        if not text:
+            return np.asarray(pd.array(values.ravel()).to_numpy(float, na_value=np.nan)).reshape(
+                values.shape
+            )
+    except (TypeError, ValueError):
+        pass
+    shown = repr(population) if isinstance(population, str) else f"a {type(population).__name__}"
+    raise InputError(
+        f"population is {shown} that does not hold a number for each target; give an array of "
+        "counts, a Series of them by label, or a Population"
+    )
 
 
 def _by_label(counts: pd.Series, targets: pd.Index) -> pd.Series:

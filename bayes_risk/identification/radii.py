@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.identification.words import part_of_file, plain_number
 
 Reals = npt.NDArray[np.float64]
 
@@ -65,7 +66,7 @@ class Relative:
 
     def in_words(self) -> str:
         """How reports call it."""
-        return f"within {100 * self.r:g} %"
+        return f"within {plain_number(100 * self.r)} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Absolute:
     Examples
     --------
     >>> Absolute(1000).in_words()
-    'within 1000'
+    'within 1,000'
     """
 
     units: float
@@ -99,7 +100,7 @@ class Absolute:
 
     def in_words(self) -> str:
         """How reports call it."""
-        return f"within {self.units:g}"
+        return f"within {plain_number(self.units)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,13 @@ class SD:
     groups : int
         The standard deviation is that of the records in the target's own one of so many groups of
         equal size, cut by the column's quantiles; by default of the whole file. Drechsler & Reiter
-        (2009) took 20 groups and k = 1.
+        (2009) took 20 groups and k = 1. A group needs two records at least.
 
     Raises
     ------
     InputError
-        A negative or infinite k, fewer than one group.
+        A negative or infinite k, fewer than one group; in `ends`: a target's group with fewer than
+        two records.
 
     Examples
     --------
@@ -131,25 +133,39 @@ class SD:
 
     def __post_init__(self) -> None:
         _checked("SD", self.k, "multiple of the standard deviation")
-        if isinstance(self.groups, bool) or not isinstance(self.groups, int) or self.groups < 1:
+        whole = isinstance(self.groups, Integral) and not isinstance(self.groups, bool)
+        if not whole or self.groups < 1:
             raise InputError(f"SD(groups={self.groups!r}); give a whole number >= 1")
+        object.__setattr__(self, "groups", int(self.groups))
 
     def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
         """``y - k sd`` and ``y + k sd``."""
         cuts = np.quantile(column, np.arange(1, self.groups) / self.groups)
         group = np.searchsorted(cuts, column, side="right")
-        count = np.maximum(np.bincount(group, minlength=self.groups), 1)
-        mean = np.bincount(group, column, self.groups) / count
+        own = np.searchsorted(cuts, y, side="right")
+        count = np.bincount(group, minlength=self.groups)
+        self._check(count[own], len(column))
+        mean = np.bincount(group, column, self.groups) / np.maximum(count, 1)
         square = np.bincount(group, (column - mean[group]) ** 2, self.groups)
-        sd = np.sqrt(square / np.maximum(count - 1, 1))
-        reach = self.k * sd[np.searchsorted(cuts, y, side="right")]
+        reach = self.k * np.sqrt(square / np.maximum(count - 1, 1))[own]
         return y - reach, y + reach
+
+    def _check(self, count: npt.NDArray[np.int64], n: int) -> None:
+        """One record, or none, has no standard deviation."""
+        few = int((count < 2).sum())
+        if few and self.groups > 1:
+            cure = f"SD({self.k:g}, groups={max(n // 4, 1)}) or fewer" if n > 3 else "Absolute(...)"
+            raise InputError(
+                f"SD(groups={self.groups}) of {n:,} records leaves {few:,} of {len(count):,} "
+                f"targets in a group of fewer than two, of which there is no standard deviation; "
+                f"give fewer groups ({cure})"
+            )
 
     def in_words(self) -> str:
         """How reports call it."""
         what = "standard deviation" + "s" * (self.k != 1)
-        of = f" of its {self.groups}th part of the file" if self.groups > 1 else ""
-        return f"within {self.k:g} {what}{of}"
+        of = f" of its {part_of_file(self.groups)} of the file" if self.groups > 1 else ""
+        return f"within {plain_number(self.k)} {what}{of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +208,7 @@ class Quantile:
 
     def in_words(self) -> str:
         """How reports call it."""
-        return f"within {100 * self.q:g} % of the file on either side"
+        return f"within {plain_number(100 * self.q)} % of the file on either side"
 
 
 def as_setting(radius: Radius) -> Any:
@@ -229,12 +245,35 @@ def checked_radius(
 
 
 def _radius(name: str, given: Any) -> Radius:
-    if isinstance(given, Radius):
+    if isinstance(given, Radius) and not isinstance(given, type):
         return given
     number = isinstance(given, Real) and not isinstance(given, bool)
     if not number or not 0 <= float(given) < float("inf"):
+        what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
         raise InputError(
-            f"radius[{name!r}]={given!r} is no radius; give a finite number >= 0 (0.1 is 10 %), or "
-            "Absolute(1000), SD(1), Quantile(0.02)"
+            f"radius[{name!r}]={what} is no radius; give a finite number >= 0 (0.1 is 10 %), or "
+            "Absolute(1000), SD(1), Quantile(0.02), or an object with the methods of Radius"
         )
     return Relative(float(given))
+
+
+def checked_ends(name: str, radius: Radius, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+    """Ends of the intervals around y; those of a user's own rule are looked at."""
+    found: Any = radius.ends(y, column)
+    what = f"radius[{name!r}]: ends of {type(radius).__name__} gives"
+    cure = f"let it give two arrays of {len(y)} numbers, lower and upper ends"
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        raise InputError(f"{what} a {type(found).__name__}; {cure}")
+    try:
+        low, high = (np.asarray(ends, dtype=np.float64) for ends in found)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} something else than numbers; {cure}") from None
+    if low.shape != y.shape or high.shape != y.shape:
+        raise InputError(f"{what} shapes {low.shape} and {high.shape}; {cure}")
+    wrong = int((~(low <= high)).sum())  # NaN too
+    if wrong:
+        raise InputError(
+            f"{what} lower ends above the upper ones, or NaN, for {wrong:,} of {len(y):,} targets; "
+            f"{cure}"
+        )
+    return low, high

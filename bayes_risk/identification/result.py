@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,15 +10,18 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.profile_counts import Chances
+from bayes_risk.identification.errors import error_between, error_of_draws
+from bayes_risk.identification.labelled import labelled
 from bayes_risk.identification.radii import Radius
 from bayes_risk.identification.strategies import Strategy, in_words
 from bayes_risk.identification.words import COLUMNS as COLUMNS
 from bayes_risk.identification.words import (
+    errors_in_words,
     knowledge,
     sentence,
     shown,
-    standard_error,
     summary_table,
+    tables_searched,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +58,8 @@ class IdentificationRisk:
         Whether the intruder, when nothing matches, chooses among all who share the known keys.
     population : str
         Where the intruder has the population counts from; "in the file": he knows who is.
+    estimated : bool
+        Whether these counts were estimated (log-linear model, weights) and not counted.
     strategy : str or float
         When he claims a match; elsewhere c = T = 0.
     reason : bool
@@ -74,8 +79,15 @@ class IdentificationRisk:
     baseline : ndarray, shape (n,)
         ``1 / N_us``: the chance of hitting the target among the records that share its known keys,
         which takes no synthetic value; 0 for targets outside the file.
+    release_of : ndarray of int64, shape (m,), or None
+        None: the tables searched are the releases. Of `Replicates`: the release given which each of
+        the m tables was drawn, counted from 1; 0: none, the parameters were known.
     pooled_mcse : float
-        Jackknife standard error over releases of the pooled expected match risk; NaN for m < 3.
+        Jackknife standard error over releases of the pooled expected match risk; NaN for m < 3. Of
+        tables drawn given releases: all tables of a release left out in turn; NaN for one release.
+    pooled_draws_mcse : float
+        Standard error of the pooled expected match risk from the drawing, the releases being given:
+        a jackknife over five parts of the tables; NaN where nothing was drawn.
 
     See Also
     --------
@@ -91,6 +103,7 @@ class IdentificationRisk:
     missing: Mapping[str, str]
     fallback: bool
     population: str
+    estimated: bool
     strategy: Strategy
     reason: bool
     in_file: Flags
@@ -107,7 +120,9 @@ class IdentificationRisk:
     pooled_no_match: Flags
     pooled_outside: Reals
     baseline: Reals
+    release_of: Ids | None
     pooled_mcse: float
+    pooled_draws_mcse: float
 
     @property
     def n(self) -> int:
@@ -116,8 +131,20 @@ class IdentificationRisk:
 
     @property
     def m(self) -> int:
-        """Number of releases."""
+        """Number of tables that the intruder searches: releases, or tables drawn given them."""
         return int(self.c.shape[1])
+
+    @property
+    def n_releases(self) -> int:
+        """Number of releases; 0 for tables drawn with the parameters known."""
+        if self.release_of is None:
+            return self.m
+        return int(np.count_nonzero(np.unique(self.release_of)))
+
+    @property
+    def table_word(self) -> str:
+        """What the intruder searches: "release", or "table" where he drew them."""
+        return "release" if self.release_of is None else "table"
 
     @property
     def baseline_expected_match_risk(self) -> float:
@@ -133,12 +160,30 @@ class IdentificationRisk:
         the pooled risk without release l; NaN for m < 3. A rough figure: in trials with m = 3, 5
         and 10 it was 0.8 to 2 times the true standard deviation. It is the error of what m releases
         give, not of what infinitely many would: the pooled risk changes with m.
+
+        Of tables drawn given releases both are errors between these releases, whose tables are left
+        out together; NaN for one release.
         """
-        each = [
-            Chances.of_targets(c, T).expected() for c, T in zip(self.c.T, self.T.T, strict=True)
-        ]
-        mean = standard_error(np.array(each))
-        return pd.Series({"mean": float(mean), "pooled": self.pooled_mcse})
+        return pd.Series(
+            {
+                "mean": float(error_between(self._expected(), self.release_of)),
+                "pooled": self.pooled_mcse,
+            }
+        )
+
+    @property
+    def draws_mcse(self) -> pd.Series:
+        """Standard errors from the drawing alone, labelled alike; NaN where nothing was drawn.
+
+        What more tables given the same releases would bring down; the error between releases stays.
+        """
+        mean = error_of_draws(self._expected(), self.release_of)
+        return pd.Series({"mean": mean, "pooled": self.pooled_draws_mcse})
+
+    def _expected(self) -> Reals:
+        """Expected match risk of each table, shape (m,)."""
+        pairs = zip(self.c.T, self.T.T, strict=True)
+        return np.array([Chances.of_targets(c, T).expected() for c, T in pairs])
 
     @property
     def records(self) -> pd.DataFrame:
@@ -147,7 +192,7 @@ class IdentificationRisk:
         Columns: ``probability`` (pooled T/c: the chance that an intruder who takes one of his best
         candidates hits the target), ``candidates`` (pooled c), ``true_match`` (pooled K),
         ``false_match`` (pooled F), ``outside`` (pooled Pr(J = n + 1)), ``baseline`` (without the
-        release), ``mcse`` (standard error over releases of the per-release T/c; NaN for m = 1).
+        release), ``mcse`` (standard error over releases of the per-release T/c; NaN for one).
         """
         columns = {
             "probability": _risk(self.pooled_c, self.pooled_T),
@@ -156,18 +201,19 @@ class IdentificationRisk:
             "false_match": self.pooled_F,
             "outside": self.pooled_outside,
             "baseline": self.baseline,
-            "mcse": standard_error(_risk(self.c, self.T).T),
+            "mcse": error_between(_risk(self.c, self.T).T, self.release_of),
         }
         return pd.DataFrame(columns, index=self.index)
 
     def summary(self) -> pd.DataFrame:
-        """File level: one row per release ``1 .. m``, then ``mean`` and ``pooled``.
+        """File level: one row per release (or table) ``1 .. m``, then ``mean`` and ``pooled``.
 
-        Columns: ``expected_match_risk`` sum T/c; ``true_matches`` sum K; ``true_match_rate``
-        sum K/n; ``unique_matches`` s, the targets with c = 1; ``false_match_rate`` sum F/s, NaN
-        when s = 0; ``no_match``, the targets whose full key nobody in the release has (``pooled``:
-        in no release); ``claims``, the targets with c > 0. ``mean`` averages the rows, the false
-        match rate over releases where it is defined.
+        Columns: ``expected_match_risk`` sum T/c, its standard error ``mcse`` (NaN for single
+        releases) and its ``baseline`` without the release; ``true_matches`` sum K;
+        ``true_match_rate`` sum K/n; ``unique_matches`` s, the targets with c = 1;
+        ``false_match_rate`` sum F/s, NaN when s = 0; ``no_match``, the targets whose full key
+        nobody in the release has (``pooled``: in no release); ``claims``, the targets with c > 0.
+        ``mean`` averages the rows, the false match rate over releases where it is defined.
         """
         rows = [
             _measures(*columns)
@@ -176,35 +222,22 @@ class IdentificationRisk:
         pooled = _measures(
             self.pooled_c, self.pooled_T, self.pooled_K, self.pooled_F, self.pooled_no_match
         )
-        return summary_table(rows, pooled)
+        return summary_table(
+            rows,
+            pooled,
+            mcse=self.expected_match_risk_mcse,
+            baseline=self.baseline_expected_match_risk,
+            what=self.table_word,
+        )
 
     @property
     def dataset(self) -> xr.Dataset:
         """All of it, labelled: dims ``record, release``; what is pooled is on ``record`` alone.
 
-        Holds record labels but no confidential value. Labels that are not numbers become text.
+        Tables that were drawn have a dimension ``table``, with the coordinate ``release_of``. Holds
+        record labels but no confidential value. Labels that are not numbers become text.
         """
-        names = ("c", "T", "K", "F", "no_match", "outside")
-        data: dict[str, Any] = {
-            name: (("record", "release"), getattr(self, name)) for name in names
-        }
-        data |= {f"pooled_{name}": (("record",), getattr(self, f"pooled_{name}")) for name in names}
-        data |= {name: (("record",), getattr(self, name)) for name in ("baseline", "in_file")}
-        coords = {"record": _storable(self.index), "release": np.arange(1, self.m + 1)}
-        attrs = {
-            "known": "\n".join(map(str, self.known)),
-            "synthesized": "\n".join(map(str, self.synthesized)),
-            "radius": "\n".join(f"{name} {r!r}" for name, r in self.radius.items()),
-            "shape": self.shape,
-            "closed": int(self.closed),
-            "missing": "\n".join(f"{name} {how}" for name, how in self.missing.items()),
-            "fallback": int(self.fallback),
-            "population": self.population,
-            "strategy": str(self.strategy),
-            "reason": int(self.reason),
-            "pooled_mcse": self.pooled_mcse,
-        }
-        return xr.Dataset(data, coords, attrs)
+        return labelled(self)
 
     @property
     def sought(self) -> list[str]:
@@ -258,7 +291,7 @@ class IdentificationRisk:
             self.summary(),
             self._whom(),
             n=self.n,
-            mcse=self.pooled_mcse,
+            error=errors_in_words(self.pooled_mcse, self.pooled_draws_mcse, self.release_of),
             without_release=self.baseline_expected_match_risk,
         )
 
@@ -274,7 +307,7 @@ class IdentificationRisk:
     def _knowledge(self) -> str:
         """Say what the intruder knows and looks for."""
         known, sought = (self._in_words(names) for names in (self.known, self.synthesized))
-        knows = knowledge(known, sought, self.m)
+        knows = knowledge(known, sought, tables_searched(self.m, self.release_of))
         if self.population != "in the file":
             knows += f", not knowing who is in the file ({self.population})"
         rules = f" ({'; '.join(self._rules())})" if self._rules() else ""
@@ -306,9 +339,3 @@ def _measures(c: Ids, T: Flags, K: Flags, F: Flags, no_match: Flags) -> list[flo
         float(no_match.sum()),
         float((c > 0).sum()),
     ]
-
-
-def _storable(index: pd.Index) -> npt.NDArray[Any]:
-    """Record labels that NetCDF can hold: numbers as numbers, the rest as text."""
-    values = index.to_numpy()
-    return values if values.dtype.kind in "iuf" else np.array([str(v) for v in index], dtype=str)

@@ -5,33 +5,15 @@ the population is like. The mathematics and its derivation: ``docs/identificatio
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.boxes import (
-    BOX,
-    OPEN_ROUND,
-    ROUND,
-    Boxes,
-    box_up,
-    match_each_box,
-    match_pooled_boxes,
-)
-from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import (
-    Cells,
-    Matches,
-    count_matches,
-    jackknife_error,
-    match_each,
-    match_pooled,
-    pair_up,
-)
-from bayes_risk._core.validate import one_of
+from bayes_risk._core.matching import Matches, jackknife_error
+from bayes_risk.identification.choices import check_effects, checked_choices
+from bayes_risk.identification.errors import parts_of_draws, strata
 from bayes_risk.identification.input import (
     Released,
     checked_keys,
@@ -41,10 +23,12 @@ from bayes_risk.identification.input import (
 )
 from bayes_risk.identification.keys import checked_missing
 from bayes_risk.identification.matching_keys import MatchingKeys
-from bayes_risk.identification.odds import Outsiders, check_sample, how_many_may_be
+from bayes_risk.identification.matching_task import MatchingTask
+from bayes_risk.identification.odds import Outsiders, check_sample, how_many_may_be, per_table
 from bayes_risk.identification.radii import Radius, checked_radius
+from bayes_risk.identification.replicates import Replicates
 from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.identification.strategies import Strategy, checked_strategy, claimed
+from bayes_risk.identification.strategies import Strategy, claimed
 
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -52,7 +36,7 @@ Reals = npt.NDArray[np.float64]
 
 def identification_risk(
     original: pd.DataFrame,
-    releases: Released | pd.DataFrame | Sequence[pd.DataFrame],
+    releases: Released | Replicates | pd.DataFrame | Sequence[pd.DataFrame],
     *,
     known: Sequence[str],
     synthesized: Sequence[str],
@@ -88,10 +72,11 @@ def identification_risk(
     ----------
     original : DataFrame of n records
         The confidential file. Never changed.
-    releases : Release, DataFrame, or list of m DataFrames
+    releases : Release, DataFrame, or list of m DataFrames; or Replicates
         The released files, with the original's records in the original's order, or with its index;
         made by whatever means: synthesis, swapping, noise, recoding. Files of a `Release` may leave
-        out columns that were not synthesised.
+        out columns that were not synthesised. `Replicates` are the m tables that an intruder who
+        knows the model draws; errors are then those between the releases they came from.
     known : list of str
         Unsynthesised columns that the intruder knows: he matches the target's values against the
         released ones, which must be the original's. May be empty.
@@ -104,11 +89,12 @@ def identification_risk(
     population : Population, list of m of them, or array, optional
         None: he knows that his targets are in the file. Otherwise how many people of the population
         carry each target's exact keys: known, estimated from the original, or from each release in
-        turn; as an array of shape (n_t,) or (m, n_t), in the targets' order, or a Series by label.
+        turn; as an array of shape (n_t,) or (m, n_t), above 0, in the targets' order, or a Series
+        by label.
     strategy : {"always", "likeliest"} or float
         When he claims a match (Drechsler & Reiter 2008, section 4.3): always; unless the target is
         likelier outside the file than any record; if it is outside with a probability below a
-        number. Who knows that the target is in the file always claims one.
+        number. Without a population he always claims one.
     reason : mask of n values, or function, optional
         The reason why records were chosen for synthesis (R), where he knows it: which records were,
         or a function that tells it of the rows of a DataFrame. He then looks for a target only
@@ -141,7 +127,9 @@ def identification_risk(
     Raises
     ------
     InputError
-        No release (m = 0); no key; a column that is missing, repeated or in both lists; a key
+        A choice that changes nothing (a strategy without a population, an ellipse without two
+        radii, open ends without a radius);
+        no release (m = 0); no key; a column that is missing, repeated or in both lists; a key
         listed against what the `Release` says was synthesised; a known column whose released values
         differ from the original's (list it under ``synthesized``); records that do not correspond
         (give both tables one index); unknown targets; a numeric key of more than 1,000 values (give
@@ -203,11 +191,11 @@ def identification_risk(
     >>> float(risk.summary().loc["pooled", "expected_match_risk"]), float(risk.baseline.sum())
     (3.0, 2.0)
     """
-    _checked_choices(fallback, closed, shape)
-    chosen = checked_strategy(strategy)
+    choices = checked_choices(strategy, shape, closed, fallback)
     known, synthesized = checked_keys(original, known, synthesized)
     keys = [*known, *synthesized]
     within, lost = checked_radius(radius, keys), checked_missing(missing, keys)
+    check_effects(choices, population=population is not None, n_radii=len(within))
     tables = release_tables(original, releases, known, synthesized)
     sought = checked_targets(original, targets, keys)
     coded = MatchingKeys.of(
@@ -216,13 +204,15 @@ def identification_risk(
         closed=closed,
         also=reason_key(reason, original, sought),
     )
-    limit = BOX if shape == "box" else ROUND if closed else OPEN_ROUND
-    task = _Task.of(coded, fallback=fallback, certain=population is None, limit=limit)
+    cells = coded.cells(fallback=fallback, certain=population is None, limit=choices.limit)
+    task = MatchingTask.of(coded, cells, limit=choices.limit)
+    release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
+    population = per_table(population, release_of)
     check_sample(population, original)
     odds = how_many_may_be(population, sought.frame, task.N, keys, within)
     found = task.matches(odds.D)
-    each, claims = (claimed(next(found), chosen) for _ in range(2))
-    left_out = [claimed(rest, chosen).probability.sum() for rest in found]
+    each, claims = (claimed(next(found), choices.strategy) for _ in range(2))
+    errors = _Errors(task, odds.D, choices.strategy)
     return IdentificationRisk(
         index=sought.labels,
         known=tuple(known),
@@ -231,68 +221,22 @@ def identification_risk(
         shape=shape,
         closed=closed,
         missing={name: how for name, how in lost.items() if how != "level"},
-        fallback=task.cells.used,
+        fallback=cells.used,
         population=odds.words,
-        strategy=chosen,
+        estimated=odds.estimated,
+        strategy=choices.strategy,
         in_file=sought.place >= 0,
         **_arrays(each, claims),
         reason=reason is not None,
-        baseline=np.where(task.cells.own, 1 / np.maximum(task.cells.size, 1), 0.0),
-        pooled_mcse=_pooled_error(left_out),
+        baseline=np.where(cells.own, 1 / np.maximum(cells.size, 1), 0.0),
+        release_of=release_of,
+        pooled_mcse=errors.of_releases(found)
+        if release_of is None
+        else errors.without(strata(release_of)),
+        pooled_draws_mcse=float("nan")
+        if release_of is None
+        else errors.without(parts_of_draws(release_of)),
     )
-
-
-def _checked_choices(fallback: Any, closed: Any, shape: Any) -> None:
-    for name, value in (("fallback", fallback), ("closed", closed)):
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} is not a truth value; give True or False")
-    one_of("shape", shape, ("box", "ellipse"))
-
-
-class _Task(NamedTuple):
-    """Keys, what to go by where nothing matches, and boxes if some keys are numbers."""
-
-    keys: MatchingKeys
-    cells: Cells
-    boxes: Boxes | None
-    N: Ids
-
-    @classmethod
-    def of(cls, keys: MatchingKeys, *, fallback: bool, certain: bool, limit: float) -> "_Task":
-        """Count the matches N (m, n_t)."""
-        cells = keys.cells(fallback=fallback, certain=certain, limit=limit)
-        if not keys.numeric:
-            N = count_matches(keys.z, int(keys.u.max()) + 1)[:, keys.u]
-            return cls(keys, cells, None, N)
-        boxes = box_up(keys.u, keys.z, keys.place, keys.numeric, limit=limit)
-        return cls(keys, cells, boxes, boxes.N)
-
-    def matches(self, D: Reals) -> Iterator[Matches]:
-        """Match in each release; pooled; and, for m > 2, pooled without each of them."""
-        u, z, place = self.keys.u, self.keys.z, self.keys.place
-        if self.boxes is not None:
-            each = match_each_box(self.boxes, D, self.cells)
-            yield each
-            yield from match_pooled_boxes(self.boxes, D, each, self.cells)
-            return
-        by_key = _by_key(D, u)
-        each = match_each(u, z, place, by_key, self.cells)
-        pool = partial(match_pooled, pair_up(u, z, by_key, place=place), u, each, self.cells)
-        yield each
-        yield pool()
-        yield from (pool(without=l) for l in range(len(z)) if len(z) > 2)
-
-
-def _by_key(D: Reals, u: Ids) -> Reals:
-    """D of every key, (m, U), from those of its targets."""
-    _, first = np.unique(u, return_index=True)
-    of_key: Reals = D[:, first]
-    if (of_key[:, u] != D).any():
-        raise InputError(
-            "population gives different counts to targets with the same keys; count people by all "
-            "keys, or name the column that tells them apart under known"
-        )
-    return of_key
 
 
 def _arrays(each: Matches, pooled: Matches) -> dict[str, Any]:
@@ -302,6 +246,25 @@ def _arrays(each: Matches, pooled: Matches) -> dict[str, Any]:
     return by_release | {f"pooled_{name}": getattr(pooled, name) for name in names}
 
 
-def _pooled_error(left_out: Sequence[float]) -> float:
-    """Jackknife the pooled expected match risk over releases; NaN below three of them."""
-    return jackknife_error(np.array(left_out)) if left_out else float("nan")
+class _Errors(NamedTuple):
+    """Jackknife errors of the pooled expected match risk."""
+
+    task: MatchingTask
+    D: Reals
+    strategy: Strategy
+
+    def of_releases(self, found: Iterator[Matches]) -> float:
+        """From the matches without each release; NaN below three of them."""
+        left_out = [self._expected(rest) for rest in found]
+        return jackknife_error(np.array(left_out)) if left_out else float("nan")
+
+    def without(self, parts: Sequence[Ids]) -> float:
+        """Over parts of the tables, each left out in turn; NaN for fewer than two."""
+        if len(parts) < 2:
+            return float("nan")
+        tables = np.arange(len(self.D))
+        rest = [self.task.pooled_over(np.setdiff1d(tables, part), self.D) for part in parts]
+        return jackknife_error(np.array([self._expected(found) for found in rest]))
+
+    def _expected(self, found: Matches) -> float:
+        return float(claimed(found, self.strategy).probability.sum())

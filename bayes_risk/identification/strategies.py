@@ -16,8 +16,8 @@ def checked_strategy(strategy: Any) -> Strategy:
     """``"always"``, ``"likeliest"``, or the largest Pr(J = n + 1) at which he still claims."""
     if isinstance(strategy, Real) and not isinstance(strategy, bool) and 0 < float(strategy) <= 1:
         return float(strategy)
-    if strategy in ("always", "likeliest"):
-        return str(strategy)
+    if isinstance(strategy, str) and strategy in ("always", "likeliest"):
+        return strategy
     raise InputError(
         f'strategy={strategy!r}; give "always", "likeliest", or a number above 0 and at most 1: he '
         "claims a match if the target is outside the file with a probability below it"

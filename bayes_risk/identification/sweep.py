@@ -2,23 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least
-from bayes_risk.identification.input import Released, listed
+from bayes_risk.identification.input import Released
+from bayes_risk.identification.replicates import Replicates
 from bayes_risk.identification.result import COLUMNS, IdentificationRisk
 from bayes_risk.identification.risk import identification_risk
+from bayes_risk.identification.sweep_settings import axes_of, calls_of, checked_base
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LABELLED = ("targets", "population", "shape", "closed", "missing", "fallback")
 RISK = "expected_match_risk"
 
 
@@ -74,7 +73,7 @@ class IdentificationSweep:
             found |= {name: float(there[name]) for name in ("mcse", "baseline")}
         return found
 
-    def table(self, rule: str = "pooled") -> pd.DataFrame:
+    def summary(self, rule: str = "pooled") -> pd.DataFrame:
         """One row a setting: expected match risk, its error, the baseline, and the other measures.
 
         Raises
@@ -120,13 +119,13 @@ class IdentificationSweep:
         return (
             f"IdentificationSweep: {sizes}\nlargest expected match risk {worst[RISK]:,.1f} ± "
             f"{error} (without the release {worst['baseline']:,.1f}) at {settings}"
-            f"\n\n{self.table().to_string(max_rows=20, float_format=lambda v: f'{v:.4g}')}"
+            f"\n\n{self.summary().to_string(max_rows=20, float_format=lambda v: f'{v:.4g}')}"
         )
 
 
 def identification_sweep(
     original: pd.DataFrame,
-    releases: Released | pd.DataFrame | Sequence[pd.DataFrame],
+    releases: Released | Replicates | pd.DataFrame | Sequence[pd.DataFrame],
     *,
     known: Sequence[str],
     synthesized: Sequence[str],
@@ -144,7 +143,8 @@ def identification_sweep(
 
         - ``"radius"``: dict of column to a list of radii, one dimension for each column;
         - ``"known"``: how many of the known and synthesised columns together the intruder knows: an
-          integer k for all subsets of 1 to k columns, or a list of lists;
+          integer k for all subsets of 1 to k columns, or a list of lists; a `Population` is summed
+          over the keys left out;
         - ``"m"``: list of numbers of releases, the first so many of them;
         - ``"strategy"``: list;
         - ``"targets"``, ``"population"``, ``"shape"``, ``"closed"``, ``"missing"``, ``"fallback"``:
@@ -160,11 +160,13 @@ def identification_sweep(
     ------
     InputError
         Nothing to sweep, an unknown name, an empty list, m above the number of releases, and
-        whatever `identification_risk` refuses.
+        whatever `identification_risk` refuses; a choice that changes nothing in any combination.
 
     Notes
     -----
-    Costs one `identification_risk` for each combination.
+    Costs one `identification_risk` for each combination. A choice that works in some combinations
+    only (a strategy where one of the populations is None, an ellipse where one radius is left)
+    stands in the others for the usual one.
 
     Examples
     --------
@@ -180,136 +182,20 @@ def identification_sweep(
     >>> sweep.worst()["radius of pay"]
     0.2
     """
-    keys = [*_names("known", known), *_names("synthesized", synthesized)]
-    axes = _axes(over, keys, options)
-    _check_radius([*over.get("radius", {}), *(options.get("radius") or {})], keys)
-    found = [
-        _measured(original, releases, list(known), list(synthesized), options, dict(setting))
-        for setting in product(*([(axis, v) for v in values] for axis, values in axes.items()))
-    ]
+    base = checked_base(releases, known, synthesized, options, over)
+    axes = axes_of(base, over)
+    found = [identification_risk(original, **call) for call in calls_of(base, axes)]
     shape = tuple(len(values) for values in axes.values())
     coords = {axis: [label for label, _ in values] for axis, values in axes.items()}
     return IdentificationSweep(dataset=_labelled(found, shape, coords))
-
-
-def _axes(
-    over: Mapping[str, Any], keys: Sequence[str], options: Mapping[str, Any]
-) -> dict[str, list[tuple[Any, Any]]]:
-    """Label and value of every setting, by dimension."""
-    if not isinstance(over, Mapping) or not over:
-        raise InputError("over is empty; name what to sweep, e.g. over={'m': [1, 2, 5]}")
-    axes: dict[str, list[tuple[Any, Any]]] = {}
-    for name, values in over.items():
-        if name in options:
-            raise InputError(f"{name!r} stands in over and beside it; give it once")
-        if name == "radius":
-            for column, radii in _mapping("radius", values).items():
-                axes[f"radius of {column}"] = [(_label(r), r) for r in _some(column, radii)]
-        elif name == "known":
-            subsets = _subsets(values, keys)
-            axes[name] = [(", ".join(subset), subset) for subset in subsets]
-        elif name in ("m", "strategy"):
-            axes[name] = [(value, value) for value in _some(name, values)]
-        elif name in LABELLED:
-            labelled = isinstance(values, Mapping)
-            pairs = values.items() if labelled else [(v, v) for v in _some(name, values)]
-            axes[name] = [(str(label), value) for label, value in pairs]
-        else:
-            names = ["radius", "known", "m", "strategy", *LABELLED]
-            raise InputError(f"over names {name!r}; what can be swept is {names}")
-    return axes
-
-
-def _names(what: str, names: Any) -> list[str]:
-    if isinstance(names, str):
-        raise InputError(f"{what}={names!r}; give a list of column names")
-    return list(names)
-
-
-def _check_radius(columns: Sequence[str], keys: Sequence[str]) -> None:
-    for column in columns:
-        if column not in keys:
-            raise InputError(f"radius names {column!r}, which is no key ({list(keys)})")
-
-
-def _mapping(name: str, values: Any) -> Mapping[str, Any]:
-    if not isinstance(values, Mapping) or not values:
-        raise InputError(f"over[{name!r}]={values!r}; give a dict of column to a list")
-    return values
-
-
-def _some(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-        raise InputError(f"over: {name!r} has {values!r}; give a list of at least one value")
-    return list(values)
-
-
-def _label(radius: Any) -> Any:
-    return radius if isinstance(radius, int | float) else radius.in_words()
-
-
-def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
-    """All sets of 1 to k columns, or those listed."""
-    if isinstance(values, int):
-        k = min(at_least("over['known']", values, 1), len(keys))
-        return [list(s) for size in range(1, k + 1) for s in combinations(keys, size)]
-    subsets = [list(dict.fromkeys(subset)) for subset in _some("known", values)]
-    for column in (c for subset in subsets for c in subset):
-        if column not in keys:
-            raise InputError(
-                f"over['known'] names {column!r}, which is neither known nor synthesized "
-                f"({list(keys)})"
-            )
-    return subsets
-
-
-def _measured(
-    original: pd.DataFrame,
-    releases: Any,
-    known: list[str],
-    synthesized: list[str],
-    options: Mapping[str, Any],
-    setting: Mapping[str, tuple[Any, Any]],
-) -> IdentificationRisk:
-    """One combination of settings."""
-    chosen = dict(options)
-    radius = dict(chosen.pop("radius", None) or {})
-    for axis, (_, value) in setting.items():
-        if axis.startswith("radius of "):
-            radius[axis.removeprefix("radius of ")] = value
-        elif axis == "known":
-            known, synthesized = ([c for c in keys if c in value] for keys in (known, synthesized))
-        elif axis == "m":
-            releases = _first_releases(releases, value)
-        else:
-            chosen[axis] = value
-    radius = {name: r for name, r in radius.items() if name in [*known, *synthesized]}
-    return identification_risk(
-        original, releases, known=known, synthesized=synthesized, radius=radius or None, **chosen
-    )
-
-
-class _First(NamedTuple):
-    """The first files of a release."""
-
-    datasets: Sequence[pd.DataFrame]
-    synthesized: Sequence[str]
-
-
-def _first_releases(releases: Any, m: Any) -> Any:
-    declared = not isinstance(releases, pd.DataFrame) and isinstance(releases, Released)
-    tables = listed(releases.datasets if declared else releases)
-    if isinstance(m, bool) or not isinstance(m, int | np.integer) or not 1 <= m <= len(tables):
-        raise InputError(f"over: 'm' has {m!r}; give whole numbers from 1 to {len(tables)}")
-    return _First(tables[:m], releases.synthesized) if declared else tables[:m]
 
 
 def _labelled(
     found: Sequence[IdentificationRisk], shape: tuple[int, ...], coords: Mapping[str, list[Any]]
 ) -> xr.Dataset:
     dims = list(coords)
-    tables = [risk.summary().loc[["pooled", "mean"]].to_numpy(float) for risk in found]
-    values = np.stack(tables).reshape(*shape, 2, len(COLUMNS))
+    tables = [risk.summary().loc[["pooled", "mean"], list(COLUMNS)] for risk in found]
+    values = np.stack([t.to_numpy(float) for t in tables]).reshape(*shape, 2, len(COLUMNS))
     data: dict[str, Any] = {
         name: ([*dims, "rule"], values[..., c]) for c, name in enumerate(COLUMNS)
     }

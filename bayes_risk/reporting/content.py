@@ -13,9 +13,10 @@ from markupsafe import Markup
 
 from bayes_risk import plots
 from bayes_risk.identification.result import IdentificationRisk
+from bayes_risk.identification.words import tables_searched
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.numbers import how_close
-from bayes_risk.reporting.unsampled import glossary, is_exact, no_error
+from bayes_risk.reporting.unsampled import counting, glossary, is_exact, no_error
 from bayes_risk.reporting.words import (
     ASSUMPTIONS,
     COUNTS,
@@ -227,6 +228,7 @@ def _identification(risk: IdentificationRisk) -> dict[str, Any]:
     return {
         "sentence": risk.sentence(),
         "measures": matches_table(risk),
+        "counting": "; ".join(counting(risk, alone=True)),
         "figures": [picture("matches", plots.plot_match_probabilities, risk, caption)],
     }
 
@@ -249,9 +251,12 @@ def matches_table(risk: IdentificationRisk) -> Table:
     ]
     first = [v + e for v, e in zip(values, brackets, strict=True)]
     rows[0] = (words, *first, rows[0][3], number(risk.baseline_expected_match_risk, 1))
-    heads = ("Measure", "Pooled", "Mean of releases", "Over releases", "Without the release")
-    releases = "1 release" if risk.m == 1 else f"{risk.m} releases"
-    caption = f"{risk.n:,} records, {releases}; in brackets two standard errors."
+    what = f"{risk.table_word}s"
+    heads = ("Measure", "Pooled", f"Mean of {what}", f"Over {what}", "Without the release")
+    searched = f"1 {risk.table_word}" if risk.m == 1 else f"{risk.m:,} {what}"
+    if risk.release_of is not None:
+        searched = tables_searched(risk.m, risk.release_of)
+    caption = f"{risk.n:,} records, {searched}; in brackets two standard errors."
     return Table(caption=caption, heads=heads, rows=rows)
 
 

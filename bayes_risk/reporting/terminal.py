@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk.reporting.unsampled import is_exact
+from bayes_risk.reporting.unsampled import counting, is_exact
 from bayes_risk.reporting.words import NONE, at_most, error, number, percent, replaced, scaled
 
 if TYPE_CHECKING:
@@ -147,23 +147,19 @@ def distance_rows(risk: "AttributeRisk", most: int = 2) -> list[tuple[str, ...]]
 
 
 def match_table(risk: "IdentificationRisk") -> Table:
-    """Expected and true matches, pooled and per release."""
+    """Expected matches with their error, and match rates: pooled, per release, and without it."""
     heads = ("pooled", f"mean of {risk.m}", "without release")
     table = _table(f"Identification risk ({risk.n:,} records)", *heads)
     rows = risk.summary().to_dict("index")
     pooled, mean = rows["pooled"], rows["mean"]
-    baseline = number(risk.baseline_expected_match_risk, 1)
-    for key, words, form, last in (
-        (
-            "expected_match_risk",
-            "expected correct matches",
-            lambda v: number(float(v), 1),
-            baseline,
-        ),
-        ("true_match_rate", "true match rate", percent, NONE),
-        ("false_match_rate", "false match rate", percent, NONE),
+    expected = (pooled["expected_match_risk"], mean["expected_match_risk"], pooled["baseline"])
+    table.add_row("expected correct matches", *(number(float(value), 1) for value in expected))
+    table.add_row("  +- 2 s.e.", *(error(row["mcse"], 1) for row in (pooled, mean)), NONE)
+    for key, words in (
+        ("true_match_rate", "true match rate"),
+        ("false_match_rate", "false match rate"),
     ):
-        table.add_row(words, form(pooled[key]), form(mean[key]), last)
+        table.add_row(words, percent(pooled[key]), percent(mean[key]), NONE)
     return table
 
 
@@ -185,7 +181,9 @@ def _trust(result: "StudyResult") -> str:
     found: Mapping[str, Any] = result.diagnostics
     if "max_rhat" in found:
         said.append(f"largest R-hat {found['max_rhat']:.3f}, smallest ESS {found['min_ess']:,.0f}")
-    return f"Trust: {'; '.join(said) or 'exact counting, nothing was sampled'}"
+    if result.identification is not None:
+        said += counting(result.identification, alone=not said)
+    return f"Trust: {'; '.join(said)}"
 
 
 def _time(seconds: Mapping[str, float]) -> str:

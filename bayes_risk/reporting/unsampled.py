@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from bayes_risk.identification.odds import GIVEN
+from bayes_risk.identification.result import IdentificationRisk
+from bayes_risk.identification.words import tables_searched
 from bayes_risk.reporting.words import GLOSSARY, OF_CERTAINTY, OF_NUMBERS, OF_SAMPLING
 from bayes_risk.results import AttributeRisk
 
@@ -27,6 +30,25 @@ def no_error(risk: AttributeRisk | None) -> str | None:
         f"The evidence was computed {how}: it has no Monte Carlo error and rests on no weights. "
         "What it takes to be known stands above, under the assumptions."
     )
+
+
+def counting(risk: IdentificationRisk, *, alone: bool) -> list[str]:
+    """What matching rests on: counts, and estimates of the population or tables that were drawn.
+
+    ``alone``: nothing else was computed, so that it may be said that nothing was sampled.
+    """
+    said = []
+    if risk.release_of is not None:
+        said.append(f"the intruder searches {tables_searched(risk.m, risk.release_of)}")
+    if risk.estimated:
+        said.append(f"population counts are estimates ({risk.population})")
+    elif risk.population == GIVEN:
+        said.append("population counts were taken as given")
+    if not alone:
+        return said
+    if said:
+        return ["matches were counted exactly", *said]
+    return ["exact counting, nothing was sampled"]
 
 
 def glossary(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, str]:

@@ -78,7 +78,7 @@ def over_m(df, release, m):
         over={"m": m},
     )
     names = ["expected_match_risk", "mcse", "baseline"]
-    tables = {rule: sweep.table(rule)[names] / len(df) for rule in ("mean", "pooled")}
+    tables = {rule: sweep.summary(rule)[names] / len(df) for rule in ("mean", "pooled")}
     return pd.concat(tables, axis=1)
 
 
