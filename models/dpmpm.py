@@ -6,29 +6,25 @@ X_ij | z_i = k ~ Multinomial(phi_kj),  z_i ~ Multinomial(pi),  phi_kj ~ Dirichle
 pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma(a, b)
 """
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.errors import InputError, TruncationWarning
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
-from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.microdata import Microdata
 from bayes_risk.synthesizer import Progress
 
 from .dpmpm_fit import DPMPMFit
+from .latent_fitting import Run, diagnose, sampled
 from .latent_posterior import LatentPosterior
 from .latent_predictive import log_masses
 from .latent_sampler import initial_state
-from .latent_state import Draws, Prior, units_of
-from .progress import ticker
-from .sampling import Length, mixing
-
-DIAGNOSED = 300
+from .latent_state import Prior, units_of
+from .sampling import Length
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,30 +137,25 @@ class DPMPM:
             level=float(self.level_prior),
             starts=starts,
         )
-        run = _Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
+        run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
         return _fit(self, df, prior, run, np.random.default_rng(random_seed))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """How to sample."""
-
-    length: Length
-    thin: int
-    sampler: str
-    n_jobs: int
-    progress: Progress | None
-
-
 def _fit(
-    model: DPMPM, data: Microdata, prior: Prior, run: _Run, rng: np.random.Generator
+    model: DPMPM, data: Microdata, prior: Prior, run: Run, rng: np.random.Generator
 ) -> DPMPMFit:
-    from . import dpmpm_pymc as backend
+    from .dpmpm_pymc import blocks_of, build
 
-    y = data.codes + prior.starts[:-1].astype(np.int32)
-    units = units_of(y)
-    idata = _sample(backend, data, prior, units, run, rng)
-    draws = backend.draws_of(idata, prior, data.columns)
+    units = units_of(data.codes + prior.starts[:-1].astype(np.int32))
+    idata, draws = sampled(
+        partial(build, data, prior, units),
+        blocks_of(data.columns, prior),
+        prior,
+        units,
+        initial_state,
+        run,
+        rng,
+    )
     posterior = LatentPosterior(
         prior=prior,
         units=units,
@@ -178,63 +169,11 @@ def _fit(
         microdata=data,
         idata=idata,
         posterior=posterior,
-        diagnostics=_diagnose(idata, units, draws, model.n_classes),
+        diagnostics=diagnose(
+            idata,
+            units,
+            draws,
+            model.n_classes,
+            lambda some: log_masses(units.positions[some], draws),
+        ),
     )
-
-
-def _sample(
-    backend: Any,
-    data: Microdata,
-    prior: Prior,
-    units: Any,
-    run: _Run,
-    rng: np.random.Generator,
-) -> Any:
-    import pymc as pm
-
-    seeds, starts = rng.spawn(2)
-    tick = ticker(run.progress, "fit", run.length.steps)
-    options = run.length.options(run.n_jobs, seeds) | {
-        "callback": lambda trace, draw: tick(1),
-        "return_inferencedata": True,
-    }
-    with backend.build(data, prior, units, transformed=run.sampler == "nuts") as compiled:
-        if run.sampler == "nuts":
-            return pm.sample(**options)
-        step = backend.BlockedSweep(
-            compiled, prior, units, columns=data.columns, thin=run.thin, rng=seeds
-        )
-        children = starts.spawn(run.length.chains)
-        points = [step.point(initial_state(prior, units, child)) for child in children]
-        return pm.sample(step=step, initvals=points, **options)
-
-
-def _diagnose(idata: Any, units: Any, draws: Draws, n_classes: int) -> dict[str, float]:
-    """R-hat and ESS of log predictives of some profiles; warn where the truncation binds."""
-    import xarray as xr
-
-    U = len(units.positions)
-    order = np.argsort(units.multiplicity, kind="stable")
-    some = np.sort(order[np.linspace(0, U - 1, min(U, DIAGNOSED)).astype(int)])
-    ess, rhat = ess_and_rhat(log_masses(units.positions[some], draws), draws.n_chains)
-    idata.add_groups(
-        {"log_predictive": xr.Dataset({"ess": ("profile", ess), "rhat": ("profile", rhat)})}
-    )
-    full = float((draws.n_occupied == n_classes).mean())
-    if full > 0.05 and n_classes > 1:
-        warnings.warn(
-            f"all n_classes={n_classes} classes are occupied in {100 * full:.0f} % of draws: the "
-            f"truncation binds; fit again with more classes",
-            TruncationWarning,
-            stacklevel=4,
-        )
-    return {
-        "draws": len(draws) // draws.n_chains,
-        "chains": draws.n_chains,
-        "n_classes": n_classes,
-        "n_occupied_mean": float(draws.n_occupied.mean()),
-        "n_occupied_max": int(draws.n_occupied.max()),
-        "truncation_binds": bool(full > 0.05 and n_classes > 1),
-        **mixing(ess, rhat, draws.n_chains),
-        "profiles_diagnosed": len(some),
-    }

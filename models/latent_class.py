@@ -246,6 +246,17 @@ def sweep(
 
 
 @numba.njit(cache=True, nogil=True)
+def keep_draw(state, n, out, h):
+    """Write a point of a chain, and how many classes are occupied there, as draw h."""
+    out_alpha, out_left, out_pi, out_phi, out_occupied = out
+    out_alpha[h] = state[0][0]
+    out_left[h] = state[1]
+    out_pi[h] = state[2]
+    out_phi[h] = state[3]
+    out_occupied[h] = (n > 0).sum()
+
+
+@numba.njit(cache=True, nogil=True)
 def draw_rows(rng, positions, pi, phi, starts, columns, out):
     """Synthetic level codes: a class given a record's positions, then a level for each column.
 

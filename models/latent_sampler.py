@@ -1,12 +1,13 @@
 """Chains of latent-class draws: what is sampled, from where, and what is kept.
 
-The same sweep serves PyMC (one call a draw, `dpmpm_pymc.py`) and the many fits of an audit, which
+The same sweep serves PyMC (one call a draw, `latent_pymc.py`) and the many fits of an audit, which
 run here without PyMC's bookkeeping: two chains of a fit are two threads outside the interpreter
-lock.
+lock. Mixtures of categories and of counts differ in their compiled loops only.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import joblib
 import numba
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from . import latent_class as kernel
 from .latent_conditional import conditional_sweep
 from .latent_state import Draws, Given, Prior, State, Units, joined
+from .poisson_state import CountPrior, CountUnits
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -26,13 +28,25 @@ CHUNK = 20
 
 def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State:
     """A scattered start: every class half like some record, half like everybody."""
-    K, a = prior.n_classes, prior.level
+    K = prior.n_classes
     phi = np.ones((prior.width, K))
     chances = units.multiplicity / units.multiplicity.sum()
     seeds = units.positions[rng.choice(len(units.positions), size=K, p=chances)]
+    scatter_levels(phi, prior, units, seeds)
+    return start_at(phi)
+
+
+def scatter_levels(
+    phi: Array,
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
+    seeds: npt.NDArray[np.integer],
+) -> None:
+    """Fill phi's levels: half those of each class's seed (K, w), half those of everybody."""
+    a, given = prior.level, units.positions.ravel() >= 0
     counts = np.bincount(
-        units.positions.ravel(),
-        weights=np.repeat(units.multiplicity, units.positions.shape[1]),
+        units.positions.ravel()[given],
+        weights=np.repeat(units.multiplicity, units.positions.shape[1])[given],
         minlength=prior.width,
     )
     for begin, end in zip(prior.starts[:-1], prior.starts[1:], strict=True):
@@ -40,19 +54,23 @@ def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State
         here = (seeds[:, :, None] == np.arange(begin, end)).any(axis=1)  # shape (K, d_j)
         mixed = marginal + here
         phi[begin:end] = (mixed / mixed.sum(axis=1, keepdims=True)).T
-    pi = np.full(K, 1.0 / K)
+
+
+def start_at(phi: Array) -> State:
+    """Classes of equal weight with these level probabilities or rates."""
+    K = phi.shape[1]
     log_left = np.log1p(-1.0 / np.arange(K, 1, -1))
-    return State(alpha=1.0, log_left=log_left, pi=pi, phi=phi)
+    return State(alpha=1.0, log_left=log_left, pi=np.full(K, 1.0 / K), phi=phi)
 
 
 @numba.njit(cache=True, nogil=True)
 def _run(  # type: ignore[no-untyped-def]  # a kernel: numba reads no annotations
-    rng, data, given, starts, a, prior, state, thin, swaps, out, first, last
+    rng, data, layout, prior, state, thin, swaps, out, first, last
 ):
     """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated."""
-    positions, multiplicity = data
+    positions, multiplicity, given = data
+    starts, a = layout
     alpha, log_left, pi, phi = state
-    out_alpha, out_left, out_pi, out_phi, out_occupied = out
     K = pi.shape[0]
     n, M = np.zeros(K, np.int64), np.zeros(phi.shape, np.int64)
     label = np.zeros(positions.shape[0], np.int64)
@@ -68,16 +86,32 @@ def _run(  # type: ignore[no-untyped-def]  # a kernel: numba reads no annotation
                     rng, positions, multiplicity, given, starts, a, prior,
                     alpha[0], log_left, pi, phi, n, M, label,
                 )  # fmt: skip
-        out_alpha[h] = alpha[0]
-        out_left[h] = log_left
-        out_pi[h] = pi
-        out_phi[h] = phi
-        out_occupied[h] = (n > 0).sum()
+        kernel.keep_draw(state, n, out, h)
+
+
+def compiled(
+    prior: Prior | CountPrior, units: Units | CountUnits
+) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    """The model's compiled loop, with what it takes of the units and of the prior's layout.
+
+    Every loop is called ``loop(rng, data, layout, concentration, state, thin, swaps, out, first,
+    last)``.
+    """
+    if isinstance(prior, Prior) and isinstance(units, Units):
+        data: Any = (units.positions, units.multiplicity, _given_arrays(units.given))
+        return _run, (data, (prior.starts, prior.level))
+    if isinstance(prior, CountPrior) and isinstance(units, CountUnits):
+        from .poisson_sweep import run  # compiled only where it is needed
+
+        data = ((units.counts, units.exposure, units.positions), units.multiplicity)
+        has_zeros, zeros = prior.zeros is not None, np.array(prior.zeros or (1.0, 1.0))
+        return run, (data, (prior.shape, prior.rate, has_zeros, zeros, prior.level, prior.starts))
+    raise TypeError("prior and units are of different models")
 
 
 def run_chain(
-    prior: Prior,
-    units: Units,
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
     start: State,
     *,
     draws: int,
@@ -90,19 +124,13 @@ def run_chain(
     K, D = prior.n_classes, prior.width
     alpha = np.array([start.alpha])
     state = (alpha, start.log_left.copy(), start.pi.copy(), start.phi.copy())
-    fixed = (
-        (units.positions, units.multiplicity),
-        _given_arrays(units.given),
-        prior.starts,
-        prior.level,
-        np.array(prior.concentration),
-        state,
-    )
-    _run(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
+    loop, data = compiled(prior, units)
+    fixed = (*data, np.array(prior.concentration), state)
+    loop(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
     out = _room(draws, K, D)
     for first in range(0, draws, CHUNK):  # in chunks, so that progress shows and Ctrl-C is heard
         last = min(first + CHUNK, draws)
-        _run(rng, *fixed, thin, prior.swaps, out, first, last)
+        loop(rng, *fixed, thin, prior.swaps, out, first, last)
         tick(last - first)
     return Draws(
         alpha=out[0], log_left=out[1], pi=out[2], phi=out[3], n_occupied=out[4], n_chains=1
@@ -110,8 +138,8 @@ def run_chain(
 
 
 def run_chains(
-    prior: Prior,
-    units: Units,
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
     starts: Sequence[State],
     *,
     draws: int,
@@ -132,7 +160,13 @@ def run_chains(
 
 
 def doubled(
-    prior: Prior, units: Units, old: Draws, *, thin: int, rng: np.random.Generator, n_jobs: int
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
+    old: Draws,
+    *,
+    thin: int,
+    rng: np.random.Generator,
+    n_jobs: int,
 ) -> Draws:
     """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
     size = len(old) // old.n_chains
