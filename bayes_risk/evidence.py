@@ -29,6 +29,7 @@ from bayes_risk.synthesizer import (
 Array = npt.NDArray[np.float64]
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
 ROOM = 2**18  # targets x draws
+FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -211,7 +212,7 @@ def _refitted(
 def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
     """E[w p(y*)] / E[w p(y_i)] with w the smoothed 1 / p(y_i), block by block."""
     blocks = _blocks(predictive, targets)
-    first = predictive.log_truth(blocks[0])
+    first = predictive.log_truth(slice(0, min(BLOCK, len(targets))))
     n_chains = (int(predictive.batch.max()) + 1) // 2
     reff = relative_efficiency(first, n_chains)
     parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
@@ -226,7 +227,7 @@ def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
 
 
 def _blocks(predictive: Predictive, targets: Targets) -> list[slice]:
-    size = max(BLOCK, ROOM // len(predictive.batch))
+    size = min(max(BLOCK, ROOM // len(predictive.batch)), max(FEW, -(-len(targets) // SHARES)))
     return [slice(b, min(b + size, len(targets))) for b in range(0, len(targets), size)]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,12 +36,15 @@ class Release:
         Which posterior draws made the data sets, where known.
     seed_entropy : str
         The seed that made it, where known.
+    groups : ndarray of int, shape (m, n, q), optional
+        For releases that keep totals: which records share one, by data set and synthesised column.
+        Records of a group have the confidential total of that group between them.
 
     Raises
     ------
     InputError
         No data set, a data set that lacks a synthesised column, unequal lengths, an unknown
-        mechanism.
+        mechanism, groups of another shape.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class Release:
     classes: str = "new"
     draw_index: tuple[int, ...] | None = None
     seed_entropy: str = field(default="unknown")
+    groups: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.datasets, pd.DataFrame):
@@ -74,6 +79,8 @@ class Release:
                     f"release {l} has {len(table)} records and release 1 has "
                     f"{len(self.datasets[0])}; all data sets of a release hold the same records"
                 )
+        if self.groups is not None:
+            self._check_groups(np.asarray(self.groups))
 
     @property
     def m(self) -> int:
@@ -109,6 +116,14 @@ class Release:
                 f"records has {len(self.records)} entries; the original has {n} records"
             )
         return np.asarray(self.records, dtype=bool)
+
+    def _check_groups(self, groups: npt.NDArray[Any]) -> None:
+        wanted = (self.m, len(self.datasets[0]), len(self.synthesized))
+        if groups.shape != wanted or not np.issubdtype(groups.dtype, np.integer):
+            raise InputError(
+                f"groups has shape {groups.shape} and dtype {groups.dtype}; give whole numbers of "
+                f"shape (data sets, records, synthesised columns) = {wanted}"
+            )
 
     def _codes_of(
         self, l: int, table: pd.DataFrame, columns: list[str], microdata: Microdata

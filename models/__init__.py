@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .families_of_counts import Binomial
     from .forest import Forest
     from .pmm import PMM
+    from .poisson_mixture import PoissonMixture
     from .pymc_model import PyMCModel
     from .regression import Regression
     from .regression_prior import RegressionPrior
@@ -26,6 +27,7 @@ __all__ = [
     "PMM",
     "Binomial",
     "Forest",
+    "PoissonMixture",
     "PyMCModel",
     "Regression",
     "RegressionPrior",
@@ -37,6 +39,7 @@ BUILT_IN = {  # for a checkout that is not installed
     "DPMPM": "bayes_risk.models.dpmpm:DPMPM",
     "Forest": "bayes_risk.models.forest:Forest",
     "PMM": "bayes_risk.models.pmm:PMM",
+    "PoissonMixture": "bayes_risk.models.poisson_mixture:PoissonMixture",
     "PyMCModel": "bayes_risk.models.pymc_model:PyMCModel",
     "Regression": "bayes_risk.models.regression:Regression",
 }

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "matplotlib": {"plots", "reporting"},
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
-        *{"cases", "combining", "estimates", "attribute", "closeness", "geography"},
+        *{"cases", "combining", "dominance", "estimates", "attribute", "closeness", "geography"},
         *{"identification", "population", "results", "diagnostics", "draws"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },

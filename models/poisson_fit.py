@@ -1,0 +1,255 @@
+"""A fitted Poisson mixture: synthesis, and the doors to the evidence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.intruder import Intruder
+from bayes_risk.microdata import Microdata
+from bayes_risk.release import Release
+from bayes_risk.synthesizer import Progress, Targets
+
+from .latent_state import Draws
+from .poisson_deal import small_groups
+from .poisson_state import CountPrior, CountUnits
+from .poisson_synthesis import released
+from .poisson_units import CountColumns
+from .synthesis import Request
+
+if TYPE_CHECKING:
+    from .poisson_mixture import PoissonMixture
+    from .poisson_posterior import PoissonPosterior
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoissonMixtureFit:
+    """A fitted Poisson mixture.
+
+    Attributes
+    ----------
+    model : PoissonMixture
+    microdata : Microdata
+    columns : CountColumns
+        Which column is a count, a covariate, the exposure.
+    idata : arviz.InferenceData
+        ``posterior``; ``sample_stats`` with ``n_occupied``; ``log_predictive`` with R-hat and ESS
+        of log p(record | Theta) for up to 300 records (labels of classes switch, so R-hat of
+        weights or rates means nothing).
+    prior : CountPrior
+    units : CountUnits
+        Of the confidential table.
+    draws : Draws
+    thin : int
+        Sweeps between kept draws.
+    diagnostics : dict
+        What ``idata`` says of the chains, in plain numbers.
+    """
+
+    model: "PoissonMixture"
+    microdata: Microdata
+    columns: CountColumns
+    idata: Any
+    prior: CountPrior
+    units: CountUnits
+    draws: Draws
+    thin: int
+    diagnostics: dict[str, float]
+
+    @property
+    def posterior(self) -> "PoissonPosterior":
+        """The draws as the engine uses them."""
+        from .poisson_posterior import PoissonPosterior
+
+        return PoissonPosterior(
+            prior=self.prior,
+            columns=self.columns,
+            units=self.units,
+            draws=self.draws,
+            thin=self.thin,
+            linked=None,
+        )
+
+    @property
+    def counts(self) -> list[str]:
+        """Names of the columns of counts."""
+        return [self.microdata.columns[j] for j in self.columns.counts]
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return len(self.draws)
+
+    @property
+    def records_differ(self) -> bool:
+        """Records with the same values have the same evidence."""
+        return False
+
+    def mechanism(self, release: Release) -> str:
+        """How the release was drawn, one phrase for reports."""
+        if release.groups is not None:
+            what = "component and column"
+            if (np.asarray(release.groups) == -1).any():
+                what += ", tails apart"
+            return f"the confidential total of each {what} dealt to its own records"
+        classes = {
+            "new": "a fresh component for every record",
+            "own": "the component of the record's own confidential values",
+        }[release.classes]
+        return f"the model and its priors are known, not its parameters; drawn from {classes}"
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        *,
+        classes: str | None = None,
+        quantile: float | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets, each from its own draw of Theta.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Counts to synthesise, all by default.
+        classes : {"new", "own"}, optional
+            MP: a fresh component for each record (the default), or the one that its own values were
+            drawn to. MM and TCMM: always its own.
+        quantile : float, optional
+            TCMM: another one than the model declares.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+            Of MM and TCMM with ``groups``.
+
+        Raises
+        ------
+        InputError
+            m below 1 or above the number of draws; unknown columns; a mechanism that the model does
+            not have; a quantile outside (0, 1), or none for TCMM.
+        """
+        request = Request.of(
+            self.microdata,
+            self.counts,
+            m,
+            columns,
+            n_draws=self.n_draws,
+            random_seed=random_seed,
+        )
+        return released(self, request, classes=classes, quantile=quantile)
+
+    def singletons(self, release: Release) -> pd.DataFrame:
+        """Groups of a release by MM or TCMM that are so small that their total tells on them.
+
+        Parameters
+        ----------
+        release : Release
+            With ``groups``.
+
+        Returns
+        -------
+        DataFrame
+            One row a record: ``release`` (from 1), ``column``, ``record``, ``members``. 1: the
+            released value is the confidential one. 2: whoever knows one value knows the other.
+
+        Raises
+        ------
+        InputError
+            A release without groups.
+        """
+        if release.groups is None:
+            raise InputError(
+                'the release has no groups; singletons are found in releases by kind="MM" or "TCMM"'
+            )
+        return pd.DataFrame(
+            list(small_groups(release, self.microdata.index)),
+            columns=["release", "column", "record", "members"],
+        )
+
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence of a release."""
+        from .poisson_evidence import offers
+
+        return offers(self, release)
+
+    def informed(self, release: Release) -> "PoissonPosterior":
+        """p(Theta | y): every release informs all of it."""
+        return self.posterior
+
+    def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> Any:
+        """The evidence of releases by MM and TCMM; None where the engine is to compute it."""
+        from .poisson_evidence import direct
+
+        return direct(self, evidence, release, targets, **how)
+
+    def weaker(self, intruder: Intruder, release: Release, targets: Targets, **how: Any) -> Any:
+        """The evidence for intruders of the trade."""
+        from .poisson_trade import weaker
+
+        return weaker(self, intruder, release, targets, **how)
+
+    def weaker_in_words(self, intruder: Intruder, release: Release, targets: Targets) -> str:
+        """How that was computed, one phrase for reports."""
+        from .poisson_trade import weaker_in_words
+
+        return weaker_in_words(self, intruder, release, targets)
+
+    def augmented(
+        self,
+        release: Release,
+        l: int,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> "PoissonPosterior":
+        """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
+        from .poisson_evidence import augmented
+
+        return augmented(self, release, l, rng=rng, n_jobs=n_jobs, progress=progress)
+
+    def without(
+        self,
+        record: int,
+        release: Release | None,
+        l: int,
+        *,
+        start: "PoissonPosterior",
+        rng: np.random.Generator,
+    ) -> "PoissonPosterior":
+        """The posterior ``start`` again, with the confidential values of one record left out."""
+        from .poisson_evidence import without
+
+        return without(self, record, release, l, start=start, rng=rng)
+
+    def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> Any:
+        """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
+        from .poisson_evidence import theta_predictive
+
+        return theta_predictive(self, targets, release, l)
+
+    def log_release(self, release: Release) -> Array:
+        """log p(Z^(l) | Theta_h, and y where components are the records' own), shape (m, H)."""
+        from .poisson_evidence import log_release
+
+        return log_release(self, release)
+
+    def __repr__(self) -> str:
+        d = self.diagnostics
+        return (
+            f"PoissonMixtureFit ({self.model.kind}): {len(self.microdata.codes):,} records, "
+            f"{len(self.counts)} counts, {d['chains']:.0f} chains of {d['draws']:.0f} draws\n"
+            f"  occupied components {d['n_occupied_mean']:.1f} of {d['n_classes']:.0f}; log "
+            f"predictives: R-hat up to {d['max_rhat']:.3f}, ESS from {d['min_ess']:.0f}"
+        )

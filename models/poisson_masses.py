@@ -1,0 +1,111 @@
+"""Log masses of counts with their rate integrated out, exact for counts up to 2**53.
+
+``lgamma`` of 1e13 has an error of 0.05, so differences of it are worthless there. Loader (2000)
+writes masses as Stirling errors and deviances, of which none cancels: with
+``f(v) = v - log(1 + v)`` and ``delta(x) = log x! - log(sqrt(2 pi x) (x / e)**x)``,
+
+    log NegBin(x; A, B, e)  = -A f(-d / A) - x f(d / x) + delta(A + x) - delta(A) - delta(x)
+                              + log(A / ((A + x) 2 pi x)) / 2,   d = (A e - x B) / (B + e),
+
+for ``x | r ~ Poisson(e r)``, ``r ~ Gamma(A, rate B)``. Derivation in `docs/poisson-mixtures.md`;
+held against sixty digits in `tests/test_poisson_predictive.py`. A Poisson mass of known rate is in
+`poisson_kernels`.
+"""
+
+import math
+
+import numba
+
+NEAR = 0.1
+LARGE = 15.0
+LOG_2_PI = math.log(2.0 * math.pi)
+
+
+@numba.njit(cache=True, nogil=True)
+def gap(v):
+    """v - log(1 + v) without cancellation; v > -1.
+
+    With r = v / (2 + v): log(1 + v) = 2 atanh r and v - 2 r = v r.
+    """
+    if v > NEAR or v < -NEAR:
+        return v - math.log1p(v)
+    r = v / (2.0 + v)
+    s = r * r
+    tail = 1.0 / 3.0 + s * (
+        1.0 / 5.0 + s * (1.0 / 7.0 + s * (1.0 / 9.0 + s * (1.0 / 11.0 + s / 13.0)))
+    )
+    return r * (v - 2.0 * s * tail)
+
+
+@numba.njit(cache=True, nogil=True)
+def stirling_error(x):
+    """log Gamma(x + 1) - (x + 1/2) log x + x - log(2 pi) / 2, for x > 0."""
+    if x < LARGE:
+        return math.lgamma(x + 1.0) - (x + 0.5) * math.log(x) + x - 0.5 * LOG_2_PI
+    s = 1.0 / (x * x)
+    series = 1.0 / 12.0 - s * (
+        1.0 / 360.0 - s * (1.0 / 1260.0 - s * (1.0 / 1680.0 - s * (1.0 / 1188.0)))
+    )
+    return series / x
+
+
+@numba.njit(cache=True, nogil=True)
+def count_constant(x):
+    """delta(x) + log(2 pi x) / 2, what a count costs whatever its distribution; 0 for x = 0."""
+    if x <= 0.0:
+        return 0.0
+    return stirling_error(x) + 0.5 * (LOG_2_PI + math.log(x))
+
+
+@numba.njit(cache=True, nogil=True)
+def is_count(x):
+    """Whether x is a whole number, not below 0."""
+    return x >= 0.0 and x == math.floor(x)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_negative_binomial(x, A, B, e, constant, error):
+    """log of the mass of x | r ~ Poisson(e r) with r ~ Gamma(A, rate B), r integrated out.
+
+    ``constant`` is `count_constant` of x, ``error`` the `stirling_error` of A.
+    """
+    if x == 0.0:
+        return -A * math.log1p(e / B)
+    share = e / (B + e)
+    d = A * share - x * (B / (B + e))
+    # A - d = (A + x) B / (B + e) and x + d = (A + x) e / (B + e): each log where it is exact
+    total = A + x
+    lost = _deviance(A, -d, total * (B / (B + e))) + _deviance(x, d, total * share)
+    return stirling_error(total) - error - constant + 0.5 * math.log(A / total) - lost
+
+
+@numba.njit(cache=True, nogil=True)
+def _deviance(x, change, expected):
+    """x f(change / x), expected being x + change: Loader's bd0."""
+    if expected < NEAR * x:
+        return x * math.log(x / expected) + change
+    return x * gap(change / x)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_half(y, total):
+    """log Binomial(y; total, 1/2): how a sum of two equally exposed counts splits."""
+    z = total - y
+    if y <= 0.0 or z <= 0.0:
+        return -total * math.log(2.0)
+    change = 0.5 * (z - y)
+    return (
+        count_constant(total)
+        - count_constant(y)
+        - count_constant(z)
+        - y * gap(change / y)
+        - z * gap(-change / z)
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_constants(totals, tied, constant, split):
+    """`count_constant` of totals, and `log_half` of those that hold a tied count (else -1)."""
+    for i in range(totals.shape[0]):
+        constant[i] = count_constant(totals[i])
+        split[i] = log_half(tied[i], totals[i]) if tied[i] >= 0.0 <= totals[i] else 0.0

@@ -1,0 +1,234 @@
+"""Dirichlet-process mixture of products of Poissons, for files of large counts.
+
+Wei & Reiter (2016), as described in Hu (2019), section 3.3.3:
+
+x_ij | z_i = k ~ Poisson(e_i lambda_kj),  lambda_kj ~ Gamma(shape_j, rate_j),  z_i ~ Multinomial(pi)
+pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma(a, b)
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, one_of, positive
+from bayes_risk.microdata import Microdata
+from bayes_risk.synthesizer import Progress
+
+from .latent_fitting import Run, diagnose, sampled
+from .poisson_deal import checked_quantile
+from .poisson_fit import PoissonMixtureFit
+from .poisson_state import CountPrior
+from .poisson_units import (
+    CountColumns,
+    RatePrior,
+    check_counts,
+    log_masses,
+    only,
+    rates_of,
+    read_counts,
+    scattered,
+)
+from .sampling import Length
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonMixture:
+    """Declaration of a truncated Dirichlet-process mixture of products of Poissons.
+
+    Parameters
+    ----------
+    n_classes : int
+        Truncation K, at least 1. One class: independent Poisson counts.
+    kind : {"MP", "MM", "TCMM"}
+        What is released. MP: counts drawn from the mixture. MM: the confidential total of each
+        component, column by column, dealt to its records, so that every margin is the confidential
+        one. TCMM: the same, after the tail of each column was made a component of its own.
+    quantile : float, optional
+        TCMM: records above this quantile of a column are its tail; between 0 and 1.
+    concentration_prior : tuple of two floats
+        Shape and rate of the gamma prior of the concentration.
+    rate_prior : tuple of two floats, or mapping of column to such, optional
+        Shape and rate of the gamma prior of the rates. By default shape 0.5 and as mean the next
+        power of ten above the column's mean.
+    zeros : tuple of two floats, optional
+        Beta prior of each component's chance of a structural zero; by default there are none.
+    covariates : sequence of str
+        Categorical columns, never synthesised, that tell about a record's component.
+    exposure : str, optional
+        Column of positive numbers that multiply a record's rates; known, never synthesised.
+    level_prior : float
+        Every entry of the Dirichlet prior of the covariates' levels.
+
+    Raises
+    ------
+    InputError
+        Values outside these ranges.
+
+    Examples
+    --------
+    >>> PoissonMixture(n_classes=10, kind="TCMM", quantile=0.95).kind
+    'TCMM'
+    """
+
+    n_classes: int = 20
+    kind: str = "MP"
+    quantile: float | None = None
+    concentration_prior: tuple[float, float] = (0.25, 0.25)
+    rate_prior: RatePrior = None
+    zeros: tuple[float, float] | None = None
+    covariates: Sequence[str] = ()
+    exposure: str | None = None
+    level_prior: float = 1.0
+
+    def __post_init__(self) -> None:
+        at_least("n_classes", self.n_classes, 1)
+        one_of("kind", self.kind, ("MP", "MM", "TCMM"))
+        if self.quantile is not None:
+            checked_quantile(self.kind, self.quantile)
+        positive("level_prior", self.level_prior)
+        _pair("concentration_prior", self.concentration_prior)
+        if self.zeros is not None:
+            _pair("zeros", self.zeros)
+            if self.kind != "MP":
+                raise InputError(
+                    f"zeros={self.zeros} goes with kind='MP': dealing the totals of kind="
+                    f"{self.kind!r} knows no structural zeros; leave zeros out"
+                )
+        if isinstance(self.rate_prior, Mapping):
+            for column, pair in self.rate_prior.items():
+                _pair(f"rate_prior of column {column!r}", pair)
+        elif self.rate_prior is not None:
+            _pair("rate_prior", self.rate_prior)
+        if isinstance(self.covariates, str):
+            raise InputError(f"covariates={self.covariates!r} is a single string; give a list")
+
+    def fit(
+        self,
+        df: pd.DataFrame | Microdata,
+        draws: int = 1000,
+        *,
+        tune: int = 1000,
+        chains: int = 2,
+        thin: int = 5,
+        sampler: str = "gibbs",
+        missing: str = "error",
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        random_seed: int | np.random.Generator | None = None,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> PoissonMixtureFit:
+        """Sample p(Theta | y) through PyMC.
+
+        Parameters
+        ----------
+        df : DataFrame or Microdata
+            The confidential table: covariates, the exposure, and counts, which are all other
+            columns. See `Microdata.from_frame` for ``missing``, ``levels`` and ``releases``.
+        draws, tune, chains : int
+            Kept draws and warm-up of each chain, at least 4, 0 and 1.
+        thin : int
+            Sweeps between kept draws.
+        sampler : {"gibbs", "nuts"}
+            Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
+        random_seed : int, Generator or None
+            Same seed, same draws, for any ``n_jobs``.
+        n_jobs : int
+            Processes for the chains.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)``.
+
+        Returns
+        -------
+        PoissonMixtureFit
+
+        Raises
+        ------
+        InputError
+            Negative or fractional counts, exposures that are not positive, absent columns; counts
+            of draws out of range.
+
+        Warns
+        -----
+        TruncationWarning
+            Every class is occupied in more than one draw in twenty: raise ``n_classes``.
+
+        Notes
+        -----
+        Cost of a sweep: 2 U p K multiplications for U distinct records, plus n draws of a class.
+        """
+        length = Length.checked(draws=draws, tune=tune, chains=chains)
+        thin = at_least("thin", thin, 1)
+        one_of("sampler", sampler, ("gibbs", "nuts"))
+        if isinstance(df, Microdata):
+            data = check_counts(df, self.covariates, self.exposure)
+        else:
+            how = {"levels": levels, "releases": releases, "missing": missing}
+            data = read_counts(df, self.covariates, self.exposure, **how)
+        run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
+        return _fit(self, data, run, np.random.default_rng(random_seed))
+
+
+def _pair(name: str, pair: tuple[float, float]) -> None:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise InputError(f"{name}={pair!r}; give two positive numbers: (0.5, 0.5)")
+    for value in pair:
+        positive(name, value)
+
+
+def prior_of(model: PoissonMixture, data: Microdata, columns: CountColumns) -> CountPrior:
+    """The priors that a declaration means for a table, and their layout."""
+    shape, rate = rates_of(data, columns, model.rate_prior)
+    n_levels = data.n_levels[columns.covariates]
+    starts = 2 * len(shape) + np.concatenate([[0], np.cumsum(n_levels)])
+    a, b = model.concentration_prior
+    return CountPrior(
+        n_classes=model.n_classes,
+        concentration=(float(a), float(b)),
+        shape=shape,
+        rate=rate,
+        zeros=None if model.zeros is None else (float(model.zeros[0]), float(model.zeros[1])),
+        level=float(model.level_prior),
+        starts=starts.astype(np.int64),
+    )
+
+
+def _fit(
+    model: PoissonMixture, data: Microdata, run: Run, rng: np.random.Generator
+) -> PoissonMixtureFit:
+    from .poisson_pymc import blocks_of, build
+
+    columns = CountColumns.of(data, model.covariates, model.exposure)
+    prior, covariates = prior_of(model, data, columns), list(model.covariates)
+    units = columns.units_of(data.codes, prior)
+    counts = [data.columns[j] for j in columns.counts]
+    idata, draws = sampled(
+        partial(build, data, counts, covariates, prior, units),
+        blocks_of(covariates, prior),
+        prior,
+        units,
+        scattered,
+        run,
+        rng,
+    )
+    return PoissonMixtureFit(
+        model=model,
+        microdata=data,
+        columns=columns,
+        idata=idata,
+        prior=prior,
+        units=units,
+        draws=draws,
+        thin=run.thin,
+        diagnostics=diagnose(
+            idata,
+            units,
+            draws,
+            model.n_classes,
+            lambda some: log_masses(only(units, some), draws, prior),
+        ),
+    )

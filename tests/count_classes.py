@@ -1,0 +1,199 @@
+"""Mixtures of Poissons by hand: a prior, units, draws, and the collapsed predictive in NumPy."""
+
+import itertools
+
+import numpy as np
+from scipy.special import betaln, gammaln, logsumexp
+
+from bayes_risk.models.latent_state import Draws
+from bayes_risk.models.poisson_state import CountPrior, CountUnits
+from tests.oracle import log_label_prior
+
+LEVELS = (3, 2)  # of two covariates
+
+
+def count_prior(K, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.0), level=0.8):
+    starts = 2 * len(shape) + np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
+    return CountPrior(
+        n_classes=K,
+        concentration=concentration,
+        shape=np.array(shape, float),
+        rate=np.array(rate, float),
+        zeros=zeros,
+        level=level,
+        starts=starts,
+    )
+
+
+def count_units(counts, exposure=None, positions=None):
+    counts = np.asarray(counts, float)
+    n = len(counts)
+    return CountUnits(
+        counts=counts,
+        exposure=np.ones(counts.shape) if exposure is None else np.asarray(exposure, float),
+        positions=np.zeros((n, 0), np.int32) if positions is None else positions,
+        multiplicity=np.ones(n, np.int64),
+        unit=np.arange(n),
+    )
+
+
+def random_draws(rng, prior, scale, H):
+    """Draws of Theta near nothing in particular."""
+    K, p = prior.n_classes, prior.n_counts
+    phi = np.zeros((H, prior.width, K))
+    phi[:, :p] = scale * rng.gamma(2.0, 0.5, (H, p, K))
+    if prior.zeros is not None:
+        phi[:, p : 2 * p] = rng.beta(2, 3, (H, p, K))
+    for begin, end in zip(prior.starts[:-1], prior.starts[1:], strict=True):
+        phi[:, begin:end] = rng.dirichlet(np.ones(end - begin), (H, K)).swapaxes(1, 2)
+    return Draws(
+        alpha=rng.gamma(1.0, 1.0, H),
+        log_left=np.zeros((H, K - 1)),
+        pi=rng.dirichlet(np.ones(K), H),
+        phi=phi,
+        n_occupied=np.zeros(H, np.int64),
+        n_chains=2,
+    )
+
+
+def log_poisson(x, mean):
+    return x * np.log(mean) - mean - gammaln(x + 1)
+
+
+def log_gamma_poisson(x, A, B, e):
+    mass = gammaln(A + x) - gammaln(A) - gammaln(x + 1)
+    return mass + A * np.log(B / (B + e)) + x * np.log(e / (B + e))
+
+
+def log_class_weights(n, alpha):
+    """E[pi_k | labels], sticks one by one."""
+    weights, rest = [], 1.0
+    for k in range(len(n) - 1):
+        after = n[k + 1 :].sum()
+        weights.append(rest * (1 + n[k]) / (1 + alpha + n[k] + after))
+        rest *= (alpha + after) / (1 + alpha + n[k] + after)
+    return np.log([*weights, rest])
+
+
+def predictive_by_hand(prior, units, alpha, labels, structural, i, rows):
+    """log p(row | labels and zeros of the others) for rows of counts (R, p), record i left out.
+
+    ``units`` hold every individual once. Rows are read at the exposure and covariates of record i.
+    """
+    K, p, others = prior.n_classes, prior.n_counts, np.arange(len(labels)) != i
+    n = np.array([(others & (labels == k)).sum() for k in range(K)])
+    out = np.repeat(log_class_weights(n, alpha)[None], len(rows), axis=0)
+    for k in range(K):
+        here = others & (labels == k)
+        for j in range(p):
+            e = units.exposure[i, j]
+            if e == 0:
+                continue
+            alive = here & ~structural[:, j] & (units.exposure[:, j] > 0)
+            A = prior.shape[j] + units.counts[alive, j].sum()
+            B = prior.rate[j] + units.exposure[alive, j].sum()
+            mass = log_gamma_poisson(rows[:, j], A, B, e)
+            if prior.zeros is not None:
+                zeros = (here & structural[:, j]).sum() + prior.zeros[0]
+                psi = zeros / (zeros + alive.sum() + prior.zeros[1])
+                mass = np.log1p(-psi) + mass
+                mass = np.where(rows[:, j] == 0, np.logaddexp(np.log(psi), mass), mass)
+            out[:, k] += mass
+        for q, (begin, end) in enumerate(zip(prior.starts[:-1], prior.starts[1:], strict=True)):
+            level = units.positions[:, q]
+            counted = np.array([(here & (level == r)).sum() for r in range(begin, end)])
+            chances = (counted + prior.level) / (counted + prior.level).sum()
+            out[:, k] += np.log(chances[level[i] - begin])
+    return logsumexp(out, axis=1)
+
+
+def mixture_by_hand(prior, draws, h, rows, exposure, positions=None):
+    """log p(row | theta_h) for rows of counts (R, p), all at the same exposure (p,)."""
+    p = prior.n_counts
+    out = np.repeat(np.log(draws.pi[h])[None], len(rows), axis=0)
+    for j in range(p):
+        mass = log_poisson(rows[:, j : j + 1], exposure[j] * draws.phi[h, j])
+        if prior.zeros is not None:
+            psi = draws.phi[h, p + j]
+            mass = np.log1p(-psi) + mass
+            mass = np.where(rows[:, j : j + 1] == 0, np.logaddexp(np.log(psi), mass), mass)
+        out += mass
+    for row in () if positions is None else positions:
+        out += np.log(draws.phi[h, row])
+    return logsumexp(out, axis=1)
+
+
+def log_marginal(prior, units, exposure=None):
+    """log p(data), summed over all K^N labelings and structural zeros, alpha by quadrature.
+
+    ``units``: lists of rows of counts, the rows of a unit sharing its class; ``exposure`` of each
+    row, alike shaped, by default 1 (with structural zeros: always).
+    """
+    K, N = prior.n_classes, len(units)
+    labelings = np.array(list(itertools.product(range(K), repeat=N)))
+    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
+    log_p = log_label_prior(counts, *prior.concentration)
+    for r, labels in enumerate(labelings):
+        for k, j in itertools.product(range(K), range(prior.n_counts)):
+            mine = [(u, v) for u in np.flatnonzero(labels == k) for v in range(len(units[u]))]
+            x = np.array([units[u][v][j] for u, v in mine], float)
+            e = np.array([1.0 if exposure is None else exposure[u][v] for u, v in mine])
+            log_p[r] += log_column(x, e, prior.shape[j], prior.rate[j], prior.zeros)
+    return logsumexp(log_p)
+
+
+def log_column(x, e, shape, rate, zeros):
+    """log p(counts of one class), the rate integrated out, and the chance of a structural zero."""
+
+    def poissons(x, e):
+        A, B = shape + x.sum(), rate + e.sum()
+        mass = gammaln(A) - gammaln(shape) + shape * np.log(rate) - A * np.log(B)
+        return mass + (x * np.log(e) - gammaln(x + 1)).sum()
+
+    if zeros is None:
+        return poissons(x, e)
+    a, b = zeros
+    order = np.argsort(-x, kind="stable")
+    terms = []
+    for s in range((x == 0).sum() + 1):  # so many of the zeros are structural
+        kept = order[: len(x) - s]
+        ways = gammaln((x == 0).sum() + 1) - gammaln(s + 1) - gammaln((x == 0).sum() - s + 1)
+        chance = betaln(a + s, b + len(x) - s) - betaln(a, b)
+        terms.append(ways + chance + poissons(x[kept], e[kept]))
+    return logsumexp(terms)
+
+
+def exact_log_evidence(prior, y, Z, i, guess, *, own=False, columns=None, exposure=None):
+    """log p(Z | y_i = guess, y_-i) for one data set, fresh classes or (``own``) the records'.
+
+    ``columns``: those synthesised; the others are kept, with classes of the records' own only.
+    """
+    y = np.array(y, float)
+    y[i] = guess
+    alone = [[row] for row in y]
+    e = None if exposure is None else [[v] for v in exposure]
+    if not own:
+        both = alone + [[row] for row in Z]
+        twice = None if e is None else e + e
+        return log_marginal(prior, both, twice) - log_marginal(prior, alone, e)
+    tied = [[row, z] for row, z in zip(y, Z, strict=True)]
+    if e is not None:
+        return log_marginal(prior, tied, [v * 2 for v in e]) - log_marginal(prior, alone, e)
+    if columns is None:
+        return log_marginal(prior, tied) - log_marginal(prior, alone)
+    return _partly_tied(prior, y, Z, columns) - log_marginal(prior, alone)
+
+
+def _partly_tied(prior, y, Z, columns):
+    """log p(y, Z): kept columns show their values once."""
+    K, N = prior.n_classes, len(y)
+    labelings = np.array(list(itertools.product(range(K), repeat=N)))
+    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
+    log_p = log_label_prior(counts, *prior.concentration)
+    for r, labels in enumerate(labelings):
+        for k, j in itertools.product(range(K), range(prior.n_counts)):
+            x = y[labels == k, j]
+            if j in columns:
+                x = np.concatenate([x, np.asarray(Z, float)[labels == k, j]])
+            log_p[r] += log_column(x, np.ones(len(x)), prior.shape[j], prior.rate[j], None)
+    return logsumexp(log_p)
