@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from .attribute import attribute_risk
     from .combining import CombinedEstimates, combine
+    from .dominance import dominance
     from .grids import Grid, JointGrid, Levels
     from .guesses import Hamming, Listed, Neighbourhood
     from .identification.file_risk import FileRisk
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .population.population import Population
     from .population.uniqueness import uniqueness
     from .population.uniqueness_result import Uniqueness
-    from .priors import Density, TruthFactor
+    from .priors import Density, Interval, TruthFactor
     from .release import Release
     from .reporting import report
     from .results import AttributeRisk
@@ -53,6 +54,7 @@ __all__ = [
     "IdentificationRisk",
     "IdentificationSweep",
     "InputError",
+    "Interval",
     "Intruder",
     "JointGrid",
     "Levels",
@@ -70,6 +72,7 @@ __all__ = [
     "UnreliableWeightsWarning",
     "attribute_risk",
     "combine",
+    "dominance",
     "identification_risk",
     "identification_risk_of_files",
     "identification_sweep",
@@ -84,10 +87,11 @@ _ROOMS = {
     "release": ["Release"],
     "intruder": ["Intruder"],
     "guesses": ["Hamming", "Listed", "Neighbourhood"],
-    "priors": ["Density", "TruthFactor"],
+    "priors": ["Density", "Interval", "TruthFactor"],
     "grids": ["Grid", "JointGrid", "Levels"],
     "attribute": ["attribute_risk"],
     "combining": ["CombinedEstimates", "combine"],
+    "dominance": ["dominance"],
     "identification.risk": ["identification_risk"],
     "identification.files": ["identification_risk_of_files"],
     "identification.file_risk": ["FileRisk"],

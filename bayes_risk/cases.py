@@ -15,13 +15,16 @@ from bayes_risk.synthesizer import Fit, Targets
 
 
 def rows_of(
-    targets: Any, release: Release, fit: Fit, rng: np.random.Generator
+    targets: Any, release: Release, fit: Fit, intruder: Intruder, rng: np.random.Generator
 ) -> npt.NDArray[np.int64]:
-    """Row numbers of the targets."""
+    """Row numbers of the targets; by default those that the intruder can ask about.
+
+    All whose values were replaced, or the record with the largest value of ``intruder.largest``.
+    """
     index = fit.microdata.index
     replaced = np.flatnonzero(release.replaced(len(index)))
     if targets is None:
-        return replaced
+        return replaced if not intruder.knows_less else _largest(fit, release, intruder)
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
         wanted = at_least("targets", targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
@@ -45,10 +48,37 @@ def rows_of(
 
 
 def guessed(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
-    """Synthesised columns that the intruder does not know."""
+    """Synthesised columns that the intruder does not know; of who knows the largest, that one."""
     names = known_columns("synthesized", release.synthesized, fit.microdata.columns)
     known = known_columns("knows_columns", intruder.knows_columns, fit.microdata.columns)
+    if intruder.largest is not None:
+        return [_largest_column(fit, names, intruder.largest)]
     return [c for c in names if c not in known]
+
+
+def _largest_column(fit: Fit, synthesized: list[str], name: str) -> str:
+    """The column of which the target holds the largest value: a number that was synthesised."""
+    if name not in synthesized:
+        raise InputError(
+            f"largest={name!r} is no column that the release has synthesised; give one of "
+            f"{synthesized}"
+        )
+    if name not in fit.microdata.numbers:
+        raise InputError(
+            f"largest={name!r} is a category and has no largest value; give one of "
+            f"{[c for c in synthesized if c in fit.microdata.numbers]}"
+        )
+    return name
+
+
+def _largest(fit: Fit, release: Release, intruder: Intruder) -> npt.NDArray[np.int64]:
+    """The record with the largest value."""
+    if intruder.largest is None:
+        raise InputError(
+            f"knows_records={intruder.knows_records!r} asks about one record: give targets=[label]"
+        )
+    data, (name,) = fit.microdata, guessed(fit, release, intruder)
+    return np.array([np.argmax(data.codes[:, data.columns.index(name)])])
 
 
 def guessed_numbers(fit: Fit, release: Release, intruder: Intruder) -> list[str]:

@@ -166,6 +166,47 @@ def closeness(
     return found.assign(reliable=risk.reliable[risk.case])
 
 
+def probability_between(
+    risk: "AttributeRisk", label: Hashable, variable: str, low: float, high: float
+) -> pd.Series:
+    """Probability that the intruder gives to an interval of one number of one record.
+
+    ``Pr(low <= Y_ij <= high | Z, A, S)``; both ends belong to it.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    label : hashable
+        A record, as in ``risk.index``.
+    variable : str
+        A guessed variable that is a number.
+    low, high : float
+
+    Returns
+    -------
+    Series
+        ``prior``, ``probability``, ``mcse_bound`` (upper bound of its standard error).
+
+    Raises
+    ------
+    InputError
+        A record or variable that the result does not have, a variable that is no number, ends in
+        the wrong order.
+    """
+    if not low <= high:
+        raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
+    j = number_among(risk, variable)
+
+    def between(m: Marginal) -> Columns:
+        values = m.values[..., 0].astype(float)
+        return expected("probability", ((values >= low) & (values <= high)).astype(float), m)
+
+    found = between(_marginal(risk, [j], risk.case[[risk.position(label)]]))
+    parts = {"prior": "probability_prior", "probability": "probability"}
+    parts["mcse_bound"] = "probability_mcse_bound"
+    return pd.Series({name: float(found[key][0]) for name, key in parts.items()}, name=label)
+
+
 def closeness_summary(risk: "AttributeRisk", *, mass: float = 0.9) -> pd.DataFrame:
     """File level: how close the intruder comes to each number on average.
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
-from bayes_risk._core.validate import positive
+from bayes_risk._core.validate import one_of, positive
 from bayes_risk.guesses import GuessSet
 from bayes_risk.microdata import Microdata
 from bayes_risk.synthesizer import Targets
@@ -77,15 +77,61 @@ class Density:
                 )
 
 
-Prior = str | TruthFactor | Density | npt.ArrayLike | Callable[[pd.DataFrame], Any]
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A number lies between two bounds, the intruder believes with some probability.
+
+    "Industry sources say 500 to 700." What is left goes to the guesses outside.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds; both belong to the interval.
+    probability : float
+        Of the interval, above 0 and at most 1.
+    column : str, optional
+        Which number; may be left out if only one is guessed.
+    spread : {"uniform", "log-uniform"}
+        How the probability is spread, inside and outside: evenly over the numbers, or over their
+        logarithms (in proportion to ``1 / v``).
+
+    Raises
+    ------
+    InputError
+        Bounds in the wrong order, a probability outside (0, 1], bounds below 0 on a log scale; an
+        interval that holds no guess.
+
+    Examples
+    --------
+    >>> Interval(500, 700).probability
+    0.9
+    """
+
+    low: float
+    high: float
+    probability: float = 0.9
+    column: str | None = None
+    spread: str = "uniform"
+
+    def __post_init__(self) -> None:
+        if not float("-inf") < self.low < self.high < float("inf"):
+            raise InputError(f"the interval ({self.low}, {self.high}) needs finite low < high")
+        if positive("probability", self.probability) > 1:
+            raise InputError(f"probability={self.probability} is above 1; give a share, 0.9")
+        one_of("spread", self.spread, ("uniform", "log-uniform"))
+        if self.spread == "log-uniform" and self.low <= 0:
+            raise InputError(f"low={self.low} has no logarithm; give low > 0, or spread='uniform'")
+
+
+Prior = str | TruthFactor | Density | Interval | npt.ArrayLike | Callable[[pd.DataFrame], Any]
 
 
 def log_prior(prior: Prior, microdata: Microdata, cases: Targets) -> Array:
     """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
 
     ``"uniform"``; ``"marginal"``: product of the margins of the known records y_-i, each with one
-    added to every level; a `TruthFactor`; a `Density`; an array of G weights; or a function from
-    the DataFrame of a target's guesses to weights.
+    added to every level; a `TruthFactor`; a `Density`; an `Interval`; an array of G weights; or a
+    function from the DataFrame of a target's guesses to weights.
     """
     guesses, profiles, columns = cases.guesses, cases.profiles, cases.columns
     if isinstance(prior, str) and prior == "uniform":
@@ -97,6 +143,8 @@ def log_prior(prior: Prior, microdata: Microdata, cases: Targets) -> Array:
         np.put_along_axis(raw, guesses.truth[None, :], np.log(prior.factor), axis=0)
     elif isinstance(prior, Density):
         raw = _from_densities(prior, microdata, guesses, columns)
+    elif isinstance(prior, Interval):
+        raw = _from_interval(prior, microdata, guesses, columns)
     elif callable(prior):
         raw = _from_function(prior, microdata, guesses.codes, columns)
     elif isinstance(prior, str):
@@ -116,6 +164,12 @@ def in_words(prior: Prior) -> str:
         return f"the truth {prior.factor:g} times as probable as any other guess"
     if isinstance(prior, Density):
         return f"a density of {', '.join(map(str, prior.densities))} given by the user"
+    if isinstance(prior, Interval):
+        name = "it" if prior.column is None else prior.column
+        return (
+            f"with probability {prior.probability:g} {name} lies from {prior.low:g} to "
+            f"{prior.high:g}, spread {prior.spread} inside and outside"
+        )
     if isinstance(prior, str):
         return {
             "uniform": "every guess equally probable",
@@ -165,6 +219,37 @@ def _from_densities(prior: Density, microdata: Microdata, guesses: GuessSet, col
             "the grid, or guesses where the density is"
         )
     return raw
+
+
+def _from_interval(prior: Interval, microdata: Microdata, guesses: GuessSet, columns: Any) -> Array:
+    """Weights 1 or 1 / v, times the width of the cell, made to add up inside and outside."""
+    numbers = [microdata.columns[j] for j in columns if microdata.columns[j] in microdata.numbers]
+    name = numbers[0] if prior.column is None and len(numbers) == 1 else prior.column
+    if name not in numbers:
+        raise InputError(
+            f"the Interval is about column {name!r}; give column= as one of the guessed numbers "
+            f"{numbers}"
+        )
+    q = [microdata.columns[j] for j in columns].index(name)
+    values = guesses.codes[:, :, q].astype(float)
+    raw = np.zeros(values.shape)
+    if prior.spread == "log-uniform":
+        raw = -np.log(np.maximum(values, min(prior.low, 1.0)))
+    if not microdata.variables[columns[q]].whole:
+        raw = raw + _log_widths(values, guesses.counted)
+    inside = guesses.counted & (values >= prior.low) & (values <= prior.high)
+    if not inside.any(axis=0).all():
+        raise InputError(
+            f"no guess of some target lies from {prior.low:g} to {prior.high:g}; give a grid that "
+            "reaches there"
+        )
+    outside = guesses.counted & ~inside
+    left = np.log1p(-prior.probability) if prior.probability < 1 else -np.inf
+    out = np.full(values.shape, -np.inf)
+    for those, share in ((inside, np.log(prior.probability)), (outside, left)):
+        weights = np.where(those, raw, -np.inf)
+        out = np.where(those, weights - log_sum(weights) + share, out)
+    return out
 
 
 def _log_widths(values: Array, counted: npt.NDArray[np.bool_]) -> Array:

@@ -224,6 +224,14 @@ class AttributeRisk:
 
         return closeness(self, variable, within=within, percent=percent, mass=mass)
 
+    def probability_between(
+        self, label: Hashable, variable: str, low: float, high: float
+    ) -> pd.Series:
+        """Probability that a record's number lies from low to high; see `probability_between`."""
+        from bayes_risk.closeness import probability_between
+
+        return probability_between(self, label, variable, low, high)
+
     def closeness_summary(self, *, mass: float = 0.9) -> pd.DataFrame:
         """The same on average, one row per number; see `closeness_summary`."""
         from bayes_risk.closeness import closeness_summary

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.guesses import GuessSet
+from bayes_risk.intruder import Intruder
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
 
@@ -197,6 +198,26 @@ class Fit(Protocol):
 
     def synthesize(self, m: int = 5, *args: Any, **options: Any) -> Release:
         """Draw m synthetic data sets."""
+        ...
+
+
+class WeakerFit(Fit, Protocol):
+    """A fit with evidence for intruders who do not know all other records."""
+
+    def weaker(
+        self,
+        intruder: Intruder,
+        release: Release,
+        targets: Targets,
+        *,
+        rng: np.random.Generator,
+        progress: Progress | None,
+    ) -> Array | Simulated:
+        """log p(Z^(l) | y*, A), shape (m, G, U), records that are not known integrated out."""
+        ...
+
+    def weaker_in_words(self, intruder: Intruder, release: Release, targets: Targets) -> str:
+        """How that was computed: every approximation by name, one phrase for reports."""
         ...
 
 
