@@ -73,22 +73,54 @@ def rest_terms(tables, draws, prior, targets, guessed, h, u, out):
 
 
 @numba.njit(cache=True, nogil=True)
-def point_terms(tables, prior, targets, guesses, h, u, L):
-    """L[j, c, k]: log mass of each point of each guessed column in each class."""
+def bounds(rest, L, n_points, u, k):
+    """Largest and smallest log mass that any guess can have in a class."""
+    most, least = rest[k], rest[k]
+    for i in range(L.shape[0]):
+        high, low = L[i, 0, k], L[i, 0, k]
+        for c in range(1, n_points[u, i]):
+            high, low = max(high, L[i, c, k]), min(low, L[i, c, k])
+        most, least = most + high, least + low
+    return most, least
+
+
+@numba.njit(cache=True, nogil=True)
+def class_points(tables, prior, targets, guesses, h, u, k, L):
+    """L[j, c, k]: log mass of each point of each guessed column in class k."""
     M, phi, fixed = tables[0][h], tables[1][h], tables[2]
     label, structural, truth, exposure = targets[:4]
     columns, points, constants, splits, n_points = guesses[:5]
-    k0 = label[h, u]
+    own = k == label[h, u]
     for i in range(columns.shape[0]):
         j = columns[i]
         y, e, s = truth[u, j], exposure[u, j], structural[h, u, j]
-        for k in range(L.shape[2]):
-            A, B, psi = class_parameters(M, phi, fixed, prior, j, k, k == k0, y, e, s)
-            error = stirling_error(A)
-            for c in range(n_points[u, i]):
-                x, constant = points[u, i, c], constants[u, i, c]
-                mass = log_mass(x, e, A, B, psi, prior[2], fixed, constant, error)
-                L[i, c, k] = mass + splits[u, i, c]
+        A, B, psi = class_parameters(M, phi, fixed, prior, j, k, own, y, e, s)
+        error = stirling_error(A)
+        for c in range(n_points[u, i]):
+            x, constant = points[u, i, c], constants[u, i, c]
+            mass = log_mass(x, e, A, B, psi, prior[2], fixed, constant, error)
+            L[i, c, k] = mass + splits[u, i, c]
+
+
+@numba.njit(cache=True, nogil=True)
+def point_terms(tables, prior, targets, guesses, h, u, rest, L):
+    """L[j, c, k] of the classes that matter; minus infinity of those that cannot.
+
+    A mass is at most 1, so a class whose ``rest`` is far below the least that another class gives
+    to any guess adds nothing to any. The class that the rest points to is looked at first.
+    """
+    n_points, first = guesses[4], 0
+    for k in range(rest.shape[0]):
+        first = k if rest[k] > rest[first] else first
+    class_points(tables, prior, targets, guesses, h, u, first, L)
+    least = bounds(rest, L, n_points, u, first)[1]
+    for k in range(rest.shape[0]):
+        if k == first:
+            continue
+        if rest[k] < least + FAR:
+            L[:, :, k] = -math.inf
+        else:
+            class_points(tables, prior, targets, guesses, h, u, k, L)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -100,18 +132,6 @@ def truth_masses(tables, draws, prior, targets, out):
         for u in range(out.shape[1]):
             rest_terms(tables, draws, prior, targets, guessed, h, u, terms)
             out[h, u] = log_sum_of(terms)
-
-
-@numba.njit(cache=True, nogil=True)
-def bounds(rest, L, n_points, u, k):
-    """Largest and smallest log mass that any guess can have in a class."""
-    most, least = rest[k], rest[k]
-    for i in range(L.shape[0]):
-        high, low = L[i, 0, k], L[i, 0, k]
-        for c in range(1, n_points[u, i]):
-            high, low = max(high, L[i, c, k]), min(low, L[i, c, k])
-        most, least = most + high, least + low
-    return most, least
 
 
 @numba.njit(cache=True, nogil=True)
@@ -226,7 +246,7 @@ def guess_sums(tables, draws, prior, targets, guesses, log_weights, batch, out):
         first_changes(cells, u, first)
         for h in range(H):
             rest_terms(tables, draws, prior, targets, guessed, h, u, rest)
-            point_terms(tables, prior, targets, guesses, h, u, L)
+            point_terms(tables, prior, targets, guesses, h, u, rest, L)
             kept, top = scale(rest, L, n_points, u, R, products[0])
             log_v = log_weights[h, u] - log_guess(rest, L, truth_at, u, 0, terms)
             guess_masses(R, cells, u, first, kept, products, masses)
