@@ -17,10 +17,9 @@ from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.output import data_hash, output_folder, write_study
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
+from bayes_risk.study.checks import check_columns, check_guesses, check_intruder
 from bayes_risk.study.declare import (
     attribute_options,
-    check_columns,
-    check_guesses,
     declare_model,
     fit_model,
     identification_options,
@@ -140,7 +139,8 @@ def _run(study: Study, progress: Progress | None, n_jobs: int) -> StudyResult:
         df, sha256 = _read(study.data)
         _check_keys(study, df)
         if fitted:
-            check_columns(study.model, df)
+            check_columns(study, df)
+        check_intruder(study, df)
         check_guesses(study, df)
         release = _read_release(study, df)
     fit: Any = None
@@ -213,7 +213,7 @@ def _read_release(study: Study, df: pd.DataFrame) -> Release | None:
         for l, t in enumerate(tables, start=1)
     ]
     return Release(
-        datasets=declared, synthesized=study.release.columns or [], classes=study.release.classes
+        datasets=declared, synthesized=study.release.columns or [], classes=study.classes
     )
 
 
@@ -231,8 +231,9 @@ def _check_keys(study: Study, df: pd.DataFrame) -> None:
 
 def _synthesize(fit: Any, study: Study, *, random_seed: int) -> Release:
     section = study.release
-    # latent classes are the mixture's alone
-    classes = {"classes": section.classes} if study.model.kind == "DPMPM" else {}
+    # latent classes are the mixtures' alone
+    mixture = study.model.kind in ("DPMPM", "PoissonMixture")
+    classes = {"classes": study.classes} if mixture else {}
     release: Release = fit.synthesize(
         m=section.m, columns=section.columns, random_seed=random_seed, **classes
     )

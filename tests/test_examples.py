@@ -59,6 +59,29 @@ def test_regression_study(tmp_path):
     assert list(result.attribute.closeness_summary().index) == ["disease", "visits"]
 
 
+@pytest.mark.filterwarnings(*DOUBT)
+def test_business_study(tmp_path):
+    study = read_study(EXAMPLES / "business_study.toml")
+    model = study.model.model_copy(update={"draws": 40, "tune": 40, "n_classes": 15})
+    result = run_study(study.model_copy(update={"model": model}))
+    risk = result.attribute
+    assert len(risk.index) == 1 and risk.n_guesses == 98
+    assert "second largest visits" in risk.assumptions["records"]
+    assert risk.records["probability"].item() < 0.1
+    assert result.identification.m == 3
+    # nothing in the file is sampled: the belief, with the tail's total, is what it is for any draws
+    assert not risk.mcse.any()
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_doctor_visits(capsys):
+    table = main_of("doctor_visits.py")(m=2, draws=40, n_classes=15)
+    assert list(table.index) == ["MP", "MM", "TCMM, 99 %", "TCMM, 95 %"]
+    near = table["within 5 %"]
+    assert near["TCMM, 99 %"] < near["MM"] and near["TCMM, 95 %"] < near["MM"]
+    assert "20,190 person-years" in capsys.readouterr().out
+
+
 def test_every_example_is_run_here():
     assert {p.name for p in EXAMPLES.iterdir() if p.is_file()} == {
         "demo_study.py",
@@ -68,6 +91,8 @@ def test_every_example_is_run_here():
         "study.toml",  # in test_study.py
         "cart_study.toml",  # in test_study_trees.py
         "regression_study.toml",
+        "business_study.toml",
+        "doctor_visits.py",
     }
 
 

@@ -1,5 +1,6 @@
 """The studies after the literature run, with fewer draws, where their data are at hand."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -135,3 +136,25 @@ def test_caiola_reiter_2010(capsys):
         assert false["value"] > table.loc["true matches (% of records)", "value"]
         assert false["published"] >= 89 and false["+- 2 s.e."] > 0
     assert risk.reliable.all() and "published" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings(
+    "ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"
+)
+def test_wei_reiter_2016(capsys):
+    main, path = study("wei_reiter_2016.py", "chile_manufacturing_plants_prodest.csv.gz")
+    risks, worst = main(path, m=2, draws=60, n_classes=30)
+    names = ["MP", "MM", "TCMM 0.99", "TCMM 0.95", "TCMM 0.9", "TCMM 0.8"]
+    assert list(risks.index) == names and len(worst) == 5
+    near, before = risks["within 5 %"].astype(float), risks["within 5 % before"].iloc[0]
+    assert near["MM"] == pytest.approx(1)  # as published: the largest plant is disclosed
+    assert (near[names[2:]] < near["MP"]).all()
+    # it falls with the quantile, until the total of the tail tells less than the belief before it
+    assert near["TCMM 0.99"] > before > near[names[3:]].max() > 0.5 * before
+    for p in (1, 5, 10):  # every risk stands beside the belief before the release
+        before = risks[f"within {p} % before"].astype(float)
+        assert before.nunique() == 1 and 0 < before.iloc[0] < 0.3
+    said = capsys.readouterr().out
+    single = {name: int(re.search(rf"^{name} +(\d)$", said, re.MULTILINE)[1]) for name in names}
+    assert single["MP"] == 0 and single["MM"] > single["TCMM 0.99"]
+    assert not any(single[name] for name in names[3:])  # the largest stand in the tail together

@@ -55,7 +55,7 @@ def with_keys(**keys):
     [
         (with_model(kind="regression"), r'\[model\] kind = .*give "DPMPM" or "Regression" or "Py'),
         (with_model(order=[]), 'kind = "CART" or "Forest" or "PMM"; this one is "Regression"$'),
-        (with_model(n_classes=3), """no key 'n_classes'; it belongs to kind = "DPMPM"; this one"""),
+        (with_model(n_classes=3), 'no key \'n_classes\'; .* "DPMPM" or "PoissonMixture"; this one'),
         (content(model={"formulas": {}}), "no key 'formulas'; it belongs to kind = \"Regression\""),
         (content(model=PYMC | {"families": {}}), "'families'; it belongs to kind = \"Regression\""),
         (with_model(formula={}), r"\[model\] has no key 'formula'; did you mean 'formulas'?"),
@@ -368,6 +368,10 @@ def test_a_run_with_draws_from_files(tmp_path, table):
             'guesses.tax: the column is a category; give "levels"',
         ),
         ({"attribute": {"guesses": {"percent": 10, "n": 4}}}, "no place for the true value"),
+        (
+            {"attribute": {"guesses": GRIDS, "prior": {"interval": [0, 9]}}},
+            r"prior: an interval is about one number; give column = one of \['income', 'tax'\]",
+        ),
         ({"identification": {"known": ["agee"], "synthesized": []}}, r"known names column 'agee'"),
     ],
 )

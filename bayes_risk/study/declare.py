@@ -8,8 +8,10 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.functions import functions_in, guarded
 from bayes_risk.study.identification import IdentificationSection, RadiusSection
+from bayes_risk.study.intruder import BY_MODEL
 from bayes_risk.study.models import (
     BinomialSection,
     CARTSection,
@@ -21,18 +23,19 @@ from bayes_risk.study.models import (
     RegressionPriorSection,
     RegressionSection,
 )
-from bayes_risk.study.sections import (
-    AttributeSection,
+from bayes_risk.study.priors import (
     DistributionSection,
-    GridSection,
     PriorDensity,
     PriorFactor,
+    PriorInterval,
+)
+from bayes_risk.study.sections import (
+    AttributeSection,
+    GridSection,
 )
 from bayes_risk.study.study import Study
 from bayes_risk.tables import read_table
-from bayes_risk.variables import Number
 
-WHOLE_FAMILIES = ("poisson", "negative-binomial")
 FIT_TAKES = {
     "CART": ("random_seed", "progress"),
     "Forest": ("random_seed", "progress", "n_jobs"),
@@ -58,7 +61,15 @@ def declare_model(model: ModelSection) -> Any:
             prior=_regression_prior(model.prior),
             priors={name: _regression_prior(prior) for name, prior in model.priors.items()},
         )
+    if isinstance(model, PoissonMixtureSection):
+        return _declare_counts(model)
     return _declare_unsampled(model)
+
+
+def _declare_counts(model: PoissonMixtureSection) -> Any:
+    """A mixture of Poissons: the keys are the arguments, but for those of sampling."""
+    keys = model.model_dump(exclude={"kind", "synthesizer", "draws", "tune", "chains", "thin"})
+    return br.models.PoissonMixture(kind=model.synthesizer, **keys)
 
 
 def _declare_unsampled(model: CARTSection | ForestSection | PMMSection) -> Any:
@@ -87,6 +98,8 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
             tables = {name: read_table(path) for name, path in model.draws.items()}
             return declaration.from_draws(df, tables, missing=missing)
         how["nuts_sampler"] = model.nuts_sampler
+    if isinstance(model, PoissonMixtureSection):
+        how["thin"] = model.thin
     return declaration.fit(
         df, draws=model.draws, tune=model.tune, chains=model.chains, missing=missing, **how
     )
@@ -95,15 +108,18 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
 def attribute_options(section: AttributeSection) -> dict[str, Any]:
     """``[attribute]`` as keyword arguments of ``attribute_risk``."""
     return {
-        "intruder": br.Intruder(knows_columns=tuple(section.knows_columns)),
+        "intruder": _intruder(section),
         "guesses": declare_guesses(section.guesses, section.guess_budget),
         "prior": _prior(section.prior),
         "targets": None if section.targets == "all" else section.targets,
-        "evidence": section.evidence,
-        "target_mcse": section.target_mcse,
-        "max_doublings": section.max_doublings,
-        "refit_budget": section.refit_budget,
+        **{key: getattr(section, key) for key in BY_MODEL},
     }
+
+
+def _intruder(section: AttributeSection) -> Any:
+    if section.intruder is None:
+        return br.Intruder(knows_columns=tuple(section.knows_columns))
+    return section.intruder.declared(section.knows_columns)
 
 
 def identification_options(
@@ -155,65 +171,6 @@ def declare_guesses(guesses: str | GridSection | Mapping[str, Any], budget: int)
     return br.JointGrid(grids, budget=budget)
 
 
-def check_columns(model: ModelSection, df: pd.DataFrame) -> None:
-    """Find columns that trees, forests and matching cannot use before anything is fitted."""
-    if not isinstance(model, CARTSection | ForestSection | PMMSection):
-        return
-    identifying = model.identifying if isinstance(model, PMMSection) else []
-    for key, names in (("order", model.order), ("identifying", identifying)):
-        for name in names:
-            if name not in df.columns:
-                raise InputError(
-                    f"[model] {key} names column {name!r}; the data have {list(df.columns)}"
-                )
-    numbers = [name for name in model.order if _is_number(df[name])]
-    if isinstance(model, ForestSection) and numbers:
-        raise InputError(
-            f"[model] order names column {numbers[0]!r}, which is a number, and forests synthesise "
-            'categories; declare its levels in [data.levels], or take kind = "CART"'
-        )
-
-
-def check_guesses(study: Study, df: pd.DataFrame) -> None:
-    """Find guesses that do not suit the data before a model is fitted, which may take long."""
-    section, names = study.attribute, study.synthesized
-    if section is None or names is None or isinstance(study.model, DPMPMSection):
-        return
-    for name in names:
-        if name in df.columns and name not in section.knows_columns:
-            _check_column(name, df[name], section, _family_named(study.model, name))
-
-
-def _check_column(name: str, column: pd.Series, section: AttributeSection, family: Any) -> None:
-    """One guessed column: numbers have grids, and the grids a place for the truth."""
-    by_family = family not in ("bernoulli", "ordered", "categorical")
-    number = _is_number(column) if family is None else by_family
-    guesses = section.guesses
-    grid = guesses.get(name) if isinstance(guesses, dict) else guesses
-    label = f"[attribute] guesses.{name}"
-    if not number:
-        if isinstance(guesses, dict) and isinstance(grid, GridSection):
-            raise InputError(f'{label}: the column is a category; give "levels"')
-        return
-    if not isinstance(grid, GridSection):
-        raise InputError(
-            f"{label}: the column is a number, and a number needs a grid: "
-            f"guesses = {{ {name} = {{ percent = 10, n = 11 }} }}"
-        )
-    whole = family in WHOLE_FAMILIES or isinstance(family, BinomialSection)
-    if section.targets == "all" and not whole and column.notna().all():
-        br.Grid(**grid.model_dump()).points(column.to_numpy(dtype=float), Number.of(column, name))
-
-
-def _is_number(column: pd.Series) -> bool:
-    kinds = pd.api.types
-    return kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
-
-
-def _family_named(model: ModelSection, name: str) -> Any:
-    return model.families.get(name) if isinstance(model, RegressionSection) else None
-
-
 def _family(family: str | BinomialSection) -> Any:
     return br.models.Binomial(trials=family.binomial) if not isinstance(family, str) else family
 
@@ -224,9 +181,12 @@ def _regression_prior(prior: str | RegressionPriorSection) -> Any:
     return br.models.RegressionPrior(**prior.model_dump())
 
 
-def _prior(prior: str | PriorFactor | PriorDensity) -> Any:
+def _prior(prior: str | PriorFactor | PriorDensity | PriorInterval) -> Any:
     if isinstance(prior, PriorFactor):
         return br.TruthFactor(prior.truth_factor)
+    if isinstance(prior, PriorInterval):
+        how = prior.model_dump(exclude={"interval"})
+        return br.Interval(*prior.interval, **how)
     if isinstance(prior, PriorDensity):
         return br.Density({name: _frozen(given) for name, given in prior.density.items()})
     return prior

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from bayes_risk._core.errors import InputError
+from bayes_risk.identification.choices import check_effects, checked_choices
 from bayes_risk.study.keys import (
     Columns,
     Count,
@@ -13,6 +15,7 @@ from bayes_risk.study.keys import (
     Section,
     Share,
     Switch,
+    as_keys,
     misfit,
     read_section,
     told,
@@ -100,6 +103,17 @@ class IdentificationSection(Section):
     )
     strategy: Annotated[float | str, BeforeValidator(_strategy)] = "always"
     fallback: Switch = True
+
+    @model_validator(mode="after")
+    def _choices_change_something(self) -> "IdentificationSection":
+        choices = checked_choices(self.strategy, self.shape, self.closed, self.fallback)
+        try:
+            check_effects(
+                choices, population=self.population is not None, n_radii=len(self.radius or {})
+            )
+        except InputError as error:
+            raise ValueError(as_keys(str(error))) from None
+        return self
 
     @model_validator(mode="after")
     def _named_columns_are_keys(self) -> "IdentificationSection":

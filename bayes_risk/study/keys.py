@@ -1,5 +1,6 @@
 """Keys of a study file: their types, and what is said of one that is unknown or does not fit."""
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,6 +28,7 @@ Share = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")]
 Columns = Annotated[list[str], Field(description="a list of column names")]
 SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
+Label = Annotated[int, Field(strict=True)] | str  # of a record
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
 
 
@@ -125,6 +127,13 @@ def file_and_name(function: str) -> tuple[Path, str]:
 def misfit(label: str, value: Any, right: str) -> str:
     """Sentence on a value that does not fit."""
     return f"{label} = {value!r} does not fit; give {right}"
+
+
+def as_keys(sentence: str) -> str:
+    """A sentence of the library, its arguments written as keys of the file."""
+    written = re.sub(r"\b(\w+)='([^']*)'", r'\1 = "\2"', sentence)
+    written = re.sub(r"\b(\w+)=(?=\S)", r"\1 = ", written)
+    return written.replace("True", "true").replace("False", "false")
 
 
 def unknown(

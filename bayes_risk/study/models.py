@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.keys import (
     FUNCTION,
     AtLeastFour,
@@ -291,7 +292,13 @@ class PMMSection(Section):
 
 
 ModelSection = (
-    DPMPMSection | RegressionSection | PyMCSection | CARTSection | ForestSection | PMMSection
+    DPMPMSection
+    | RegressionSection
+    | PyMCSection
+    | CARTSection
+    | ForestSection
+    | PMMSection
+    | PoissonMixtureSection
 )
 KINDS: dict[str, type[ModelSection]] = {
     section.model_fields["kind"].default: section for section in get_args(ModelSection)

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from bayes_risk.study.intruder import BY_MODEL, IntruderSection
 from bayes_risk.study.keys import (
     AtLeastTwo,
     Columns,
     Count,
+    Label,
     NotNegative,
     Number,
     Positive,
@@ -22,6 +24,7 @@ from bayes_risk.study.keys import (
     read_section,
     told,
 )
+from bayes_risk.study.priors import Prior, PriorDensity, PriorInterval
 from bayes_risk.verdict import Thresholds
 
 
@@ -127,73 +130,24 @@ def _grid(column: str, given: Any) -> Any:
     return read_section(GridSection, given, where)
 
 
-class PriorFactor(Section):
-    """``prior = { truth_factor = f }``."""
-
-    truth_factor: Positive
-
-
-class DistributionSection(Section):
-    """``{ normal = [mean, sd] }``, or ``lognormal = [mu, sigma]``, or ``uniform = [low, high]``."""
-
-    normal: tuple[Number, Positive] | None = Field(None, description="[mean, sd], sd above 0")
-    lognormal: tuple[Number, Positive] | None = Field(
-        None, description="[mu, sigma] of the logarithm, sigma above 0"
+def _intruder(value: Any) -> Any:
+    homes = {"[attribute]": list(AttributeSection.model_fields)}
+    return (
+        value
+        if value is None
+        else read_section(IntruderSection, value, "[attribute.intruder]", homes)
     )
-    uniform: tuple[Number, Number] | None = Field(None, description="[low, high], two numbers")
-
-    @model_validator(mode="after")
-    def _one_distribution(self) -> "DistributionSection":
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(
-                f"gives {' and '.join(given) or 'none'} of normal, lognormal and uniform; give "
-                "exactly one: { normal = [10.0, 1.0] }"
-            )
-        if self.uniform is not None and self.uniform[0] >= self.uniform[1]:
-            raise ValueError(f"uniform = {list(self.uniform)} is not [low, high] with low < high")
-        return self
-
-
-def _densities(value: Any) -> Any:
-    where = "[attribute] prior.density"
-    if not isinstance(value, Mapping) or not value:
-        right = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
-        raise told(misfit(where, value, right))
-    return {c: read_section(DistributionSection, v, f"{where}.{c}") for c, v in value.items()}
-
-
-class PriorDensity(Section):
-    """``prior = { density = { income = { normal = [10.0, 1.0] } } }``."""
-
-    density: Annotated[dict[str, DistributionSection], BeforeValidator(_densities)]
-
-
-def _prior(value: Any) -> Any:
-    if isinstance(value, Section) or value in ("uniform", "marginal"):
-        return value
-    if isinstance(value, Mapping) and set(value) == {"density"}:
-        return read_section(PriorDensity, value, "[attribute] prior")
-    try:
-        return PriorFactor.model_validate(value)
-    except ValueError:
-        right = (
-            '"uniform", "marginal", { truth_factor = 10 } or '
-            "{ density = { income = { normal = [10.0, 1.0] } } }"
-        )
-        raise told(misfit("[attribute] prior", value, right)) from None
 
 
 class AttributeSection(Section):
     """``[attribute]``: the attribute-risk audit."""
 
     guesses: Annotated[Guesses, BeforeValidator(_guesses)] = "neighbourhood"
-    prior: Annotated[
-        Literal["uniform", "marginal"] | PriorFactor | PriorDensity, BeforeValidator(_prior)
-    ] = "uniform"
+    prior: Prior = "uniform"
     knows_columns: Columns = []
-    targets: Count | Literal["all"] = Field(
-        "all", description='"all" or a number of records to draw at random'
+    intruder: Annotated[IntruderSection | None, BeforeValidator(_intruder)] = None
+    targets: Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)] = Field(
+        "all", description='"all" or a number of records to draw at random, or a list of labels'
     )
     evidence: Literal["exact", "predictive", "simulated", "refit", "reuse"] | None = Field(
         None, description='"exact", "predictive", "simulated", "refit" or "reuse", or leave it out'
@@ -207,6 +161,38 @@ class AttributeSection(Section):
         20_000
     )
 
+    @model_validator(mode="after")
+    def _suits_the_intruder(self) -> "AttributeSection":
+        intruder = self.intruder
+        if intruder is None or not intruder.knows_less:
+            return self
+        intruder.declared(self.knows_columns)
+        said = f'[attribute.intruder] knows_records = "{intruder.knows_records}"'
+        for key in BY_MODEL:
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(
+                    f"{key} is for an intruder who knows every other record; beside {said} leave "
+                    "it out: the model computes the evidence"
+                )
+        if intruder.largest is not None and self.targets != "all":
+            raise ValueError(
+                f"targets = {self.targets!r} is not needed beside {said}: the target is the record "
+                f"with the largest {intruder.largest}; leave targets out"
+            )
+        if intruder.largest is None and not isinstance(self.targets, list):
+            raise ValueError(f'{said} asks about one record; give its label: targets = ["A12"]')
+        return self
+
+    @property
+    def knows_less(self) -> bool:
+        """Whether the intruder does not know all records but the target's."""
+        return self.intruder is not None and self.intruder.knows_less
+
+    @property
+    def largest(self) -> str | None:
+        """The one column that is guessed, if the target is known to hold its largest value."""
+        return None if self.intruder is None else self.intruder.largest
+
     @property
     def grids(self) -> list[str]:
         """Columns for which guesses are listed one by one."""
@@ -214,7 +200,9 @@ class AttributeSection(Section):
 
     @property
     def densities(self) -> list[str]:
-        """Columns of which the prior has a density."""
+        """Columns of which the prior has a density, or an interval."""
+        if isinstance(self.prior, PriorInterval):
+            return [self.prior.column] if self.prior.column is not None else []
         return list(self.prior.density) if isinstance(self.prior, PriorDensity) else []
 
 

@@ -8,7 +8,15 @@ from typing import Any
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.study.counts import (
+    PoissonMixtureSection,
+    check_attribute,
+    check_keys,
+    check_release,
+)
+from bayes_risk.study.folders import from_folder
 from bayes_risk.study.identification import IdentificationSection
+from bayes_risk.study.intruder import IntruderSection, attribute_settings
 from bayes_risk.study.keys import Section, misfit, read_section, sentences, told, unknown
 from bayes_risk.study.models import (
     KINDS,
@@ -18,6 +26,7 @@ from bayes_risk.study.models import (
     PyMCSection,
     RegressionSection,
 )
+from bayes_risk.study.priors import PriorInterval
 from bayes_risk.study.sections import (
     AttributeSection,
     DataSection,
@@ -35,7 +44,8 @@ SECTIONS: dict[str, type[Section]] = {
     "output": OutputSection,
 }
 HOMES = {f"[{name}]": list(section.model_fields) for name, section in SECTIONS.items()} | {
-    "[model]": [key for kind in KINDS.values() for key in kind.model_fields if key != "columns"]
+    "[model]": [key for kind in KINDS.values() for key in kind.model_fields if key != "columns"],
+    "[attribute.intruder]": list(IntruderSection.model_fields),
 }
 SAMPLING = ("draws", "tune", "chains")
 UNASKED = (
@@ -74,8 +84,31 @@ class Study(Section):
 
     @property
     def synthesized(self) -> list[str] | None:
-        """Columns that are synthesised; None: all that the table has."""
+        """Columns that are synthesised; None: all that the table has (of counts: all counts)."""
         return self.release.columns or self.model.modelled
+
+    @property
+    def guessed(self) -> list[str] | None:
+        """Columns of which values are guessed; None: all that are synthesised, of any name."""
+        section, names = self.attribute, self.synthesized
+        if section is not None and section.largest is not None:
+            return [section.largest]
+        known = section.knows_columns if section is not None else []
+        return None if names is None else [name for name in names if name not in known]
+
+    @property
+    def chooses_classes(self) -> bool:
+        """Whether ``[release] classes`` means anything beside the model."""
+        model = self.model
+        return isinstance(model, DPMPMSection) or (
+            isinstance(model, PoissonMixtureSection) and not model.deals
+        )
+
+    @property
+    def classes(self) -> str:
+        """From which classes values are drawn; totals are dealt within the records' own."""
+        dealt = isinstance(self.model, PoissonMixtureSection) and self.model.deals
+        return "own" if dealt else self.release.classes
 
     @model_validator(mode="after")
     def _something_to_do(self) -> "Study":
@@ -88,8 +121,11 @@ class Study(Section):
     @model_validator(mode="after")
     def _release_fits_model(self) -> "Study":
         model, release = self.model, self.release
-        if model.kind != "DPMPM" and "classes" in release.model_fields_set:
-            raise ValueError('[release] classes belongs to kind = "DPMPM"; leave it out')
+        if "classes" in release.model_fields_set and not self.chooses_classes:
+            raise ValueError(
+                '[release] classes belongs to kind = "DPMPM" and to synthesizer = "MP"; leave it '
+                "out"
+            )
         # files made elsewhere may hold columns that only a model of the attribute risk needs
         needed = release.files is None or self.attribute is not None
         for column in (release.columns or []) if needed else []:
@@ -119,9 +155,33 @@ class Study(Section):
         return self
 
     @model_validator(mode="after")
+    def _counts_are_asked_what_they_can_tell(self) -> "Study":
+        model, section = self.model, self.attribute
+        if isinstance(model, PoissonMixtureSection):
+            check_release(model, self.release)
+            if section is not None:
+                check_attribute(model, self.release, section)
+        elif section is not None and section.intruder is not None and section.knows_less:
+            raise ValueError(
+                f'[attribute.intruder] knows_records = "{section.intruder.knows_records}" is for '
+                f'kind = "PoissonMixture", not "{model.kind}"; give "all-but-target", or that model'
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _intervals_are_of_numbers(self) -> "Study":
+        interval = self.attribute is not None and isinstance(self.attribute.prior, PriorInterval)
+        if interval and isinstance(self.model, DPMPMSection):
+            raise ValueError(
+                '[attribute] prior: an interval is about a number, and kind = "DPMPM" has none; '
+                "leave it out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _evidence_is_offered(self) -> "Study":
         offers = self.model.offers(self.synthesized or [])
-        if self.attribute is None:
+        if self.attribute is None or self.attribute.knows_less:
             return self
         given = self.attribute.evidence
         if set(offers).intersection(UNASKED if given is None else [given]):
@@ -135,6 +195,8 @@ class Study(Section):
     def _why_not(self) -> str:
         if isinstance(self.model, PMMSection) and self.model.selection == "hidden":
             return ' with selection = "hidden"'
+        if isinstance(self.model, PoissonMixtureSection) and self.model.deals:
+            return f' with synthesizer = "{self.model.synthesizer}"'
         if not isinstance(self.model, RegressionSection):
             return ""
         if isinstance(self.model.draws, dict):
@@ -143,10 +205,20 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _guessed_columns_are_synthesised(self) -> "Study":
-        attribute, columns = self.attribute, self.synthesized
-        if attribute is None or columns is None:
+        attribute, guessed, columns = self.attribute, self.guessed, self.synthesized
+        if attribute is None or guessed is None:
             return self
-        guessed = [c for c in columns if c not in attribute.knows_columns]
+        if columns is not None and attribute.largest not in (None, *columns):
+            raise ValueError(
+                f"[attribute.intruder] largest names {attribute.largest!r}, which is not "
+                f"synthesised ({columns} are); give one that is"
+            )
+        prior = attribute.prior
+        if isinstance(prior, PriorInterval) and prior.column not in (None, *guessed):
+            raise ValueError(
+                f"[attribute] prior.column names {prior.column!r}, which is not guessed; give one "
+                f"of {guessed}"
+            )
         for key, names in (("guesses", attribute.grids), ("prior.density", attribute.densities)):
             for name in names:
                 if name not in guessed:
@@ -155,7 +227,9 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _keys_are_of_their_kind(self) -> "Study":
-        keys, columns = self.identification, self.synthesized
+        keys, columns, model = self.identification, self.synthesized, self.model
+        if keys is not None and isinstance(model, PoissonMixtureSection):
+            check_keys(model, keys.synthesized)
         if keys is None or columns is None:
             return self
         for column in keys.synthesized:
@@ -177,10 +251,15 @@ class Study(Section):
         return self.model_copy(update={"output": self.output.model_copy(update={"folder": folder})})
 
     def settings(self) -> dict[str, Any]:
-        """Every setting, defaults too, but those that have no meaning beside the others."""
+        """Every setting, defaults too, but those that have no meaning beside the others.
+
+        Totals that the intruder knows are data and are checked against them: true says the same.
+        """
         found = self.model_dump(mode="json")
-        if self.model.kind != "DPMPM":
+        if not self.chooses_classes:
             del found["release"]["classes"]
+        if self.attribute is not None and self.attribute.intruder is not None:
+            found["attribute"] = attribute_settings(found["attribute"], self.attribute.intruder)
         if self.release.files is not None:
             del found["release"]["m"]
         if isinstance(self.model, RegressionSection) and isinstance(self.model.draws, dict):
@@ -214,7 +293,7 @@ def read_study(path: Path | str) -> Study:
         raise InputError(f"there is no study file {str(path)!r}; check the path") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} is not a readable TOML file: {error}") from None
-    return _from_folder(parse_study(content, source=path.name), path.parent)
+    return from_folder(parse_study(content, source=path.name), path.parent)
 
 
 def parse_study(content: Mapping[str, Any], *, source: str = "study") -> Study:
@@ -261,44 +340,3 @@ def model_files(model: ModelSection) -> list[Path]:
     if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
         return list(model.draws.values())
     return []
-
-
-def _model_from_folder(model: ModelSection, base: Path) -> ModelSection:
-    """The same model, its paths counted from a folder."""
-    if isinstance(model, PyMCSection):
-        path, name = model.file
-        return model.model_copy(update={"build": f"{base / path}:{name}"})
-    if isinstance(model, PMMSection):
-        constraints = [f"{base / path}:{name}" for path, name in model.files]
-        return model.model_copy(update={"constraints": constraints})
-    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
-        return model.model_copy(
-            update={"draws": {c: base / path for c, path in model.draws.items()}}
-        )
-    return model
-
-
-def _from_folder(study: Study, base: Path) -> Study:
-    data, release, output = study.data, study.release, study.output
-    if data.path is not None:
-        data = data.model_copy(update={"path": base / data.path})
-    if release.files is not None:
-        release = release.model_copy(update={"files": [base / f for f in release.files]})
-    if output.folder is not None:
-        output = output.model_copy(update={"folder": base / output.folder})
-    update: dict[str, Any] = {"data": data, "release": release, "output": output}
-    update |= {
-        "model": _model_from_folder(study.model, base),
-        "identification": _identification_from_folder(study.identification, base),
-    }
-    return study.model_copy(update=update)
-
-
-def _identification_from_folder(
-    section: IdentificationSection | None, base: Path
-) -> IdentificationSection | None:
-    """The same section, its population's path counted from a folder."""
-    if section is None or section.population is None or section.population.file is None:
-        return section
-    given = section.population.model_copy(update={"file": base / section.population.file})
-    return section.model_copy(update={"population": given})

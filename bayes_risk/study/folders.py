@@ -1,0 +1,52 @@
+"""Paths in a study file count from the folder it lies in."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayes_risk.study.identification import IdentificationSection
+from bayes_risk.study.models import ModelSection, PMMSection, PyMCSection, RegressionSection
+
+if TYPE_CHECKING:
+    from bayes_risk.study.study import Study
+
+
+def from_folder(study: "Study", base: Path) -> "Study":
+    """Return the same study, its paths counted from a folder."""
+    data, release, output = study.data, study.release, study.output
+    if data.path is not None:
+        data = data.model_copy(update={"path": base / data.path})
+    if release.files is not None:
+        release = release.model_copy(update={"files": [base / f for f in release.files]})
+    if output.folder is not None:
+        output = output.model_copy(update={"folder": base / output.folder})
+    update: dict[str, Any] = {"data": data, "release": release, "output": output}
+    update |= {
+        "model": _model(study.model, base),
+        "identification": _identification(study.identification, base),
+    }
+    return study.model_copy(update=update)
+
+
+def _model(model: ModelSection, base: Path) -> ModelSection:
+    """The same model, its paths counted from a folder."""
+    if isinstance(model, PyMCSection):
+        path, name = model.file
+        return model.model_copy(update={"build": f"{base / path}:{name}"})
+    if isinstance(model, PMMSection):
+        constraints = [f"{base / path}:{name}" for path, name in model.files]
+        return model.model_copy(update={"constraints": constraints})
+    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
+        return model.model_copy(
+            update={"draws": {c: base / path for c, path in model.draws.items()}}
+        )
+    return model
+
+
+def _identification(
+    section: IdentificationSection | None, base: Path
+) -> IdentificationSection | None:
+    """The same section, its population's path counted from a folder."""
+    if section is None or section.population is None or section.population.file is None:
+        return section
+    given = section.population.model_copy(update={"file": base / section.population.file})
+    return section.model_copy(update={"population": given})

@@ -1,0 +1,74 @@
+"""``[attribute.intruder]`` of a study file: what the intruder knows of the records."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from pydantic import Field, model_validator
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.intruder import Intruder
+from bayes_risk.study.keys import Label, Number, Section, Switch, as_keys, told
+
+Records = Literal["all-but-target", "second-largest", "second-largest-value", "all-but-two"]
+BY_MODEL = (
+    "evidence",
+    "target_mcse",
+    "max_doublings",
+    "refit_budget",
+)  # not asked of this intruder
+
+
+class IntruderSection(Section):
+    """``[attribute.intruder]``: the fields of ``Intruder``, but for its columns and beliefs."""
+
+    knows_records: Records = Field(
+        "all-but-target", description=" or ".join(f'"{name}"' for name in get_args(Records))
+    )
+    largest: str | None = Field(None, description="a column name")
+    other: Label | None = Field(None, description="the label of a record")
+    knows_totals: Switch | dict[str, Number] = Field(
+        False, description="true or false, or a table of column = total"
+    )
+    groups: Literal["known", "inferred"] = Field("known", description='"known" or "inferred"')
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_code(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "others" in value:
+            raise told(
+                "[attribute.intruder] others is a distribution of SciPy, which is code and has no "
+                "place in a study file; leave it out, or audit in a script: Intruder(others=...)"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _says_what_it_must(self) -> "IntruderSection":
+        self.declared()
+        return self
+
+    @property
+    def knows_less(self) -> bool:
+        """Whether records besides the target's are unknown."""
+        return self.knows_records != "all-but-target"
+
+    @property
+    def asks_of_groups(self) -> bool:
+        """Whether it matters if this intruder knows which synthetic records share a total."""
+        return self.knows_records in ("second-largest", "second-largest-value")
+
+    def declared(self, columns: list[str] | None = None) -> Intruder:
+        """Return what the library is told; ``columns`` of the target are known too."""
+        try:
+            return Intruder(knows_columns=tuple(columns or ()), **self.model_dump())
+        except InputError as error:
+            raise ValueError(as_keys(str(error))) from None
+
+
+def attribute_settings(settings: dict[str, Any], intruder: IntruderSection) -> dict[str, Any]:
+    """Settings of ``[attribute]`` that mean something to this intruder."""
+    said = dict(settings["intruder"])
+    said["knows_totals"] = bool(said["knows_totals"])
+    if not intruder.asks_of_groups:
+        del said["groups"]
+    needless = BY_MODEL if intruder.knows_less else ()
+    return {k: v for k, v in settings.items() if k not in needless} | {"intruder": said}

@@ -1,0 +1,493 @@
+"""Studies of counts: Poisson mixtures, intruders of the trade, intervals; keys, errors, runs."""
+
+import html
+import json
+import re
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk import run
+from bayes_risk.output import plain, settings
+from bayes_risk.reporting.content import as_toml
+from bayes_risk.run import run_study
+from bayes_risk.study import declare
+from bayes_risk.study.study import parse_study
+
+COUNTS = {"kind": "PoissonMixture"}
+MM, TCMM = COUNTS | {"synthesizer": "MM"}, COUNTS | {"synthesizer": "TCMM", "quantile": 0.9}
+LARGEST = {"knows_records": "second-largest", "largest": "skilled"}
+TWO = {"knows_records": "all-but-two", "other": "B", "knows_totals": True}
+GRID = {"bounds": [700, 1500], "n": 801}
+INTERVAL = {"interval": [900, 1100], "probability": 0.8}
+
+
+def content(model=COUNTS, attribute=None, **sections):
+    """A study of counts."""
+    given = {"guesses": GRID} if attribute is None else attribute
+    return {"data": {"path": "a.csv"}, "model": model, "attribute": given} | sections
+
+
+def with_intruder(model=COUNTS, intruder=LARGEST, release=None, **attribute):
+    section = {"guesses": GRID, "intruder": intruder} | attribute
+    return content(model, section, release=release or {})
+
+
+# --- keys that are wrong ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (content(COUNTS | {"synthesizer": "PM"}), '= \'PM\' does not fit; give "MP", "MM" or "TC'),
+        (content(COUNTS | {"synthesizer": "TCMM"}), "collapses .* above a quantile; give quantile"),
+        (content(MM | {"quantile": 0.9}), 'quantile belongs to synthesizer = "TCMM"; leave it out'),
+        (
+            content(TCMM | {"quantile": 1.0}),
+            "quantile = 1.0 does not fit; give a number above 0 an",
+        ),
+        (content(MM | {"zeros": [1, 1]}), 'zeros belongs to synthesizer = "MP"; leave it out'),
+        (content(COUNTS | {"zeros": [1]}), r"zeros = \[1\] does not fit; give \[a, b\] of a beta"),
+        (
+            content(COUNTS | {"rate_prior": {"x": [0, 1]}}),
+            "rate_prior = .*, or a table of column = .shape, ",
+        ),
+        (
+            content(COUNTS | {"covariates": ["x"], "exposure": "x"}),
+            "covariates names 'x', which is the exposure; it can be one",
+        ),
+        (
+            content(COUNTS | {"exposure": "x", "rate_prior": {"x": [1, 1]}}),
+            "rate_prior names 'x', which is no count",
+        ),
+        (
+            content(COUNTS | {"thin": 0}),
+            r"\[model\] thin = 0 does not fit; give a whole number >= 1",
+        ),
+        (
+            content(COUNTS | {"sinthesizer": "MM"}),
+            "no key 'sinthesizer'; did you mean 'synthesizer",
+        ),
+        (content(release={"classes": "mine"}), 'give "new" or "own"'),
+        (
+            content(MM, release={"classes": "own"}),
+            'classes belongs to .* and to synthesizer = "MP"',
+        ),
+        (
+            content(COUNTS | {"zeros": [1, 1]}, release={"classes": "own"}),
+            r"own\" is not offered beside \[model\] zeros",
+        ),
+        (
+            content(COUNTS | {"covariates": ["x"]}),
+            'regardless of .* covariates; give classes = "own',
+        ),
+        (
+            content(MM | {"covariates": ["x"]}, release={"columns": ["x"]}),
+            r"\[release\] columns names 'x', which stands under \[model\] covariates and is",
+        ),
+        (
+            content(MM | {"exposure": "e"}, {"guesses": {"e": GRID}}),
+            r"\[attribute\] guesses names 'e', which stands under \[model\] exposure",
+        ),
+        (
+            content(MM | {"exposure": "e"}, identification={"known": [], "synthesized": ["e"]}),
+            r"\[identification\] synthesized names 'e', .*; put it under known",
+        ),
+        (
+            content({"kind": "DPMPM"}, {"prior": INTERVAL}),
+            'and kind = "DPMPM" has none; leave it out',
+        ),
+        (content(attribute={"prior": "marginal"}), 'prior = "marginal" counts levels, and counts'),
+        (
+            content(MM, {"guesses": GRID, "evidence": "predictive"}),
+            '"PoissonMixture" with synthesizer = "MM"; give evidence = "exact"$',
+        ),
+    ],
+)
+def test_wrong_keys_of_the_model_are_named_with_what_would_be_right(given, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (with_intruder(intruder="rival"), r"\[attribute.intruder\] must be a table of keys"),
+        (
+            with_intruder(intruder={"knows_records": "third-largest"}),
+            r"\[attribute.intruder\] knows_records = 'third-largest' .* give \"all-but-target\" or",
+        ),
+        (with_intruder(intruder={"larges": "x"}), "has no key 'larges'; did you mean 'largest'?"),
+        (
+            with_intruder(intruder=LARGEST | {"knows_columns": []}),
+            r"\[attribute.intruder\] has no key 'knows_columns'; it belongs to \[attribute\]$",
+        ),
+        (
+            content(attribute={"largest": "skilled"}),
+            r"\[attribute\] has no key 'largest'; it belongs to \[attribute.intruder\]$",
+        ),
+        (
+            with_intruder(intruder=LARGEST | {"others": {"loguniform": [1, 9]}}),
+            r"\[attribute.intruder\] others is a distribution of SciPy, which is code and has no p",
+        ),
+        (
+            with_intruder(intruder={"knows_records": "second-largest"}),
+            r'\[attribute.intruder\] knows_records = "second-largest" needs largest: give the col',
+        ),
+        (
+            with_intruder(intruder={"largest": "skilled"}),
+            'largest = "skilled" says nothing .* knows_records = "all-but-target"; leave it out',
+        ),
+        (
+            with_intruder(intruder={**TWO, "knows_totals": False}, targets=["A"]),
+            '"all-but-two" needs knows_totals: give true: the sum of the two',
+        ),
+        (
+            with_intruder(intruder=LARGEST | {"knows_totals": {"skilled": "many"}}),
+            "knows_totals = .*'many'.* does not fit; give true or false, or a table of column",
+        ),
+        (
+            with_intruder(knows_columns=["skilled"]),
+            "names \"?'?skilled'?\"?, which is to be guessed",
+        ),
+        (
+            with_intruder(evidence="refit"),
+            "evidence is for an intruder who knows every other record",
+        ),
+        (with_intruder(refit_budget=3), r"\[attribute\] refit_budget is for an intruder who knows"),
+        (
+            with_intruder(targets=5),
+            "targets = 5 is not needed .* largest skilled; leave targets out",
+        ),
+        (
+            with_intruder(intruder=TWO),
+            r'asks about one record; give its label: targets = \["A12"\]',
+        ),
+        (
+            with_intruder(intruder=TWO, targets=[]),
+            r"targets = \[\] does not fit; .* a list of labels",
+        ),
+        (
+            with_intruder({"kind": "DPMPM"}),
+            'knows_records = "second-largest" is for kind = "PoissonMixture", not "DPMPM"; give',
+        ),
+        (
+            with_intruder(COUNTS | {"zeros": [1, 1]}, knows_columns=["unskilled"]),
+            r"\[model\] zeros is offered for intruders who know the second largest and no column",
+        ),
+        (
+            with_intruder(MM | {"covariates": ["skilled"]}),
+            r"\[attribute.intruder\] largest names 'skilled', which stands under \[model\] covari",
+        ),
+        (
+            with_intruder(release={"columns": ["unskilled"]}),
+            r"largest names 'skilled', which is not synthesised \(\['unskilled'\] are\)",
+        ),
+        (
+            with_intruder(TCMM, LARGEST | {"groups": "inferred"}),
+            'groups = "inferred" is for synthesizer = "MM", not "TCMM"; leave groups out',
+        ),
+        (
+            with_intruder(MM, release={"files": ["z.csv"], "columns": ["skilled"]}),
+            r'\[release\] files do not say which .* give groups = "inferred"$',
+        ),
+        (
+            with_intruder(TCMM, release={"files": ["z.csv"], "columns": ["skilled"]}),
+            r"\[release\] files do not say which .*; leave files out$",
+        ),
+        (
+            with_intruder(guesses={"unskilled": GRID}),
+            "guesses has no key 'unskilled'; did you mean 's",
+        ),
+        (
+            with_intruder(prior=INTERVAL | {"column": "unskilled"}),
+            r"\[attribute\] prior.column names 'unskilled', which is not guessed; .*\['skilled'\]",
+        ),
+        (
+            with_intruder(prior={"interval": [2, 1]}),
+            r"prior interval = \[2.0, 1.0\] is not \[low,|is",
+        ),
+        (
+            with_intruder(prior={"interval": [1]}),
+            r"prior.interval = \[1\] does not fit; give \[low,",
+        ),
+        (
+            with_intruder(prior=INTERVAL | {"probability": 80}),
+            "prior.probability = 80 does not fit",
+        ),
+        (with_intruder(prior=INTERVAL | {"spred": "x"}), "prior has no key 'spred'; did you mean"),
+        (
+            with_intruder(prior={"interval": [0, 9], "spread": "log-uniform"}),
+            "has an end without a logarithm; give low > 0",
+        ),
+    ],
+)
+def test_wrong_keys_of_the_intruder_are_named_with_what_would_be_right(given, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(given)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"strategy": "likeliest"}, r'\[identification\] strategy = "likeliest" changes nothing'),
+        (
+            {"radius": {"x": 1}, "shape": "ellipse"},
+            r'shape = "ellipse" needs two radii, .* names 1',
+        ),
+        ({"closed": False}, r"\[identification\] closed = false leaves out the ends of radii"),
+    ],
+)
+def test_choices_that_change_nothing_are_refused_when_the_study_is_read(said, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(content(identification={"known": [], "synthesized": ["x"]} | said))
+
+
+# --- objects of the library, and settings that come back -------------------------------------
+
+
+def test_sections_become_what_the_library_takes():
+    model = TCMM | {
+        "n_classes": 7,
+        "concentration_prior": [1, 2],
+        "rate_prior": {"skilled": [0.5, 0.1]},
+        "covariates": ["region"],
+        "exposure": "hours",
+        "level_prior": 2,
+        "thin": 3,
+    }
+    intruder = LARGEST | {"knows_totals": {"skilled": 900}}
+    given = with_intruder(model, intruder, knows_columns=["unskilled"], prior=INTERVAL)
+    study = parse_study(given)
+    assert declare.declare_model(study.model) == br.models.PoissonMixture(
+        n_classes=7,
+        kind="TCMM",
+        quantile=0.9,
+        concentration_prior=(1.0, 2.0),
+        rate_prior={"skilled": (0.5, 0.1)},
+        covariates=["region"],
+        exposure="hours",
+        level_prior=2.0,
+    )
+    options = declare.attribute_options(study.attribute)
+    assert options["intruder"] == br.Intruder(knows_columns=("unskilled",), **intruder)
+    assert options["prior"] == br.Interval(900, 1100, probability=0.8)
+    assert options["guesses"] == br.Grid(bounds=(700, 1500), n=801)
+    assert options["targets"] is None and options["evidence"] is None
+
+
+def test_sampling_is_passed_on():
+    class Declared:
+        def fit(self, df, **how):
+            return how
+
+    study = parse_study(content(COUNTS | {"draws": 9, "tune": 8, "chains": 3, "thin": 2}))
+    found = declare.fit_model(study, Declared(), pd.DataFrame(), random_seed=1, n_jobs=2)
+    expected = {"draws": 9, "tune": 8, "chains": 3, "thin": 2, "missing": "error"}
+    assert found == expected | {"random_seed": 1, "n_jobs": 2}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        content(),
+        content(COUNTS | {"zeros": [1, 2], "rate_prior": [0.5, 0.1]}),
+        content(COUNTS | {"rate_prior": {"a b": [1, 2]}}, release={"classes": "own"}),
+        with_intruder(TCMM, prior=INTERVAL | {"column": "skilled", "spread": "log-uniform"}),
+        with_intruder(MM, LARGEST | {"groups": "inferred", "knows_totals": True}),
+        with_intruder(intruder=TWO | {"other": 4}, targets=[3]),
+        with_intruder(intruder={}),
+        content(attribute={"guesses": GRID, "targets": ["A", "B"]}),
+    ],
+)
+def test_printed_settings_are_the_same_study(given):
+    study = parse_study(given)
+    assert parse_study(tomllib.loads(as_toml(settings(study)))) == study
+    manifest = json.loads(json.dumps(plain(settings(study))))
+    assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
+
+
+def test_settings_say_what_means_something_and_no_totals():
+    intruder = LARGEST | {"knows_totals": {"skilled": 98765}}
+    text = as_toml(settings(parse_study(with_intruder(TCMM, intruder))))
+    assert "98765" not in text and "knows_totals = true" in text
+    assert "refit_budget" not in text and "classes =" not in text.replace("n_classes", "")
+    assert "groups" not in as_toml(settings(parse_study(with_intruder(intruder=TWO, targets=[1]))))
+
+
+# --- whole runs ------------------------------------------------------------------------------
+
+N = 80
+
+
+@pytest.fixture
+def plants(tmp_path):
+    """Plants by label: two counts, hours and a region."""
+    rng = np.random.default_rng(1)
+    size = rng.lognormal(2, 1, N)
+    df = pd.DataFrame(
+        {
+            "id": [f"P{i}" for i in range(N)],
+            "skilled": rng.poisson(5 * size),
+            "unskilled": rng.poisson(8 * size),
+            "hours": rng.choice([1.0, 2.0], N),
+            "region": rng.choice(["north", "south"], N),
+        }
+    ).set_index("id")
+    df.to_csv(tmp_path / "a.csv")
+    return df
+
+
+def study_of(tmp_path, df, *, columns=("skilled", "unskilled"), **sections):
+    largest, second = df["skilled"].nlargest(2)
+    grid = {"bounds": [int(second), 2 * int(largest)], "n": 2 * int(largest)}
+    usual = {
+        "random_seed": 4,
+        "data": {"path": str(tmp_path / "a.csv"), "index": "id", "columns": list(columns)},
+        "model": COUNTS | {"n_classes": 6, "draws": 40, "tune": 40},
+        "release": {"m": 2},
+        "attribute": {"guesses": {"skilled": grid}, "intruder": LARGEST},
+    }
+    for name, section in sections.items():
+        usual[name] = usual.get(name, {}) | section
+    return parse_study(usual)
+
+
+DOUBT = pytest.mark.filterwarnings(
+    "ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"
+)
+
+
+@DOUBT
+def test_a_run_says_who_the_intruder_is_and_audits_the_largest(tmp_path, plants):
+    study = study_of(tmp_path, plants, model={"synthesizer": "MM"})
+    result = run_study(study.with_output(tmp_path / "out"))
+    assert list(result.attribute.index) == [plants["skilled"].idxmax()]
+    assert result.release.groups is not None
+    text = html.unescape((tmp_path / "out" / "report.html").read_text())
+    assert "knows the record with the second largest skilled and that the target has more" in text
+    assert parse_study(tomllib.loads(re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)[-1])) == study
+    records = pd.read_csv(tmp_path / "out" / "records.csv", index_col="id")
+    assert len(records) == 1 and "attribute_skilled_distance_ratio" in records
+
+
+@DOUBT
+def test_a_run_is_what_a_script_does(tmp_path, plants):
+    study = study_of(tmp_path, plants, attribute={"prior": {"interval": [1, 500]}})
+    result = run_study(study)
+    risk = br.attribute_risk(
+        br.models.PoissonMixture(n_classes=6).fit(
+            plants[["skilled", "unskilled"]], draws=40, tune=40, random_seed=_seeds(4)[0]
+        ),
+        result.release,
+        intruder=br.Intruder(**LARGEST),
+        guesses={"skilled": br.Grid(**study.attribute.guesses["skilled"].model_dump())},
+        prior=br.Interval(1, 500),
+        random_seed=_seeds(4)[2],
+    )
+    np.testing.assert_array_equal(result.attribute.log_probability, risk.log_probability)
+
+
+def _seeds(seed):
+    return [int(c.generate_state(1)[0]) for c in np.random.SeedSequence(seed).spawn(3)]
+
+
+@DOUBT
+def test_a_pair_of_plants_with_covariate_and_exposure(tmp_path, plants):
+    first, second = plants["skilled"].nlargest(2).index
+    total = int(plants["skilled"].sum())
+    intruder = TWO | {"other": second, "knows_totals": {"skilled": total}}
+    study = study_of(
+        tmp_path,
+        plants,
+        columns=plants.columns,
+        model={"covariates": ["region"], "exposure": "hours"},
+        release={"classes": "own", "columns": ["skilled"], "m": 1},
+        attribute={"intruder": intruder, "targets": [first]},
+        identification={"known": ["region"], "synthesized": ["skilled"]},
+    )
+    result = run_study(study)
+    assert list(result.attribute.index) == [first] and result.release.classes == "own"
+    assert "that of " + repr(second) in result.attribute.assumptions["records"]
+
+
+@DOUBT
+def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
+    made = run_study(study_of(tmp_path, plants, model={"synthesizer": "MM"})).release
+    for l, table in enumerate(made.datasets):
+        table.to_csv(tmp_path / f"z{l}.csv")
+    files = [str(tmp_path / f"z{l}.csv") for l in range(2)]
+    study = study_of(
+        tmp_path,
+        plants,
+        model={"synthesizer": "MM"},
+        attribute={"intruder": LARGEST | {"groups": "inferred"}},
+    )
+    release = {"files": files, "columns": ["skilled", "unskilled"]}
+    given = study.model_dump() | {"release": release}
+    found = run_study(parse_study(given)).attribute
+    assert "infers" in found.assumptions["records"]
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        (
+            {"model": {"covariates": ["size"]}, "release": {"classes": "own"}},
+            "covariates names col",
+        ),
+        ({"model": {"exposure": "size"}}, r"\[model\] exposure names column 'size'; the data have"),
+        (
+            {"release": {"columns": ["skilled"]}},
+            r"leaves \['unskilled'\] as they are, and fresh cl",
+        ),
+        (
+            {"attribute": {"intruder": LARGEST | {"largest": "size"}, "guesses": GRID}},
+            r"\[attribute.intruder\] largest names column 'size'; the data have",
+        ),
+        (
+            {"attribute": {"intruder": LARGEST | {"knows_totals": {"skilled": 3}}}},
+            "knows_totals.skilled = 3 is not what the data add up to; give that, or knows_totals =",
+        ),
+        (
+            {"attribute": {"intruder": TWO | {"other": "Q"}, "targets": ["P1"]}},
+            r"\[attribute.intruder\] other names 'Q', which is no record label; .* 'P0'",
+        ),
+        (
+            {"attribute": {"intruder": TWO | {"other": "P1"}, "targets": ["P1"]}},
+            "other = 'P1' is a target; name another record",
+        ),
+        (
+            {"attribute": {"intruder": None, "targets": ["P0", "Q"]}},
+            r"\[attribute\] targets names 'Q', which is no record label",
+        ),
+        (
+            {"attribute": {"guesses": "neighbourhood"}},
+            "guesses.skilled: the column is a number, and",
+        ),
+        (
+            {"attribute": {"guesses": {"bounds": [0, 1]}}},
+            "no place for the true value of 1 targets",
+        ),
+        ({"attribute": {"prior": {"interval": [0, 1]}}}, "no guess of 'skilled' lies from 0 to 1"),
+        (
+            {"attribute": {"intruder": None, "guesses": {"percent": 9}, "prior": INTERVAL}},
+            r"an interval is about one number; give column = one of \['skilled', 'unskilled'\]",
+        ),
+        (
+            {"attribute": {"intruder": None, "guesses": {"size": GRID}}},
+            r"names 'size' among what is guessed; that is \['skilled', 'unskilled'\]",
+        ),
+    ],
+)
+def test_what_does_not_suit_the_data_is_told_before_the_fit(
+    tmp_path, plants, monkeypatch, sections, message
+):
+    monkeypatch.setattr(run, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    with pytest.raises(br.InputError, match=message) as caught:
+        run_study(study_of(tmp_path, plants, **sections))
+    assert str(plants["skilled"].max()) not in str(caught.value)
+    assert str(plants["skilled"].sum()) not in str(caught.value)
