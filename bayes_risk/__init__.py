@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         TruncationWarning,
         UnreliableWeightsWarning,
     )
-    from .attribute import attribute_risk
+    from .attribute import attribute_evidence, attribute_risk
     from .combining import CombinedEstimates, combine
     from .dominance import dominance
     from .grids import Grid, JointGrid, Levels
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .identification.risk import identification_risk
     from .identification.sweep import IdentificationSweep, identification_sweep
     from .intruder import Intruder
+    from .kept_evidence import AttributeEvidence
     from .microdata import Microdata
     from .population.population import Population
     from .population.uniqueness import uniqueness
@@ -45,6 +46,7 @@ __version__ = "0.1.0"
 __all__ = [
     "SD",
     "Absolute",
+    "AttributeEvidence",
     "AttributeRisk",
     "CombinedEstimates",
     "Density",
@@ -70,6 +72,7 @@ __all__ = [
     "TruthFactor",
     "Uniqueness",
     "UnreliableWeightsWarning",
+    "attribute_evidence",
     "attribute_risk",
     "combine",
     "dominance",
@@ -89,7 +92,8 @@ _ROOMS = {
     "guesses": ["Hamming", "Listed", "Neighbourhood"],
     "priors": ["Density", "Interval", "TruthFactor"],
     "grids": ["Grid", "JointGrid", "Levels"],
-    "attribute": ["attribute_risk"],
+    "attribute": ["attribute_evidence", "attribute_risk"],
+    "kept_evidence": ["AttributeEvidence"],
     "combining": ["CombinedEstimates", "combine"],
     "dominance": ["dominance"],
     "identification.risk": ["identification_risk"],

@@ -1,6 +1,5 @@
 """Attribute risk: what the intruder's posterior says of the confidential values of each target."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -9,23 +8,24 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk import priors
-from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
-from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, certain, reliable, weigh
+from bayes_risk.bayes_rule import Limits, certain
 from bayes_risk.cases import cases_of, guessed_numbers, rows_of
 from bayes_risk.evidence import Evidence, known_evidence
 from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
+from bayes_risk.kept_evidence import AttributeEvidence
 from bayes_risk.plan import Effort, Plan
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
-from bayes_risk.synthesizer import Fit, Progress, Targets, WeakerFit
+from bayes_risk.synthesizer import Fit, PartFit, Progress, Targets, WeakerFit
 
 Array = npt.NDArray[np.float64]
 MAX_MCSE_LOG_ODDS = 1.0
 MIN_ESS = {"reuse": 100.0, "simulated": 10.0, "weaker": 10.0}
-EVIDENCE = ("exact", "predictive", "simulated", "refit", "reuse")
+EVIDENCE = ("exact", "predictive", "imputed", "product", "simulated", "refit", "reuse")
 
 
 def attribute_risk(
@@ -65,12 +65,17 @@ def attribute_risk(
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
-    evidence : {"exact", "predictive", "simulated", "refit", "reuse"}, optional
+    evidence : str, optional
+        ``"exact"``, ``"predictive"``, ``"imputed"``, ``"product"``, ``"simulated"``, ``"refit"`` or
+        ``"reuse"``.
         How ``p(Z^(l) | y*, y_-i)`` is computed: in closed form; by leave-one-out predictives of
         m + 1 fits; in closed form but for what is simulated (kernels in the leaves of trees); by
         m + 1 fits anew for every target; by the published importance sampler over the fit's own
         draws. By default the first of these that the fit offers, `reuse` only if asked for. For an
-        intruder who does not know all other records the model computes it: leave it out.
+        intruder who knows only some of the other records and several releases: with the unknown
+        records imputed in the sampler (``"imputed"``), or release by release as if the releases did
+        not share them (``"product"``, which overrates what is learnt). For an intruder of the trade
+        the model computes it: leave it out.
     target_mcse : float, optional
         Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
         (record, guess) pairs, or ``max_doublings`` is spent.
@@ -111,6 +116,68 @@ def attribute_risk(
     probability exceeds 0.05, if that of its log odds exceeds 1 (or ``target_mcse``, if given), or
     if a search of a large joint grid left out more than 2 % of the posterior.
     """
+    gathered = attribute_evidence(
+        fit,
+        release,
+        intruder=intruder,
+        guesses=guesses,
+        search_prior=prior,
+        targets=targets,
+        evidence=evidence,
+        target_mcse=target_mcse,
+        max_doublings=max_doublings,
+        refit_budget=refit_budget,
+        random_seed=random_seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return gathered.risk(prior)
+
+
+def attribute_evidence(
+    fit: Fit,
+    release: Release,
+    *,
+    intruder: Intruder | None = None,
+    guesses: Guesses | Grid | Mapping[str, Grid | Levels] | None = None,
+    search_prior: priors.Prior = "uniform",
+    targets: Any = None,
+    evidence: str | None = None,
+    target_mcse: float | None = None,
+    max_doublings: int = 4,
+    refit_budget: int = 10,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> AttributeEvidence:
+    """Gather the evidence of an audit, to be kept: each prior after that costs Bayes' rule alone.
+
+    ``attribute_risk(..., prior=p)`` is ``attribute_evidence(..., search_prior=p).risk(p)``.
+
+    Parameters
+    ----------
+    fit, release, intruder, guesses
+        As in `attribute_risk`.
+    search_prior : as ``prior`` in `attribute_risk`
+        Guides the search of a joint grid that is too large to be listed; no other prior can be used
+        on its guesses. Without such a grid it is not looked at.
+    targets, evidence, target_mcse, max_doublings, refit_budget, random_seed, n_jobs, progress
+        As in `attribute_risk`.
+
+    Returns
+    -------
+    AttributeEvidence
+        ``.risk(prior)``, or ``.risks({"name": prior, ...})``.
+
+    Raises
+    ------
+    InputError
+        As `attribute_risk`.
+
+    Notes
+    -----
+    Cost: that of `attribute_risk`.
+    """
     intruder = Intruder() if intruder is None else intruder
     weighed = as_guesses(
         Neighbourhood(1) if guesses is None else guesses, guessed_numbers(fit, release, intruder)
@@ -121,43 +188,41 @@ def attribute_risk(
     if target_mcse is not None:
         positive("target_mcse", target_mcse)
     rng = np.random.default_rng(random_seed)
-    choose, sampling = rng.spawn(2)
+    choose, sampling, knowing = rng.spawn(3)
     rows = rows_of(targets, release, fit, intruder, choose)
-    cases, case = cases_of(fit, release, intruder, weighed, rows)
-    plan = Plan(fit, release, sampling, n_jobs, progress)
+    known = _known(fit, intruder, knowing)
+    cases, case = cases_of(fit, release, intruder, weighed, rows, known)
+    plan = Plan(fit, release, sampling, n_jobs, progress, known)
     effort = Effort(evidence, target_mcse, max_doublings, refit_budget)
-    cases, log_rest = _narrowed(cases, plan, effort, prior, intruder)
-    log_prior = priors.log_prior(prior, fit.microdata, cases)
+    searched = search_prior if cases.guesses.finer is not None else None
+    cases, log_rest = _narrowed(cases, plan, effort, search_prior, intruder)
     unchanged = ~release.replaced(len(fit.microdata.codes))[cases.record]
-    found = certain(_found(cases, plan, effort, intruder), unchanged, cases.guesses.truth)
-    posterior = weigh(found, log_prior, cases.guesses.truth, log_rest)
-    limits = Limits(
-        log_odds=MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse,
-        khat=plan.threshold,
-        ess=MIN_ESS.get(evidence, 0.0),
-    )
-    risk = AttributeRisk(
+    return AttributeEvidence(
+        microdata=fit.microdata,
+        release=release,
         index=fit.microdata.index[rows],
         case=case,
-        variables=tuple(fit.microdata.variables[j] for j in cases.columns),
-        guesses=cases.guesses.codes,
-        truth=cases.guesses.truth,
-        log_evidence=found.log_evidence,
-        log_prior=log_prior,
-        log_probability=posterior.log_p,
-        mcse_log_evidence=found.mcse(),
-        deviations=posterior.deviations,
-        mcse=posterior.mcse,
-        khat=found.khat,
-        ess=found.ess,
-        reliable=reliable(found, posterior, limits) | unchanged,
+        cases=cases,
+        found=certain(_found(cases, plan, effort, intruder), unchanged, cases.guesses.truth),
         disclosed=unchanged,
-        left_out=posterior.left_out,
-        assumptions=_in_words(intruder, weighed, prior, evidence, release, fit, cases),
+        log_rest=log_rest,
+        searched=searched,
+        limits=Limits(
+            log_odds=MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse,
+            khat=plan.threshold,
+            ess=MIN_ESS.get(evidence, 0.0),
+        ),
+        way=evidence,
+        words=_in_words(intruder, weighed, evidence, release, fit, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
-    _warn(risk, evidence)
-    return risk
+
+
+def _known(fit: Fit, intruder: Intruder, rng: np.random.Generator) -> npt.NDArray[np.bool_] | None:
+    """Which records are known, of an intruder who knows some of them; else None."""
+    if intruder.of_trade or not intruder.knows_less:
+        return None
+    return intruder.known(fit.microdata.index, rng)
 
 
 def _found(cases: Targets, plan: Plan, effort: Effort, intruder: Intruder) -> Evidence:
@@ -165,7 +230,7 @@ def _found(cases: Targets, plan: Plan, effort: Effort, intruder: Intruder) -> Ev
 
     The generator is the plan's, spawned anew for each call.
     """
-    if not intruder.knows_less:
+    if not intruder.of_trade:
         return plan.run(cases, effort)
     (rng,), fit = plan.rng.spawn(1), cast(WeakerFit, plan.fit)
     found = fit.weaker(intruder, plan.release, cases, rng=rng, progress=plan.progress)
@@ -187,9 +252,9 @@ def _narrowed(
 
 def _chosen(evidence: str | None, fit: Fit, release: Release, intruder: Intruder) -> str:
     """The evidence asked for, if it is offered; else the first that needs no asking."""
-    if intruder.knows_less:
+    if intruder.of_trade:
         return _by_model(evidence, fit, intruder)
-    offers = fit.offers(release)
+    offers = _offers(fit, release, intruder)
     if evidence is None:
         usual = [way for way in EVIDENCE[:-1] if way in offers]
         if usual:
@@ -206,8 +271,20 @@ def _chosen(evidence: str | None, fit: Fit, release: Release, intruder: Intruder
     return evidence
 
 
+def _offers(fit: Fit, release: Release, intruder: Intruder) -> frozenset[str]:
+    """Ways to the evidence for an intruder who knows all other records, or some of them."""
+    if not intruder.knows_less:
+        return fit.offers(release)
+    if not hasattr(fit, "offers_knowing"):
+        raise InputError(
+            f"{intruder.in_words()[:-1]}: {type(fit).__name__} offers no evidence for that; "
+            'give knows_records="all-but-target"'
+        )
+    return cast(PartFit, fit).offers_knowing(release)
+
+
 def _by_model(evidence: str | None, fit: Fit, intruder: Intruder) -> str:
-    """Evidence for an intruder who does not know all other records."""
+    """Evidence for an intruder of the trade."""
     if not hasattr(fit, "weaker"):
         raise InputError(
             f"knows_records={intruder.knows_records!r} is not offered by {type(fit).__name__}; it "
@@ -224,7 +301,6 @@ def _by_model(evidence: str | None, fit: Fit, intruder: Intruder) -> str:
 def _in_words(
     intruder: Intruder,
     guesses: Guesses,
-    prior: priors.Prior,
     evidence: str,
     release: Release,
     fit: Fit,
@@ -233,42 +309,23 @@ def _in_words(
     ways = {
         "predictive": "predictive: leave-one-out predictives before and after seeing the release",
         "reuse": "reuse: the published importance sampler over draws given the confidential table",
+        "imputed": "imputed: predictives before and after seeing all releases, the records that "
+        "are not known imputed in the sampler",
+        "product": "product: predictives before and after seeing each release, multiplied as if "
+        "the releases did not share the records that are not known (an approximation)",
         "refit": "refit: models fitted anew, without the target or for each of its guesses",
         "exact": "exact: in closed form",
         "simulated": "simulated: in closed form but for the bootstrap within leaves, which is "
         "integrated by simulation",
     }
-    if intruder.knows_less:
+    if intruder.of_trade:
         ways["weaker"] = cast(WeakerFit, fit).weaker_in_words(intruder, release, cases)
     names = release.synthesized if intruder.largest is None else [intruder.largest]
     return {
         "records": intruder.in_words(),
         "columns": f"guessed: {', '.join(map(str, names))}",
         "synthesis": fit.mechanism(release),
-        "prior": priors.in_words(prior),
         "guesses": guesses.in_words(),
         "evidence": ways[evidence],
         "releases": f"m = {release.m}",
     }
-
-
-def _warn(risk: AttributeRisk, evidence: str) -> None:
-    doubtful = int((~risk.reliable[risk.case]).sum())
-    if not doubtful:
-        return
-    cure = {
-        "reuse": 'use evidence="predictive"',
-        "predictive": "give a larger refit_budget, a target_mcse, or a fit with more draws",
-        "refit": "give a target_mcse or a fit with more draws",
-        "weaker": "give a fit with more draws, or more classes where all are occupied",
-        "exact": "look at the worst records",
-        "simulated": "look at the worst records: the leaves they stand in show many values",
-    }[evidence]
-    if (risk.left_out > MAX_LEFT_OUT).any():
-        cure += "; where the search of a joint grid left much out, raise JointGrid's budget"
-    warnings.warn(
-        f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat "
-        f"{risk.khat.max():.2f}, smallest effective number of draws {risk.ess.min():.0f}); {cure}",
-        UnreliableWeightsWarning,
-        stacklevel=3,
-    )

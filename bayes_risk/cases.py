@@ -24,7 +24,7 @@ def rows_of(
     index = fit.microdata.index
     replaced = np.flatnonzero(release.replaced(len(index)))
     if targets is None:
-        return replaced if not intruder.knows_less else _largest(fit, release, intruder)
+        return replaced if not intruder.of_trade else _largest(fit, release, intruder)
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
         wanted = at_least("targets", targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
@@ -87,9 +87,17 @@ def guessed_numbers(fit: Fit, release: Release, intruder: Intruder) -> list[str]
 
 
 def cases_of(
-    fit: Fit, release: Release, intruder: Intruder, guesses: Guesses, rows: npt.NDArray[np.int64]
+    fit: Fit,
+    release: Release,
+    intruder: Intruder,
+    guesses: Guesses,
+    rows: npt.NDArray[np.int64],
+    known: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[Targets, npt.NDArray[np.int64]]:
-    """Distinct cases among the targets, and the case of each."""
+    """Distinct cases among the targets, and the case of each.
+
+    ``known`` (n,): records that the intruder knows, the target's own apart.
+    """
     data = fit.microdata
     z = release.codes(data)
     names = guessed(fit, release, intruder)
@@ -104,6 +112,9 @@ def cases_of(
         keys = np.hstack([keys, *z[:, rows]])
     replaced = release.replaced(len(data.codes))[rows]
     keys = np.hstack([keys, replaced[:, None]])
+    fitted = np.ones(len(rows), dtype=bool) if known is None else known[rows]
+    if known is not None:
+        keys = np.hstack([keys, fitted[:, None]])
     if fit.records_differ:
         keys = np.hstack([keys, rows[:, None]])
     _, first, case = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -114,5 +125,6 @@ def cases_of(
         record=record,
         columns=columns,
         guesses=guesses.of(data, profiles, columns),
+        fitted=fitted[first],
     )
     return targets, case.astype(np.int64)

@@ -216,7 +216,8 @@ def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
     n_chains = (int(predictive.batch.max()) + 1) // 2
     reff = relative_efficiency(first, n_chains)
     parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_loo_block)(predictive, block, reff) for block in blocks
+        joblib.delayed(_loo_block)(predictive, block, reff, targets.fitted[block])
+        for block in blocks
     )
     return _Ratio(
         value=np.concatenate([p.value for p in parts], axis=1),
@@ -231,9 +232,14 @@ def _blocks(predictive: Predictive, targets: Targets) -> list[slice]:
     return [slice(b, min(b + size, len(targets))) for b in range(0, len(targets), size)]
 
 
-def _loo_block(predictive: Predictive, block: slice, reff: float) -> _Ratio:
+def _loo_block(
+    predictive: Predictive, block: slice, reff: float, fitted: npt.NDArray[np.bool_]
+) -> _Ratio:
+    """One block; targets that the fit has not seen (``fitted``, (U,)) need no weights."""
     log_p = predictive.log_truth(block)  # shape (H, U)
-    log_w, khat = pareto_smoothed(-log_p, reff)
+    log_w, khat = np.zeros(log_p.shape), np.zeros(log_p.shape[1])
+    if fitted.any():
+        log_w[:, fitted], khat[fitted] = pareto_smoothed(-log_p[:, fitted], reff)
     part = _ratio_of_sums(predictive, block, log_w + log_p)
     return _Ratio(
         value=part.value, deviation=part.deviation, khat=khat, ess=reff * weight_ess(log_w)

@@ -4,19 +4,27 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 
-# What each knowledge of records must say (needs) and may say (allows). One that is to come (a
-# fraction, a mask, none) joins here and in `_WORDS`.
-_NEEDS = {
+# What each knowledge of records must say (needs) and may say (allows). "some" stands for a
+# fraction, a mask or labels.
+_NEEDS: dict[str, tuple[str, ...]] = {
     "all-but-target": (),
+    "none": (),
+    "some": (),
     "second-largest": ("largest",),
     "second-largest-value": ("largest",),
     "all-but-two": ("other", "knows_totals"),
 }
-_ALLOWS = {
+_ALLOWS: dict[str, tuple[str, ...]] = {
     "all-but-target": (),
+    "none": (),
+    "some": (),
     "second-largest": ("largest", "knows_totals", "groups", "others"),
     "second-largest-value": ("largest", "knows_totals", "groups", "others"),
     "all-but-two": ("largest", "other", "knows_totals"),
@@ -30,6 +38,8 @@ _UNSAID = {
 }
 _WORDS = {
     "all-but-target": "The intruder knows every record but the target's",
+    "none": "The intruder knows no record",
+    "some": "The intruder knows {some}, never the target's",
     "second-largest": "The intruder knows the record with the second largest {largest}",
     "second-largest-value": "The intruder knows the second largest value of {largest}",
     "all-but-two": "The intruder knows every record but the target's and that of {other}",
@@ -42,8 +52,12 @@ class Intruder:
 
     Parameters
     ----------
-    knows_records : str
+    knows_records : str, float, mask or list of labels
         ``"all-but-target"``: every record except the target's, the worst case ``A = y_-i``.
+        ``"none"``: no record. A number above 0 and below 1: that fraction of the records, drawn at
+        random by the audit's seed (with the same seed those of a smaller fraction are among those
+        of a larger one). A mask (n,) or a list of labels: these. The target's own record is never
+        known.
         ``"second-largest"``: the record with the second largest value of the column ``largest``;
         ``"second-largest-value"``: only that value of it. ``"all-but-two"``: every record but the
         target's and that of ``other``, and the sum of these two. The last three are intruders of
@@ -71,17 +85,19 @@ class Intruder:
     ------
     InputError
         An intruder that this version does not know, or one who is told too little, or what does not
-        concern them.
+        concern them; a fraction outside (0, 1); no record known where some are to be.
 
     Examples
     --------
     >>> Intruder().knows_records
     'all-but-target'
+    >>> Intruder(knows_records=0.5).in_words()
+    "The intruder knows half of the records, drawn at random, never the target's."
     >>> Intruder(knows_records="second-largest", largest="skilled").in_words()
     'The intruder knows the record with the second largest skilled and that the target has more.'
     """
 
-    knows_records: str = "all-but-target"
+    knows_records: str | float | Sequence[Any] | npt.NDArray[Any] = "all-but-target"
     knows_columns: Sequence[str] = ()
     largest: str | None = None
     other: Hashable = None
@@ -90,10 +106,7 @@ class Intruder:
     others: Any = None
 
     def __post_init__(self) -> None:
-        if self.knows_records not in _NEEDS:
-            raise InputError(
-                f"knows_records={self.knows_records!r} is not available; give one of {list(_NEEDS)}"
-            )
+        object.__setattr__(self, "knows_records", _checked(self.knows_records))
         if isinstance(self.knows_columns, str):
             raise InputError(
                 f"knows_columns={self.knows_columns!r} is a single string; give a list of column "
@@ -104,23 +117,76 @@ class Intruder:
         self._check_others()
 
     @property
+    def kind(self) -> str:
+        """The knowledge of records in one word; "some" for a fraction, a mask or labels."""
+        return self.knows_records if isinstance(self.knows_records, str) else "some"
+
+    @property
     def knows_less(self) -> bool:
         """Whether records besides the target's are unknown."""
-        return self.knows_records != "all-but-target"
+        return self.kind != "all-but-target"
+
+    @property
+    def of_trade(self) -> bool:
+        """Whether this is an intruder of the trade, whom the model itself has to answer."""
+        return self.kind not in ("all-but-target", "none", "some")
+
+    def known(self, index: pd.Index, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+        """Which records are known, shape (n,); a fraction is drawn by ``rng``.
+
+        Parameters
+        ----------
+        index : pandas.Index, length n
+            Labels of the records.
+        rng : Generator
+            Orders the records; a fraction takes the first of that order.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            The target's own record may be among them; every audit leaves it out.
+
+        Raises
+        ------
+        InputError
+            A mask of the wrong length, labels of no record; an intruder of the trade.
+        """
+        if self.of_trade:
+            raise InputError(f"knows_records={self.knows_records!r} is no set of records")
+        n = len(index)
+        if self.kind != "some":
+            return np.full(n, self.kind == "all-but-target")
+        if isinstance(self.knows_records, float):
+            mask = np.zeros(n, dtype=bool)
+            mask[rng.permutation(n)[: round(self.knows_records * n)]] = True
+            return mask
+        return _named(tuple(self.knows_records), index)
 
     def in_words(self) -> str:
         """What is known of records and target, in a sentence or two for reports."""
-        parts = [_WORDS[self.knows_records].format(largest=self.largest, other=repr(self.other))]
+        words = _WORDS[self.kind]
+        parts = [words.format(largest=self.largest, other=repr(self.other), some=self._some())]
         if self.knows_columns:
             parts.append(f"the target's {', '.join(map(str, self.knows_columns))}")
-        if self.knows_records == "all-but-two":
+        if self.kind == "all-but-two":
             parts.append("the sum of these two")
         elif self.knows_totals:
             parts.append("the total of the column")
         if self.largest is not None:
-            more = "" if self.knows_records != "all-but-two" else f" {self.largest} than anybody"
+            more = "" if self.kind != "all-but-two" else f" {self.largest} than anybody"
             parts.append(f"that the target has more{more}")
         return f"{_joined(parts)}.{self._beliefs()}"
+
+    def _some(self) -> str:
+        """How many records are known."""
+        known = self.knows_records
+        if isinstance(known, float):
+            share = "half" if known == 0.5 else f"{100 * known:g} %"
+            return f"{share} of the records, drawn at random"
+        if isinstance(known, str):
+            return ""
+        count = sum(k is not False for k in known)
+        return f"{count:,} record{'s' if count != 1 else ''}"
 
     def _beliefs(self) -> str:
         """Further sentences: what is inferred, what is believed."""
@@ -137,17 +203,18 @@ class Intruder:
         for name, unsaid in _UNSAID.items():
             value = getattr(self, name)
             said = value is not unsaid and value != unsaid
-            if name in _NEEDS[self.knows_records] and not said:
+            if name in _NEEDS[self.kind] and not said:
                 cure = {
                     "largest": 'the column of which the target holds the largest value: "skilled"',
                     "other": "the label of the second record that is not known",
                     "knows_totals": "True: the sum of the two is what this intruder knows",
                 }[name]
                 raise InputError(f"knows_records={self.knows_records!r} needs {name}: give {cure}")
-            if said and name not in _ALLOWS[self.knows_records]:
+            if said and name not in _ALLOWS[self.kind]:
+                given = self.knows_records if self.kind != "some" else self._some()
                 raise InputError(
-                    f"{name}={value!r} says nothing to an intruder with knows_records="
-                    f"{self.knows_records!r}; leave it out, or give another knows_records"
+                    f"{name}={value!r} says nothing to an intruder with knows_records={given!r}; "
+                    "leave it out, or give another knows_records"
                 )
         if self.largest is not None and self.largest in self.knows_columns:
             raise InputError(
@@ -165,3 +232,55 @@ class Intruder:
 def _joined(parts: list[str]) -> str:
     """A list in words."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _checked(given: Any) -> str | float | tuple[Any, ...]:
+    """``knows_records`` in a form that compares and hashes: a word, a fraction, a tuple."""
+    if isinstance(given, str):
+        if given in _NEEDS and given != "some":
+            return given
+        raise InputError(
+            f"knows_records={given!r} is not available; give one of "
+            f"{[k for k in _NEEDS if k != 'some']}, a fraction, a mask or a list of labels"
+        )
+    if isinstance(given, bool | np.bool_) or given is None:
+        raise InputError(
+            f'knows_records={given!r} is not available; give "all-but-target" or "none"'
+        )
+    if np.ndim(given) == 0:
+        return _fraction(given)
+    known = tuple(given.tolist() if hasattr(given, "tolist") else given)
+    if not known or not any(k is not False for k in known):
+        raise InputError('knows_records names no record; give "none" for nobody')
+    return known
+
+
+def _fraction(given: Any) -> float:
+    try:
+        share = float(given)
+    except (TypeError, ValueError):
+        share = float("nan")
+    if not 0 < share < 1:
+        raise InputError(
+            f"knows_records={given!r} is no fraction above 0 and below 1; give 0.5 for half, "
+            '"none" or "all-but-target"'
+        )
+    return share
+
+
+def _named(known: tuple[Any, ...], index: pd.Index) -> npt.NDArray[np.bool_]:
+    """The mask of a mask, or of labels."""
+    if all(isinstance(k, bool) for k in known):
+        if len(known) != len(index):
+            raise InputError(
+                f"knows_records has {len(known)} entries; the table has {len(index)} records"
+            )
+        return np.array(known)
+    rows = index.get_indexer(pd.Index(known))
+    if (rows < 0).any():
+        raise InputError(
+            f"knows_records names {known[int(np.argmax(rows < 0))]!r}, which is no record label"
+        )
+    mask = np.zeros(len(index), dtype=bool)
+    mask[rows] = True
+    return mask

@@ -15,7 +15,15 @@ from bayes_risk.evidence import (
     reuse_evidence,
 )
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Fit, Posterior, Progress, SampledFit, Targets
+from bayes_risk.synthesizer import (
+    Fit,
+    ImputingFit,
+    PartFit,
+    Posterior,
+    Progress,
+    SampledFit,
+    Targets,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -43,10 +51,15 @@ class Plan:
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
+        known: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self.fit, self.release = fit, release
         self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
         self.posteriors: list[Posterior] = []
+        if known is not None:
+            self.fit = cast(PartFit, fit).knowing(
+                known, release, rng=rng.spawn(1)[0], n_jobs=n_jobs, progress=progress
+            )
 
     @property
     def sampled(self) -> SampledFit:
@@ -68,7 +81,7 @@ class Plan:
         if effort.evidence == "reuse":
             return reuse_evidence(self.sampled, self.release, cases, n_jobs=self.n_jobs)
         if not self.posteriors:
-            self.posteriors = self.fits()
+            self.posteriors = self.imputed() if effort.evidence == "imputed" else self.fits()
         if effort.evidence == "refit":
             return self._refit(cases)
         return self._predictive(cases, effort)
@@ -82,7 +95,9 @@ class Plan:
                 break
             self.posteriors = self.doubled(self.posteriors, found.share_by_fit())
             found = self.evidence(cases, self.posteriors)
-        worst = np.flatnonzero(found.khat > self.threshold)
+        if effort.evidence == "imputed":  # nothing to fit again: the unknown records stay imputed
+            return found
+        worst = np.flatnonzero((found.khat > self.threshold) & cases.fitted)
         worst = worst[np.argsort(-found.khat[worst], kind="stable")][: effort.refit_budget]
         if len(worst):
             found = found.replaced(worst, self._refit(cases.only(worst)))
@@ -104,6 +119,13 @@ class Plan:
             base = base.doubled(rng=child, n_jobs=self.n_jobs)
             self._tell("base fit", k, rounds)
         return [base, *augmented]
+
+    def imputed(self) -> list[Posterior]:
+        """The base fit, and one that has seen all releases and imputes what is not known."""
+        joint = cast(ImputingFit, self.fit).imputed(
+            self.release, rng=self.rng.spawn(1)[0], n_jobs=self.n_jobs, progress=self.progress
+        )
+        return [self.sampled.informed(self.release), joint]
 
     def evidence(self, cases: Targets, posteriors: list[Posterior]) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""

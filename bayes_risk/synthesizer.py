@@ -5,7 +5,7 @@ posterior, whatever data it is conditioned on, hands out the *predictive* of tar
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,12 +34,21 @@ class Targets:
         Variables that are guessed.
     guesses : GuessSet
         Of shape (G, U, q).
+    fitted : ndarray of bool, shape (U,)
+        Whether the record's own values are among those that the fits have seen, so that
+        predictives leave it out by weights; by default all. False: the intruder would not know the
+        record anyway.
     """
 
     profiles: Codes
     record: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
     guesses: GuessSet
+    fitted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones(0, dtype=bool))
+
+    def __post_init__(self) -> None:
+        if len(self.fitted) != len(self.profiles):
+            object.__setattr__(self, "fitted", np.ones(len(self.profiles), dtype=bool))
 
     def __len__(self) -> int:
         return len(self.profiles)
@@ -52,6 +61,7 @@ class Targets:
             record=self.record[which],
             columns=self.columns,
             guesses=g.only(which),
+            fitted=self.fitted[which],
         )
 
     def with_guesses(self, guesses: GuessSet) -> "Targets":
@@ -264,4 +274,46 @@ class SampledFit(Fit, Protocol):
 
     def log_release(self, release: Release) -> Array:
         """log p(Z^(l) | Theta_h), shape (m, H)."""
+        ...
+
+
+class PartFit(Fit, Protocol):
+    """A fit with evidence for intruders who know only some of the other records."""
+
+    def offers_knowing(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence of a release for such an intruder.
+
+        ``"predictive"`` of one release; ``"imputed"`` and ``"product"`` of several; ``"exact"``.
+        """
+        ...
+
+    def knowing(
+        self,
+        known: npt.NDArray[np.bool_],
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> SampledFit:
+        """The same model with only the known records' values seen, known (n,).
+
+        Of the others it sees what the release leaves as it is. Its predictives leave out targets
+        that are ``fitted``, and have nothing to take out for the others.
+        """
+        ...
+
+
+class ImputingFit(SampledFit, Protocol):
+    """A fit, given some records, that can impute the others."""
+
+    def imputed(
+        self,
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> Posterior:
+        """p(Theta^(1..m), y_U | y_A, Z^(1..m)), with the records that are not known imputed."""
         ...

@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
         *{"cases", "combining", "dominance", "estimates", "attribute", "closeness", "geography"},
+        *{"kept_evidence", "membership", "privacy_loss", "sensitivity", "full_table", "impossible"},
         *{"identification", "population", "results", "diagnostics", "draws"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },

@@ -1,0 +1,177 @@
+"""Evidence of an audit, gathered once and kept: every prior after that costs Bayes' rule alone.
+
+The evidence `p(Z^(l) | y*, A, S)` does not depend on the prior, so that it is an exact re-weighting
+away from the posterior under any prior (design: guesses, evidence, posterior, each its own room).
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk import priors
+from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, reliable, weigh
+from bayes_risk.evidence import Evidence
+from bayes_risk.microdata import Microdata
+from bayes_risk.release import Release
+from bayes_risk.results import AttributeRisk
+from bayes_risk.synthesizer import Targets
+
+Array = npt.NDArray[np.float64]
+CURES = {
+    "reuse": 'use evidence="predictive"',
+    "predictive": "give a larger refit_budget, a target_mcse, or a fit with more draws",
+    "product": "give a larger refit_budget, a target_mcse, or a fit with more draws",
+    "imputed": "give a target_mcse or a fit with more draws",
+    "refit": "give a target_mcse or a fit with more draws",
+    "weaker": "give a fit with more draws, or more classes where all are occupied",
+    "exact": "look at the worst records",
+    "simulated": "look at the worst records: the leaves they stand in show many values",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttributeEvidence:
+    """What the release says of every guess, before any prior.
+
+    Attributes
+    ----------
+    microdata : Microdata
+        The confidential table.
+    release : Release
+        What was released.
+    index : pandas.Index, length n
+        Labels of the n targets.
+    case : ndarray of int, shape (n,)
+        The case (distinct target) that each belongs to.
+    cases : Targets
+        Distinct targets and their guesses.
+    found : Evidence
+        Log evidence (m, G, n_cases) relative to the truth's, deviations, k-hat, ESS.
+    disclosed : ndarray of bool, shape (n_cases,)
+        Released unchanged.
+    log_rest : ndarray, shape (n_cases,)
+        What a coarse-to-fine search left out, relative to the truth; minus infinity: nothing.
+    searched : Prior, or None
+        The prior that guided such a search; only it can be used then.
+    limits : Limits
+        When a number counts as reliable.
+    way : str
+        How the evidence was computed, as `attribute_risk` names it.
+    words : mapping of str to str
+        The assumptions, but for the prior.
+    seed_entropy : str
+        The seed that made it.
+    """
+
+    microdata: Microdata
+    release: Release
+    index: pd.Index
+    case: npt.NDArray[np.int64]
+    cases: Targets
+    found: Evidence
+    disclosed: npt.NDArray[np.bool_]
+    log_rest: Array
+    searched: priors.Prior | None
+    limits: Limits
+    way: str
+    words: Mapping[str, str]
+    seed_entropy: str
+
+    def risk(self, prior: priors.Prior = "uniform", *, warn: bool = True) -> AttributeRisk:
+        """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
+
+        Parameters
+        ----------
+        prior : as in `attribute_risk`
+        warn : bool
+            Whether to warn of unreliable records.
+
+        Returns
+        -------
+        AttributeRisk
+
+        Raises
+        ------
+        InputError
+            A prior that does not suit the guesses; another prior than the one that guided a
+            coarse-to-fine search.
+
+        Warns
+        -----
+        UnreliableWeightsWarning
+            Some records are marked unreliable.
+
+        Notes
+        -----
+        Cost: a pass over (G, n_cases), no draw.
+        """
+        if self.searched is not None and prior is not self.searched:
+            raise InputError(
+                "these guesses were searched coarse to fine, guided by "
+                f"{priors.in_words(self.searched)}; other priors may lead elsewhere: gather the "
+                "evidence anew with search_prior=, or give JointGrid a larger budget"
+            )
+        guesses = self.cases.guesses
+        log_prior = priors.log_prior(prior, self.microdata, self.cases)
+        posterior = weigh(self.found, log_prior, guesses.truth, self.log_rest)
+        risk = AttributeRisk(
+            index=self.index,
+            case=self.case,
+            variables=tuple(self.microdata.variables[j] for j in self.cases.columns),
+            guesses=guesses.codes,
+            truth=guesses.truth,
+            log_evidence=self.found.log_evidence,
+            log_prior=log_prior,
+            log_probability=posterior.log_p,
+            mcse_log_evidence=self.found.mcse(),
+            deviations=posterior.deviations,
+            mcse=posterior.mcse,
+            khat=self.found.khat,
+            ess=self.found.ess,
+            reliable=reliable(self.found, posterior, self.limits) | self.disclosed,
+            disclosed=self.disclosed,
+            left_out=posterior.left_out,
+            assumptions=self._assumptions(prior),
+            seed_entropy=self.seed_entropy,
+        )
+        if warn:
+            _warn(risk, self.way)
+        return risk
+
+    def risks(self, given: Mapping[str, priors.Prior]) -> dict[str, AttributeRisk]:
+        """The posterior under each of several priors, by name; see `risk`."""
+        return {name: self.risk(prior, warn=False) for name, prior in given.items()}
+
+    def __repr__(self) -> str:
+        m, G, U = self.found.log_evidence.shape
+        return (
+            f"AttributeEvidence: {len(self.index):,} records ({U:,} distinct), {G:,} guesses each, "
+            f"{m} releases; {self.way}. Give it a prior: .risk(prior)"
+        )
+
+    def _assumptions(self, prior: priors.Prior) -> dict[str, str]:
+        """All assumptions, in the order of reports."""
+        order = ("records", "columns", "synthesis", "prior", "guesses", "evidence", "releases")
+        said: dict[str, Any] = {**self.words, "prior": priors.in_words(prior)}
+        return {name: said[name] for name in order}
+
+
+def _warn(risk: AttributeRisk, way: str) -> None:
+    doubtful = int((~risk.reliable[risk.case]).sum())
+    if not doubtful:
+        return
+    cure = CURES[way]
+    if (risk.left_out > MAX_LEFT_OUT).any():
+        cure += "; where the search of a joint grid left much out, raise JointGrid's budget"
+    warnings.warn(
+        f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat "
+        f"{risk.khat.max():.2f}, smallest effective number of draws {risk.ess.min():.0f}); {cure}",
+        UnreliableWeightsWarning,
+        stacklevel=4,
+    )
