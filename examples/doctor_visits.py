@@ -3,7 +3,7 @@
 The data come with statsmodels: 20,190 person-years and their outpatient visits. Visits are released
 by a mixture of Poissons (MP), with every component's total kept (MM), and with a collapsed tail
 (TCMM); then the intruder knows the person with the second largest number of visits, and asks for
-the largest. Run ``python examples/doctor_visits.py``; it takes about a minute.
+the largest. Run ``python examples/doctor_visits.py``; it takes two to three minutes.
 """
 
 import pandas as pd
@@ -58,7 +58,7 @@ def learnt(df, fit, release):
     }
 
 
-def main(*, m=3, draws=300, n_classes=25):
+def main(*, m=3, draws=300, n_classes=40):
     df = visits()
     useful, risks = {"confidential": seen(df)}, {}
     for words, options in SYNTHESIZERS.items():

@@ -107,7 +107,7 @@ def near(risk):
     ).assign(reliable=found["reliable"])
 
 
-def main(path, *, m=5, draws=1000, n_classes=40):
+def main(path, *, m=5, draws=1000, n_classes=60):
     df = plants(path)
     made = releases(df, m=m, draws=draws, n_classes=n_classes)
     largest = df["skilled"].nlargest(5).tolist()
