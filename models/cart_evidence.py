@@ -83,7 +83,7 @@ def grown_anew(
     return Simulated(out, deviations, np.full(U, np.inf))
 
 
-def _rows(tree: Tree, targets: Targets) -> tuple[Ints, Array, Ints]:
+def rows_of(tree: Tree, targets: Targets) -> tuple[Ints, Array, Ints]:
     """Leaf (G', U) and value (G', U) of the guesses, and which of these each guess has (G,)."""
     rows, cell = targets.rows(frozenset([tree.column, *tree.predictors.tolist()]))
     leaf: Ints = tree.leaf(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
@@ -93,12 +93,12 @@ def _rows(tree: Tree, targets: Targets) -> tuple[Ints, Array, Ints]:
 def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     """What one tree adds whose leaves show genuine values, shape (G, U)."""
     j = tree.column
-    leaf, guessed, cell = _rows(tree, targets)
+    leaf, guessed, cell = rows_of(tree, targets)
     (y, released, value), V = numbered(
         [leaves.data.codes[:, j].astype(float), z[:, j].astype(float), guessed]
     )
     shown = Shown.of(tree, y, tree.node(z), released, V)
-    _check_made(leaves.data, tree, int(shown.r[shown.n == 0].sum()), "that no record of it holds")
+    check_made(leaves.data, tree, shown)
     own = tree.leaf(targets.profiles), y[targets.record]
     gain: Array = log_gain(tree, shown, leaves.kind, own, (leaf, value))[cell]
     return gain
@@ -109,7 +109,7 @@ def _smoothed(
 ) -> tuple[Array, Array, Array]:
     """The same for values from kernels: gains (G, U), deviations (B, G, U), ESS (U,)."""
     tree = leaves.trees[t]
-    leaf, value, cell = _rows(tree, targets)
+    leaf, value, cell = rows_of(tree, targets)
     shown = Released.of(
         tree,
         leaves.data.codes[:, tree.column],
@@ -125,6 +125,11 @@ def _smoothed(
         tree, shown, leaves.kind, own, (leaf, value), Simulation(seed)
     )
     return gain[cell], off[:, cell], ess
+
+
+def check_made(data: Microdata, tree: Tree, shown: Shown) -> None:
+    """Refuse a release that shows values in leaves where nobody holds them."""
+    _check_made(data, tree, int(shown.r[shown.n == 0].sum()), "that no record of it holds")
 
 
 def _check_made(data: Microdata, tree: Tree, n_strange: int, how: str) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Codes, Microdata, Number
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Simulated, Targets
 
 from .cart_evidence import Leaves, grown_anew, known_splits
+from .cart_known import IN_WORDS, CARTInPart, ways_to
 from .leaf_draws import draw_donors, smooth
 from .leaf_evidence import BAYESIAN, PLAIN
 from .synthesis import Request, made_columns
@@ -158,9 +160,17 @@ class CARTFit:
         ``"exact"``, ``"simulated"``: the splits are known (S), the values in the leaves are not.
         ``"refit"``: trees grown anew for each target and guess: U x G fits.
         """
-        replaced = release.replaced(len(self.microdata.codes))
-        trees = self._made(release)
-        leaves = Leaves(
+        leaves = self._leaves(release)
+        if evidence == "refit":
+            found = grown_anew(leaves, targets, self.model.min_leaf, rng, progress)
+        else:
+            found = known_splits(leaves, targets, rng, progress)
+        return found.log_p if evidence == "exact" or not found.deviations.any() else found
+
+    def _leaves(self, release: Release) -> Leaves:
+        """The trees that made a release, and what it shows."""
+        replaced, trees = release.replaced(len(self.microdata.codes)), self._made(release)
+        return Leaves(
             data=self.microdata,
             trees=trees,
             kind=self.kind,
@@ -168,11 +178,47 @@ class CARTFit:
             whole=[self._whole(tree) for tree in trees],
             z=[release.codes(self.microdata, l)[replaced] for l in range(release.m)],
         )
-        if evidence == "refit":
-            found = grown_anew(leaves, targets, self.model.min_leaf, rng, progress)
-        else:
-            found = known_splits(leaves, targets, rng, progress)
-        return found.log_p if evidence == "exact" or not found.deviations.any() else found
+
+    def offers_knowing(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence for an intruder who knows only some of the other records.
+
+        ``"exact"`` where no tree splits on a synthesised column, else ``"product"``.
+
+        Raises
+        ------
+        InputError
+            Numbers smoothed by kernels.
+        """
+        trees = self._made(release)
+        smoothed = [tree for tree in trees if self._smoothed(tree)]
+        if smoothed:
+            raise InputError(
+                f"column {self.microdata.columns[smoothed[0].column]!r} is smoothed by kernels, "
+                "and records that are not known cannot be summed over then; fit with "
+                'smoothing=None, or give knows_records="all-but-target"'
+            )
+        return ways_to(self.microdata, trees, release)
+
+    def knowing(
+        self,
+        known: npt.NDArray[np.bool_],
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> CARTInPart:
+        """The same trees, the values of the known records (n,) alone seen.
+
+        Of the others the intruder knows what was released unchanged, and how many there are in each
+        leaf.
+        """
+        unchanged = ~release.replaced(len(known))
+        return CARTInPart(leaves=self._leaves(release), known=known | unchanged)
+
+    def knowing_in_words(self, evidence: str) -> str:
+        """How the evidence of `knowing` is computed, one phrase for reports."""
+        return IN_WORDS[evidence]
 
     def __repr__(self) -> str:
         leaves = [

@@ -78,6 +78,9 @@ def check_intruder(study: Study, df: pd.DataFrame) -> None:
         _known_label(label, "[attribute] targets", df)
     if section.intruder is None or not section.knows_less:
         return
+    for label in section.intruder.labels:
+        _known_label(label, "[attribute.intruder] knows_records", df)
+    _check_smoothing(study, section.intruder, df)
     if section.largest is not None:
         _known(section.largest, "[attribute.intruder] largest", df)
     if section.intruder.other is not None:
@@ -88,6 +91,19 @@ def check_intruder(study: Study, df: pd.DataFrame) -> None:
                 "another record"
             )
     _check_totals(section.intruder, df)
+
+
+def _check_smoothing(study: Study, intruder: IntruderSection, df: pd.DataFrame) -> None:
+    """Records that are not known are summed over where leaves show genuine values."""
+    model = study.model
+    if not isinstance(model, CARTSection) or model.smoothing is None:
+        return
+    smoothed = [c for c in study.synthesized or [] if c in df.columns and _is_number(df[c])]
+    if smoothed:
+        raise InputError(
+            f"{intruder.said} is not offered where numbers are smoothed, as {smoothed[0]!r} is; "
+            'leave [model] smoothing out, or give "all-but-target"'
+        )
 
 
 def _check_totals(intruder: IntruderSection, df: pd.DataFrame) -> None:

@@ -89,6 +89,12 @@ class PoissonMixtureSection(Section):
         """Ways to the evidence of a release, for an intruder who knows all other records."""
         return ("exact",) if self.deals else ("predictive", "refit", "reuse")
 
+    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        if self.deals:
+            return ()
+        return ("predictive",) if m == 1 else ("product",)
+
 
 def check_release(model: PoissonMixtureSection, release: ReleaseSection) -> None:
     """Refuse a ``[release]`` that this model cannot make.
@@ -132,7 +138,7 @@ def check_attribute(
     for name in section.grids:
         _refuse_fixed(model, name, "[attribute] guesses")
     intruder = section.intruder
-    if intruder is None or not intruder.knows_less:
+    if intruder is None or not intruder.of_trade:
         return
     if intruder.largest is not None:
         _refuse_fixed(model, intruder.largest, "[attribute.intruder] largest")

@@ -63,6 +63,10 @@ class DPMPMSection(Section):
         """Ways to the evidence of a release with these columns synthesised."""
         return ("predictive", "refit", "reuse")
 
+    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ("predictive",) if m == 1 else ("imputed", "product")
+
 
 class BinomialSection(Section):
     """``{ binomial = "trials" }``: successes among so many trials, a column or a number."""
@@ -177,6 +181,15 @@ class RegressionSection(Section):
         exact = all(self.families.get(c, "normal") in EXACT for c in columns)
         return ("predictive", "refit", "reuse", *(["exact"] if exact else []))
 
+    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        if isinstance(self.draws, dict):
+            return ()
+        exact = "exact" in self.offers(columns)
+        if m == 1:
+            return ("exact", "predictive") if exact else ("predictive",)
+        return ("imputed", "product") if exact else ("product",)
+
 
 class PyMCSection(Section):
     """``[model]`` of kind ``"PyMCModel"``: a function in a Python file builds the model."""
@@ -204,6 +217,10 @@ class PyMCSection(Section):
         """Ways to the evidence of a release with these columns synthesised."""
         return ("predictive", "refit", "reuse")
 
+    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ()
+
 
 class CARTSection(Section):
     """``[model]`` of kind ``"CART"``: trees in sequence."""
@@ -223,6 +240,10 @@ class CARTSection(Section):
         """Ways to the evidence of a release with these columns synthesised."""
         # whether a smoothed column is a number only the data tell
         return ("exact", *(["simulated"] if self.smoothing else []), "refit")
+
+    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ("exact", "product")  # which of them, the grown trees tell
 
 
 class ForestSection(Section):
@@ -246,6 +267,10 @@ class ForestSection(Section):
     def offers(self, columns: Collection[str]) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         return ("exact", "refit")
+
+    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ()
 
 
 class PMMSection(Section):
@@ -289,6 +314,10 @@ class PMMSection(Section):
     def offers(self, columns: Collection[str]) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         return ("exact", "refit") if self.selection == "known" else ("refit",)
+
+    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ()
 
 
 ModelSection = (

@@ -149,8 +149,12 @@ class AttributeSection(Section):
     targets: Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)] = Field(
         "all", description='"all" or a number of records to draw at random, or a list of labels'
     )
-    evidence: Literal["exact", "predictive", "simulated", "refit", "reuse"] | None = Field(
-        None, description='"exact", "predictive", "simulated", "refit" or "reuse", or leave it out'
+    evidence: (
+        Literal["exact", "predictive", "imputed", "product", "simulated", "refit", "reuse"] | None
+    ) = Field(
+        None,
+        description='"exact", "predictive", "imputed", "product", "simulated", "refit" or "reuse", '
+        "or leave it out",
     )
     target_mcse: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="a number above 0, or leave it out"
@@ -167,7 +171,9 @@ class AttributeSection(Section):
         if intruder is None or not intruder.knows_less:
             return self
         intruder.declared(self.knows_columns)
-        said = f'[attribute.intruder] knows_records = "{intruder.knows_records}"'
+        if not intruder.of_trade:
+            return self
+        said = intruder.said
         for key in BY_MODEL:
             if getattr(self, key) != type(self).model_fields[key].default:
                 raise ValueError(
@@ -187,6 +193,11 @@ class AttributeSection(Section):
     def knows_less(self) -> bool:
         """Whether the intruder does not know all records but the target's."""
         return self.intruder is not None and self.intruder.knows_less
+
+    @property
+    def of_trade(self) -> bool:
+        """Whether the model itself has to answer this intruder."""
+        return self.intruder is not None and self.intruder.of_trade
 
     @property
     def largest(self) -> str | None:

@@ -51,6 +51,8 @@ SAMPLING = ("draws", "tune", "chains")
 UNASKED = (
     "exact",
     "predictive",
+    "imputed",
+    "product",
     "simulated",
     "refit",
 )  # evidence that is chosen where none is named
@@ -95,6 +97,11 @@ class Study(Section):
             return [section.largest]
         known = section.knows_columns if section is not None else []
         return None if names is None else [name for name in names if name not in known]
+
+    @property
+    def m(self) -> int:
+        """Number of data sets of the release."""
+        return self.release.m if self.release.files is None else len(self.release.files)
 
     @property
     def chooses_classes(self) -> bool:
@@ -161,10 +168,10 @@ class Study(Section):
             check_release(model, self.release)
             if section is not None:
                 check_attribute(model, self.release, section)
-        elif section is not None and section.intruder is not None and section.knows_less:
+        elif section is not None and section.intruder is not None and section.of_trade:
             raise ValueError(
-                f'[attribute.intruder] knows_records = "{section.intruder.knows_records}" is for '
-                f'kind = "PoissonMixture", not "{model.kind}"; give "all-but-target", or that model'
+                f'{section.intruder.said} is for kind = "PoissonMixture", not "{model.kind}"; give '
+                '"all-but-target", or that model'
             )
         return self
 
@@ -180,10 +187,9 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _evidence_is_offered(self) -> "Study":
-        offers = self.model.offers(self.synthesized or [])
-        if self.attribute is None or self.attribute.knows_less:
+        if self.attribute is None or self.attribute.of_trade:
             return self
-        given = self.attribute.evidence
+        given, offers = self.attribute.evidence, self._offers(self.attribute)
         if set(offers).intersection(UNASKED if given is None else [given]):
             return self
         said = "left to the library" if given is None else f'evidence = "{given}"'
@@ -192,16 +198,38 @@ class Study(Section):
             "give evidence = " + " or ".join(f'"{offer}"' for offer in offers)
         )
 
+    def _offers(self, section: AttributeSection) -> tuple[str, ...]:
+        """Ways to the evidence for the intruder of the study."""
+        columns = self.synthesized or []
+        if section.intruder is None or not section.knows_less:
+            return self.model.offers(columns)
+        offers = self.model.offers_knowing(columns, self.m)
+        if not offers:
+            raise ValueError(
+                f'{section.intruder.said} is not offered by kind = "{self.model.kind}"'
+                f'{self._of_its_making()}; give "all-but-target", or kind = '
+                '"DPMPM", "Regression", "PoissonMixture" (synthesizer = "MP") or "CART"'
+            )
+        return offers
+
     def _why_not(self) -> str:
+        if self._of_its_making():
+            return self._of_its_making()
         if isinstance(self.model, PMMSection) and self.model.selection == "hidden":
             return ' with selection = "hidden"'
-        if isinstance(self.model, PoissonMixtureSection) and self.model.deals:
-            return f' with synthesizer = "{self.model.synthesizer}"'
+        if self.attribute is not None and self.attribute.knows_less:
+            return f" for this intruder and m = {self.m}"
         if not isinstance(self.model, RegressionSection):
             return ""
-        if isinstance(self.model.draws, dict):
-            return " with draws brought from elsewhere"
         return ' where a synthesised column is neither "normal" nor "lognormal"'
+
+    def _of_its_making(self) -> str:
+        """What of the model leaves little to offer."""
+        if isinstance(self.model, PoissonMixtureSection) and self.model.deals:
+            return f' with synthesizer = "{self.model.synthesizer}"'
+        if isinstance(self.model, RegressionSection) and isinstance(self.model.draws, dict):
+            return " with draws brought from elsewhere"
+        return ""
 
     @model_validator(mode="after")
     def _guessed_columns_are_synthesised(self) -> "Study":

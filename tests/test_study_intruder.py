@@ -1,0 +1,188 @@
+"""Studies of intruders who know only some of the other records: keys, errors, runs."""
+
+import json
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk.output import settings
+from bayes_risk.reporting.content import as_toml
+from bayes_risk.run import run_study
+from bayes_risk.study import declare
+from bayes_risk.study.study import parse_study
+
+TREES = {"kind": "CART", "order": ["a"]}
+COUNTS = {"kind": "PoissonMixture"}
+NORMAL = {"kind": "Regression", "formulas": {"a": "w"}}
+
+
+def content(model, knows, release=None, **attribute):
+    section = {"intruder": {"knows_records": knows}} | attribute
+    release = {} if release is None else release
+    return {"data": {"path": "a.csv"}, "model": model, "attribute": section, "release": release}
+
+
+# --- what is taken -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("knows", ["none", 0.5, ["A12", "B7"], [3, 4]], ids=str)
+def test_the_key_is_what_the_library_is_told(knows):
+    study = parse_study(content(TREES, knows, knows_columns=["b"], targets=5))
+    options = declare.attribute_options(study.attribute)
+    assert options["intruder"] == br.Intruder(knows_records=knows, knows_columns=("b",))
+    assert options["targets"] == 5
+
+
+@pytest.mark.parametrize("knows", ["none", 0.25, [3, 4]], ids=str)
+def test_settings_are_a_study_again(knows):
+    given = content(TREES, knows, evidence="exact", refit_budget=3)
+    printed = as_toml(settings(parse_study(given)))
+    again = tomllib.loads(printed)
+    assert again["attribute"]["intruder"] == {"knows_records": knows, "knows_totals": False}
+    assert again["attribute"]["refit_budget"] == 3
+    assert settings(parse_study(again)) == settings(parse_study(given))
+
+
+@pytest.mark.parametrize(
+    ("model", "m", "ways"),
+    [
+        ({"kind": "DPMPM"}, 1, ["predictive"]),
+        ({"kind": "DPMPM"}, 3, ["imputed", "product"]),
+        (NORMAL, 1, ["exact", "predictive"]),
+        (NORMAL, 3, ["imputed", "product"]),
+        (NORMAL | {"families": {"a": "poisson"}}, 1, ["predictive"]),
+        (NORMAL | {"families": {"a": "poisson"}}, 3, ["product"]),
+        (COUNTS, 1, ["predictive"]),
+        (COUNTS, 3, ["product"]),
+        (TREES, 1, ["exact", "product"]),
+        (TREES, 3, ["exact", "product"]),
+    ],
+    ids=str,
+)
+def test_each_kind_has_its_ways(model, m, ways):
+    for way in ("exact", "predictive", "imputed", "product", "simulated", "refit", "reuse"):
+        given = content(model, "none", {"m": m}, evidence=way)
+        if way in ways:
+            assert parse_study(given).attribute.evidence == way
+            continue
+        with pytest.raises(br.InputError, match=f'evidence = "{way}" is not offered by kind'):
+            parse_study(given)
+
+
+# --- keys that are wrong -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (content(TREES, 1.0), "knows_records = 1.0 does not fit; give .* a fraction above 0 and"),
+        (content(TREES, 0), "knows_records = 0 does not fit; give .*, or a list of record labels"),
+        (content(TREES, True), "knows_records = True does not fit"),
+        (content(TREES, "0.5"), "knows_records = '0.5' does not fit"),
+        (content(TREES, "A12"), "knows_records = 'A12' does not fit; give .* list of record label"),
+        (content(TREES, []), r"knows_records = \[\] does not fit"),
+        (content(TREES, [True, False]), r"knows_records = \[True, False\] does not fit"),
+        (
+            content({"kind": "Forest", "order": ["a"]}, 0.5),
+            r'\[attribute.intruder\] knows_records = 0.5 is not offered by kind = "Forest"; give '
+            '"all-but-target", or kind = "DPMPM", "Regression"',
+        ),
+        (
+            content(COUNTS | {"synthesizer": "MM"}, "none"),
+            'knows_records = "none" is not offered by kind = "PoissonMixture" with synthesizer = '
+            '"MM"; give',
+        ),
+        (
+            content(NORMAL | {"draws": {"a": "draws.csv"}}, ["A", "B"]),
+            r'knows_records = \[labels\] is not offered by kind = "Regression" with draws brought',
+        ),
+        (
+            content({"kind": "DPMPM"}, "none", {"m": 3}, evidence="predictive"),
+            'evidence = "predictive" is not offered by kind = "DPMPM" for this intruder and m = 3; '
+            'give evidence = "imputed" or "product"',
+        ),
+        (
+            content({"kind": "DPMPM"}, "all-but-target", evidence="imputed"),
+            'evidence = "imputed" is not offered by kind = "DPMPM"; give evidence = "predictive"',
+        ),
+        (
+            {
+                **content(TREES, "none"),
+                "attribute": {"intruder": {"knows_records": "none", "largest": "a"}},
+            },
+            r'largest = "a" says nothing to an intruder with knows_records = "none"; leave it out',
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value[:40],
+)
+def test_wrong_keys_are_named_with_what_would_be_right(given, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(given)
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """A table of 60 people in a file."""
+    rng = np.random.default_rng(1)
+    df = pd.DataFrame(
+        {
+            "id": [f"P{k}" for k in range(60)],
+            "w": rng.normal(size=60).round(1),
+            "a": rng.choice(list("xyz"), 60),
+            "b": rng.choice(list("pq"), 60),
+            "num": rng.integers(20, 30, 60),
+        }
+    )
+    path = tmp_path_factory.mktemp("data") / "people.csv"
+    df.to_csv(path, index=False)
+    return path, df.set_index("id")
+
+
+def study_of(people, folder, knows, model=TREES, **attribute):
+    given = content(model, knows, {"m": 2}, **attribute)
+    given["data"] = {"path": str(people[0]), "index": "id"}
+    return parse_study(given | {"random_seed": 5, "output": {"folder": str(folder)}})
+
+
+@pytest.mark.parametrize("knows", ["none", 0.5, ["P1", "P2"]], ids=str)
+def test_a_run_is_the_audit_of_this_intruder(tmp_path, people, knows):
+    result = run_study(study_of(people, tmp_path / "out", knows))
+    found = result.attribute
+    assert found.assumptions["records"] == (
+        br.Intruder(knows_records=knows, knows_columns=()).in_words()
+    )
+    assert found.assumptions["evidence"].startswith("exact")
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    expected = found.summary()["value"]["mean_probability"]
+    assert summary["attribute_risk"]["assumptions"]["records"] == found.assumptions["records"]
+    worst = run_study(study_of(people, tmp_path / "worst", "all-but-target")).attribute
+    assert expected < worst.summary()["value"]["mean_probability"]
+
+
+@pytest.mark.parametrize(
+    ("study", "message"),
+    [
+        (
+            {"knows": ["P1", "Q7"]},
+            r"\[attribute.intruder\] knows_records names 'Q7', which is no record label; labels",
+        ),
+        (
+            {
+                "knows": 0.5,
+                "model": TREES | {"order": ["num"], "smoothing": "kde"},
+                "guesses": {"percent": 5},
+            },
+            r"knows_records = 0.5 is not offered where numbers are smoothed, as 'num' is; leave",
+        ),
+    ],
+    ids=["label", "smoothing"],
+)
+def test_what_does_not_suit_the_data_is_told_before_fitting(tmp_path, people, study, message):
+    with pytest.raises(br.InputError, match=message):
+        run_study(study_of(people, tmp_path / "out", **study))
