@@ -1,7 +1,7 @@
 """The sets of y*: which values the intruder considers for a target."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Protocol
 
@@ -23,11 +23,12 @@ class GuessSet:
     """Guesses of every target.
 
     ``codes`` (G, U, q); ``truth`` (U,) which guess is true; ``counted`` (G, U) is False where a
-    guess repeats another one and is left out. ``cells`` (G, q): two guesses with the same cell of a
-    variable have, for every target, the same value of it, so that densities which depend on a few
-    of the variables are computed once a cell. ``finer``: where these guesses are a coarse part of
-    too many, turns their log posterior (G, U) into the finer guesses around the likely ones, and
-    the log posterior of all that those leave out, relative to the truth's (U,).
+    guess is left out: it repeats another one, or is impossible. ``cells`` (G, q): two guesses with
+    the same cell of a variable have, for every target, the same value of it, so that densities
+    which depend on a few of the variables are computed once a cell. ``finer``: where these guesses
+    are a coarse part of too many, turns their log posterior (G, U) into the finer guesses around
+    the likely ones, and the log posterior of all that those leave out, relative to the truth's
+    (U,).
     """
 
     codes: Codes
@@ -166,6 +167,14 @@ class Listed:
         """One sentence for reports."""
         added = ", the truth added where it is missing" if self.add_truth else ""
         return f"{len(self.table)} listed guesses, the same for every target{added}"
+
+
+def possible(guesses: GuessSet, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
+    """The same guesses, those that make an impossible record of profiles (U, p) not counted."""
+    if microdata.impossible is None:
+        return guesses
+    impossible = microdata.impossible.holds_guesses(profiles, columns, guesses.codes)
+    return replace(guesses, counted=guesses.counted & ~impossible)
 
 
 def _categories_only(microdata: Microdata, columns: Ints) -> None:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
+from bayes_risk.impossible import ZeroRegion
 from bayes_risk.variables import Number, Variable, scalar
 
 __all__ = ["MAX_LEVELS", "Codes", "Microdata", "Number", "Variable", "same_records"]
@@ -36,11 +37,14 @@ class Microdata:
     variables : tuple of Variable or Number, length p
     index : pandas.Index, length n
         Labels of the records, as given.
+    impossible : ZeroRegion, optional
+        Combinations that nobody can have.
     """
 
     codes: Codes
     variables: tuple[Variable | Number, ...]
     index: pd.Index
+    impossible: ZeroRegion | None = None
 
     @classmethod
     def from_frame(

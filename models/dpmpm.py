@@ -7,15 +7,19 @@ pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
+from bayes_risk.impossible import Impossible
 from bayes_risk.microdata import Microdata
+from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
 from .dpmpm_fit import DPMPMFit
@@ -23,7 +27,8 @@ from .latent_fitting import Run, diagnose, sampled
 from .latent_posterior import LatentPosterior
 from .latent_predictive import log_masses
 from .latent_sampler import initial_state
-from .latent_state import Prior, units_of
+from .latent_state import Prior, ZeroLayout, units_of
+from .latent_zeros import log_possible
 from .sampling import Length
 
 
@@ -39,6 +44,10 @@ class DPMPM:
         Shape and rate of the gamma prior of the concentration.
     level_prior : float
         Every entry of the Dirichlet prior of level probabilities.
+    impossible : Impossible, optional
+        Structural zeros, combinations that nobody can have: the model's support is what is left,
+        p(y) proportional to ``1{y not in S} sum_k pi_k prod_j phi_kj(y_j)`` (Manrique-Vallier &
+        Reiter 2014).
 
     Raises
     ------
@@ -48,12 +57,13 @@ class DPMPM:
     Examples
     --------
     >>> DPMPM(n_classes=30)
-    DPMPM(n_classes=30, concentration_prior=(0.25, 0.25), level_prior=1.0)
+    DPMPM(n_classes=30, concentration_prior=(0.25, 0.25), level_prior=1.0, impossible=None)
     """
 
     n_classes: int = 30
     concentration_prior: tuple[float, float] = (0.25, 0.25)
     level_prior: float = 1.0
+    impossible: Impossible | None = None
 
     def __post_init__(self) -> None:
         at_least("n_classes", self.n_classes, 1)
@@ -65,12 +75,39 @@ class DPMPM:
             )
         for value in self.concentration_prior:
             positive("concentration_prior", value)
+        if self.impossible is not None and not isinstance(self.impossible, Impossible):
+            raise InputError(
+                f"impossible is a {type(self.impossible).__name__}; give "
+                "Impossible(rules), the rules as mappings, a DataFrame or a function"
+            )
+
+    def power_scaled(self, power: float) -> "DPMPM":
+        """Every hyper-prior raised to a power: below 1 weaker, above 1 stronger.
+
+        Parameters
+        ----------
+        power : float
+            Above 0 (Kallioinen et al. 2023).
+
+        Returns
+        -------
+        DPMPM
+
+        Raises
+        ------
+        InputError
+            A power that is not positive, or that makes a prior improper.
+        """
+        from .hyper_priors import power_scaled_dpmpm
+
+        return power_scaled_dpmpm(self, positive("power", power))
 
     def fit(
         self,
         df: pd.DataFrame | Microdata,
         draws: int = 1000,
         *,
+        weights: Any = None,
         tune: int = 1000,
         chains: int = 2,
         thin: int = 5,
@@ -89,6 +126,9 @@ class DPMPM:
         df : DataFrame or Microdata
             The confidential table; see `Microdata.from_frame` for ``missing``, ``levels`` and
             ``releases``.
+        weights : array (n,) or Series, optional
+            Record weights alpha_i in (0, 1]: Theta is drawn from the pseudo-posterior
+            ``p(Theta) prod_i sum_k [pi_k f_k(y_i)]^alpha_i`` (docs/risk-weighted-synthesis.md).
         draws, tune, chains : int
             Kept draws and warm-up of each chain, at least 4, 0 and 1.
         thin : int
@@ -109,7 +149,8 @@ class DPMPM:
         Raises
         ------
         InputError
-            Tables that `Microdata.from_frame` refuses; counts out of range.
+            Tables that `Microdata.from_frame` refuses; counts out of range; weights of another
+            length, missing or outside (0, 1]; structural zeros that the table contradicts.
 
         Warns
         -----
@@ -131,22 +172,35 @@ class DPMPM:
                 "classes (pandas.cut), or use models.Regression"
             )
         starts = np.concatenate([[0], np.cumsum(df.n_levels)]).astype(np.int64)
+        df, zeros = _with_zeros(df, self.impossible, starts)
         prior = Prior(
             n_classes=self.n_classes,
             concentration=(float(self.concentration_prior[0]), float(self.concentration_prior[1])),
             level=float(self.level_prior),
             starts=starts,
+            zeros=zeros,
         )
         run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
-        return _fit(self, df, prior, run, np.random.default_rng(random_seed))
+        alpha = checked_weights(weights, df.index)
+        return _fit(self, df, prior, run, alpha, np.random.default_rng(random_seed))
 
 
 def _fit(
-    model: DPMPM, data: Microdata, prior: Prior, run: Run, rng: np.random.Generator
+    model: DPMPM,
+    data: Microdata,
+    prior: Prior,
+    run: Run,
+    weights: npt.NDArray[np.float64] | None,
+    rng: np.random.Generator,
 ) -> DPMPMFit:
     from .dpmpm_pymc import blocks_of, build
 
-    units = units_of(data.codes + prior.starts[:-1].astype(np.int32))
+    if prior.zeros is not None and weights is not None:
+        raise InputError(
+            "weights are not offered together with impossible=: records that fell into the zeros "
+            "have no weight; leave one of them out"
+        )
+    units = units_of(data.codes + prior.starts[:-1].astype(np.int32), power=weights)
     idata, draws = sampled(
         partial(build, data, prior, units),
         blocks_of(data.columns, prior),
@@ -164,16 +218,31 @@ def _fit(
         conditional=np.zeros(len(data.columns), dtype=bool),
         linked=None,
     )
+    left = np.zeros(len(draws)) if prior.zeros is None else log_possible(prior.zeros, draws)
+    diagnostics = diagnose(
+        idata,
+        units,
+        draws,
+        model.n_classes,
+        lambda some: log_masses(units.positions[some], draws) - left[:, None],
+    )
+    if prior.zeros is not None:
+        diagnostics |= {"zero_mass_mean": float(-np.expm1(left).mean())}
     return DPMPMFit(
         model=model,
         microdata=data,
         idata=idata,
         posterior=posterior,
-        diagnostics=diagnose(
-            idata,
-            units,
-            draws,
-            model.n_classes,
-            lambda some: log_masses(units.positions[some], draws),
-        ),
+        diagnostics=diagnostics,
+        weights=weights,
     )
+
+
+def _with_zeros(
+    data: Microdata, impossible: Impossible | None, starts: npt.NDArray[np.int64]
+) -> tuple[Microdata, ZeroLayout | None]:
+    """The table, which knows what is impossible, and the same as the sampler takes it."""
+    if impossible is None:
+        return replace(data, impossible=None), None
+    region = impossible.region(data)
+    return replace(data, impossible=region), ZeroLayout.of_boxes(region.boxes, starts)

@@ -36,6 +36,21 @@ def conditional_sweep(
     draw_labels(rng, positions, multiplicity, pi, phi, n, M, label)
     draw_labels(rng, z_positions, z_multiplicity, pi, phi, n_z, M_z, z_label)
     g = us_masses(us, phi)
+    return update_given(
+        rng, (us, c, us_columns), starts, a, prior,
+        alpha, log_left, pi, phi, n, M, n_z, M_z, g,
+    )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True)
+def update_given(
+    rng, given, starts, a, prior, alpha, log_left, pi, phi, n, M, n_z, M_z, g
+):  # fmt: skip
+    """Weights and levels from the counts of confidential and synthetic rows; returns alpha.
+
+    ``given``: unsynthesised parts, how often each divides, their columns. n and M become the sums.
+    """
+    us, c, us_columns = given
     log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, c)
     proposal = np.empty_like(phi)
     draw_levels(rng, M, starts, a, proposal)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from . import latent_class as kernel
 from .latent_conditional import conditional_sweep
-from .latent_state import Draws, Given, Prior, State, Units, joined
+from .latent_state import Draws, Prior, State, Units, given_arrays, joined, n_normalised
 from .poisson_state import CountPrior, CountUnits
 
 Array = npt.NDArray[np.float64]
@@ -97,8 +97,19 @@ def compiled(
     Every loop is called ``loop(rng, data, layout, concentration, state, thin, swaps, out, first,
     last)``.
     """
+    if isinstance(prior, Prior) and isinstance(units, Units) and units.power is not None:
+        from .latent_weighted import run_weighted  # compiled only where it is needed
+
+        powers = (units.positions, units.multiplicity, units.power, given_arrays(units.given))
+        return run_weighted, (powers, (prior.starts, prior.level))
+    if isinstance(prior, Prior) and isinstance(units, Units) and prior.zeros is not None:
+        from . import latent_zeros_kernels as cut_off  # compiled only where it is needed
+
+        rows = (units.positions, units.multiplicity, given_arrays(units.given))
+        layout = (prior.starts, prior.level, prior.zeros.arrays, n_normalised(units))
+        return cut_off.run, (rows, layout)
     if isinstance(prior, Prior) and isinstance(units, Units):
-        data: Any = (units.positions, units.multiplicity, _given_arrays(units.given))
+        data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
         return _run, (data, (prior.starts, prior.level))
     if isinstance(prior, CountPrior) and isinstance(units, CountUnits):
         from .poisson_sweep import run  # compiled only where it is needed
@@ -192,18 +203,4 @@ def _room(draws: int, K: int, D: int) -> tuple[Array, Array, Array, Array, Ints]
         np.empty((draws, K)),
         np.empty((draws, D, K)),
         np.empty(draws, np.int64),
-    )
-
-
-def _given_arrays(given: Given | None) -> tuple[npt.NDArray[np.integer], ...]:
-    """The tuple that the compiled loop takes; empty arrays when nothing is conditional."""
-    if given is None:
-        rows, counts = np.empty((0, 0), np.int32), np.empty(0, np.int64)
-        return rows, counts, rows, counts, counts
-    return (
-        given.positions,
-        given.multiplicity,
-        np.ascontiguousarray(given.us_positions.T),
-        given.us_multiplicity,
-        given.us_columns,
     )
