@@ -1,0 +1,1 @@
+"""The intruder's posterior over every value that a record could have."""

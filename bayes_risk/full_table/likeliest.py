@@ -1,0 +1,396 @@
+"""The values that an intruder finds most likely, where a table is too large to be walked through.
+
+With one release and the model's own predictive as prior the posterior is itself a mixture of
+products, ``p(y* | y_A, Z)``: the likeliest values, the truth's rank and the mass not found are
+exact up to Monte Carlo error. With m releases, or another prior, posterior odds of the values found
+are exact, their sum is not: the truth's probability is bounded from above by its share among them.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+from threadpoolctl import threadpool_limits
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.logspace import log_sum
+from bayes_risk._core.validate import at_least, one_of
+from bayes_risk.cases import cases_of, rows_of
+from bayes_risk.guesses import Neighbourhood
+from bayes_risk.intruder import Intruder
+from bayes_risk.microdata import Microdata
+from bayes_risk.plan import Plan
+from bayes_risk.priors import in_words
+from bayes_risk.release import Release
+from bayes_risk.synthesizer import Fit, Progress, Targets
+from bayes_risk.variables import Number, Variable
+
+from .risk import WAYS, check_unknown, way_to
+from .search import Found, Mixture, best_first, log_total
+from .tables import Table, TablePredictive, Weighed, posteriors_to_parts, weighed
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+DRAWS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Likeliest:
+    """The values found for each target, and what is known of those that were not.
+
+    Attributes
+    ----------
+    index : pandas.Index, length n
+        Labels of the targets.
+    case : ndarray of int, shape (n,)
+    variables : tuple, length q
+        The guessed variables.
+    n_values : int
+        Number of combinations of their levels.
+    truth : ndarray of int, shape (n_cases, q)
+        Codes of the true values.
+    codes : sequence of ndarray of int, shape (k, q)
+        Values found for each case, likeliest first.
+    log_probability, log_prior : sequence of ndarray, shape (k,)
+        Of the values found: probabilities where ``exact``, else shares among those found.
+    log_truth, log_prior_truth : ndarray, shape (n_cases,)
+        Log probability of the truth (an upper bound unless ``exact``) and its log prior.
+    rank : ndarray of float, shape (n_cases,)
+        Rank of the truth among all values, or, where ``found`` is False, one more than the number
+        of likelier values found.
+    found : ndarray of bool, shape (n_cases,)
+        Whether the rank is certain: no value that was not found can be likelier.
+    unseen : ndarray, shape (n_cases,)
+        Probability of all values neither found nor true; NaN unless ``exact``.
+    bound : ndarray, shape (n_cases,)
+        No value that was not found is more probable; NaN unless ``exact``.
+    exact : bool
+        Whether the posterior could be normalised (one release, predictive prior).
+    assumptions : mapping of str to str
+    seed_entropy : str
+    """
+
+    index: pd.Index
+    case: Ints
+    variables: tuple[Variable | Number, ...]
+    n_values: int
+    truth: Ints
+    codes: Sequence[Ints]
+    log_probability: Sequence[Array]
+    log_prior: Sequence[Array]
+    log_truth: Array
+    log_prior_truth: Array
+    rank: Array
+    found: npt.NDArray[np.bool_]
+    unseen: Array
+    bound: Array
+    exact: bool
+    assumptions: Mapping[str, str]
+    seed_entropy: str
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target.
+
+        Columns: ``prior`` and ``probability`` of the truth (an upper bound unless ``exact``);
+        ``rank`` and whether it is certain (``found``; else the truth is at that place or beyond);
+        ``values`` found, the probability of all others (``unseen``) and of any of them at most
+        (``bound``); ``best`` and ``best_distance`` of the likeliest value.
+        """
+        best = np.stack([codes[0] for codes in self.codes])
+        columns = {
+            "prior": np.exp(self.log_prior_truth),
+            "probability": np.exp(self.log_truth),
+            "rank": self.rank,
+            "found": self.found,
+            "values": np.array([len(codes) for codes in self.codes]),
+            "unseen": self.unseen,
+            "bound": self.bound,
+            "best": np.exp([log_p[0] for log_p in self.log_probability]),
+            "best_distance": (best != self.truth).sum(axis=1),
+        }
+        return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+
+    def summary(self) -> pd.DataFrame:
+        """File level: one row per measure, columns ``value`` and ``baseline``.
+
+        Rows: ``mean_probability`` and ``max_probability`` of the truth (upper bounds unless
+        ``exact``); ``share_found``: of records whose rank is certain; ``median_rank`` (of the
+        others the smallest it can be); ``mean_unseen``; ``values``; ``targets``. The baseline is
+        what the intruder could say without the release.
+        """
+        table = self.records
+        p, prior, none = table["probability"], table["prior"], np.nan
+        rows = {
+            "mean_probability": (p.mean(), prior.mean()),
+            "max_probability": (p.max(), prior.max()),
+            "share_found": (table["found"].mean(), none),
+            "median_rank": (table["rank"].median(), none),
+            "mean_unseen": (table["unseen"].mean(), none),
+            "values": (self.n_values, none),
+            "targets": (len(table), none),
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "baseline"])
+
+    def worst(self, k: int = 10) -> pd.DataFrame:
+        """The k records whose truth the intruder finds most probable; columns as ``records``."""
+        return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """Everything about the records, labelled ``record``; no confidential values."""
+        labels = self.index.to_numpy()
+        stored = labels if labels.dtype.kind in "iufb" else np.array([str(v) for v in labels])
+        data = {str(name): (("record",), c.to_numpy()) for name, c in self.records.items()}
+        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
+        return xr.Dataset(data, {"record": stored}, attrs | {"random_seed": self.seed_entropy})
+
+    def top(self, label: Hashable, k: int = 10) -> pd.DataFrame:
+        """The likeliest values of one record: columns as `FullTableRisk.top`."""
+        rows = np.flatnonzero(self.index == label)
+        if not len(rows):
+            raise InputError(f"record {label!r} is not among the {len(self.index)} targets")
+        u = int(self.case[rows[0]])
+        codes = self.codes[u][:k]
+        values = pd.DataFrame(
+            {
+                v.name: v.decode(codes[:, j].astype(np.int32), pd.RangeIndex(len(codes)))
+                for j, v in enumerate(self.variables)
+            }
+        )
+        values["prior"] = np.exp(self.log_prior[u][:k])
+        values["probability"] = np.exp(self.log_probability[u][:k])
+        values["distance"] = (codes != self.truth[u]).sum(axis=1)
+        values["is_truth"] = values["distance"] == 0
+        return values
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        table = self.records
+        certain = int(table["found"].sum())
+        at_most = "" if self.exact else "at most "
+        seen = (
+            f" All other values that were not found have {table['unseen'].mean():.2f} on average."
+            if self.exact
+            else ""
+        )
+        return (
+            f"{self.assumptions['records']} Among {self.n_values:,} values of "
+            f"{len(self.variables)} columns the rank of the truth is certain for {certain:,} of "
+            f"{len(table):,} records; the intruder gives the truth {at_most}"
+            f"{table['probability'].max():.3g} in the worst case.{seen}"
+        )
+
+    def __repr__(self) -> str:
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        return f"Likeliest\n{self.sentence()}\n\n{rows.to_string()}"
+
+
+def likeliest(
+    fit: Fit,
+    release: Release,
+    *,
+    targets: Any,
+    k: int = 100,
+    prior: str = "predictive",
+    intruder: Intruder | None = None,
+    draws: int = DRAWS,
+    max_nodes: int = 5_000,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> Likeliest:
+    """The values that the intruder finds most likely, found by best-first search.
+
+    Parameters
+    ----------
+    fit, release, targets
+        As in `full_table_risk`; the table of values may be of any size.
+    k : int
+        How many values to look for in each fit.
+    prior : {"predictive", "uniform"}
+        What the intruder believes beforehand.
+    intruder : Intruder, optional
+        What the intruder knows; the worst case by default.
+    draws : int
+        Draws of each fit to use, spread evenly.
+    max_nodes : int
+        How often, at most, a search of one fit extends a partial value by a variable.
+    random_seed : int, Generator or None
+    n_jobs : int
+        Threads.
+    progress : callable, optional
+
+    Returns
+    -------
+    Likeliest
+
+    Raises
+    ------
+    InputError
+        A model whose predictives are no mixtures of products; structural zeros; another prior.
+
+    Notes
+    -----
+    One release and ``prior="predictive"``: the posterior is ``p(y* | y_A, Z)``, a mixture of
+    products. The search then gives the k likeliest values for
+    certain (``found`` if the truth is among them or above all others), the mass not found, and a
+    bound on each value not found. Else ``prod_l S_l / S_0^(m-1)`` has no useful bound, because the
+    denominator is tiny where nobody is: values are the likeliest under each release, their odds are
+    exact, and the truth's probability is at most its share among them. Cost: each extension takes
+    terms x levels multiplications.
+    """
+    intruder = Intruder() if intruder is None else intruder
+    way = way_to(fit, release, intruder)
+    one_of("prior", prior, ("predictive", "uniform"))
+    for name, value in (("k", k), ("draws", draws), ("max_nodes", max_nodes)):
+        at_least(name, value, 1)
+    if fit.microdata.impossible is not None:
+        raise InputError(
+            "the table has structural zeros, whose mass the search does not know; use "
+            "full_table_risk"
+        )
+    rng = np.random.default_rng(random_seed)
+    choose, sampling, knowing, collapsing, searching = rng.spawn(5)
+    rows = rows_of(targets, release, fit, intruder, choose)
+    check_unknown(release, rows, len(fit.microdata.codes))
+    known = intruder.known(fit.microdata.index, knowing) if intruder.knows_less else None
+    cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
+    plan = Plan(fit, release, sampling, n_jobs, progress, known)
+    posteriors = plan.fits()
+    parts = posteriors_to_parts(posteriors, cases, collapsing.spawn(len(posteriors)))
+    found = searched(
+        parts, cases, fit.microdata, prior, k, draws, max_nodes, rng=searching, n_jobs=n_jobs
+    )
+    return Likeliest(
+        index=fit.microdata.index[rows],
+        case=case,
+        variables=tuple(fit.microdata.variables[j] for j in cases.columns),
+        n_values=Table.of(fit.microdata.n_levels[cases.columns]).n_cells,
+        truth=cases.profiles[:, cases.columns].astype(np.int64),
+        exact=len(parts) == 2 and prior == "predictive",
+        assumptions={
+            "records": intruder.in_words(),
+            "prior": in_words(prior),
+            "evidence": f"{way}: {WAYS[way]}",
+            "releases": f"m = {release.m}",
+        },
+        seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        **_columns(found),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Searched:
+    """What a search found for one target; attributes as those of `Likeliest`."""
+
+    codes: Ints
+    log_probability: Array
+    log_prior: Array
+    log_truth: float
+    log_prior_truth: float
+    rank: float
+    found: bool
+    unseen: float
+    bound: float
+
+
+LISTS = ("codes", "log_probability", "log_prior")
+
+
+def _columns(found: Sequence[Searched]) -> dict[str, Any]:
+    names = Searched.__dataclass_fields__
+    lists: dict[str, Any] = {name: tuple(getattr(s, name) for s in found) for name in LISTS}
+    arrays = {n: np.array([getattr(s, n) for s in found]) for n in names if n not in LISTS}
+    return lists | arrays
+
+
+def searched(
+    parts: Sequence[TablePredictive],
+    cases: Targets,
+    microdata: Microdata,
+    prior: str,
+    k: int,
+    draws: int,
+    max_nodes: int,
+    *,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+) -> list[Searched]:
+    """Search the mixtures of all fits, the base one first, for each target."""
+    m = len(parts) - 1
+    fits = [weighed(part, cases, min(draws, len(part.batch))) for part in parts]
+
+    def one(u: int, child: np.random.Generator) -> Searched:
+        mixtures = [_mixture(fit, u, cases, microdata) for fit in fits]
+        truth = cases.profiles[u, cases.columns].astype(np.int64)
+        if m == 1 and prior == "predictive":
+            found = best_first(mixtures[1], k, max_nodes, child)
+            return _exact(found, mixtures, truth)
+        pools = [best_first(mixture, k, max_nodes, child).codes for mixture in mixtures[1:]]
+        return _bounded(np.unique(np.vstack(pools), axis=0), mixtures, truth, prior)
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        pool = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
+        jobs = zip(range(len(cases)), rng.spawn(len(cases)), strict=True)
+        out: list[Searched] = pool(joblib.delayed(one)(u, child) for u, child in jobs)
+    return out
+
+
+def _mixture(fit: Weighed, u: int, cases: Targets, microdata: Microdata) -> Mixture:
+    terms: Any = fit.part.terms(u, cases, microdata.n_levels, fit.log_v[:, u], fit.draws)
+    mixture: Mixture = terms
+    return mixture
+
+
+def _exact(found: Found, mixtures: Sequence[Mixture], truth: Ints) -> Searched:
+    """One release, predictive prior: probabilities are shares of the mixture's own total."""
+    base, mixture = mixtures
+    log_p = found.log_s - found.log_total
+    log_truth = float(mixture.log_at(truth[None])[0]) - found.log_total
+    bound = found.log_bound - found.log_total
+    listed = (found.codes == truth).all(axis=1)
+    certain = bool(listed.any() and found.complete) or log_truth >= bound
+    seen = np.append(log_p, () if listed.any() else log_truth)
+    above = int((log_p[~listed] > log_truth).sum())
+    return Searched(
+        codes=found.codes,
+        log_probability=log_p,
+        log_prior=base.log_at(found.codes) - log_total(base),
+        log_truth=log_truth,
+        log_prior_truth=float(base.log_at(truth[None])[0]) - log_total(base),
+        rank=1.0 + above,
+        found=certain,
+        unseen=max(1.0 - float(np.exp(seen).sum()), 0.0),
+        bound=float(np.exp(bound)),
+    )
+
+
+def _bounded(codes: Ints, mixtures: Sequence[Mixture], truth: Ints, prior: str) -> Searched:
+    """Several releases, or a uniform prior: odds are exact among the values found."""
+    everything = np.vstack([truth[None], codes[~(codes == truth).all(axis=1)]])
+    base, *others = [mixture.log_at(everything) for mixture in mixtures]
+    times = len(others) - (prior == "predictive")
+    log_f = np.sum(others, axis=0) - times * base
+    log_p = log_f - log_sum(log_f)
+    order = np.argsort(-log_p, kind="stable")
+    n_values = float(np.log(np.diff(mixtures[0].start)).sum())
+    log_prior = base - log_total(mixtures[0])
+    if prior == "uniform":
+        log_prior = np.full(len(base), -n_values)
+    return Searched(
+        codes=everything[order],
+        log_probability=log_p[order],
+        log_prior=log_prior[order],
+        log_truth=float(log_p[0]),
+        log_prior_truth=float(log_prior[0]),
+        rank=1.0 + int((log_p > log_p[0]).sum()),
+        found=False,
+        unseen=np.nan,
+        bound=np.nan,
+    )
