@@ -158,3 +158,20 @@ def test_wei_reiter_2016(capsys):
     single = {name: int(re.search(rf"^{name} +(\d)$", said, re.MULTILINE)[1]) for name in names}
     assert single["MP"] == 0 and single["MM"] > single["TCMM 0.99"]
     assert not any(single[name] for name in names[3:])  # the largest stand in the tail together
+
+
+def test_mcclure_reiter_2012(capsys):
+    main = runpy.run_path(str(PAPERS / "mcclure_reiter_2012.py"))["main"]
+    worst, found = main(settings=[(20, 1.0), (200, 1.0)])
+    assert worst["all s, z"].to_numpy() == pytest.approx(worst["log(1 + n/a)"].to_numpy())
+    ours, exact = worst["one release, privacy_loss"], worst["one release, closed form"]
+    assert ours.to_numpy() == pytest.approx(exact.to_numpy(), abs=1e-8)
+    # the two do not go together: the worst case grows with n, what is realised falls
+    balanced = found.xs("balanced", level="data")
+    assert balanced["worst case"].is_monotonic_increasing
+    assert balanced["mean loss"].is_monotonic_decreasing
+    assert (found["95 % of losses below"] < found["worst case"]).all()
+    assert (found["Pr(truth), even odds"] > 0.5).all()
+    learnt = found["Pr(truth), predictive prior"] - found["without the release"]
+    assert (learnt > 0).all()
+    assert "log(1 + n/a)" in capsys.readouterr().out

@@ -1,0 +1,1 @@
+"""Realised privacy loss."""
