@@ -8,6 +8,7 @@ from bayes_risk._core import errors, validate
 from bayes_risk._core.errors import (
     InputError,
     ModelError,
+    RiskRoseWarning,
     TruncationWarning,
     UnreliableWeightsWarning,
 )
@@ -15,8 +16,9 @@ from bayes_risk._core.errors import (
 CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass)]
 
 
-def test_two_errors_and_two_warnings_are_all_there_is():
-    assert set(CLASSES) == {InputError, ModelError, TruncationWarning, UnreliableWeightsWarning}
+def test_two_errors_and_three_warnings_are_all_there_is():
+    warnings = {RiskRoseWarning, TruncationWarning, UnreliableWeightsWarning}
+    assert set(CLASSES) == {InputError, ModelError} | warnings
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,7 @@ def test_two_errors_and_two_warnings_are_all_there_is():
     [
         (InputError, ValueError),
         (ModelError, RuntimeError),
+        (RiskRoseWarning, UserWarning),
         (TruncationWarning, UserWarning),
         (UnreliableWeightsWarning, UserWarning),
     ],

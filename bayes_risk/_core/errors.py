@@ -29,6 +29,15 @@ class UnreliableWeightsWarning(UserWarning):
     """
 
 
+class RiskRoseWarning(UserWarning):
+    """Weighing records at risk down has exposed records of moderate risk ("whack-a-mole").
+
+    Clearly more of them rose than chance explains, or some above the threshold. Cure: more rounds
+    of `reweight`, whose weights then follow the records that rose; a lower threshold; or fewer
+    columns in the release.
+    """
+
+
 class TruncationWarning(UserWarning):
     """Every latent class is occupied, so the truncation of the mixture binds.
 
