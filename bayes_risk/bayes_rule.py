@@ -11,6 +11,7 @@ from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence import Evidence
+from bayes_risk.prior_weights import PriorWeights
 
 Array = npt.NDArray[np.float64]
 MAX_MCSE = 0.05  # of a probability
@@ -56,40 +57,93 @@ def certain(
     return replace(found, log_evidence=log_evidence, deviations=deviations, khat=khat)
 
 
+class Summed(NamedTuple):
+    """What every prior needs of the evidence: its sum over releases, and the error, (G, U) each."""
+
+    log_evidence: Array
+    mcse: Array
+
+    @classmethod
+    def of(cls, found: Evidence) -> "Summed":
+        """Computed once, whatever the number of priors."""
+        return cls(found.log_evidence.sum(axis=0), found.mcse())
+
+
 def weigh(
-    found: Evidence, log_prior: Array, truth: npt.NDArray[np.int64], log_rest: Array
+    found: Evidence,
+    summed: Summed,
+    prior: PriorWeights,
+    truth: npt.NDArray[np.int64],
+    log_rest: Array,
+    disclosed: npt.NDArray[np.bool_],
 ) -> Weighed:
     """Bayes' rule, and the linearised Monte Carlo error of the truth's probability.
 
-    ``log_prior`` (G, U); ``truth`` (U,): place of the truth among the guesses; ``log_rest`` (U,):
-    log of what a search left out, relative to the truth's share.
+    ``truth`` (U,): place of the truth among the guesses; ``log_rest`` (U,): log of what a search
+    left out, relative to the truth's share; ``disclosed`` (U,): released unchanged, and known
+    whatever was believed.
 
     Raises
     ------
     InputError
-        Guesses of which none can have given the release.
+        Guesses, or a prior, of which none can have given the release.
     """
-    log_p = log_prior + found.log_evidence.sum(axis=0)
-    impossible = ~(log_p > -np.inf).any(axis=0)
-    if impossible.any():
-        raise InputError(
-            f"for {int(impossible.sum())} of {len(truth)} distinct targets no guess can have given "
-            'the release: the truth is not among them; give a finer grid, or truth="add"'
-        )
+    log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + summed.log_evidence)
+    known = np.flatnonzero(disclosed)
+    log_p[:, known] = -np.inf
+    log_p[truth[known], known] = 0.0
+    _check_possible(log_p, summed.log_evidence)
     log_p = log_p - log_sum(log_p)
     log_truth = np.take_along_axis(log_p, truth[None], axis=0)[0]
     p, p_truth = np.exp(log_p), np.exp(log_truth)
-    dev = found.deviations.astype(float)  # shape (F, B, G, U); zero at the truth
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
-    shift = -np.einsum("fbgu,gu->fbu", dev, p)
+    shift = -_mean_deviation(found, prior, p, truth)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = np.sqrt(variance_of_estimate(shift)) / (1.0 - p_truth)
     return Weighed(
         log_p=log_p,
         deviations=shift * p_truth,
         mcse=np.sqrt(variance_of_estimate(shift * p_truth)),
-        mcse_log_odds=log_odds,
+        mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
         left_out=expit(log_truth + log_rest),
+    )
+
+
+def _mean_deviation(
+    found: Evidence, prior: PriorWeights, p: Array, truth: npt.NDArray[np.int64]
+) -> Array:
+    """sum_g p_g dE_g, deviations relative to the truth's, shape (F, B, U).
+
+    A prior that the base fit has estimated moves with it: where the fit moves log p(y* | y_A) by
+    ``b_g``, the log prior moves by ``r_g (b_g - mean of b under the predictive)``, with ``r_g`` the
+    share of the prior that is the predictive. The evidence moves by ``-m b_g``: all predictive,
+    ``m - 1`` of the m base fits are left.
+    """
+    dev = found.deviations  # shape (F, B, G, U); zero at the truth
+    mean: Array = np.einsum("fbgu,gu->fbu", dev, p)
+    if prior.from_base is None or found.base is None:
+        return mean
+    b, r = dev[0] / -float(len(found.log_evidence)), prior.from_base
+    predictive = np.exp(found.base - log_sum(found.base))
+    centre = np.einsum("bgu,gu->bu", b, np.where(np.isneginf(prior.log_p), 0.0, predictive))
+    at_truth = np.take_along_axis(r, truth[None], axis=0)[0]
+    mean[0] += np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - at_truth)
+    return mean
+
+
+def _check_possible(log_p: Array, log_evidence: Array) -> None:
+    refuted = ~(log_p > -np.inf).any(axis=0)
+    if not refuted.any():
+        return
+    count = f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets"
+    if (log_evidence[:, refuted] > -np.inf).any(axis=0).all():
+        raise InputError(
+            f"{count} the release rules out every guess that the prior allows; give a prior with "
+            'some mass on every guess: Mixture([(0.99, prior), (0.01, "uniform")])'
+        )
+    raise InputError(
+        f"{count} no guess can have given the release: the truth is not among them; give a finer "
+        'grid, or truth="add"'
     )
 
 

@@ -6,7 +6,7 @@ away from the posterior under any prior (design: guesses, evidence, posterior, e
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ import pandas as pd
 
 from bayes_risk import priors
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
-from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, reliable, weigh
+from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, Summed, reliable, weigh
 from bayes_risk.evidence import Evidence
 from bayes_risk.microdata import Microdata
+from bayes_risk.prior_comparison import comparison
+from bayes_risk.prior_weights import Grounds, prior_weights
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
 from bayes_risk.synthesizer import Targets
@@ -33,6 +35,7 @@ CURES = {
     "exact": "look at the worst records",
     "simulated": "look at the worst records: the leaves they stand in show many values",
 }
+BY_RELEASE = ("predictive", "product", "refit", "reuse", "exact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,42 +114,101 @@ class AttributeEvidence:
         -----
         Cost: a pass over (G, n_cases), no draw.
         """
+        risk = self._risk(prior, Summed.of(self.found))
+        if warn:
+            _warn(risk, self.way)
+        return risk
+
+    def risks(self, given: Mapping[str, priors.Prior]) -> dict[str, AttributeRisk]:
+        """The posterior under each of several priors, by name; see `risk`.
+
+        What the priors have in common is computed once. Nothing is warned of: see the
+        ``unreliable`` row of each summary.
+        """
+        if not isinstance(given, Mapping) or not given:
+            raise InputError('give priors by name: {"uniform": "uniform", "margins": "marginal"}')
+        summed = Summed.of(self.found)
+        return {name: self._risk(prior, summed) for name, prior in given.items()}
+
+    def compare(self, given: Mapping[str, priors.Prior]) -> pd.DataFrame:
+        """Compare priors: one row a prior; columns as in `prior_comparison.comparison`.
+
+        Parameters
+        ----------
+        given : mapping of name to prior
+
+        Returns
+        -------
+        DataFrame
+
+        Raises
+        ------
+        InputError
+            As `risk`.
+        """
+        return comparison(self.risks(given))
+
+    def first(self, m: int) -> "AttributeEvidence":
+        """The same of the first m releases alone, from the same fits.
+
+        Raises
+        ------
+        InputError
+            Evidence that does not come release by release (``"imputed"``, ``"simulated"``, of the
+            trade, or a searched grid): gather it anew for fewer releases; m out of range.
+        """
+        among = len(self.found.log_evidence)
+        if not self.by_release:
+            raise InputError(
+                f"evidence {self.way!r} of these guesses does not come release by release; gather "
+                "it anew for the first releases"
+            )
+        if not 1 <= m <= among:
+            raise InputError(f"m={m} is out of range; give 1 to {among} releases")
+        release = replace(
+            self.release,
+            datasets=list(self.release.datasets)[:m],
+            groups=None if self.release.groups is None else self.release.groups[:m],
+        )
+        words = {**self.words, "releases": f"m = {m}, the first of {among}"}
+        return replace(self, found=self.found.first(m), release=release, words=words)
+
+    @property
+    def by_release(self) -> bool:
+        """Whether the evidence of the first releases can be read off that of all."""
+        return self.way in BY_RELEASE and self.searched is None
+
+    def _risk(self, prior: priors.Prior, summed: Summed) -> AttributeRisk:
         if self.searched is not None and prior is not self.searched:
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
                 f"{priors.in_words(self.searched)}; other priors may lead elsewhere: gather the "
                 "evidence anew with search_prior=, or give JointGrid a larger budget"
             )
-        guesses = self.cases.guesses
-        log_prior = priors.log_prior(prior, self.microdata, self.cases)
-        posterior = weigh(self.found, log_prior, guesses.truth, self.log_rest)
-        risk = AttributeRisk(
+        found, guesses = self.found, self.cases.guesses
+        grounds = Grounds(self.microdata, self.cases, self.release, found.base)
+        weights = prior_weights(prior, grounds)
+        posterior = weigh(found, summed, weights, guesses.truth, self.log_rest, self.disclosed)
+        return AttributeRisk(
             index=self.index,
             case=self.case,
             variables=tuple(self.microdata.variables[j] for j in self.cases.columns),
             guesses=guesses.codes,
             truth=guesses.truth,
-            log_evidence=self.found.log_evidence,
-            log_prior=log_prior,
+            log_evidence=found.log_evidence,
+            log_prior=weights.log_p,
             log_probability=posterior.log_p,
-            mcse_log_evidence=self.found.mcse(),
+            mcse_log_evidence=summed.mcse,
             deviations=posterior.deviations,
             mcse=posterior.mcse,
-            khat=self.found.khat,
-            ess=self.found.ess,
-            reliable=reliable(self.found, posterior, self.limits) | self.disclosed,
+            khat=found.khat,
+            ess=found.ess,
+            reliable=reliable(found, posterior, self.limits) | self.disclosed,
             disclosed=self.disclosed,
             left_out=posterior.left_out,
-            assumptions=self._assumptions(prior),
+            assumptions=self._assumptions(prior, weights.log_p),
             seed_entropy=self.seed_entropy,
         )
-        if warn:
-            _warn(risk, self.way)
-        return risk
-
-    def risks(self, given: Mapping[str, priors.Prior]) -> dict[str, AttributeRisk]:
-        """The posterior under each of several priors, by name; see `risk`."""
-        return {name: self.risk(prior, warn=False) for name, prior in given.items()}
 
     def __repr__(self) -> str:
         m, G, U = self.found.log_evidence.shape
@@ -155,10 +217,13 @@ class AttributeEvidence:
             f"{m} releases; {self.way}. Give it a prior: .risk(prior)"
         )
 
-    def _assumptions(self, prior: priors.Prior) -> dict[str, str]:
+    def _assumptions(self, prior: priors.Prior, log_prior: Array) -> dict[str, str]:
         """All assumptions, in the order of reports."""
         order = ("records", "columns", "synthesis", "prior", "guesses", "evidence", "releases")
-        said: dict[str, Any] = {**self.words, "prior": priors.in_words(prior)}
+        at_truth = np.take_along_axis(log_prior, self.cases.guesses.truth[None], axis=0)[0]
+        excluded = int(np.isneginf(at_truth)[self.case].sum())
+        zero = f" (no mass on the truth of {excluded:,} records)" if excluded else ""
+        said: dict[str, Any] = {**self.words, "prior": f"{priors.in_words(prior)}{zero}"}
         return {name: said[name] for name in order}
 
 

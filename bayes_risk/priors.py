@@ -1,21 +1,28 @@
-"""What the intruder believes before seeing the release: p(y* | A, S) over the guesses."""
+"""What the intruder believes before seeing the release: p(y* | A, S) over the guesses.
 
-from collections.abc import Callable, Mapping
+Declarations and their words; the numbers they stand for are in `prior_weights.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import one_of, positive
-from bayes_risk.guesses import GuessSet
-from bayes_risk.microdata import Microdata
-from bayes_risk.synthesizer import Targets
 
-Array = npt.NDArray[np.float64]
+NAMED = {
+    "uniform": "every guess equally probable",
+    "marginal": "product of the margins of the known records",
+    "predictive": "the model's own predictive given the known records: what an intruder who knows "
+    "the model would say without the release",
+    "release": "product of the margins of the released files (which are thus used twice: as prior "
+    "and as evidence)",
+    "release-joint": "frequency of the guessed values together in the released files (which are "
+    "thus used twice: as prior and as evidence)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,39 +130,69 @@ class Interval:
             raise InputError(f"low={self.low} has no logarithm; give low > 0, or spread='uniform'")
 
 
-Prior = str | TruthFactor | Density | Interval | npt.ArrayLike | Callable[[pd.DataFrame], Any]
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """The intruder holds one of several priors, with given weights.
 
+    Each part is normalised over a target's guesses before it is weighed:
+    ``prior(y*) = sum_k w_k prior_k(y*)``. A small weight of ``"uniform"`` keeps every guess
+    possible under a prior that rules some out.
 
-def log_prior(prior: Prior, microdata: Microdata, cases: Targets) -> Array:
-    """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
+    Parameters
+    ----------
+    parts : mapping of prior to weight, or sequence of (weight, prior)
+        Weights above 0; they are made to add up to 1. A list also takes arrays and functions that
+        cannot be the keys of a mapping.
 
-    ``"uniform"``; ``"marginal"``: product of the margins of the known records y_-i, each with one
-    added to every level; a `TruthFactor`; a `Density`; an `Interval`; an array of G weights; or a
-    function from the DataFrame of a target's guesses to weights.
+    Raises
+    ------
+    InputError
+        No part, a weight that is not positive and finite, a pair that is none.
+
+    Examples
+    --------
+    >>> Mixture({"marginal": 3, "uniform": 1}).weights
+    (0.75, 0.25)
+    >>> Mixture([(0.9, TruthFactor(10.0)), (0.1, "uniform")]).priors
+    (TruthFactor(factor=10.0), 'uniform')
     """
-    guesses, profiles, columns = cases.guesses, cases.profiles, cases.columns
-    if isinstance(prior, str) and prior == "uniform":
-        raw = np.zeros(guesses.codes.shape[:2])
-    elif isinstance(prior, str) and prior == "marginal":
-        raw = _marginal(microdata, profiles, guesses.codes, columns)
-    elif isinstance(prior, TruthFactor):
-        raw = np.zeros(guesses.codes.shape[:2])
-        np.put_along_axis(raw, guesses.truth[None, :], np.log(prior.factor), axis=0)
-    elif isinstance(prior, Density):
-        raw = _from_densities(prior, microdata, guesses, columns)
-    elif isinstance(prior, Interval):
-        raw = _from_interval(prior, microdata, guesses, columns)
-    elif callable(prior):
-        raw = _from_function(prior, microdata, guesses.codes, columns)
-    elif isinstance(prior, str):
-        raise InputError(
-            f'prior={prior!r} is not known; give "uniform", "marginal", TruthFactor(f), an array '
-            f"of weights or a function"
-        )
-    else:
-        raw = _from_array(np.asarray(prior, dtype=float), guesses.codes.shape[:2])
-    raw = np.where(guesses.counted, raw, -np.inf)
-    return raw - log_sum(raw)
+
+    parts: Mapping[Any, float] | Sequence[tuple[float, Any]]
+
+    def __post_init__(self) -> None:
+        if not len(self.parts):
+            raise InputError("Mixture has no part; give at least one prior and its weight")
+        for pair in self._pairs():
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                raise InputError(f"the part {pair!r} of a Mixture is no pair (weight, prior)")
+            positive("weight", pair[0])
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Weights of the parts; they add up to 1."""
+        given = [float(weight) for weight, _ in self._pairs()]
+        return tuple(weight / sum(given) for weight in given)
+
+    @property
+    def priors(self) -> tuple[Any, ...]:
+        """The parts."""
+        return tuple(prior for _, prior in self._pairs())
+
+    def _pairs(self) -> list[tuple[float, Any]]:
+        if isinstance(self.parts, Mapping):
+            return [(weight, prior) for prior, weight in self.parts.items()]
+        return list(self.parts)
+
+
+Prior = Union[  # noqa: UP007 - an array type cannot stand beside a callable with |
+    str,
+    TruthFactor,
+    Density,
+    Interval,
+    Mixture,
+    npt.ArrayLike,
+    Callable[[pd.DataFrame], Any],
+]
 
 
 def in_words(prior: Prior) -> str:
@@ -170,141 +207,9 @@ def in_words(prior: Prior) -> str:
             f"with probability {prior.probability:g} {name} lies from {prior.low:g} to "
             f"{prior.high:g}, spread {prior.spread} inside and outside"
         )
+    if isinstance(prior, Mixture):
+        pairs = zip(prior.weights, prior.priors, strict=True)
+        return f"a mixture: {'; '.join(f'{w:.3g} of [{in_words(part)}]' for w, part in pairs)}"
     if isinstance(prior, str):
-        return {
-            "uniform": "every guess equally probable",
-            "marginal": "product of the margins of the known records",
-        }.get(prior, prior)
+        return NAMED.get(prior, prior)
     return "given by the user"
-
-
-def _marginal(
-    microdata: Microdata,
-    profiles: npt.NDArray[np.integer],
-    codes: npt.NDArray[np.integer],
-    columns: Any,
-) -> Array:
-    for j in columns:
-        if microdata.columns[j] in microdata.numbers:
-            raise InputError(
-                f'column {microdata.columns[j]!r} is a number, and prior="marginal" counts levels; '
-                "give a Density, or a function"
-            )
-    n = len(microdata.codes)
-    raw = np.zeros(codes.shape[:2])
-    for g, j in enumerate(columns):
-        d = int(microdata.n_levels[j])
-        counts = np.bincount(microdata.codes[:, j].astype(np.int64), minlength=d)
-        own = codes[:, :, g] == profiles[None, :, j]
-        raw += np.log((counts[codes[:, :, g].astype(np.int64)] - own + 1.0) / (n - 1.0 + d))
-    return raw
-
-
-def _from_densities(prior: Density, microdata: Microdata, guesses: GuessSet, columns: Any) -> Array:
-    names = [microdata.columns[j] for j in columns]
-    raw = np.zeros(guesses.codes.shape[:2])
-    for name, density in prior.densities.items():
-        if name not in names or name not in microdata.numbers:
-            raise InputError(
-                f"the prior has a density of {name!r}, which is not among the guessed numbers "
-                f"{[n for n in names if n in microdata.numbers]}"
-            )
-        values = guesses.codes[:, :, names.index(name)].astype(float)
-        whole = bool(microdata.variables[columns[names.index(name)]].whole)
-        log_density = density.logpmf if hasattr(density, "logpmf") else density.logpdf
-        raw += log_density(values) + (0.0 if whole else _log_widths(values, guesses.counted))
-    if not np.isfinite(np.where(guesses.counted, raw, -np.inf)).any(axis=0).all():
-        raise InputError(
-            "the prior density is zero at every guess of some target; give a density that covers "
-            "the grid, or guesses where the density is"
-        )
-    return raw
-
-
-def _from_interval(prior: Interval, microdata: Microdata, guesses: GuessSet, columns: Any) -> Array:
-    """Weights 1 or 1 / v, times the width of the cell, made to add up inside and outside."""
-    numbers = [microdata.columns[j] for j in columns if microdata.columns[j] in microdata.numbers]
-    name = numbers[0] if prior.column is None and len(numbers) == 1 else prior.column
-    if name not in numbers:
-        raise InputError(
-            f"the Interval is about column {name!r}; give column= as one of the guessed numbers "
-            f"{numbers}"
-        )
-    q = [microdata.columns[j] for j in columns].index(name)
-    values = guesses.codes[:, :, q].astype(float)
-    raw = np.zeros(values.shape)
-    if prior.spread == "log-uniform":
-        raw = -np.log(np.maximum(values, min(prior.low, 1.0)))
-    if not microdata.variables[columns[q]].whole:
-        raw = raw + _log_widths(values, guesses.counted)
-    inside = guesses.counted & (values >= prior.low) & (values <= prior.high)
-    if not inside.any(axis=0).all():
-        raise InputError(
-            f"no guess of some target lies from {prior.low:g} to {prior.high:g}; give a grid that "
-            "reaches there"
-        )
-    outside = guesses.counted & ~inside
-    left = np.log1p(-prior.probability) if prior.probability < 1 else -np.inf
-    out = np.full(values.shape, -np.inf)
-    for those, share in ((inside, np.log(prior.probability)), (outside, left)):
-        weights = np.where(those, raw, -np.inf)
-        out = np.where(those, weights - log_sum(weights) + share, out)
-    return out
-
-
-def _log_widths(values: Array, counted: npt.NDArray[np.bool_]) -> Array:
-    """Log width of the grid cell around each value (G, U), among the counted guesses."""
-    out = np.zeros(values.shape)
-    for u in range(values.shape[1]):
-        line, where = np.unique(values[counted[:, u], u], return_inverse=True)
-        if len(line) > 1:
-            edges = np.concatenate(
-                [
-                    [1.5 * line[0] - 0.5 * line[1]],
-                    (line[1:] + line[:-1]) / 2,
-                    [1.5 * line[-1] - 0.5 * line[-2]],
-                ]
-            )
-            out[counted[:, u], u] = np.log(np.diff(edges))[where]
-    return out
-
-
-def _from_array(weights: Array, shape: tuple[int, ...]) -> Array:
-    if weights.shape != (shape[0],):
-        raise InputError(
-            f"the prior has shape {weights.shape}; give one weight per guess, ({shape[0]},)"
-        )
-    return np.broadcast_to(_log_weights(weights)[:, None], shape)
-
-
-def _from_function(
-    prior: Callable[[pd.DataFrame], Any],
-    microdata: Microdata,
-    codes: npt.NDArray[np.integer],
-    columns: Any,
-) -> Array:
-    variables = [microdata.variables[j] for j in columns]
-    rows = pd.RangeIndex(codes.shape[0])
-    raw = np.empty(codes.shape[:2])
-    for u in range(codes.shape[1]):
-        table = pd.DataFrame(
-            {v.name: v.decode(codes[:, u, g], rows) for g, v in enumerate(variables)}
-        )
-        weights = np.asarray(prior(table), dtype=float)
-        if weights.shape != (len(table),):
-            raise InputError(
-                f"the prior function returned shape {weights.shape}; return one weight per guess, "
-                f"({len(table)},)"
-            )
-        raw[:, u] = _log_weights(weights)
-    return raw
-
-
-def _log_weights(weights: Array) -> Array:
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
-        raise InputError(
-            "the prior has negative, infinite or missing weights, or none above zero; give finite "
-            "weights >= 0, not all zero"
-        )
-    with np.errstate(divide="ignore"):
-        return np.log(weights)

@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import bayes_risk as br
-from bayes_risk import priors
+from bayes_risk import prior_weights, priors
 from bayes_risk.synthesizer import Targets
 
 TABLE = pd.DataFrame({"a": list("xxxyz"), "b": list("uuvvv")})
@@ -19,7 +20,7 @@ def prior(how, guesses=None):
     cases = Targets(
         profiles=DATA.codes, record=np.arange(len(DATA.codes)), columns=COLUMNS, guesses=found
     )
-    return found, np.exp(priors.log_prior(how, DATA, cases))
+    return found, np.exp(prior_weights.log_prior(how, DATA, cases))
 
 
 def test_uniform():
@@ -98,3 +99,127 @@ def test_they_say_what_they_are():
     assert priors.in_words("uniform") == "every guess equally probable"
     assert "3 times as probable" in priors.in_words(br.TruthFactor(3))
     assert priors.in_words([1, 2]) == "given by the user"
+
+
+# --- from the model, from the release, mixtures ------------------------------------------------
+
+SHOWN = [
+    pd.DataFrame({"a": list("xyyyz"), "b": list("uvvvv")}),
+    pd.DataFrame({"a": list("xxyzz"), "b": list("uuvvu")}),
+]
+RELEASE = br.Release(datasets=SHOWN, synthesized=["a", "b"])
+
+
+def prior_with(how, guesses, **grounds):
+    found = guesses.of(DATA, DATA.codes, COLUMNS)
+    cases = Targets(
+        profiles=DATA.codes, record=np.arange(len(DATA.codes)), columns=COLUMNS, guesses=found
+    )
+    return found, np.exp(prior_weights.log_prior(how, DATA, cases, **grounds))
+
+
+def test_release_counts_the_released_values_and_adds_one():
+    """Mean counts over the two files: a = x 1.5, y 2, z 1.5; b = u 2, v 3."""
+    found, p = prior_with("release", br.Hamming(2), release=RELEASE)
+    a, b = np.array([2.5, 3.0, 2.5]) / 8, np.array([3.0, 4.0]) / 7
+    for g in range(len(found.codes)):
+        for u in range(5):
+            j, k = found.codes[g, u]
+            assert np.isclose(p[g, u], a[j] * b[k])
+
+
+def test_release_joint_counts_the_values_together():
+    found, p = prior_with("release-joint", br.Hamming(2), release=RELEASE)
+    _, margins = prior_with("release", br.Hamming(2), release=RELEASE)
+    both = pd.concat(SHOWN)
+    for g in range(len(found.codes)):
+        for u in range(5):
+            a, b = "xyz"[found.codes[g, u, 0]], "uv"[found.codes[g, u, 1]]
+            together = ((both["a"] == a) & (both["b"] == b)).sum() / 2
+            assert np.isclose(p[g, u], (together + margins[g, u]) / 6)
+
+
+def test_release_of_numbers_counts_by_cell_of_the_grid():
+    """Cells of the guesses 1, 2, 4 end at 0.5, 1.5, 3 and 5."""
+    data = br.Microdata.from_frame(pd.DataFrame({"w": [1.0, 2.0, 4.0]}), numbers=["w"])
+    columns, grid = np.array([0]), br.JointGrid({"w": br.Grid(values=[1.0, 2.0, 4.0])})
+    cases = Targets(
+        profiles=data.codes,
+        record=np.arange(3),
+        columns=columns,
+        guesses=grid.of(data, data.codes, columns),
+    )
+    shown = br.Release(datasets=[pd.DataFrame({"w": [1.4, 3.5, 4.9]})], synthesized=["w"])
+    p = np.exp(prior_weights.log_prior("release", data, cases, shown))
+    assert np.allclose(p, np.array([2, 1, 3])[:, None] / 6)
+    far = br.Release(datasets=[pd.DataFrame({"w": [50.0, 60.0, 70.0]})], synthesized=["w"])
+    with pytest.raises(br.InputError, match="no released value of 'w' lies in the grid"):
+        prior_weights.log_prior("release", data, cases, far)
+    with pytest.raises(br.InputError, match="'w' is a number"):
+        prior_weights.log_prior("release-joint", data, cases, shown)
+
+
+def test_predictive_is_the_base_fit_normalised_over_the_guesses():
+    base = np.random.default_rng(0).normal(size=(6, 5))
+    _, p = prior_with("predictive", br.Hamming(2), base=base)
+    assert np.allclose(p, np.exp(base) / np.exp(base).sum(axis=0))
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_mixture_is_linear_in_its_parts(as_list):
+    weights = {"uniform": 1.0, "marginal": 2.0, br.TruthFactor(5.0): 5.0}
+    parts = [(w, how) for how, w in weights.items()] if as_list else weights
+    _, p = prior(br.Mixture(parts))
+    each = [prior(how)[1] for how in weights]
+    assert np.allclose(p, sum(w / 8 * q for w, q in zip(weights.values(), each, strict=True)))
+
+
+def test_mixtures_nest_and_keep_what_is_ruled_out_possible():
+    sure = [1.0, 0.0, 0.0, 0.0]
+    _, p = prior(br.Mixture([(0.9, br.Mixture([(1, sure)])), (0.1, "uniform")]))
+    assert np.allclose(p, np.array([0.925, 0.025, 0.025, 0.025])[:, None])
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({}, "no part"),
+        ({"uniform": 0.0}, "weight=0.0 must be positive"),
+        ({"uniform": -1.0}, "weight=-1.0 must be positive"),
+        ({"uniform": np.inf}, "positive and finite"),
+        (["uniform", "marginal"], "no pair"),
+    ],
+)
+def test_mixtures_that_cannot_be(parts, message):
+    with pytest.raises(br.InputError, match=message):
+        br.Mixture(parts)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("predictive", "needs a base fit"),
+        ("release", "needs the release"),
+        (object(), "is no prior"),
+        ([1.0, np.inf, 1.0, 1.0], "improper"),
+    ],
+)
+def test_priors_that_rest_on_nothing(how, message):
+    with pytest.raises(br.InputError, match=message):
+        prior(how)
+
+
+def test_densities_that_are_infinite_on_the_grid_are_improper():
+    data = br.Microdata.from_frame(pd.DataFrame({"w": [0.0, 1.0, 2.0]}), numbers=["w"])
+    columns, grid = np.array([0]), br.JointGrid({"w": br.Grid(values=[0.0, 1.0, 2.0])})
+    found = grid.of(data, data.codes, columns)
+    cases = Targets(profiles=data.codes, record=np.arange(3), columns=columns, guesses=found)
+    with pytest.raises(br.InputError, match="improper on this grid"):
+        prior_weights.log_prior(br.Density({"w": stats.gamma(0.5)}), data, cases)
+
+
+def test_new_priors_say_what_they_are():
+    assert "without the release" in priors.in_words("predictive")
+    assert "used twice" in priors.in_words("release")
+    said = priors.in_words(br.Mixture({"uniform": 1, "marginal": 3}))
+    assert said.startswith("a mixture: 0.25 of [every guess") and "0.75 of [product" in said

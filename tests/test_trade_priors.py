@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk import priors
+from bayes_risk import prior_weights, priors
 from bayes_risk.synthesizer import Targets
 
 TABLE = pd.DataFrame({"w": [600, 500, 40], "v": [6.0, 5.5, 4.0]})
@@ -21,7 +21,7 @@ def prior(how, column="w", grid=None):
     cases = Targets(
         profiles=DATA.codes[:1], record=np.zeros(1, int), columns=np.array([j]), guesses=found
     )
-    return found.codes[:, 0, 0], np.exp(priors.log_prior(how, DATA, cases))[:, 0]
+    return found.codes[:, 0, 0], np.exp(prior_weights.log_prior(how, DATA, cases))[:, 0]
 
 
 def test_log_uniform_density_at_whole_numbers():
