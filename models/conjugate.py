@@ -24,16 +24,19 @@ COLLINEAR = 1e-12  # share of a predictor that others leave over, below which it
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moments:
-    """What the data say: X'X (k, k), X'y (k,), y'y and n."""
+    """What the data say: X'X (k, k), X'y (k,), y'y and n, each a sum over weighted records."""
 
     xx: Array
     xy: Array
     yy: float
-    n: int
+    n: float
 
     @classmethod
-    def of(cls, X: Array, y: Array) -> "Moments":
-        """Moments of rows X (n, k) and outcomes y (n,)."""
+    def of(cls, X: Array, y: Array, weights: Array | None = None) -> "Moments":
+        """Moments of rows X (n, k) and outcomes y (n,); with weights (n,) of a pseudo-posterior."""
+        if weights is not None:
+            WX, Wy = X * weights[:, None], y * weights
+            return cls(xx=X.T @ WX, xy=X.T @ Wy, yy=float(y @ Wy), n=float(weights.sum()))
         return cls(xx=X.T @ X, xy=X.T @ y, yy=float(y @ y), n=len(y))
 
     def plus(self, other: "Moments", sign: int = 1) -> "Moments":
@@ -113,16 +116,27 @@ class NormalInverseGamma:
         left = self.data.plus(Moments.of(x[None], np.array([y])), sign=-1)
         return self.prior.posterior(left)
 
-    def log_predictive(self, x: Array, y: Array, x_star: Array, y_star: Array) -> Array:
+    def log_predictive(
+        self,
+        x: Array,
+        y: Array,
+        x_star: Array,
+        y_star: Array,
+        fitted: npt.NDArray[np.bool_] | None = None,
+    ) -> Array:
         """log p(y* | x*, data without (x, y)) for U records, shape (G, U).
 
         ``x`` (U, k), ``y`` (U,); ``x_star`` (G, U, k), ``y_star`` (G, U). Each record is taken out
-        by rank-one formulas, and the predictive is Student-t.
+        by rank-one formulas, and the predictive is Student-t. Records that are not ``fitted``
+        (U,) are not among the data, and nothing is taken out.
         """
+        if fitted is None:
+            fitted = np.ones(len(y), dtype=bool)
+        x, y = np.where(fitted[:, None], x, 0.0), np.where(fitted, y, 0.0)
         V_x = x @ self.V  # shape (U, k)
         leverage = np.einsum("uk,uk->u", V_x, x)
         left = 1.0 - leverage
-        if self.a <= 0.5:
+        if fitted.any() and self.a <= 0.5:
             raise ModelError(
                 f"{self.data.n - 1} records do not determine {len(self.mean)} coefficients under a "
                 "flat prior; give finite prior scales"
@@ -137,7 +151,7 @@ class NormalInverseGamma:
         cross = np.einsum("guk,uk->gu", x_star, V_x)
         centre = x_star @ self.mean - cross * error / left
         spread = 1.0 + np.einsum("guk,guk->gu", x_star @ self.V, x_star) + cross**2 / left
-        a = self.a - 0.5
+        a = self.a - 0.5 * fitted
         b = np.maximum(self.b - 0.5 * error**2 / left, np.finfo(float).tiny)
         scale2 = 2.0 * b * spread  # of t with 2a degrees of freedom, times 2a
         norm = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)

@@ -5,6 +5,7 @@ Releases that keep totals (MM, TCMM) need none: the total less the values of all
 target's value, so every other guess is impossible.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,8 +70,11 @@ def augmented(
 ) -> PoissonPosterior:
     """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
     how, base = _mechanism(fit, release, l), fit.posterior
-    return base.refitted(
-        how.units(),
+    start, seen = base, None
+    if fit.known is not None:
+        start, seen = replace(base, draws=fit.known.whole), fit.known.seen
+    return start.refitted(
+        how.units(seen=seen),
         thin=base.thin,
         tune=max(base.n_sweeps // 4, 50),
         rng=rng,
@@ -92,12 +96,15 @@ def without(
     """The posterior ``start`` again, with the confidential values of one record left out."""
     n_draws = max(start.n_draws // start.draws.n_chains // 4, 4)
     thin, tune = max(start.thin // 8, 1), max(start.n_sweeps // 100, 100)
+    seen = None if fit.known is None else fit.known.seen
     if release is None:
         units = fit.columns.units_of(fit.microdata.codes, fit.prior, left_out=record)
+        if fit.known is not None:
+            units = fit.known.first.units_before(fit.known.seen, left_out=record)
         return start.refitted(units, thin=thin, tune=tune, n_draws=n_draws, rng=rng)
     how = _mechanism(fit, release, l)
     return start.refitted(
-        how.units(left_out=record),
+        how.units(left_out=record, seen=seen),
         thin=thin,
         tune=tune,
         n_draws=n_draws,

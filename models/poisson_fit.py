@@ -22,6 +22,7 @@ from .poisson_units import CountColumns
 from .synthesis import Request
 
 if TYPE_CHECKING:
+    from .poisson_known import KnownCounts
     from .poisson_mixture import PoissonMixture
     from .poisson_posterior import PoissonPosterior
 
@@ -50,6 +51,8 @@ class PoissonMixtureFit:
         Sweeps between kept draws.
     diagnostics : dict
         What ``idata`` says of the chains, in plain numbers.
+    known : KnownCounts or None
+        Which records units and draws are given, for an intruder who does not know them all.
     """
 
     model: "PoissonMixture"
@@ -61,6 +64,7 @@ class PoissonMixtureFit:
     draws: Draws
     thin: int
     diagnostics: dict[str, float]
+    known: "KnownCounts | None" = None
 
     @property
     def posterior(self) -> "PoissonPosterior":
@@ -74,6 +78,7 @@ class PoissonMixtureFit:
             draws=self.draws,
             thin=self.thin,
             linked=None,
+            unseen=None if self.known is None else self.known.unseen,
         )
 
     @property
@@ -192,6 +197,26 @@ class PoissonMixtureFit:
         from .poisson_evidence import direct
 
         return direct(self, evidence, release, targets, **how)
+
+    def offers_knowing(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence for an intruder who does not know all other records."""
+        from .poisson_known import offers_knowing
+
+        return offers_knowing(self, release)
+
+    def knowing(
+        self,
+        known: npt.NDArray[np.bool_],
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> "PoissonMixtureFit":
+        """The same mixture with only the known records' values seen, known (n,)."""
+        from .poisson_known import knowing
+
+        return knowing(self, known, release, rng=rng, n_jobs=n_jobs, progress=progress)
 
     def weaker(self, intruder: Intruder, release: Release, targets: Targets, **how: Any) -> Any:
         """The evidence for intruders of the trade."""

@@ -8,7 +8,9 @@ it).
 
 ``tables``: M (H, D + 2 p, K), phi (H, D, K), fixed. ``draws``: n (H, K), alpha (H,), pi (H, K).
 ``prior``: shape, rate, zeros, their prior, level, starts. ``targets``: label (H, U), structural
-(H, U, p), truth, exposure, constant and split (U, p), rows of covariates' levels (U, q).
+(H, U, p), truth, exposure, constant and split (U, p), rows of covariates' levels (U, q), and the
+counts and exposures (U, p) that are taken out of the target's class: truth and exposure, where the
+data hold the target's values.
 ``guesses``: the guessed columns; their points, the constants and splits of those (U, q', C), how
 many points (U, q'), the point of the truth (U, q') and of each guess (U, G, q').
 """
@@ -54,14 +56,16 @@ def log_add(x, y):
 def rest_terms(tables, draws, prior, targets, guessed, h, u, out):
     """out[k]: log of weight and of the target's own values in the columns that are not guessed."""
     M, phi, fixed = tables[0][h], tables[1][h], tables[2]
-    label, structural, truth, exposure, constant, split, positions = targets
+    label, structural, truth, exposure, constant, split, positions, gone, gone_e = targets
     k0 = label[h, u]
     log_class_weights(draws[0][h], draws[1][h], draws[2][h], fixed, k0, out)
     for j in range(truth.shape[1]):
         if not guessed[j]:
             x, e, s = truth[u, j], exposure[u, j], structural[h, u, j]
             for k in range(out.shape[0]):
-                A, B, psi = class_parameters(M, phi, fixed, prior, j, k, k == k0, x, e, s)
+                A, B, psi = class_parameters(
+                    M, phi, fixed, prior, j, k, k == k0, gone[u, j], gone_e[u, j], s
+                )
                 out[k] += split[u, j]
                 error = stirling_error(A)
                 out[k] += log_mass(x, e, A, B, psi, prior[2], fixed, constant[u, j], error)
@@ -88,13 +92,14 @@ def bounds(rest, L, n_points, u, k):
 def class_points(tables, prior, targets, guesses, h, u, k, L):
     """L[j, c, k]: log mass of each point of each guessed column in class k."""
     M, phi, fixed = tables[0][h], tables[1][h], tables[2]
-    label, structural, truth, exposure = targets[:4]
+    label, structural, _, exposure = targets[:4]
+    gone, gone_e = targets[7:]
     columns, points, constants, splits, n_points = guesses[:5]
     own = k == label[h, u]
     for i in range(columns.shape[0]):
         j = columns[i]
-        y, e, s = truth[u, j], exposure[u, j], structural[h, u, j]
-        A, B, psi = class_parameters(M, phi, fixed, prior, j, k, own, y, e, s)
+        e, s = exposure[u, j], structural[h, u, j]
+        A, B, psi = class_parameters(M, phi, fixed, prior, j, k, own, gone[u, j], gone_e[u, j], s)
         error = stirling_error(A)
         for c in range(n_points[u, i]):
             x, constant = points[u, i, c], constants[u, i, c]

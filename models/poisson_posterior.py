@@ -40,6 +40,8 @@ class PoissonPosterior:
         Sweeps between kept draws.
     linked : ndarray, shape (n, p), or None
         Each record's own synthetic counts, -1 where there are none, if classes were its own.
+    unseen : pair of ndarrays of bool, shapes (n,), (p,), or None
+        Records whose values are not among the data, and in which counts.
     """
 
     prior: CountPrior
@@ -48,6 +50,7 @@ class PoissonPosterior:
     draws: Draws
     thin: int
     linked: Array | None
+    unseen: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None = None
 
     @property
     def n_draws(self) -> int:
@@ -63,7 +66,7 @@ class PoissonPosterior:
         """Leave-one-out predictive, one part: rates integrated out given labels."""
         wanted = self.units.unit[targets.record]
         tables, label, structural = collapse(self.prior, self.units, self.draws, wanted, rng=rng)
-        cases = cases_of(self.prior, self.columns, targets, self.linked)
+        cases = cases_of(self.prior, self.columns, targets, self.linked, self.unseen)
         return [_joined(self.prior, tables, cases, label, structural)]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "PoissonPosterior":
@@ -110,7 +113,11 @@ def at_theta(
 
 
 def cases_of(
-    prior: CountPrior, columns: CountColumns, targets: Targets, linked: Array | None
+    prior: CountPrior,
+    columns: CountColumns,
+    targets: Targets,
+    linked: Array | None,
+    unseen: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None = None,
 ) -> CountCases:
     """Targets with their exposures, covariates and (if linked) their own synthetic counts."""
     return CountCases.of(
@@ -120,6 +127,8 @@ def cases_of(
         exposure=columns.exposures_of(targets.profiles),
         positions=columns.positions_of(targets.profiles, prior),
         tied=None if linked is None else linked[targets.record],
+        hidden=None if unseen is None else unseen[0][targets.record],
+        unseen=None if unseen is None else unseen[1],
     )
 
 
@@ -233,20 +242,43 @@ class CountMechanism:
         linked: Array = np.where(shown, self.z, -1.0)
         return linked
 
-    def units(self, left_out: int | None = None) -> CountUnits:
+    def units(
+        self, left_out: int | None = None, seen: npt.NDArray[np.bool_] | None = None
+    ) -> CountUnits:
         """What the sampler sees of table and release, perhaps without one record's values.
 
-        Of a release with classes of its own a record takes its synthetic counts along.
+        Of a release with classes of its own a record takes its synthetic counts along. Of records
+        that are not ``seen`` (n,) there are only these and what the release leaves as it is.
         """
-        linked = self.linked
-        if linked is not None:
-            counts = self.y + np.maximum(linked, 0.0)
-            exposure = np.where(linked >= 0, 2.0, 1.0) * self.exposure
-            return units_of(counts, exposure, self.positions, left_out=left_out)
-        some = self.replaced
+        if self.linked is not None:
+            return self._units(self.linked, left_out, seen)
+        some, rows = self.replaced, np.ones(len(self.y), dtype=bool) if seen is None else seen
         return units_of(
             np.vstack([self.y, self.z[some]]),
             np.vstack([self.exposure, self.exposure[some]]),
             np.vstack([self.positions, self.positions[some]]),
             left_out=left_out,
+            kept=np.append(rows, np.ones(some.sum(), dtype=bool)),
+        )
+
+    def units_before(self, seen: npt.NDArray[np.bool_], left_out: int | None = None) -> CountUnits:
+        """What the sampler sees before the release's synthetic values, of those seen (n,)."""
+        if not self.own:
+            return units_of(self.y, self.exposure, self.positions, left_out=left_out, kept=seen)
+        return self._units(np.full(self.y.shape, -1.0), left_out, seen)
+
+    def _units(
+        self, linked: Array, left_out: int | None, seen: npt.NDArray[np.bool_] | None
+    ) -> CountUnits:
+        """Units of records with what is linked to them; those that say nothing are left out."""
+        lacking = np.zeros(self.y.shape, dtype=bool)
+        if seen is not None:
+            lacking = ~seen[:, None] & self.synthesized
+        values = np.where(lacking, 0.0, 1.0) + (linked >= 0)  # how many there are of a count
+        return units_of(
+            np.where(lacking, 0.0, self.y) + np.maximum(linked, 0.0),
+            values * self.exposure,
+            self.positions,
+            left_out=left_out,
+            kept=(values > 0).any(axis=1) | (self.positions.shape[1] > 0),
         )

@@ -68,6 +68,11 @@ class CountCases:
     columns : ndarray of int, shape (q',)
         The guessed counts.
     guesses : ndarray, shape (G, U, q')
+    gone, gone_exposure : ndarray, shape (U, p)
+        What the data hold of the target and is taken out: ``truth`` and ``exposure``, or of a
+        target whose values are not known the counts that the release shows of it.
+    hidden : ndarray of bool, shape (U,)
+        Targets whose values are not among the data.
     """
 
     truth: Array
@@ -76,6 +81,9 @@ class CountCases:
     positions: npt.NDArray[np.int32]
     columns: Ints
     guesses: Array
+    gone: Array
+    gone_exposure: Array
+    hidden: npt.NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -87,23 +95,43 @@ class CountCases:
         exposure: Array,
         positions: npt.NDArray[np.int32],
         tied: Array | None,
+        hidden: npt.NDArray[np.bool_] | None = None,
+        unseen: npt.NDArray[np.bool_] | None = None,
     ) -> "CountCases":
-        """Join targets with the counts (U, p) and the ``guessed`` ones of them (q',)."""
+        """Join targets with the counts (U, p) and the ``guessed`` ones of them (q',).
+
+        Of ``hidden`` targets (U,) the data hold no ``unseen`` counts (p,), only what is tied.
+        """
         z = np.full(counts.shape, -1.0) if tied is None else tied
+        truth, both = counts + np.maximum(z, 0.0), np.where(z >= 0, 2.0, 1.0) * exposure
+        hidden = np.zeros(len(counts), dtype=bool) if hidden is None else hidden
+        lacking = np.zeros(counts.shape, dtype=bool)
+        if unseen is not None:
+            lacking = hidden[:, None] & unseen
         return cls(
-            truth=counts + np.maximum(z, 0.0),
-            exposure=np.where(z >= 0, 2.0, 1.0) * exposure,
+            truth=truth,
+            exposure=both,
             tied=z,
             positions=positions,
             columns=guessed,
             guesses=targets.guesses.codes.astype(np.float64),
+            gone=np.where(lacking, np.maximum(z, 0.0), truth),
+            gone_exposure=np.where(lacking, np.where(z >= 0, exposure, 0.0), both),
+            hidden=hidden,
         )
 
     def arrays(self, block: slice) -> tuple[npt.NDArray[np.generic], ...]:
-        """Truth, exposure, constants, splits and covariates, as the kernels take them."""
+        """Truth, exposure, constants, splits, covariates, what is gone, as the kernels take it."""
         truth, tied = self.truth[block], self.tied[block]
         constant, split = _constants(truth, tied)
-        return truth, self.exposure[block], constant, split, self.positions[block]
+        gone = self.gone[block], self.gone_exposure[block]
+        return truth, self.exposure[block], constant, split, self.positions[block], *gone
+
+    def shown(self, block: slice) -> tuple[npt.NDArray[np.generic], ...]:
+        """The same with only what the data hold of each target in place of its values."""
+        x, e = self.gone[block], self.gone_exposure[block]
+        constant, split = _constants(x, np.full(x.shape, -1.0))
+        return x, e, constant, split, self.positions[block], x, e
 
     def points(self, block: slice) -> tuple[npt.NDArray[np.generic], ...]:
         """Guessed columns, their distinct values, and which of them each guess and truth has."""
@@ -155,10 +183,15 @@ class PoissonPredictive:
     batch: Ints
 
     def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h without i), shape (H, block)."""
-        targets = self._targets(block)
-        out = np.empty(targets[0].shape)
-        truth_masses(*self._draws(), layout_of(self.prior), targets, out)
+        """log p(y_i | theta_h without i), shape (H, block).
+
+        Given what else the data hold of i, where that is not the target's own values.
+        """
+        out = self._masses(self._targets(block))
+        hidden = self.cases.hidden[block]
+        if hidden.any():
+            shown = (*self._labels(block), *self.cases.shown(block))
+            out -= np.where(hidden, self._masses(shown), 0.0)
         return out
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
@@ -180,10 +213,17 @@ class PoissonPredictive:
         t = self.tables
         return (t.M, t.draws.phi, t.fixed), (t.n, t.draws.alpha, t.draws.pi)
 
+    def _masses(self, targets: tuple[npt.NDArray[np.generic], ...]) -> Array:
+        out = np.empty(targets[0].shape)
+        truth_masses(*self._draws(), layout_of(self.prior), targets, out)
+        return out
+
     def _targets(self, block: slice) -> tuple[npt.NDArray[np.generic], ...]:
+        return *self._labels(block), *self.cases.arrays(block)
+
+    def _labels(self, block: slice) -> tuple[npt.NDArray[np.generic], ...]:
         kept = np.ascontiguousarray(self.label[:, block])
-        zeros = np.ascontiguousarray(self.structural[:, block])
-        return kept, zeros, *self.cases.arrays(block)
+        return kept, np.ascontiguousarray(self.structural[:, block])
 
 
 def collapse(

@@ -83,9 +83,10 @@ def units_of(
     positions: npt.NDArray[np.int32],
     *,
     left_out: int | None = None,
+    kept: npt.NDArray[np.bool_] | None = None,
 ) -> CountUnits:
-    """Distinct rows; a row that is left out has unit -1."""
-    kept = np.ones(len(counts), dtype=bool)
+    """Distinct rows; a row that is left out, or not ``kept`` (n,), has unit -1."""
+    kept = np.ones(len(counts), dtype=bool) if kept is None else kept.copy()
     if left_out is not None:
         kept[left_out] = False
     p, q = counts.shape[1], positions.shape[1]

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import known_columns, one_of
+from bayes_risk._core.validate import known_columns, one_of, positive
 from bayes_risk.microdata import Microdata, Number
+from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
 from .design import parse, used
@@ -82,11 +83,33 @@ class Regression:
                         "so that each uses earlier ones"
                     )
 
+    def power_scaled(self, power: float) -> "Regression":
+        """Every hyper-prior raised to a power: below 1 weaker, above 1 stronger.
+
+        Parameters
+        ----------
+        power : float
+            Above 0 (Kallioinen et al. 2023).
+
+        Returns
+        -------
+        Regression
+
+        Raises
+        ------
+        InputError
+            A power that is not positive, or that makes a prior improper.
+        """
+        from .regression_hyper import power_scaled_regression
+
+        return power_scaled_regression(self, positive("power", power))
+
     def fit(
         self,
         df: pd.DataFrame,
         draws: int = 1000,
         *,
+        weights: Any = None,
         tune: int = 1000,
         chains: int = 2,
         nuts_sampler: str = "pymc",
@@ -104,6 +127,9 @@ class Regression:
         df : DataFrame
             The confidential table. Columns in formulas that are stored as numbers are numbers, all
             others categories; outcomes are what their family says.
+        weights : array (n,) or Series, optional
+            Record weights alpha_i in (0, 1], powers of the records' likelihood: Theta is drawn from
+            the pseudo-posterior (docs/risk-weighted-synthesis.md).
         draws, tune, chains : int
             Kept draws and warm-up of each chain, at least 4, 0 and 1.
         nuts_sampler : {"pymc", "nutpie"}
@@ -124,7 +150,8 @@ class Regression:
         Raises
         ------
         InputError
-            Absent columns, outcomes that do not fit their family, terms that are not finite.
+            Absent columns, outcomes that do not fit their family, terms that are not finite;
+            weights of another length, missing or outside (0, 1].
         ModelError
             A flat prior with collinear predictors; a sampler that cannot start.
 
@@ -140,8 +167,8 @@ class Regression:
                 "out"
             )
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
-        rng = np.random.default_rng(random_seed)
-        return fitted(self, data, self._parts(data), length, nuts_sampler, rng, progress)
+        rng, alpha = np.random.default_rng(random_seed), checked_weights(weights, data.index)
+        return fitted(self, data, self._parts(data), alpha, length, nuts_sampler, rng, progress)
 
     def from_draws(
         self,

@@ -10,13 +10,15 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Progress, Targets
+from bayes_risk.reweighting_weights import in_words
+from bayes_risk.synthesizer import Posterior, Progress, Targets
 
 from .progress import ticker
 from .regression_draws import BroughtDraws
 from .regression_posterior import (
     ExactPart,
     HeldPart,
+    PartPosterior,
     RegressionPosterior,
     segments,
 )
@@ -25,6 +27,9 @@ from .synthesis import Request, made_columns
 
 if TYPE_CHECKING:
     from .regression import Regression
+    from .regression_hyper import RegressionUnder
+    from .regression_imputed import ImputedPosterior
+    from .regression_known import Known
 
 Array = npt.NDArray[np.float64]
 P = TypeVar("P", bound=HeldPart)
@@ -47,6 +52,10 @@ class RegressionFit:
         The draws as the engine uses them.
     diagnostics : dict
         Draws, chains, R-hat and ESS of the coefficients.
+    weights : ndarray, shape (n,), or None
+        Weights of the records in the pseudo-posterior; None: all count in full.
+    known : Known or None
+        Which records the draws are given, for an intruder who does not know them all.
     """
 
     model: "Regression"
@@ -54,6 +63,8 @@ class RegressionFit:
     idata: Any
     posterior: RegressionPosterior | BroughtDraws
     diagnostics: dict[str, float]
+    weights: Array | None = None
+    known: "Known | None" = None
 
     @property
     def records_differ(self) -> bool:
@@ -77,10 +88,14 @@ class RegressionFit:
         rng: np.random.Generator,
         progress: Progress | None,
     ) -> Array | None:
-        """Exact evidence in closed form, for the normal families; else nothing."""
-        if evidence != "exact":
+        """Exact evidence in closed form, for the normal families; else nothing.
+
+        So is the product over releases, for an intruder who does not know all other records.
+        """
+        made = self.made(release) if evidence in ("exact", "product") else []
+        if not made or not all(isinstance(held, ExactPart) for held in made):
             return None
-        base = self.informed(release).log_predictive(targets)
+        base = RegressionPosterior(parts=made).log_predictive(targets)
         augmented = [
             self.augmented(release, l, rng=rng, progress=progress).log_predictive(targets)
             for l in range(release.m)
@@ -98,17 +113,27 @@ class RegressionFit:
         return (
             "the regressions, their priors and the scales of the standardised variables are known, "
             f"not the parameters; values drawn in the order {', '.join(order)}, each given those "
-            "before it"
+            f"before it{in_words(self.weights)}"
         )
 
-    def informed(self, release: Release) -> RegressionPosterior:
+    def informed(self, release: Release) -> Posterior:
         """p(theta | y) of the regressions that made the release."""
+        parts = self.made(release)
+        exact = [held for held in parts if isinstance(held, ExactPart)]
+        if self.known is not None and release.m > 1 and len(exact) == len(parts):
+            from .regression_known import CHAINS, ClosedPosterior, length
+
+            return ClosedPosterior(parts=exact, n_draws=CHAINS * length(self))
+        return RegressionPosterior(parts=parts)
+
+    def made(self, release: Release) -> list[PartPosterior]:
+        """The regressions that made the release, in its order."""
         if isinstance(self.posterior, BroughtDraws):
             raise InputError(
                 "draws brought from elsewhere cannot be drawn again; they offer the evidence "
                 '"reuse" alone, for the others fit the model (fit)'
             )
-        return RegressionPosterior(parts=self._made(release, self.posterior.parts))
+        return self._made(release, self.posterior.parts)
 
     def _held(self, release: Release) -> list[HeldPart]:
         """Draws of the regressions that made the release."""
@@ -192,16 +217,17 @@ class RegressionFit:
         progress: Progress | None = None,
     ) -> RegressionPosterior:
         """p(theta | y, Z^(l)), l = 0 .. m - 1: the release's rows stand below the table's."""
-        base = self.informed(release).parts
-        z = self._released(release, l)
+        base = self.made(release)
+        starts = base if self.known is None else self.known.whole.parts
+        z = self.released(release, l)
         tick = ticker(progress, f"release {l + 1}", sum(len(p.draws) for p in base))
         parts = []
-        for held, child in zip(base, rng.spawn(len(base)), strict=True):
+        for held, start, child in zip(base, starts, rng.spawn(len(base)), strict=True):
             rows = held.rows.and_also(held.part.rows(z, f"release {l + 1}"))
-            parts.append(held.with_rows(rows, rng=child, tick=tick))
+            parts.append(start.with_rows(rows, rng=child, tick=tick))
         return RegressionPosterior(parts=parts)
 
-    def _released(self, release: Release, l: int) -> Codes:
+    def released(self, release: Release, l: int) -> Codes:
         """Coded rows of data set l whose values were replaced."""
         replaced = release.replaced(len(self.microdata.codes))
         codes: Codes = release.codes(self.microdata, l)[replaced]
@@ -222,11 +248,45 @@ class RegressionFit:
 
         ``start`` has the rows of the release, if there is one.
         """
+        row = record if self.known is None else int(self.known.seen[:record].sum())
         parts = []
         for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
             shorter = 1 if held.part.exact else 2
-            parts.append(held.with_rows(held.rows.but(record), shorter=shorter, rng=child))
+            parts.append(held.with_rows(held.rows.but(row), shorter=shorter, rng=child))
         return RegressionPosterior(parts=parts)
+
+    def offers_knowing(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence for an intruder who does not know all other records."""
+        from .regression_known import offers_knowing
+
+        return offers_knowing(self, release)
+
+    def knowing(
+        self,
+        known: npt.NDArray[np.bool_],
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> "RegressionFit":
+        """The same regressions with only the known records' values seen, known (n,)."""
+        from .regression_known import knowing
+
+        return knowing(self, known, release, rng=rng, progress=progress)
+
+    def imputed(
+        self,
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> "ImputedPosterior":
+        """p(y_U | y_A, Z^(1..m)) of normal regressions, y_U the values that are not known."""
+        from .regression_known import imputed
+
+        return imputed(self, release, rng=rng, n_jobs=n_jobs, progress=progress)
 
     def theta_predictive(
         self, targets: Targets, release: Release, l: int | None
@@ -246,12 +306,18 @@ class RegressionFit:
         out = np.zeros((release.m, self.posterior.n_draws))
         step = max(ROOM // self.posterior.n_draws, 1)
         for l in range(release.m):
-            z = self._released(release, l)
+            z = self.released(release, l)
             for begin in range(0, len(z), step):
                 for held in parts:
                     block = z[begin : begin + step]
                     out[l] += held.part.log_density(block, held.draws).sum(axis=0)
         return out
+
+    def under(self, model: "Regression") -> "RegressionUnder | None":
+        """The draws under other priors, by weights; None: only a new fit can tell."""
+        from .regression_hyper import RegressionUnder
+
+        return RegressionUnder.of(self, model)
 
     def __repr__(self) -> str:
         d = self.diagnostics

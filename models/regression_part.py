@@ -31,23 +31,40 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
-    """Rows on the scale that is sampled: ``X`` (n, k), ``y`` (n,), ``trials`` (n,) or None."""
+    """Rows on the scale that is sampled: ``X`` (n, k), ``y`` (n,), ``trials`` (n,) or None.
+
+    ``weights`` (n,) of the records in a pseudo-posterior, or None.
+    """
 
     X: Array
     y: Array
     trials: Array | None
+    weights: Array | None = None
 
     def and_also(self, other: "Rows") -> "Rows":
         """These rows and others."""
         trials = self.trials
         if trials is not None and other.trials is not None:
             trials = np.concatenate([trials, other.trials])
-        return Rows(X=np.vstack([self.X, other.X]), y=np.append(self.y, other.y), trials=trials)
+        weights = self.weights
+        if weights is not None:  # synthetic rows count in full
+            weights = np.append(weights, np.ones(len(other.y)))
+        return Rows(
+            X=np.vstack([self.X, other.X]),
+            y=np.append(self.y, other.y),
+            trials=trials,
+            weights=weights,
+        )
 
     def but(self, i: int) -> "Rows":
         """All rows but one."""
-        trials = None if self.trials is None else np.delete(self.trials, i)
-        return Rows(X=np.delete(self.X, i, axis=0), y=np.delete(self.y, i), trials=trials)
+        return self.only(np.arange(len(self.y)) != i)
+
+    def only(self, some: npt.NDArray[np.bool_]) -> "Rows":
+        """Some of the rows."""
+        trials = None if self.trials is None else self.trials[some]
+        weights = None if self.weights is None else self.weights[some]
+        return Rows(X=self.X[some], y=self.y[some], trials=trials, weights=weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,6 +15,7 @@ from .families import LogNormal
 from .regression_part import Coefficients, Part, Rows, n_outcomes
 from .regression_predictive import RegressionPredictive, blocks
 from .regression_pymc import Nuts, extra_of
+from .regression_weighted import log_pseudo_predictive
 from .sampling import Length
 
 Array = npt.NDArray[np.float64]
@@ -74,7 +75,7 @@ class ExactPart:
     ) -> "ExactPart":
         """Fit and draw n times for each of so many chains (they are independent anyway)."""
         prior = ConjugatePrior(tau=part.scales(), a=part.prior.sigma2[0], b=part.prior.sigma2[1])
-        known = prior.posterior(Moments.of(rows.X, rows.y))
+        known = prior.posterior(Moments.of(rows.X, rows.y, rows.weights))
         draws = _drawn(part, known, n * chains, chains, rng)
         return cls(part=part, rows=rows, known=known, draws=draws)
 
@@ -92,7 +93,10 @@ class ExactPart:
         return replace(self, draws=_joined(self.draws, more))
 
     def log_predictive(self, targets: Targets) -> Array:
-        """log p(y* | x*, data without i), shape (G, U), in closed form, block by block."""
+        """log p(y* | x*, data without i), shape (G, U), in closed form, block by block.
+
+        Targets that are not ``fitted`` are not among the data.
+        """
         out = np.empty(targets.guesses.codes.shape[:2])
         width = len(self.part.design.names) + targets.profiles.shape[1]
         for block in blocks(len(targets), len(out) * width):
@@ -109,11 +113,17 @@ class ExactPart:
         flat = codes.reshape(-1, p).copy()
         flat[~positive, part.column] = 1.0
         star = part.rows(flat)
-        density = self.known.log_predictive(
-            own.X, own.y, star.X.reshape(G, U, -1), star.y.reshape(G, U)
-        ).reshape(-1)
+        of_guesses = (star.X.reshape(G, U, -1), star.y.reshape(G, U))
+        if self.rows.weights is None:
+            density = self.known.log_predictive(
+                own.X, own.y, *of_guesses, targets.fitted[block]
+            ).reshape(-1)
+        else:
+            weight = targets.weight[block]
+            density = log_pseudo_predictive(self.known, own.X, own.y, *of_guesses, weight)
+            density = density.reshape(-1)
         if isinstance(part.family, LogNormal):
-            density -= np.log(flat[:, part.column])
+            density -= np.tile(targets.weight[block], G) * np.log(flat[:, part.column])
         return np.where(positive, density, -np.inf).reshape(G, U)[cell]
 
 

@@ -39,23 +39,30 @@ class RegressionPredictive:
     batch: Ints
 
     def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h), shape (H, block)."""
-        return self._log_density(self.targets.profiles[block]).T
+        """log p(y_i | theta_h), to the power of its weight, shape (H, block)."""
+        return self._log_truth(block).T
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         starts = np.flatnonzero(np.diff(self.batch, prepend=-1))
         uses = frozenset[int]().union(*(part.uses for part in self.parts))
         codes, cell = self.targets.rows(uses, block)  # shape (G', U, p)
-        log_v = log_weights.T - self._log_density(self.targets.profiles[block])  # shape (U, H)
+        log_v = log_weights.T - self._log_truth(block)  # shape (U, H)
+        power = self.targets.weight[block]
         G, U, p = codes.shape
         out = np.empty((G, U, len(starts)))
         for some in blocks(U, G * len(self.batch)):
             rows = codes[:, some].reshape(-1, p)
             terms = self._log_density(rows).reshape(G, -1, len(self.batch))
+            if (power != 1).any():
+                terms *= power[some][:, None]
             terms += log_v[some]
             out[:, some] = _log_sums_of_segments(terms, starts)
         return np.moveaxis(out, 2, 0)[:, cell]
+
+    def _log_truth(self, block: slice) -> Array:
+        power = self.targets.weight[block]
+        return self._log_density(self.targets.profiles[block]) * power[:, None]
 
     def _log_density(self, codes: Codes) -> Array:
         """log p of coded rows (R, p), summed over the regressions, shape (R, H)."""

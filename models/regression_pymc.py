@@ -165,10 +165,12 @@ def data_of(part: Part, rows: Rows) -> dict[str, Array]:
         order = np.argsort(first)  # rows in the order in which they first come
         place = np.argsort(order)[row.reshape(-1)]
         counts = np.zeros((len(first), part.n_levels))
-        np.add.at(counts, (place, rows.y.astype(np.int64)), 1.0)
+        once = 1.0 if rows.weights is None else rows.weights
+        np.add.at(counts, (place, rows.y.astype(np.int64)), once)
         return {"X": rows.X[first[order]], "y": counts}
     trials = {} if rows.trials is None else {"trials": rows.trials}
-    return {"X": rows.X, "y": rows.y, **trials}
+    weights = {} if rows.weights is None else {"weights": rows.weights}
+    return {"X": rows.X, "y": rows.y, **trials, **weights}
 
 
 def build(part: Part, rows: Rows) -> Any:
@@ -193,6 +195,9 @@ def build(part: Part, rows: Rows) -> Any:
             beta = pm.Normal("beta", centre[wide], scales[wide], shape=(k, *tail))
             eta = pm.math.dot(data["X"], beta)
         _likelihood(part, eta, data, pm)
+        if "weights" in data:  # of a pseudo-posterior: the rest of each record is taken back
+            log_p = pm.logp(model["outcome"], data["y"])
+            pm.Potential("taken_back", pm.math.sum((data["weights"] - 1.0) * log_p))
     return model
 
 

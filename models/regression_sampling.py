@@ -1,9 +1,11 @@
 """Regressions in sequence fitted to the confidential table, one after another."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.microdata import Microdata
@@ -25,6 +27,7 @@ def fitted(
     model: "Regression",
     data: Microdata,
     parts: Sequence[Part],
+    weights: npt.NDArray[np.float64] | None,
     length: Length,
     nuts_sampler: str,
     rng: np.random.Generator,
@@ -35,7 +38,7 @@ def fitted(
     tick = ticker(progress, "fit", max(len(sampled), 1) * length.steps)
     held: list[PartPosterior] = []
     for part, child in zip(parts, rng.spawn(len(parts)), strict=True):
-        rows = part.rows(data.codes, "the original")
+        rows = replace(part.rows(data.codes, "the original"), weights=weights)
         if part.exact:
             held.append(ExactPart.of(part, rows, length.draws, length.chains, child))
         else:
@@ -48,6 +51,7 @@ def fitted(
         idata=to_idata(parts, draws),
         posterior=RegressionPosterior(parts=held),
         diagnostics=_diagnose(held),
+        weights=weights,
     )
 
 

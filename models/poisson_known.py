@@ -1,0 +1,90 @@
+"""Poisson mixtures for intruders who know only some of the other records.
+
+Of an unknown record the sampler sees what the release shows: with fresh classes nothing but its
+synthetic row; with classes of its own one unit, its covariates, kept counts and synthetic counts,
+which share its class. The derivation stands in `docs/weaker-regression-counts.md`.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.release import Release
+from bayes_risk.synthesizer import Progress
+
+from .latent_state import Draws
+from .poisson_evidence import keeps_totals
+from .poisson_posterior import CountMechanism
+from .progress import ticker
+
+if TYPE_CHECKING:
+    from .poisson_fit import PoissonMixtureFit
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownCounts:
+    """What an intruder sees before the synthetic values.
+
+    ``seen`` (n,) records; ``first`` how the first data set was drawn; ``whole`` the draws given all
+    records, from which chains given a release start.
+    """
+
+    seen: Mask
+    first: CountMechanism
+    whole: Draws
+
+    @property
+    def unseen(self) -> tuple[Mask, Mask]:
+        """Records that are not seen, and in which counts."""
+        return ~self.seen, self.first.synthesized
+
+
+def offers_knowing(fit: "PoissonMixtureFit", release: Release) -> frozenset[str]:
+    """Ways to the evidence of a release, for an intruder who does not know all other records.
+
+    Raises
+    ------
+    InputError
+        A release that keeps totals, or one that the model cannot have drawn.
+    """
+    if keeps_totals(fit, release):
+        raise InputError(
+            f"kind={fit.model.kind!r} keeps totals, and what they tell an intruder who does not "
+            'know all other records is offered for those of the trade: give knows_records="second-'
+            'largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
+        )
+    CountMechanism.of(release, 0, fit.microdata, fit.prior, fit.columns)
+    return frozenset({"predictive"} if release.m == 1 else {"product"})
+
+
+def knowing(
+    fit: "PoissonMixtureFit",
+    known: Mask,
+    release: Release,
+    *,
+    rng: np.random.Generator,
+    n_jobs: int,
+    progress: Progress | None,
+) -> "PoissonMixtureFit":
+    """The same mixture given the known records, and what the release leaves of the others."""
+    first = CountMechanism.of(release, 0, fit.microdata, fit.prior, fit.columns)
+    seen, base = known | ~first.replaced, fit.posterior
+    found = base.refitted(
+        first.units_before(seen),
+        thin=base.thin,
+        tune=max(base.n_sweeps // 4, 50),
+        rng=rng,
+        n_jobs=n_jobs,
+        tick=ticker(progress, "fit to known records", base.n_draws),
+    )
+    return replace(
+        fit,
+        units=found.units,
+        draws=found.draws,
+        known=KnownCounts(seen=seen, first=first, whole=fit.draws),
+    )

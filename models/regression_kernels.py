@@ -1,0 +1,264 @@
+"""Compiled: rows of normal regressions imputed one after another, and what that says of guesses.
+
+Arrays are padded to the widest design, with zeros, which change no quadratic form. ``V`` (k, k) is
+the inverse of ``X'X`` and prior precision, ``mean`` (k,) the coefficients, ``xy`` (k,) is ``X'y``.
+A row is taken out by the rank-one formulas of `docs/regression.md`.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+LEVERAGE = 1e-9
+COLLINEAR = 1e-12  # as in conjugate.py
+TINY = 1e-300
+SURE = 0.1  # of one fit's precision, below which a product of powers is hardly one bell
+POINTS, REACH = 20, 4.0
+STEPS = np.linspace(-REACH, REACH, 2 * POINTS + 1)
+PLACES, LOG_WIDTHS = np.sinh(STEPS), np.log(np.cosh(STEPS) * REACH / POINTS)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_t(distance, scale2, a):
+    """log of Student's t with 2 a degrees of freedom, up to a constant; scale2 = 2 b spread."""
+    return -0.5 * math.log(scale2) - (a + 0.5) * math.log1p(distance * distance / scale2)
+
+
+@numba.njit(cache=True, nogil=True)
+def product(V, x, out):
+    """out = V x; returns x'V x."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        out[i] = 0.0
+        for j in range(x.shape[0]):
+            out[i] += V[i, j] * x[j]
+        total += out[i] * x[i]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def invert(P, half):
+    """half'half is the inverse of P (k, k), half a triangle; False where P is not definite.
+
+    By the Cholesky root on the scale of the diagonal: its squared diagonal is the share of each
+    predictor that those before it leave over.
+    """
+    k = P.shape[0]
+    root = np.zeros((k, k))
+    half[:] = 0.0
+    for i in range(k):
+        for j in range(i + 1):
+            total = P[i, j] / math.sqrt(P[i, i] * P[j, j])
+            for r in range(j):
+                total -= root[i, r] * root[j, r]
+            if i > j:
+                root[i, j] = total / root[j, j]
+            elif total > COLLINEAR:
+                root[i, i] = math.sqrt(total)
+            else:
+                return False
+    for j in range(k):  # the inverse of the root, column by column
+        half[j, j] = 1.0 / root[j, j]
+        for i in range(j + 1, k):
+            total = 0.0
+            for r in range(j, i):
+                total += root[i, r] * half[r, j]
+            half[i, j] = -total / root[i, i]
+    for i in range(k):
+        for j in range(i + 1):
+            half[i, j] /= math.sqrt(P[j, j])
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def posteriors(sums, imputed, prior, V, mean, b, half):
+    """Posteriors given L sets of rows, the imputed rows in each; False: they determine nothing.
+
+    ``sums``: X'X (L, k, k), X'y (L, k), y'y (L,); ``imputed`` the same of one set; ``prior``:
+    precisions of the coefficients (k,) and b. Fills V (L, k, k), mean (L, k), b (L,), and ``half``
+    (L, k, k), of which V is half'half.
+    """
+    xx, xy, yy = sums
+    precision, b0 = prior
+    P, right = np.empty_like(imputed[0]), np.empty_like(imputed[1])
+    for l in range(xx.shape[0]):
+        P[:] = xx[l] + imputed[0]
+        right[:] = xy[l] + imputed[1]
+        for i in range(P.shape[0]):
+            P[i, i] += precision[i]
+        if not invert(P, half[l]):
+            return False
+        V[l] = half[l].T @ half[l]
+        explained = product(V[l], right, mean[l])
+        b[l] = b0 + 0.5 * max(yy[l] + imputed[2] - explained, 0.0)
+        if b[l] <= 0.0:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def draw(rng, mean, a, b, half, beta, precision):
+    """beta (m, k) and 1 / sigma^2 (m,) of m posteriors."""
+    k = mean.shape[1]
+    for l in range(mean.shape[0]):
+        precision[l] = rng.standard_gamma(a[l]) / b[l]
+        beta[l] = mean[l]
+        for i in range(k):
+            z = rng.standard_normal() / math.sqrt(precision[l])
+            for j in range(i + 1):
+                beta[l, j] += half[l, i, j] * z
+
+
+@numba.njit(cache=True, nogil=True)
+def take_out(V, xy, x, y, side):
+    """V and X'y without a row, in place; False where the row alone determines a coefficient."""
+    leverage = product(V, x, side)
+    left = 1.0 - leverage
+    if left < LEVERAGE:
+        return False
+    for i in range(x.shape[0]):
+        xy[i] -= x[i] * y
+        for j in range(x.shape[0]):
+            V[i, j] += side[i] * side[j] / left
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def put_in(V, xy, x, y, side):
+    """V and X'y with one row more, in place."""
+    more = 1.0 + product(V, x, side)
+    for i in range(x.shape[0]):
+        xy[i] += x[i] * y
+        for j in range(x.shape[0]):
+            V[i, j] -= side[i] * side[j] / more
+
+
+@numba.njit(cache=True, nogil=True)
+def predictive(V, xy, yy, a, b, x, y, side):
+    """log p(y | x, data), up to a constant, the data being V, X'y, y'y; a, b of the posterior."""
+    spread = 1.0 + product(V, x, side)
+    centre = 0.0
+    for i in range(x.shape[0]):
+        centre += side[i] * xy[i]
+    left_over = b + 0.5 * max(yy - product(V, xy, side), 0.0)
+    return log_t(y - centre, max(2.0 * left_over * spread, TINY), a)
+
+
+@numba.njit(cache=True, nogil=True)
+def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
+    """A Metropolis step for every row, in order; returns how many moved, -1 for a row too heavy.
+
+    ``V`` (J, k, k), ``xy`` (J, k), ``yy`` (J,): of the J regressions with all rows as they are,
+    changed in place; ``a`` (J,) with one row left out, ``b`` (J,) of the prior. ``now`` and
+    ``proposed``: predictors (J, n, k) and outcomes (J, n). ``log_ratio`` (n,): of proposed over
+    present row, by all that does not depend on other rows; the rest is p(row | others)^power.
+    """
+    X, y = now
+    other_X, other_y = proposed
+    J, n, k = X.shape
+    side, moved = np.empty(k), 0
+    kept_V, kept_xy = np.empty((J, k, k)), np.empty((J, k))
+    for i in range(n):
+        if log_ratio[i] == -math.inf:
+            continue
+        change = 0.0
+        for c in range(J):
+            kept_V[c], kept_xy[c] = V[c], xy[c]
+            if not take_out(V[c], xy[c], X[c, i], y[c, i], side):
+                return -1
+            rest = yy[c] - y[c, i] ** 2
+            change += predictive(V[c], xy[c], rest, a[c], b[c], other_X[c, i], other_y[c, i], side)
+            change -= predictive(V[c], xy[c], rest, a[c], b[c], X[c, i], y[c, i], side)
+        if math.log(rng.random()) < log_ratio[i] + power * change:
+            moved += 1
+            for c in range(J):
+                yy[c] += other_y[c, i] ** 2 - y[c, i] ** 2
+                X[c, i], y[c, i] = other_X[c, i], other_y[c, i]
+                put_in(V[c], xy[c], X[c, i], y[c, i], side)
+        else:
+            for c in range(J):
+                V[c], xy[c] = kept_V[c], kept_xy[c]
+    return moved
+
+
+@numba.njit(cache=True, nogil=True)
+def log_integral(powers, centre, scale2, df):
+    """log of the integral of prod_l t_l(y)^powers_l over y, by steps that grow away from its top.
+
+    The trapezoidal rule on y = middle + width sinh(t): smooth and bell-shaped, so 41 points leave
+    1e-6, if the middle and width are roughly those of the product.
+    """
+    precision, pull, plain, plain_pull = 0.0, 0.0, 0.0, 0.0
+    for l in range(powers.shape[0]):
+        curvature = (2.0 * df[l] + 1.0) / scale2[l]
+        precision += powers[l] * curvature
+        pull += powers[l] * curvature * centre[l]
+        plain += curvature / powers.shape[0]
+        plain_pull += curvature * centre[l] / powers.shape[0]
+    if precision < SURE * plain:
+        precision, pull = plain, plain_pull
+    middle, width = pull / precision, 1.0 / math.sqrt(precision)
+    top, total = -math.inf, 0.0
+    for q in range(PLACES.shape[0]):
+        y, term = middle + width * PLACES[q], LOG_WIDTHS[q]
+        for l in range(powers.shape[0]):
+            term += powers[l] * log_t(y - centre[l], scale2[l], df[l])
+        if term > top:
+            total = total * math.exp(top - term) + 1.0
+            top = term
+        else:
+            total += math.exp(term - top)
+    return top + math.log(total * width)
+
+
+@numba.njit(cache=True, nogil=True)
+def tempered(posteriors, powers, own, guesses, out, norm, normed):
+    """Adds sum_l powers_l log p_l(row | data without the target's row), of rows.
+
+    ``posteriors``: V (H, L, k, k), mean (H, L, k), a (L,), b (H, L), of all rows; ``own``: the
+    target's row in each draw, (H, U, k) and (H, U); ``guesses``: rows (G, U, k) and (G, U). Adds to
+    out (H, G, U), and, if ``normed``, to norm (H, U) the log integral over the outcome at the
+    target's own predictors.
+    """
+    V, mean, a, b = posteriors
+    own_x, own_y = own
+    x, y = guesses
+    H, L, k = mean.shape
+    G, U = y.shape
+    side, other = np.empty(k), np.empty(k)
+    centres, scales, df = np.empty(L), np.empty(L), a - 0.5
+    for h in range(H):
+        for u in range(U):
+            at, e_y = own_x[h, u], own_y[h, u]
+            for l in range(L):
+                left = max(1.0 - product(V[h, l], at, side), LEVERAGE)
+                fitted = 0.0
+                for i in range(k):
+                    fitted += at[i] * mean[h, l, i]
+                error = (e_y - fitted) / left  # from the prediction without the row
+                less = max(b[h, l] - 0.5 * error * error * left, TINY)
+                centre, scale2, last = e_y - error, 2.0 * less / left, at
+                centres[l], scales[l] = centre, scale2
+                for g in range(G):
+                    if not same(x[g, u], last):
+                        last = x[g, u]
+                        spread = 1.0 + product(V[h, l], last, other)
+                        cross, centre = 0.0, 0.0
+                        for i in range(k):
+                            cross += side[i] * last[i]
+                            centre += last[i] * mean[h, l, i]
+                        centre -= cross * error
+                        scale2 = 2.0 * less * (spread + cross * cross / left)
+                    out[h, g, u] += powers[l] * log_t(y[g, u] - centre, scale2, df[l])
+            if normed:
+                norm[h, u] += log_integral(powers, centres, scales, df)
+
+
+@numba.njit(cache=True, nogil=True)
+def same(x, y):
+    """Whether two rows are equal."""
+    for i in range(x.shape[0]):
+        if x[i] != y[i]:
+            return False
+    return True

@@ -1,0 +1,305 @@
+"""Intruders who know some records, Poisson mixtures: closed form, brute force, limits, errors."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+
+import bayes_risk as br
+from bayes_risk.models.latent_sampler import run_chains
+from bayes_risk.models.poisson_units import units_of
+from tests import count_classes as by_hand
+from tests.oracle import log_label_prior
+
+pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
+PRIOR = (1.5, 0.2)
+N = 8
+KNOWS = {
+    "none": np.zeros(N, dtype=bool),
+    "half": np.arange(N) % 2 == 0,
+    "all but two": ~np.isin(np.arange(N), [1, 2]),
+}
+
+
+def frame(counts, exposure=None):
+    table = pd.DataFrame(np.asarray(counts), columns=[f"x{j}" for j in range(len(counts[0]))])
+    return table if exposure is None else table.assign(size=exposure)
+
+
+def intruder(known):
+    """Somebody who knows these records (n,)."""
+    return br.Intruder(knows_records=known if np.any(known) else "none")
+
+
+def evidence_of(risk, i):
+    """Log evidence of each guess of record i, relative to the truth, by value; and its error."""
+    u = risk.case[i]
+    total = risk.log_evidence[:, :, u].sum(axis=0)
+    values = [tuple(v) for v in risk.guesses[:, u]]
+    return dict(zip(values, zip(total, risk.mcse_log_evidence[:, u], strict=True), strict=True))
+
+
+# --- one class: negative binomials -------------------------------------------------------------
+
+
+def closed_form(y, e, z, known, i, guess):
+    """Log evidence of one data set, one class: everybody's synthetic counts tell of one rate."""
+    A = np.setdiff1d(np.flatnonzero(known), [i])
+    out = 0.0
+    for j in range(y.shape[1]):
+        shape, rate = PRIOR[0] + y[A, j].sum(), PRIOR[1] + e[A].sum()
+        out -= by_hand.log_gamma_poisson(guess[j], shape, rate, e[i])
+        shape, rate = shape + z[:, j].sum(), rate + e.sum()
+        out += by_hand.log_gamma_poisson(guess[j], shape, rate, e[i])
+    return out
+
+
+@pytest.mark.parametrize("classes", ["new", "own"])
+@pytest.mark.parametrize("knows", KNOWS)
+def test_one_class_is_the_closed_form(knows, classes):
+    rng, known = np.random.default_rng(4), KNOWS[knows]
+    e = rng.choice([0.5, 1.0, 3.0], N)
+    y = rng.poisson(e[:, None] * [20.0, 3.0], (N, 2))
+    model = br.models.PoissonMixture(1, rate_prior=PRIOR, exposure="size")
+    fit = model.fit(frame(y, e), draws=20, tune=10, chains=2, random_seed=1)
+    release = fit.synthesize(1, classes=classes, random_seed=2)
+    z = release.datasets[0][["x0", "x1"]].to_numpy()
+    grid = br.Grid(additive=3, n=7)
+    risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=grid, random_seed=3)
+    for i in range(N):
+        at_truth = closed_form(y, e, z, known, i, y[i])
+        for guess, (found, error) in evidence_of(risk, i).items():
+            exact = closed_form(y, e, z, known, i, guess) - at_truth
+            assert found == pytest.approx(exact, abs=1e-8)
+            assert error < 1e-6
+
+
+def test_the_product_adds_the_releases():
+    """Several releases: each as if it were the only one."""
+    rng, known = np.random.default_rng(4), KNOWS["half"]
+    y = rng.poisson([20.0, 3.0], (N, 2))
+    fit = br.models.PoissonMixture(1, rate_prior=PRIOR).fit(
+        frame(y), draws=20, tune=10, chains=2, random_seed=1
+    )
+    release = fit.synthesize(3, random_seed=2)
+    assert fit.offers_knowing(release) == {"product"}
+    grid = br.Grid(additive=3, n=7)
+    risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=grid, random_seed=3)
+    for l, Z in enumerate(release.datasets):
+        one = br.Release(datasets=[Z], synthesized=release.synthesized)
+        assert fit.offers_knowing(one) == {"predictive"}
+        alone = br.attribute_risk(fit, one, intruder=intruder(known), guesses=grid, random_seed=3)
+        assert np.allclose(risk.log_evidence[l], alone.log_evidence[0], atol=1e-8)
+
+
+# --- brute force: three records, two classes ----------------------------------------------------
+
+Y = np.array([[0, 9], [1, 8], [6, 2]])
+Z = np.array([[5, 3], [0, 7], [1, 9]])
+GUESSES = {"x0": br.Grid(values=[0, 1, 3, 6]), "x1": br.Grid(values=[2, 8, 9])}
+
+
+def log_marginal(prior, units):
+    """log p of units, each a list by column of the values that share its class."""
+    K = prior.n_classes
+    labelings = np.array(list(itertools.product(range(K), repeat=len(units))))
+    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
+    log_p = log_label_prior(counts, *prior.concentration)
+    for r, labels in enumerate(labelings):
+        for k, j in itertools.product(range(K), range(prior.n_counts)):
+            x = [v for u in np.flatnonzero(labels == k) for v in units[u][j]]
+            log_p[r] += by_hand.log_column(
+                np.array(x, float), np.ones(len(x)), prior.shape[j], prior.rate[j], None
+            )
+    return logsumexp(log_p)
+
+
+def log_evidence(prior, known, i, guess, *, own, columns):
+    """log p(Z | y_i = guess, y_A) of the release, by what each record shows."""
+    y = Y.astype(float)
+    y[i, columns] = guess
+    before, after = [], []
+    for r in range(len(y)):
+        seen = known[r] or r == i
+        shown = [[y[r, j]] if seen or j not in columns else [] for j in range(2)]
+        if own:
+            before.append(shown)
+            after.append([s + ([Z[r, j]] if j in columns else []) for j, s in enumerate(shown)])
+        elif seen:
+            before.append(shown)
+            after.append(shown)
+    if not own:
+        after += [[[v] for v in row] for row in Z]
+    return log_marginal(prior, after) - log_marginal(prior, before)
+
+
+@pytest.fixture(scope="module")
+def two_classes():
+    model = br.models.PoissonMixture(2, concentration_prior=(1.5, 1.0), rate_prior=PRIOR)
+    return model.fit(frame(Y), draws=2000, tune=300, chains=4, thin=8, random_seed=5)
+
+
+@pytest.mark.parametrize("known", [(0, 0, 0), (0, 1, 0), (1, 1, 0)], ids=str)
+@pytest.mark.parametrize(
+    ("classes", "columns"), [("new", [0, 1]), ("own", [0, 1]), ("own", [0])], ids=str
+)
+def test_by_enumeration(two_classes, classes, columns, known):
+    fit, names = two_classes, [f"x{j}" for j in columns]
+    release = br.Release(datasets=[frame(Z)[names]], synthesized=names, classes=classes)
+    guesses = {c: GUESSES[c] for c in names}
+    known = np.array(known, dtype=bool)
+    risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=guesses, random_seed=7)
+    how = {"own": classes == "own", "columns": columns}
+    scores = []
+    for i in range(3):
+        truth = log_evidence(fit.prior, known, i, Y[i, columns], **how)
+        for guess, (found, error) in evidence_of(risk, i).items():
+            exact = log_evidence(fit.prior, known, i, guess, **how) - truth
+            scores.append((found - exact) / np.hypot(error, 1e-3))
+            assert error < 0.2
+    assert np.abs(scores).max() < 5  # guesses of a target share most of their error
+
+
+# --- limits, order, workers ----------------------------------------------------------------------
+
+
+def planted(n=40, seed=3):
+    rng = np.random.default_rng(seed)
+    k = rng.choice(2, n, p=[0.7, 0.3])
+    return frame(rng.poisson(np.array([[4.0, 20.0], [30.0, 5.0]])[k]))
+
+
+@pytest.fixture(scope="module")
+def easy():
+    table = planted()
+    return br.models.PoissonMixture(4).fit(table, draws=800, tune=300, chains=4, random_seed=1)
+
+
+@pytest.mark.parametrize("classes", ["new", "own"])
+@pytest.mark.parametrize("m", [1, 3])
+def test_whoever_knows_all_others_is_the_worst_case(easy, classes, m):
+    release = easy.synthesize(m, classes=classes, random_seed=2)
+    options = {"guesses": br.Grid(additive=6, n=7), "targets": [0, 5, 9], "random_seed": 3}
+    everybody = br.Intruder(knows_records=np.ones(40, dtype=bool))
+    worst = br.attribute_risk(easy, release, **options)
+    found = br.attribute_risk(easy, release, intruder=everybody, **options)
+    gap = (found.log_evidence - worst.log_evidence).sum(axis=0)
+    scale = np.hypot(found.mcse_log_evidence, worst.mcse_log_evidence)
+    assert (np.abs(gap) < 5 * np.hypot(scale, 1e-3)).all() and scale.max() < 0.5
+
+
+@pytest.mark.parametrize("classes", ["new", "own"])
+def test_same_bytes_for_any_number_of_workers_and_any_stranger(easy, classes):
+    """The values of records that are not known are nowhere looked at."""
+    release = easy.synthesize(1, classes=classes, random_seed=2)
+    known = np.arange(40) < 20
+    options = {"guesses": br.Grid(additive=6, n=5), "targets": [0, 25], "random_seed": 3}
+    found = [
+        br.attribute_risk(easy, release, intruder=intruder(known), n_jobs=j, **options)
+        for j in (1, 2)
+    ]
+    assert found[0].log_evidence.tobytes() == found[1].log_evidence.tobytes()
+    stranger = easy.microdata.codes.copy()
+    stranger[30:] += 11
+    changed = _with_table(easy, stranger)
+    again = br.attribute_risk(changed, release, intruder=intruder(known), **options)
+    assert again.log_evidence.tobytes() == found[0].log_evidence.tobytes()
+
+
+def _with_table(fit, codes):
+    from dataclasses import replace
+
+    return replace(fit, microdata=replace(fit.microdata, codes=codes))
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["MM", "TCMM"])
+def test_releases_that_keep_totals(kind):
+    quantile = 0.8 if kind == "TCMM" else None
+    fit = br.models.PoissonMixture(3, kind=kind, quantile=quantile).fit(
+        planted(), draws=50, tune=50, chains=2, random_seed=1
+    )
+    release = fit.synthesize(1, random_seed=2)
+    with pytest.raises(br.InputError, match=r"keeps totals.*second-largest"):
+        br.attribute_risk(
+            fit, release, intruder=intruder(np.zeros(40)), guesses=br.Grid(additive=2, n=5)
+        )
+
+
+def test_imputation_is_not_offered(easy):
+    release = easy.synthesize(2, random_seed=2)
+    with pytest.raises(br.InputError, match=r"evidence='imputed' is not offered.*product"):
+        br.attribute_risk(
+            easy,
+            release,
+            intruder=br.Intruder(knows_records=0.5),
+            guesses=br.Grid(additive=2, n=5),
+            evidence="imputed",
+        )
+
+
+# --- calibration ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", ["new", "own"])
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_probabilities_are_frequencies(share, classes):
+    """Known records from the prior; the target's count drawn with equal chances; the others given.
+
+    All but the target's value is drawn from p(. | y_A, y*): classes and rates from a long chain.
+    """
+    from tests.test_poisson_calibration import GUESSES as ASKED
+    from tests.test_poisson_calibration import TARGET, K, N, fitted, table_from_the_prior
+    from tests.test_tree_calibration import z_scores
+
+    model = br.models.PoissonMixture(K, concentration_prior=(3.0, 2.0), rate_prior=(1.0, 0.1))
+    hits, probabilities = [], []
+    for seed in range(150):
+        rng = np.random.default_rng([11, seed, int(10 * share)])
+        table = table_from_the_prior(rng, model)
+        known = np.arange(N) < round(share * N)
+        known[TARGET] = False
+        for name, values in ASKED.items():
+            table.loc[TARGET, name] = rng.choice(values)
+        about = known | (np.arange(N) == TARGET)
+        table = _strangers(model, table, about, fitted, rng)
+        fit = fitted(model, table, rng)
+        release = fit.synthesize(1, classes=classes, random_seed=rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
+            risk = br.attribute_risk(
+                fit,
+                release,
+                intruder=intruder(known),
+                guesses={c: br.Grid(values=v) for c, v in ASKED.items()},
+                targets=[TARGET],
+                random_seed=rng,
+            )
+        order = np.lexsort(risk.guesses[:, 0].T)
+        hits.append((np.arange(len(order)) == risk.truth[0])[order])
+        probabilities.append(np.exp(risk.log_probability[order, 0]))
+    z = z_scores(hits, probabilities)
+    assert np.abs(z).max() < 4 and np.sqrt((z**2).mean()) < 2
+
+
+def _strangers(model, table, about, fitted, rng):
+    """The others' counts drawn given those of the records that this is ``about``."""
+    fit = fitted(model, table, rng)
+    counts = fit.columns.counts_of(fit.microdata.codes)
+    nothing = np.zeros((len(counts), 0), np.int32)
+    units = units_of(counts, np.ones(counts.shape), nothing, kept=about)
+    starts = [fit.draws.last(c) for c in range(2)]
+    draws = run_chains(fit.prior, units, starts, draws=50, tune=500, thin=10, rng=rng)
+    h, p = int(rng.integers(len(draws))), fit.prior.n_counts
+    pi = draws.pi[h]
+    out = table.copy()
+    for i in np.flatnonzero(~about):
+        k = rng.choice(len(pi), p=pi / pi.sum())
+        out.loc[i, table.columns] = rng.poisson(draws.phi[h, :p, k])
+    return out
