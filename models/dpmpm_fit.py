@@ -7,20 +7,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
+from bayes_risk.impossible import refuse_release
 from bayes_risk.microdata import Microdata
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Progress, Targets
+from bayes_risk.reweighting_weights import in_words
+from bayes_risk.synthesizer import Predictive, Progress, Targets
 
 from .latent_class import draw_rows
+from .latent_known import augmented_units, base_units, seen, ways_in_words
 from .latent_posterior import LatentPosterior, Mechanism, predictive_of
-from .latent_predictive import LatentPredictive, Tables, log_masses
-from .latent_state import Draws, units_of
+from .latent_predictive import Tables, log_masses
+from .latent_state import Draws, Units, units_of
+from .latent_zeros import log_possible_release, possible_rows, theta_possible
 from .progress import ticker
 from .synthesis import Request
 
 if TYPE_CHECKING:
     from .dpmpm import DPMPM
+    from .hyper_priors import LatentUnder
+    from .latent_imputation import LatentImputed
+
+IMPUTED_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +48,12 @@ class DPMPMFit:
         The draws as the engine uses them.
     diagnostics : dict
         The same in short, plain numbers.
+    weights : ndarray, shape (n,), or None
+        Weights of the records in the pseudo-posterior; None: all count in full.
+    known : ndarray of bool, shape (n,), or None
+        Records whose values the fit has seen; None: all.
+    whole : LatentPosterior, or None
+        Where only some are known: draws given all records, from which chains start.
     """
 
     model: "DPMPM"
@@ -46,6 +61,9 @@ class DPMPMFit:
     idata: Any
     posterior: LatentPosterior
     diagnostics: dict[str, float]
+    weights: npt.NDArray[np.float64] | None = None
+    known: npt.NDArray[np.bool_] | None = None
+    whole: LatentPosterior | None = None
 
     @property
     def records_differ(self) -> bool:
@@ -54,7 +72,49 @@ class DPMPMFit:
 
     def offers(self, release: Release) -> frozenset[str]:
         """Ways to the evidence of a release."""
+        self._check_classes(release.classes)
+        refuse_release(release, self.microdata)
         return frozenset({"predictive", "refit", "reuse"})
+
+    def offers_knowing(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence for an intruder who knows only some of the other records."""
+        if self.weights is not None:
+            return frozenset()
+        if self.posterior.prior.zeros is not None:
+            refuse_release(release, self.microdata)
+            whole = set(release.synthesized) >= set(self.microdata.columns)
+            return frozenset({"predictive" if release.m == 1 else "product"} if whole else ())
+        return frozenset({"predictive"} if release.m == 1 else {"imputed", "product"})
+
+    def knowing(
+        self,
+        known: npt.NDArray[np.bool_],
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> "DPMPMFit":
+        """The model fitted anew to the known records, and to what the release leaves as it is.
+
+        See `latent_known.py`; as many draws as the fit has.
+        """
+        base, known = self.posterior, seen(known, release)
+        how = Mechanism.of(release, 0, self.microdata, base.prior)
+        posterior = base.refitted(
+            base_units(how.y, known, ~how.synthesized, base.prior.width - 1),
+            thin=base.thin,
+            tune=max(base.n_sweeps // 4, 50),
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=ticker(progress, "known records", base.n_draws),
+        )
+        posterior = replace(posterior, shown=~how.synthesized)
+        return replace(self, posterior=posterior, known=known, whole=base)
+
+    def knowing_in_words(self, evidence: str) -> str:
+        """How that evidence was computed, one phrase for reports."""
+        return ways_in_words(evidence)
 
     def informed(self, release: Release) -> LatentPosterior:
         """p(Theta | y): every release informs all of it."""
@@ -75,7 +135,10 @@ class DPMPMFit:
             "new": "a fresh latent class for every record, given its unsynthesised values",
             "own": "the latent class of the record's own confidential values",
         }[release.classes]
-        return f"the model and its priors are known, not its parameters; drawn from {classes}"
+        return (
+            f"the model and its priors are known, not its parameters; drawn from {classes}"
+            f"{in_words(self.weights)}"
+        )
 
     def synthesize(
         self,
@@ -109,9 +172,11 @@ class DPMPMFit:
         Raises
         ------
         InputError
-            m below 1 or above the number of draws; unknown columns, labels or mechanism.
+            m below 1 or above the number of draws; unknown columns, labels or mechanism; own
+            classes of a fit with record weights or structural zeros.
         """
         one_of("classes", classes, ("new", "own"))
+        self._check_classes(classes)
         request = Request.of(
             self.microdata,
             self.microdata.columns,
@@ -138,10 +203,10 @@ class DPMPMFit:
     ) -> LatentPosterior:
         """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
         how = Mechanism.of(release, l, self.microdata, self.posterior.prior)
-        base = self.posterior
+        base = self.whole or self.posterior
         total = base.n_draws
-        return base.refitted(
-            how.units(base.prior.width - 1),
+        posterior = base.refitted(
+            self._units(how),
             thin=base.thin,
             tune=max(base.n_sweeps // 4, 50),
             rng=rng,
@@ -149,6 +214,34 @@ class DPMPMFit:
             linked=how.linked,
             conditional=how.conditional,
             tick=ticker(progress, f"release {l + 1}", total),
+        )
+        return replace(posterior, shown=self.posterior.shown)
+
+    def imputed(
+        self,
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> "LatentImputed":
+        """p(Theta^(1..m), y_U | y_A, Z^(1..m)): a quarter of the fit's draws, as many sweeps."""
+        from .latent_imputation import LatentImputed  # compiled only where it is needed
+        from .latent_imputation_state import Problem
+
+        start, size = self.whole or self.posterior, self.n_draws // self.posterior.draws.n_chains
+        known = np.ones(len(self.microdata.codes), bool) if self.known is None else self.known
+        hows = [Mechanism.of(release, l, self.microdata, start.prior) for l in range(release.m)]
+        draws = max(size // IMPUTED_SHARE, 4)
+        return LatentImputed.sampled(
+            Problem.of(hows, known, start.prior),
+            start.draws,
+            draws=draws,
+            tune=max(start.n_sweeps // 4, 50),
+            thin=max(start.n_sweeps // draws, 1),
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=ticker(progress, "unknown records", draws * start.draws.n_chains),
         )
 
     def without(
@@ -163,21 +256,27 @@ class DPMPMFit:
         """The posterior ``start`` again, with the confidential values of one record left out."""
         n_draws = max(start.n_draws // start.draws.n_chains // 4, 4)
         thin, tune = max(start.thin // 8, 1), max(start.n_sweeps // 100, 100)
+        prior = start.prior
         if release is None:
-            y = self.microdata.codes + start.prior.starts[:-1].astype(np.int32)
-            units = units_of(y, left_out=record)
+            units = self._units_before(left_out=record)
             return start.refitted(units, thin=thin, tune=tune, n_draws=n_draws, rng=rng)
-        how = Mechanism.of(release, l, self.microdata, start.prior)
-        units = how.units(start.prior.width - 1, left_out=record)
+        how = Mechanism.of(release, l, self.microdata, prior)
         return start.refitted(
-            units, thin=thin, tune=tune, n_draws=n_draws, rng=rng, linked=how.linked
+            self._units(how, record),
+            thin=thin,
+            tune=tune,
+            n_draws=n_draws,
+            rng=rng,
+            linked=how.linked,
         )
 
-    def theta_predictive(
-        self, targets: Targets, release: Release, l: int | None
-    ) -> LatentPredictive:
+    def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> Predictive:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
         draws, prior = self.posterior.draws, self.posterior.prior
+        if self.weights is not None:
+            from .latent_weighted import theta_weighted  # compiled only where it is needed
+
+            return theta_weighted(prior, draws, targets)
         H, p, K = len(draws), len(prior.starts) - 1, prior.n_classes
         linked = None
         if l is not None:
@@ -192,7 +291,7 @@ class DPMPMFit:
             label=np.zeros((H, 1), np.int16),
             fixed=np.ones(p, dtype=bool),
         )
-        return predictive_of(
+        part = predictive_of(
             tables,
             prior,
             targets,
@@ -201,18 +300,53 @@ class DPMPMFit:
             given=np.zeros(p, dtype=bool),
             n_chains=draws.n_chains,
         )
+        return part if prior.zeros is None else theta_possible(part, prior.zeros, draws)
+
+    def _units(self, how: Mechanism, left_out: int | None = None) -> Units:
+        """The table and one data set of a release."""
+        padding = self.posterior.prior.width - 1
+        if self.known is None:
+            return how.units(padding, left_out, self.weights)
+        return augmented_units(how, self.known, padding, left_out)
+
+    def _units_before(self, left_out: int) -> Units:
+        """The table without one record."""
+        prior, shown = self.posterior.prior, self.posterior.shown
+        y = self.microdata.codes + prior.starts[:-1].astype(np.int32)
+        if self.known is None or shown is None:
+            return units_of(y, left_out=left_out, power=self.weights)
+        return base_units(y, self.known, shown, prior.width - 1, left_out)
+
+    def _check_classes(self, classes: str) -> None:
+        if classes == "own" and self.weights is not None:
+            raise InputError(
+                'classes="own" is not offered for a fit with record weights: a record would leave '
+                'its trace in its own class, whatever its weight; use classes="new"'
+            )
+        if classes == "own" and self.posterior.prior.zeros is not None:
+            raise InputError(
+                'classes="own" is not offered together with impossible=: what is possible would '
+                'have to be normalised in each class apart; use classes="new"'
+            )
 
     def log_release(self, release: Release) -> npt.NDArray[np.float64]:
         """log p(Z^(l) | Theta_h, and y where classes are the records' own), shape (m, H)."""
-        draws, out = self.posterior.draws, []
+        draws, prior, out = self.posterior.draws, self.posterior.prior, []
         for l in range(release.m):
-            how = Mechanism.of(release, l, self.microdata, self.posterior.prior)
+            how = Mechanism.of(release, l, self.microdata, prior)
             rows = how.replaced
             whole = how.y[rows] if how.own else how.y[rows][:, ~how.synthesized]
             joint = np.hstack([whole, how.z[rows][:, how.synthesized]])
+            left = log_possible_release(prior, draws, how.y[rows], ~how.synthesized)
             condition = _log_total(whole, draws) if whole.shape[1] else 0.0
-            out.append(_log_total(joint, draws) - condition)
+            out.append(_log_total(joint, draws) - condition - left)
         return np.stack(out)
+
+    def under(self, model: "DPMPM") -> "LatentUnder | None":
+        """The draws under other hyper-parameters, by weights; None: only a new fit can tell."""
+        from .hyper_priors import LatentUnder
+
+        return LatentUnder.of(self, model)
 
     def __repr__(self) -> str:
         d = self.diagnostics
@@ -233,7 +367,11 @@ class DPMPMFit:
         rows = (data.codes + prior.starts[:-1].astype(np.int32))[request.mask]
         known = rows if classes == "own" else np.ascontiguousarray(rows[:, ~synthesized])
         out = np.empty((len(rows), len(where)), np.int32)
-        draw_rows(rng, known, draws.pi[h], draws.phi[h], prior.starts, where, out)
+        if prior.zeros is not None:
+            pi, phi = draws.pi[h], draws.phi[h]
+            out = possible_rows(prior.zeros, known, ~synthesized, pi, phi, where, rng=rng)
+        else:
+            draw_rows(rng, known, draws.pi[h], draws.phi[h], prior.starts, where, out)
         codes = data.codes.copy()
         codes[np.ix_(request.mask, where)] = out
         return codes

@@ -12,11 +12,12 @@ import numpy.typing as npt
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.microdata import Microdata
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Targets
+from bayes_risk.synthesizer import Predictive, Targets
 
 from .latent_predictive import LatentPredictive, Tables, collapse
 from .latent_sampler import doubled, run_chains
 from .latent_state import Draws, Given, Prior, Units, units_of
+from .latent_zeros import possible_predictive
 
 Rows = npt.NDArray[np.int32]
 
@@ -37,6 +38,9 @@ class LatentPosterior:
     linked : ndarray of int, shape (n, p), or None
         Rows of each record's own synthetic levels, -1 where there are none, if classes were its
         own.
+    shown : ndarray of bool, shape (p,), or None
+        Variables that the data hold of records that are not known: what the release leaves as it
+        is. None: every record is known.
     """
 
     prior: Prior
@@ -45,6 +49,7 @@ class LatentPosterior:
     thin: int
     conditional: npt.NDArray[np.bool_]
     linked: Rows | None
+    shown: npt.NDArray[np.bool_] | None = None
 
     @property
     def n_draws(self) -> int:
@@ -56,8 +61,15 @@ class LatentPosterior:
         """Sweeps of each chain."""
         return self.thin * (len(self.draws) // self.draws.n_chains)
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[LatentPredictive]:
+    @property
+    def tabulates(self) -> bool:
+        """Whether predictives are mixtures of products over all cells of a table."""
+        return self.units.power is None
+
+    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
         """Leave-one-out predictive, one part: level probabilities integrated out given labels."""
+        if self.units.power is not None:
+            return self._weighted(targets, rng)
         tables = collapse(
             self.prior,
             self.units,
@@ -74,8 +86,21 @@ class LatentPosterior:
             linked=None if self.linked is None else self.linked[targets.record],
             given=self.conditional,
             n_chains=self.draws.n_chains,
+            shown=self.shown,
         )
-        return [part]
+        if self.prior.zeros is None:
+            return [part]
+        return [possible_predictive(part, self.prior.zeros, self.units, self.conditional)]
+
+    def _weighted(self, targets: Targets, rng: np.random.Generator) -> list[Predictive]:
+        """The same of a pseudo-posterior."""
+        from .latent_weighted import weighted_predictive  # compiled only where it is needed
+
+        how = self.conditional
+        found = weighted_predictive(
+            self.prior, self.units, self.draws, targets, conditional=how, rng=rng
+        )
+        return [found]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "LatentPosterior":
         """Chains twice as long, every other draw kept."""
@@ -126,17 +151,30 @@ def predictive_of(
     linked: Rows | None,
     given: npt.NDArray[np.bool_],
     n_chains: int,
+    shown: npt.NDArray[np.bool_] | None = None,
 ) -> LatentPredictive:
-    """Join tables of draws and targets."""
+    """Join tables of draws and targets.
+
+    Of targets that are ``fitted`` the data hold all values. Of the others they hold those that are
+    ``shown`` (p,), and their synthetic values where linked: the predictive is conditional on them.
+    """
     begin = prior.starts[:-1]
+    truth = targets.profiles + begin
+    z = np.full(truth.shape, -1) if linked is None else linked.astype(np.int64)
+    known = targets.fitted[:, None]
+    in_part = ~known & (given if shown is None else shown)
+    held, tied = np.where(known | in_part, truth, -1), np.where(known, -1, z)
+    in_data = (held >= 0).any(axis=1) | (tied >= 0).any(axis=1)
     return LatentPredictive(
         tables=tables,
-        unit=unit,
-        truth=targets.profiles + begin,
-        linked=np.full(targets.profiles.shape, -1) if linked is None else linked.astype(np.int64),
+        unit=np.where(in_data, unit, -1),
+        truth=truth,
+        linked=z,
         columns=targets.columns,
         guesses=targets.guesses.codes + begin[targets.columns],
-        given=given,
+        held=held,
+        told=np.where(given | in_part, truth, -1),
+        tied=tied,
         batch=batch_of_draws(len(tables.alpha), n_chains),
     )
 
@@ -182,19 +220,30 @@ class Mechanism:
         shown = self.replaced[:, None] & self.synthesized[None, :]
         return np.where(shown, self.z, -1).astype(np.int32)
 
-    def units(self, padding: int, left_out: int | None = None) -> Units:
-        """What the sampler sees of the table and release, perhaps without one record's values."""
+    def units(
+        self,
+        padding: int,
+        left_out: int | None = None,
+        weights: npt.NDArray[np.float64] | None = None,
+    ) -> Units:
+        """What the sampler sees of the table and release, perhaps without one record's values.
+
+        ``weights`` (n,) of the records; those of released rows are 1.
+        """
         linked = self.linked
         if linked is not None:
             extra = np.where(linked < 0, padding, linked)[:, self.synthesized]
             return units_of(np.hstack([self.y, extra]), left_out=left_out)
         if self.synthesized.all():
-            return units_of(np.vstack([self.y, self.z[self.replaced]]), left_out=left_out)
-        return units_of(self.y, self._given(left_out), left_out)
+            z = self.z[self.replaced]
+            power = None if weights is None else np.append(weights, np.ones(len(z)))
+            return units_of(np.vstack([self.y, z]), left_out=left_out, power=power)
+        return units_of(self.y, self.given(self.replaced, left_out), left_out, weights)
 
-    def _given(self, left_out: int | None) -> Given:
-        z, n_z = np.unique(self.z[self.replaced], axis=0, return_counts=True)
-        divided = self.replaced.copy()
+    def given(self, whose: npt.NDArray[np.bool_], left_out: int | None) -> Given:
+        """Synthetic rows of records whose own values are held too, and their denominators."""
+        z, n_z = np.unique(self.z[whose], axis=0, return_counts=True)
+        divided = whose.copy()
         if left_out is not None:  # p(Z_i, y_us,i) stays whole: the intruder knows y_us,i
             divided[left_out] = False
         us, n_us = np.unique(self.y[divided][:, ~self.synthesized], axis=0, return_counts=True)

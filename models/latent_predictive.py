@@ -8,13 +8,20 @@ release was drawn conditionally on them.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk.synthesizer import Targets
+
 from .latent_class import fill_log_masses
 from .latent_kernels import collapse_draws, predict
-from .latent_state import Draws, Prior, Units
+from .latent_state import Draws, Prior, Units, given_arrays
+from .latent_wide import wide_sums
+
+if TYPE_CHECKING:
+    from .latent_full_table import Terms
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -27,7 +34,8 @@ class Tables:
 
     Shapes: ``Q (H, D, K)`` probability of a level in a class; ``tau (H, p, K)`` class totals plus
     prior mass; ``n (H, K)`` class counts; ``alpha (H,)``; ``pi (H, K)`` or None (then the weights
-    are integrated out); ``label (H, U)`` one label per unit.
+    are integrated out); ``label (H, U)`` one label per unit; ``fallen (H,)`` how many records fell
+    into structural zeros, counted in the others.
     """
 
     Q: Array
@@ -37,6 +45,7 @@ class Tables:
     pi: Array | None
     label: npt.NDArray[np.int16]
     fixed: npt.NDArray[np.bool_]
+    fallen: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +57,7 @@ class LatentPredictive:
     tables : Tables
         Of the H draws.
     unit : ndarray of int, shape (U,)
-        Unit of each target among the sampled ones; -1 where the target was left out of the fit, so
+        Unit of each target among the sampled ones; -1 where the fit holds nothing of the target, so
         that nothing is to be taken out.
     truth : ndarray of int, shape (U, p)
         Rows of the target's own levels.
@@ -58,8 +67,12 @@ class LatentPredictive:
         The guessed variables.
     guesses : ndarray of int, shape (G, U, q)
         Rows of the guessed levels.
-    given : ndarray of bool, shape (p,)
-        Variables that the predictive is conditional on (they must be fixed).
+    held : ndarray of int, shape (U, p)
+        Rows of the own levels that the target's unit holds; -1 elsewhere.
+    told : ndarray of int, shape (U, p)
+        Rows of own levels that the predictive is conditional on; -1 elsewhere.
+    tied : ndarray of int, shape (U, p)
+        Rows of synthetic levels that it is conditional on; -1 elsewhere.
     batch : ndarray of int, shape (H,)
         Batch of each draw.
     """
@@ -70,7 +83,9 @@ class LatentPredictive:
     linked: Ints
     columns: Ints
     guesses: Ints
-    given: npt.NDArray[np.bool_]
+    held: Ints
+    told: Ints
+    tied: Ints
     batch: Ints
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
@@ -89,25 +104,49 @@ class LatentPredictive:
         """log p(y_i | theta_h without i), shape (H, block)."""
         return self._pass(block, None)[0]
 
+    @property
+    def n_classes(self) -> int:
+        """Most classes that a draw has people in, and one for all the others."""
+        return int((self.tables.n > 0).sum(axis=1).max()) + 1
+
+    def terms(
+        self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
+    ) -> "Terms":
+        """What `log_sums` adds up for target u, as a mixture of products; see `Terms`."""
+        from .latent_full_table import Terms  # compiled only where it is needed
+
+        begin = self.truth[u] - targets.profiles[u].astype(np.int64)
+        return Terms.of(self, u, begin, n_levels, log_weights, draws)
+
     def _pass(self, block: slice, weights: Array | None) -> tuple[Array, Array]:
         t, U = self.tables, len(self.unit[block])
         H, K = t.n.shape
         G = self.guesses.shape[0] if weights is not None else 0
         log_truth, sums = np.empty((H, U)), np.zeros((self.n_batches, U, G))
-        label = np.where(
-            self.unit[block] >= 0, t.label[:, np.maximum(self.unit[block], 0)], K
-        )  # class K: nothing to take out
+        inside, label = self.unit[block] >= 0, np.full((H, U), K, np.int16)
+        label[:, inside] = t.label[:, self.unit[block][inside]]  # class K: nothing to take out
         guesses = np.ascontiguousarray(self.guesses[:, block].swapaxes(0, 1))  # shape (U, G, q)
+        of_draws = (t.Q, t.tau, t.n, t.alpha, t.n if t.pi is None else t.pi, t.pi is None)
+        if weights is not None:
+            of_targets = (label, self.truth[block], self.linked[block], self.held[block])
+            wide = wide_sums(
+                of_draws, t.fixed, self.columns, of_targets, guesses, weights, self.batch
+            )
+            if wide is not None:
+                return log_truth, wide.swapaxes(1, 2)
         predict(
-            (t.Q, t.tau, t.n, t.alpha, t.n if t.pi is None else t.pi, t.pi is None),
-            (t.fixed, self.given, self.columns),
-            (label, self.truth[block], self.linked[block], guesses[:, :G]),
+            of_draws,
+            (t.fixed, self.columns),
+            (label, *self._of_targets(block), guesses[:, :G]),
             np.empty((0, 0)) if weights is None else weights,
             self.batch,
             log_truth,
             sums,
         )
         return log_truth, sums.swapaxes(1, 2)
+
+    def _of_targets(self, block: slice) -> tuple[Ints, ...]:
+        return tuple(x[block] for x in (self.truth, self.linked, self.held, self.told, self.tied))
 
 
 def collapse(
@@ -127,20 +166,20 @@ def collapse(
     H, (D, K), p = len(draws), draws.phi.shape[1:], len(prior.starts) - 1
     Q, tau = np.empty((H, D, K)), np.empty((H, p, K))
     n, label = np.empty((H, K), np.int64), np.empty((H, len(units.positions)), np.int16)
-    given = units.given
-    extra = (
-        (given.positions, given.multiplicity)
-        if given is not None
-        else (np.empty((0, 0), np.int32), np.empty(0, np.int64))
-    )
-    collapse_draws(
-        rng,
-        (units.positions, units.multiplicity),
-        extra,
-        (draws.pi, draws.phi),
-        (prior.starts, prior.level, fixed),
-        (Q, tau, n, label),
-    )
+    given, fallen, out = given_arrays(units.given), None, (Q, tau, n, label)
+    if prior.zeros is not None:
+        from .latent_zeros import collapse_fallen_into  # compiled only where it is needed
+
+        fallen = collapse_fallen_into(prior, units, draws, given, fixed, out, rng=rng)
+    else:
+        collapse_draws(
+            rng,
+            (units.positions, units.multiplicity),
+            given[:2],
+            (draws.pi, draws.phi),
+            (prior.starts, prior.level, fixed),
+            out,
+        )
     return Tables(
         Q=Q,
         tau=tau,
@@ -149,6 +188,7 @@ def collapse(
         pi=None if integrate_weights else draws.pi,
         label=label,
         fixed=fixed,
+        fallen=fallen,
     )
 
 

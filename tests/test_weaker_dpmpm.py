@@ -1,0 +1,268 @@
+"""The DPMPM and intruders who know some of the records: brute force, closed forms, limits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from tests.latent_oracle import exact_weaker, monte_carlo_weaker, one_column
+from tests.twins import codes_of, simulate
+from tests.weaker_calibration import KNOWS, calibration
+
+PRIOR = {"concentration": (0.5, 0.5), "level_prior": 1.0}
+Y = np.array([[0, 0], [0, 1], [1, 1]])
+Z1 = np.array([[1, 1], [0, 0], [1, 1]])
+Z2 = np.array([[0, 0], [0, 0], [1, 0]])
+GUESSES = {i: [Y[i], [1 - Y[i][0], Y[i][1]], [Y[i][0], 1 - Y[i][1]], 1 - Y[i]] for i in range(3)}
+KNOWN = [[0], [1, 2], []]  # the records that are known, whether or not they are the target
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::bayes_risk.TruncationWarning", "ignore::bayes_risk.UnreliableWeightsWarning"
+)
+
+
+def table(codes):
+    return pd.DataFrame(
+        {
+            f"x{j}": pd.Categorical(np.array(["a", "b"])[codes[:, j]], ["a", "b"])
+            for j in range(codes.shape[1])
+        }
+    )
+
+
+def partly(Z, columns):
+    """Y with some columns of Z."""
+    out = Y.copy()
+    out[:, columns] = Z[:, columns]
+    return out
+
+
+def released(Zs, columns, classes="new"):
+    names = [f"x{j}" for j in columns]
+    return br.Release(datasets=[table(Z) for Z in Zs], synthesized=names, classes=classes)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    model = br.models.DPMPM(n_classes=2, concentration_prior=(0.5, 0.5))
+    return model.fit(table(Y), draws=1500, tune=200, chains=4, thin=10, random_seed=5)
+
+
+def audit(fit, release, known, **options):
+    mask = np.isin(np.arange(len(fit.microdata.codes)), known)
+    intruder = br.Intruder(knows_records=mask if mask.any() else "none")
+    options = {"guesses": br.Hamming(2), "random_seed": 7} | options
+    return br.attribute_risk(fit, release, intruder=intruder, **options)
+
+
+def errors(risk, exact):
+    """Found less exact log evidence of every record and guess but the truth, and its mcse."""
+    guessed = [int(v.name[1]) for v in risk.variables]
+    kept = [j for j in range(2) if j not in guessed]
+    out = []
+    for i in range(3):
+        u = risk.case[i]
+        for g, guess in enumerate(GUESSES[i]):
+            if any(guess[j] != Y[i][j] for j in kept) or g == 0:
+                continue
+            mine = (risk.guesses[:, u] == np.array(guess)[guessed]).all(axis=1)
+            found = risk.log_evidence[:, mine, u].sum()
+            out.append((found - exact[i][g], risk.mcse_log_evidence[mine, u][0]))
+    return np.array(out).T
+
+
+def others(i, known):
+    return [j for j in range(3) if j != i and j not in known]
+
+
+def by_labels(Zs, known, *, own=False, columns=(0, 1)):
+    """Exact log evidence of the guesses, relative to the truth's."""
+    exact = {}
+    for i in range(3):
+        log_e = [
+            exact_weaker(
+                Y, Zs, i, g, others(i, known), 2, (2, 2), own=own, columns=list(columns), **PRIOR
+            )
+            for g in GUESSES[i]
+        ]
+        exact[i] = np.array(log_e) - log_e[0]
+    return exact
+
+
+def by_draws(Zs, known, draws=200_000):
+    """The same for x1 synthesised given x0: its error is far below that of an audit."""
+    rng = np.random.default_rng(11)
+    return {
+        i: monte_carlo_weaker(
+            Y, Zs, i, GUESSES[i], others(i, known), 2, (2, 2), [1], draws=draws, rng=rng,
+            prior=PRIOR,
+        )[0]
+        for i in range(3)
+    }  # fmt: skip
+
+
+def agree(risk, exact):
+    error, mcse = errors(risk, exact)
+    z = error / np.hypot(mcse, 1e-3)  # what draws from the prior leave
+    return np.abs(z).max() < 4
+
+
+# --- one release: exact ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_one_release_fresh_classes(fit, known):
+    assert agree(audit(fit, released([Z1], [0, 1]), known), by_labels([Z1], known))
+
+
+@pytest.mark.parametrize("known", KNOWN)
+@pytest.mark.parametrize("columns", [[0, 1], [1]])
+def test_one_release_own_classes(fit, known, columns):
+    Z = partly(Z1, columns)
+    exact = by_labels([Z], known, own=True, columns=columns)
+    assert agree(audit(fit, released([Z], columns, "own"), known), exact)
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_one_release_given_unsynthesized_columns(fit, known):
+    Z = partly(Z1, [1])
+    assert agree(audit(fit, released([Z], [1]), known), by_draws([Z], known))
+
+
+# --- several releases ------------------------------------------------------------------------
+
+SEVERAL = {
+    "fresh, one known": ([0, 1], "new", [0]),
+    "fresh, none known": ([0, 1], "new", []),
+    "own, two known": ([0, 1], "own", [1, 2]),
+    "own, some columns": ([1], "own", [0]),
+    "given columns, two known": ([1], "new", [1, 2]),
+    "given columns, none known": ([1], "new", []),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_imputing_leaves_little_of_the_error_of_the_product(fit, name):
+    """Two releases, three records: the hardest case for the base chains (docs)."""
+    columns, classes, known = SEVERAL[name]
+    Zs = [partly(Z, columns) for Z in (Z1, Z2)]
+    if classes == "new" and columns == [1]:
+        exact = by_draws(Zs, known)
+    else:
+        exact = by_labels(Zs, known, own=classes == "own", columns=columns)
+    release = released(Zs, columns, classes)
+    left, mcse = errors(audit(fit, release, known, evidence="imputed"), exact)
+    wrong, _ = errors(audit(fit, release, known, evidence="product"), exact)
+    noise = (mcse**2).mean()
+    assert (left**2).mean() < 0.2**2 * (wrong**2).mean() + 4 * noise
+    assert (wrong**2).mean() > 16 * noise  # or there would be nothing to see
+
+
+def test_all_known_is_the_worst_case(fit):
+    release = released([Z1, Z2], [0, 1])
+    exact = by_labels([Z1, Z2], [0, 1, 2])
+    assert agree(audit(fit, release, [0, 1, 2]), exact)
+    assert agree(br.attribute_risk(fit, release, guesses=br.Hamming(2), random_seed=1), exact)
+
+
+# --- one class: closed forms -----------------------------------------------------------------
+
+BINARY_AND_THREE = (2, 3)
+N = 24
+
+
+def closed_form(y, Zs, i, known, levels):
+    """log p(Z^(1..m) | y*, y_A) of one class by column, one array (d,) for each."""
+    A = known & (np.arange(len(y)) != i)
+    n_unknown = len(y) - 1 - int(A.sum())
+    return [
+        one_column(
+            np.bincount(y[A, j], minlength=d),
+            n_unknown,
+            [np.bincount(Z[:, j], minlength=d) for Z in Zs],
+            1.0,
+        )
+        for j, d in enumerate(levels)
+    ]
+
+
+@pytest.fixture(scope="module")
+def one_class():
+    table = simulate(N, BINARY_AND_THREE, seed=3)
+    fit = br.models.DPMPM(n_classes=1).fit(
+        table, draws=1000, tune=0, thin=2, chains=4, random_seed=1
+    )
+    return fit, codes_of(table)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("n_known", [N - 1, N // 2, 0])
+def test_one_class(one_class, n_known, m):
+    """Beta-binomial and Dirichlet-multinomial: without error for one release."""
+    fit, y = one_class
+    release = fit.synthesize(m, random_seed=2)
+    Zs, known = [codes_of(Z) for Z in release.datasets], np.arange(N) < n_known
+    risk = audit(fit, release, np.flatnonzero(known), guesses=br.Neighbourhood(1))
+    for i in (0, 5, N - 1):
+        u, exact = risk.case[i], np.zeros(risk.n_guesses)
+        for j, log_e in enumerate(closed_form(y, Zs, i, known, BINARY_AND_THREE)):
+            exact += (log_e - log_e[y[i, j]])[risk.guesses[:, u, j]]
+        error = np.abs(risk.log_evidence[:, :, u].sum(axis=0) - exact)
+        assert (error <= 4 * risk.mcse_log_evidence[:, u] + 1e-8).all()
+        assert m > 1 or (risk.mcse_log_evidence[:, u] < 1e-6).all()
+
+
+def test_records_released_unchanged_are_seen_by_everybody(one_class):
+    fit, y = one_class
+    replaced = np.arange(N) < 8
+    release = fit.synthesize(1, records=replaced, random_seed=2)
+    Z = codes_of(release.datasets[0])[replaced]
+    risk = audit(fit, release, [], guesses=br.Neighbourhood(1))
+    for i in range(8):
+        u, exact = risk.case[risk.index.get_loc(i)], np.zeros(risk.n_guesses)
+        for j, log_e in enumerate(closed_form(y, [Z], i, ~replaced, BINARY_AND_THREE)):
+            exact += (log_e - log_e[y[i, j]])[risk.guesses[:, u, j]]
+        assert np.allclose(risk.log_evidence[0, :, u], exact, atol=1e-8)
+
+
+# --- invariance, errors ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("columns", "classes"), [([0, 1], "new"), ([1], "own"), ([1], "new")])
+def test_threads_and_seeds(fit, columns, classes):
+    release = released([partly(Z, columns) for Z in (Z1, Z2)], columns, classes)
+    first, again = (
+        audit(fit, release, [1], n_jobs=n_jobs).log_probability.tobytes() for n_jobs in (1, 2)
+    )
+    assert first == again
+    assert first != audit(fit, release, [1], random_seed=8).log_probability.tobytes()
+
+
+def test_further_sampling_continues_the_chains(fit):
+    release = released([Z1, Z2], [0, 1])
+    more = audit(fit, release, [0], target_mcse=1e-9, max_doublings=2)
+    assert agree(more, by_labels([Z1, Z2], [0]))
+    once = audit(fit, release, [0])
+    assert np.median(more.mcse_log_evidence) < np.median(once.mcse_log_evidence)
+
+
+def test_what_is_approximate_is_said(fit):
+    words = audit(fit, released([Z1, Z2], [0, 1]), [0]).assumptions["evidence"]
+    assert "imputed" in words and "8 base chains" in words
+    words = audit(fit, released([Z1], [0, 1]), [0]).assumptions["evidence"]
+    assert "integrated out" in words
+
+
+def test_record_weights_are_refused():
+    model = br.models.DPMPM(n_classes=1)
+    fit = model.fit(table(Y), weights=np.full(3, 0.5), draws=10, tune=0, random_seed=1)
+    with pytest.raises(br.InputError, match="record weights"):
+        audit(fit, fit.synthesize(1, random_seed=1), [0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("knows", KNOWS)
+def test_probabilities_are_frequencies(knows, m):
+    found, _ = calibration(KNOWS[knows], m, 60)
+    assert (found["z"].abs() < 4).all(), found.to_string()
+    assert found["error"]["probability of the truth"] < 0.03  # and the check is sharp
