@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from ._core.errors import (
         InputError,
         ModelError,
+        RiskRoseWarning,
         TruncationWarning,
         UnreliableWeightsWarning,
     )
     from .attribute import attribute_evidence, attribute_risk
     from .combining import CombinedEstimates, combine
-    from .dominance import dominance
+    from .dominance_rules import dominance
+    from .full_table.likeliest import Likeliest, likeliest
+    from .full_table.result import FullTableRisk
+    from .full_table.risk import full_table_risk
     from .grids import Grid, JointGrid, Levels
     from .guesses import Hamming, Listed, Neighbourhood
     from .identification.file_risk import FileRisk
@@ -30,16 +34,25 @@ if TYPE_CHECKING:
     from .identification.result import IdentificationRisk
     from .identification.risk import identification_risk
     from .identification.sweep import IdentificationSweep, identification_sweep
+    from .impossible import Impossible
     from .intruder import Intruder
     from .kept_evidence import AttributeEvidence
+    from .losses.loss import privacy_loss
+    from .losses.result import PrivacyLoss
+    from .memberships.audit import membership
+    from .memberships.result import Membership
     from .microdata import Microdata
     from .population.population import Population
     from .population.uniqueness import uniqueness
     from .population.uniqueness_result import Uniqueness
-    from .priors import Density, Interval, TruthFactor
+    from .priors import Density, Interval, Mixture, TruthFactor
     from .release import Release
     from .reporting import report
     from .results import AttributeRisk
+    from .reweighting import LinearWeights, reweight
+    from .reweighting_result import Reweighting
+    from .sweeping.result import Sensitivity
+    from .sweeping.run import sensitivity
 
 __version__ = "0.1.0"
 
@@ -51,23 +64,33 @@ __all__ = [
     "CombinedEstimates",
     "Density",
     "FileRisk",
+    "FullTableRisk",
     "Grid",
     "Hamming",
     "IdentificationRisk",
     "IdentificationSweep",
+    "Impossible",
     "InputError",
     "Interval",
     "Intruder",
     "JointGrid",
     "Levels",
+    "Likeliest",
+    "LinearWeights",
     "Listed",
+    "Membership",
     "Microdata",
+    "Mixture",
     "ModelError",
     "Neighbourhood",
     "Population",
+    "PrivacyLoss",
     "Quantile",
     "Relative",
     "Release",
+    "Reweighting",
+    "RiskRoseWarning",
+    "Sensitivity",
     "TruncationWarning",
     "TruthFactor",
     "Uniqueness",
@@ -76,26 +99,40 @@ __all__ = [
     "attribute_risk",
     "combine",
     "dominance",
+    "full_table_risk",
     "identification_risk",
     "identification_risk_of_files",
     "identification_sweep",
+    "likeliest",
+    "membership",
     "models",
+    "privacy_loss",
     "replicates",
     "report",
+    "reweight",
+    "sensitivity",
     "uniqueness",
 ]
 
 _ROOMS = {
     "microdata": ["Microdata"],
     "release": ["Release"],
+    "impossible": ["Impossible"],
     "intruder": ["Intruder"],
     "guesses": ["Hamming", "Listed", "Neighbourhood"],
-    "priors": ["Density", "Interval", "TruthFactor"],
+    "priors": ["Density", "Interval", "Mixture", "TruthFactor"],
+    "full_table.likeliest": ["Likeliest", "likeliest"],
+    "full_table.result": ["FullTableRisk"],
+    "full_table.risk": ["full_table_risk"],
     "grids": ["Grid", "JointGrid", "Levels"],
     "attribute": ["attribute_evidence", "attribute_risk"],
     "kept_evidence": ["AttributeEvidence"],
+    "memberships.audit": ["membership"],
+    "memberships.result": ["Membership"],
+    "losses.loss": ["privacy_loss"],
+    "losses.result": ["PrivacyLoss"],
     "combining": ["CombinedEstimates", "combine"],
-    "dominance": ["dominance"],
+    "dominance_rules": ["dominance"],
     "identification.risk": ["identification_risk"],
     "identification.files": ["identification_risk_of_files"],
     "identification.file_risk": ["FileRisk"],
@@ -105,10 +142,20 @@ _ROOMS = {
     "identification.radii": ["SD", "Absolute", "Quantile", "Relative"],
     "identification.replicates": ["replicates"],
     "results": ["AttributeRisk"],
+    "sweeping.result": ["Sensitivity"],
+    "sweeping.run": ["sensitivity"],
+    "reweighting": ["LinearWeights", "reweight"],
+    "reweighting_result": ["Reweighting"],
     "reporting": ["report"],
     "population.uniqueness": ["uniqueness"],
     "population.uniqueness_result": ["Uniqueness"],
-    "_core.errors": ["InputError", "ModelError", "TruncationWarning", "UnreliableWeightsWarning"],
+    "_core.errors": [
+        "InputError",
+        "ModelError",
+        "RiskRoseWarning",
+        "TruncationWarning",
+        "UnreliableWeightsWarning",
+    ],
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk import priors
+from bayes_risk import prior_weights, priors
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.bayes_rule import Limits, certain
@@ -20,7 +20,7 @@ from bayes_risk.kept_evidence import AttributeEvidence
 from bayes_risk.plan import Effort, Plan
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
-from bayes_risk.synthesizer import Fit, PartFit, Progress, Targets, WeakerFit
+from bayes_risk.synthesizer import Fit, PartFit, Progress, Targets, WeakerFit, WordedPartFit
 
 Array = npt.NDArray[np.float64]
 MAX_MCSE_LOG_ODDS = 1.0
@@ -60,8 +60,9 @@ def attribute_risk(
     guesses : Neighbourhood, Hamming, Listed, Grid, or mapping of column to Grid or Levels, optional
         The values y* considered; by default all that differ from the truth in one variable. Numbers
         need a `Grid`; a mapping gives every combination of what it lists.
-    prior : {"uniform", "marginal"}, TruthFactor, Density, array of G weights, or function
-        What the intruder believes beforehand; see `bayes_risk.priors.log_prior`.
+    prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, or function
+        What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
+        ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights.log_prior`.
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
@@ -245,7 +246,7 @@ def _narrowed(
     if finer is None:
         return cases, np.full(len(cases), -np.inf)
     found = _found(cases, plan, replace(effort, refit_budget=0), intruder)
-    log_prior = priors.log_prior(prior, plan.fit.microdata, cases)
+    log_prior = prior_weights.log_prior(prior, plan.fit.microdata, cases, plan.release, found.base)
     guesses, log_rest = finer(log_prior + found.log_evidence.sum(axis=0))
     return cases.with_guesses(guesses), log_rest
 
@@ -275,6 +276,11 @@ def _offers(fit: Fit, release: Release, intruder: Intruder) -> frozenset[str]:
     """Ways to the evidence for an intruder who knows all other records, or some of them."""
     if not intruder.knows_less:
         return fit.offers(release)
+    if getattr(fit, "weights", None) is not None:
+        raise InputError(
+            f"{intruder.in_words()[:-1]}: not offered for a fit with record weights; give "
+            'knows_records="all-but-target"'
+        )
     if not hasattr(fit, "offers_knowing"):
         raise InputError(
             f"{intruder.in_words()[:-1]}: {type(fit).__name__} offers no evidence for that; "
@@ -320,6 +326,8 @@ def _in_words(
     }
     if intruder.of_trade:
         ways["weaker"] = cast(WeakerFit, fit).weaker_in_words(intruder, release, cases)
+    elif intruder.knows_less and hasattr(fit, "knowing_in_words"):
+        ways[evidence] = cast(WordedPartFit, fit).knowing_in_words(evidence)
     names = release.synthesized if intruder.largest is None else [intruder.largest]
     return {
         "records": intruder.in_words(),

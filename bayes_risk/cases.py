@@ -8,7 +8,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
-from bayes_risk.guesses import Guesses
+from bayes_risk.guesses import Guesses, possible
 from bayes_risk.intruder import Intruder
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Fit, Targets
@@ -115,6 +115,9 @@ def cases_of(
     fitted = np.ones(len(rows), dtype=bool) if known is None else known[rows]
     if known is not None:
         keys = np.hstack([keys, fitted[:, None]])
+    weights = getattr(fit, "weights", None)
+    if weights is not None:  # first, so that targets of equal weight stand together
+        keys = np.hstack([weights[rows][:, None], keys])
     if fit.records_differ:
         keys = np.hstack([keys, rows[:, None]])
     _, first, case = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -124,7 +127,8 @@ def cases_of(
         profiles=profiles,
         record=record,
         columns=columns,
-        guesses=guesses.of(data, profiles, columns),
+        guesses=possible(guesses.of(data, profiles, columns), data, profiles, columns),
         fitted=fitted[first],
+        weight=np.ones(len(record)) if weights is None else weights[record],
     )
     return targets, case.astype(np.int64)

@@ -45,6 +45,9 @@ class Evidence:
         Largest k-hat and smallest effective number of draws over the fits.
     refitted : ndarray of bool, shape (U,)
         True where the fits were repeated without the target.
+    base : ndarray, shape (G, U), or None
+        log p(y* | y_A) of the base fit, relative to the truth's, where there is one (F = m + 1);
+        ``deviations[0]`` are its own, times -m.
     """
 
     log_evidence: Array
@@ -52,6 +55,7 @@ class Evidence:
     khat: Array
     ess: Array
     refitted: npt.NDArray[np.bool_]
+    base: Array | None = None
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
@@ -69,9 +73,28 @@ class Evidence:
         log_evidence[:, :, which] = other.log_evidence
         deviations[..., which] = other.deviations
         khat[which], ess[which], refitted[which] = other.khat, other.ess, True
+        base = None if self.base is None else self.base.copy()
+        if base is not None and other.base is not None:
+            base[:, which] = other.base
         return Evidence(
-            log_evidence=log_evidence, deviations=deviations, khat=khat, ess=ess, refitted=refitted
+            log_evidence=log_evidence,
+            deviations=deviations,
+            khat=khat,
+            ess=ess,
+            refitted=refitted,
+            base=base,
         )
+
+    def first(self, m: int) -> "Evidence":
+        """Evidence of the first m releases; k-hat and ESS stay those of all fits.
+
+        Only where releases have fits of their own, or nothing was sampled.
+        """
+        among, deviations = len(self.log_evidence), self.deviations
+        if len(deviations) > 1:  # the base fit counts m times, no longer so often
+            deviations = deviations[: m + 1].copy()
+            deviations[0] *= np.float32(m / among)
+        return replace(self, log_evidence=self.log_evidence[:m], deviations=deviations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,6 +173,7 @@ def refit_evidence(
         khat=np.concatenate([p.khat for p in parts]),
         ess=np.concatenate([p.ess for p in parts]),
         refitted=np.ones(len(targets), dtype=bool),
+        base=np.concatenate([p.base for p in parts if p.base is not None], axis=1),
     )
 
 
@@ -303,6 +327,7 @@ def _combined(ratios: Sequence[_Ratio], m: int, targets: Targets) -> Evidence:
             khat=np.max([r.khat for r in ratios], axis=0),
             ess=np.min([r.ess for r in ratios], axis=0),
             refitted=np.zeros(len(base.khat), dtype=bool),
+            base=base.value,
         ),
         targets,
     )
@@ -319,7 +344,18 @@ def _relative_to_truth(found: Evidence, targets: Targets) -> Evidence:
     best = found.log_evidence.max(axis=1, keepdims=True)
     at = np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
     shift = np.take_along_axis(found.deviations, truth[None, None, None, :], axis=2)
-    return replace(found, log_evidence=found.log_evidence - at, deviations=found.deviations - shift)
+    return replace(
+        found,
+        log_evidence=found.log_evidence - at,
+        deviations=found.deviations - shift,
+        base=None if found.base is None else _less_its_truth(found.base, truth),
+    )
+
+
+def _less_its_truth(base: Array, truth: npt.NDArray[np.int64]) -> Array:
+    """Base log ratios (G, U) less that of the truth, or of the best where that is impossible."""
+    at = np.take_along_axis(base, truth[None], axis=0)
+    return base - np.where(at > -np.inf, at, np.maximum(base.max(axis=0, keepdims=True), -1e300))
 
 
 def _change(x: Array, y: Array, nothing: float = -np.inf) -> Array:

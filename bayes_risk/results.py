@@ -15,13 +15,13 @@ import xarray as xr
 
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
+from bayes_risk.truth import difference, log_odds, ranks_of
 from bayes_risk.variables import Number, Variable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = npt.NDArray[np.float64]
-TIE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,7 +104,8 @@ class AttributeRisk:
 
         Columns: ``prior`` and ``probability`` of the truth; ``mcse`` of the probability; ``rank``
         of the truth among the guesses (1: the likeliest) and how many other guesses tie with it
-        (``ties``); ``log_bayes_factor`` (posterior over prior log odds of the truth); ``khat``;
+        (``ties``); ``log_bayes_factor`` (posterior over prior log odds of the truth; NaN where the
+        prior settles it: no mass on the truth, or all of it); ``khat``;
         ``ess``; ``reliable``; ``disclosed`` (released unchanged); ``left_out`` (share of the
         posterior outside the guesses that were searched).
         """
@@ -116,8 +117,10 @@ class AttributeRisk:
             "mcse": self.mcse,
             "rank": rank,
             "ties": ties,
-            "log_bayes_factor": _log_odds(probability, self.log_probability, self.truth)
-            - _log_odds(prior, self.log_prior, self.truth),
+            "log_bayes_factor": difference(
+                log_odds(probability, self.log_probability, self.truth),
+                log_odds(prior, self.log_prior, self.truth),
+            ),
             "khat": self.khat,
             "ess": self.ess,
             "reliable": self.reliable,
@@ -136,7 +139,7 @@ class AttributeRisk:
         """
         table = self.records
         p, first = table["probability"], (table["rank"] == 1) / (1 + table["ties"])
-        prior_rank, prior_ties = _ranks(self.log_prior, self.truth)
+        prior_rank, prior_ties = ranks_of(self.log_prior, self.truth)
         prior_first = ((prior_rank == 1) / (1 + prior_ties))[self.case].mean()
         mean_rank = (table["rank"] + table["ties"] / 2).mean()
         rows = {
@@ -305,8 +308,18 @@ class AttributeRisk:
             f"on average ({table['prior'].mean():.3f} without the release) and "
             f"{worst['probability']:.2f}{error} in the worst case; the truth "
             f"comes first for {100 * rows['share_ranked_first']:.1f} % of records.{certain}{doubt}"
-            f"{self._given_away()}{self._searched()}"
+            f"{self._excluded()}{self._given_away()}{self._searched()}"
         )
+
+    def _excluded(self) -> str:
+        """Records whose truth the prior gives no mass: no release can change that."""
+        count = int(
+            (np.isneginf(self._at_truth(self.log_prior)) & ~self.disclosed)[self.case].sum()
+        )
+        if not count:
+            return ""
+        whose = "1 record" if count == 1 else f"{count:,} records"
+        return f" The prior rules out the true values of {whose}: their probability stays 0."
 
     def _given_away(self) -> str:
         known = self.certain()
@@ -354,32 +367,12 @@ class AttributeRisk:
         return chosen
 
     def _rank(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        return _ranks(self.log_probability, self.truth)
+        return ranks_of(self.log_probability, self.truth)
 
     def _mcse_of_mean(self) -> float:
         """Records share their draws, so the error of a mean is taken from batch means."""
         means = self.deviations[:, :, self.case].mean(axis=2, keepdims=True)
         return float(np.sqrt(variance_of_estimate(means)[0]))
-
-
-def _ranks(
-    log_p: Array, truth: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Rank of the truth (1 = likeliest) and how many other guesses tie with it, shape (n,)."""
-    mine = np.take_along_axis(log_p, truth[None, :], axis=0)
-    rank = 1 + (log_p > mine + TIE_TOLERANCE).sum(axis=0)
-    ties = (np.abs(log_p - mine) <= TIE_TOLERANCE).sum(axis=0) - 1
-    return rank, np.where(np.isfinite(mine[0]), ties, 0)
-
-
-def _log_odds(log_p_truth: Array, log_p: Array, truth: npt.NDArray[np.int64]) -> Array:
-    """log p/(1-p) of the truth; 1-p is summed over the others, so p near 1 keeps its digits."""
-    others = log_p.copy()
-    np.put_along_axis(others, truth[None, :], -np.inf, axis=0)
-    top = np.maximum(others.max(axis=0), -1e300)
-    with np.errstate(divide="ignore"):
-        rest: Array = top + np.log(np.exp(others - top).sum(axis=0))
-    return log_p_truth - rest
 
 
 def _storable(index: pd.Index) -> npt.NDArray[Any]:

@@ -38,6 +38,8 @@ class Targets:
         Whether the record's own values are among those that the fits have seen, so that
         predictives leave it out by weights; by default all. False: the intruder would not know the
         record anyway.
+    weight : ndarray, shape (U,)
+        Power with which the record enters a pseudo-posterior; by default 1.
     """
 
     profiles: Codes
@@ -45,10 +47,13 @@ class Targets:
     columns: npt.NDArray[np.int64]
     guesses: GuessSet
     fitted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones(0, dtype=bool))
+    weight: Array = field(default_factory=lambda: np.ones(0))
 
     def __post_init__(self) -> None:
         if len(self.fitted) != len(self.profiles):
             object.__setattr__(self, "fitted", np.ones(len(self.profiles), dtype=bool))
+        if len(self.weight) != len(self.profiles):
+            object.__setattr__(self, "weight", np.ones(len(self.profiles)))
 
     def __len__(self) -> int:
         return len(self.profiles)
@@ -62,6 +67,7 @@ class Targets:
             columns=self.columns,
             guesses=g.only(which),
             fitted=self.fitted[which],
+            weight=self.weight[which],
         )
 
     def with_guesses(self, guesses: GuessSet) -> "Targets":
@@ -277,6 +283,15 @@ class SampledFit(Fit, Protocol):
         ...
 
 
+class WeightedFit(Fit, Protocol):
+    """A fit of a pseudo-posterior, to which records may contribute less than in full."""
+
+    @property
+    def weights(self) -> Array | None:
+        """Weights alpha_i of the records, shape (n,); None: every record counts in full."""
+        ...
+
+
 class PartFit(Fit, Protocol):
     """A fit with evidence for intruders who know only some of the other records."""
 
@@ -301,6 +316,14 @@ class PartFit(Fit, Protocol):
         Of the others it sees what the release leaves as it is. Its predictives leave out targets
         that are ``fitted``, and have nothing to take out for the others.
         """
+        ...
+
+
+class WordedPartFit(PartFit, Protocol):
+    """One that says itself how it integrates out the records that are not known."""
+
+    def knowing_in_words(self, evidence: str) -> str:
+        """How that way to the evidence was computed, one phrase for reports."""
         ...
 
 

@@ -82,10 +82,70 @@ def test_doctor_visits(capsys):
     assert "20,190 person-years" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings(*DOUBT)
+def test_structural_zeros(capsys):
+    table = main_of("structural_zeros.py")(n=250, n_classes=6, draws=40, targets=30, refit_budget=0)
+    impossible = table["impossible records a file"]
+    assert impossible["ignored"] > 0 and impossible["respected"] == 0
+    guesses = table["guesses a record"]
+    assert guesses["respected"] == guesses["known to the intruder alone"] < guesses["ignored"]
+    assert "zeros are" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_membership(capsys):
+    options = {"size": 150, "draws": 40, "places": 20, "comparisons": 10, "alternatives": 5}
+    found, asked = main_of("membership.py")(**options, n_jobs=1)
+    assert [f.member.sum() for f in found.values()] == [20, 20, 20]
+    assert list(asked.index[-2:]) == ["in mind", "commonest"]
+    assert "50 without the release" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.RiskRoseWarning")
+def test_reweighting(tmp_path, capsys):
+    path = tmp_path / "path.png"
+    result = main_of("reweighting.py")(path, m=3, rounds=1, until=0.1)
+    assert result.reason == "1 rounds are spent" and path.exists()
+    assert (result.weights <= 1).all() and result.weights.min() < 0.9
+    assert "records weigh less than 1" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_full_table(capsys):
+    audits = main_of("full_table_acs.py")(n=400, worst=3, draws=40, n_classes=8, m=2, table_draws=8)
+    assert list(audits) == ["predictive", "uniform"]
+    for risk in audits.values():
+        assert len(risk.index) == 3 and risk.n_values.max() == 5 * 6 * 7 * 6 * 4 * 6 * 6 * 6 * 4
+        assert (risk.records["rank"] <= risk.n_values.max()).all()
+    assert "Among all 4,354,560 values of 9 columns" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_risk_against_knowledge(tmp_path):
+    path = tmp_path / "curve.png"
+    table = main_of("risk_against_knowledge.py")(path, draws=40, shares=(0.5,), targets=20)
+    assert list(table.loc[1, "evidence"]) == ["predictive"] * 3
+    assert list(table.loc[3, "evidence"]) == ["imputed", "imputed", "predictive"]
+    assert (table["mean probability of the truth"] > 0).all() and path.exists()
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_prior_sensitivity(tmp_path):
+    table, found = main_of("prior_sensitivity.py")(tmp_path, draws=30, targets=20)
+    assert len(table) == 10 and found.dataset.sizes["prior"] == 10
+    mean, base = table["mean_probability"], found.base["prior"]
+    assert mean["misled, truth 1 to 5"] < mean[base] < mean["truth suspected, 10 to 1"]
+    along = found.along("prior")["mean_probability"]
+    assert along.to_numpy().tolist() == mean.tolist()
+    assert (tmp_path / "prior-tornado.png").exists() and (tmp_path / "prior-bars.png").exists()
+
+
 def test_every_example_is_run_here():
     assert {p.name for p in EXAMPLES.iterdir() if p.is_file()} == {
         "demo_study.py",
         "worst_case_audit.py",
+        "prior_sensitivity.py",
+        "risk_against_knowledge.py",
         "match_release_made_elsewhere.py",
         "own_pymc_model.py",
         "study.toml",  # in test_study.py
@@ -93,6 +153,10 @@ def test_every_example_is_run_here():
         "regression_study.toml",
         "business_study.toml",
         "doctor_visits.py",
+        "full_table_acs.py",
+        "reweighting.py",
+        "membership.py",
+        "structural_zeros.py",
     }
 
 
