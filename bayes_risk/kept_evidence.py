@@ -211,10 +211,10 @@ class AttributeEvidence:
         )
 
     def __repr__(self) -> str:
-        m, G, U = self.found.log_evidence.shape
+        _, G, U = self.found.log_evidence.shape
         return (
             f"AttributeEvidence: {len(self.index):,} records ({U:,} distinct), {G:,} guesses each, "
-            f"{m} releases; {self.way}. Give it a prior: .risk(prior)"
+            f"{self.release.m} releases; {self.way}. Give it a prior: .risk(prior)"
         )
 
     def _assumptions(self, prior: priors.Prior, log_prior: Array) -> dict[str, str]:

@@ -225,7 +225,7 @@ class DPMPMFit:
         n_jobs: int = 1,
         progress: Progress | None = None,
     ) -> "LatentImputed":
-        """p(Theta^(1..m), y_U | y_A, Z^(1..m)): a quarter of the fit's draws, as many sweeps."""
+        """p(Theta^(1..m), y_U | y_A, Z^(1..m)): a quarter of the fit's draws, half its sweeps."""
         from .latent_imputation import LatentImputed  # compiled only where it is needed
         from .latent_imputation_state import Problem
 
@@ -237,8 +237,8 @@ class DPMPMFit:
             Problem.of(hows, known, start.prior),
             start.draws,
             draws=draws,
-            tune=max(start.n_sweeps // 4, 50),
-            thin=max(start.n_sweeps // draws, 1),
+            tune=max(start.n_sweeps // 8, 50),
+            thin=max(start.n_sweeps // (2 * draws), 1),
             rng=rng,
             n_jobs=n_jobs,
             tick=ticker(progress, "unknown records", draws * start.draws.n_chains),

@@ -62,7 +62,14 @@ class Chain:
             np.zeros((W, len(known.positions)), np.int64),
             np.zeros((W, rows.shape[1]), np.int64),
         )
-        start_base(rng, (known.positions, known.multiplicity), some.phi[m:], base, rows)
+        start_base(
+            rng,
+            (known.positions, known.multiplicity),
+            problem.prior.level,
+            some.phi[m:],
+            base,
+            rows,
+        )
         return cls(
             theta=(some.alpha[:m], some.log_left[:m], some.pi[:m], some.phi[:m]),
             base=base,

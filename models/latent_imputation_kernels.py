@@ -12,9 +12,9 @@ over them of the ratio of predictives, counts without row j. These follow every 
 once: with old counts the rows of one sweep would answer those of the last, and swing for m > 2.
 Derivation: `docs/weaker-knowledge.md`.
 
-Arrays of the W base chains: ``n0[W, K]``, ``M0[W, D, K]`` counts, ``label0[W, U]`` of the known
-units, ``row_label0[W, R]`` of the R unknown rows; ``fall[c, n]`` is the product over the c-th 16
-variables of 1 / (n + d_j a).
+Arrays of the W base chains: counts ``n0[W, K]`` and ``M0[W, D, K]``, the latter with a added;
+labels ``label0[W, U]`` of the known units and ``row_label0[W, R]`` of the R unknown rows.
+``fall[c, n]`` is the product over the c-th 16 variables of 1 / (n + d_j a).
 """
 
 import math
@@ -39,9 +39,11 @@ from .latent_kernels import collapse_draws
 
 
 @numba.njit(cache=True, nogil=True)
-def log_mass(row, phi, masses):
-    """Multiply rows of phi into masses (proportional on return); log of their sum."""
+def log_mass(row, weights, phi, masses):
+    """Fill masses, proportional to weights times rows of phi; log of their sum."""
     scale, w, K = 0.0, row.shape[0], masses.shape[0]
+    for k in range(K):
+        masses[k] = weights[k]
     for j in range(0, w - 3, 4):  # four variables a pass: masses are read and written once
         r0, r1, r2, r3 = row[j], row[j + 1], row[j + 2], row[j + 3]
         for k in range(K):
@@ -56,25 +58,22 @@ def log_mass(row, phi, masses):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_mass_of_counts(row, n, M, a, fall, masses):
-    """The same with (M + a) / (n + d a) in place of phi."""
+def log_mass_of_counts(row, weights, n, M, fall, masses):
+    """The same with M / (n + d a) in place of phi; weights hold the first 16 of the divisors."""
+    if fall.shape[0] == 1:
+        return log_mass(row, weights, M, masses)
     scale, w, K = 0.0, row.shape[0], masses.shape[0]
     for c in range(fall.shape[0]):
-        for k in range(K):
-            masses[k] *= fall[c, n[k]]
         last = min((c + 1) * RESCALE_EVERY, w)
-        for j in range(c * RESCALE_EVERY, last - 3, 4):
-            r0, r1, r2, r3 = row[j], row[j + 1], row[j + 2], row[j + 3]
-            for k in range(K):
-                pair = (M[r0, k] + a) * (M[r1, k] + a)
-                masses[k] *= pair * ((M[r2, k] + a) * (M[r3, k] + a))
-        for j in range(last - last % 4, last):
-            r0 = row[j]
-            for k in range(K):
-                masses[k] *= M[r0, k] + a
-        if c < fall.shape[0] - 1:
-            scale += shrink(masses)
-    return math.log(max(total_of(masses), TINY)) + scale
+        part = row[c * RESCALE_EVERY : last]
+        if c == 0:
+            scale += log_mass(part, weights, M, masses)
+            continue
+        top = total_of(masses)
+        for k in range(K):
+            masses[k] *= fall[c, n[k]] / top
+        scale += log_mass(part, masses, M, masses)
+    return scale
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc"})
@@ -134,9 +133,10 @@ def log_power_of_mean(log_p, power):
 
 
 @numba.njit(cache=True, nogil=True)
-def count(row, k, n, M, by):
+def count(row, k, n, M, by, weights, pi, fall):
     """Put a row into class k, or take it out."""
     n[k] += by
+    weights[k] = pi[k] * fall[0, n[k]]
     for j in range(row.shape[0]):
         M[row[j], k] += by
 
@@ -182,14 +182,17 @@ def impute_rows(rng, layout, theta, base, rows, first, last):
 
     ``rows[m, R, w]``: row j of data set l, its p own levels first and alike in all l.
     """
-    starts, a, free, shown, fall = layout
+    starts, _, free, shown, fall = layout
     pi, phi = theta
     pi0, n0, M0, row_label0 = base
     (m, _, w), (W, K), p = rows.shape, pi0.shape, starts.shape[0] - 1
     masses, new = np.empty(K), np.empty(w, rows.dtype)
-    before, after = np.empty((W, K)), np.empty((W, K))
+    before, after, weights = np.empty((W, K)), np.empty((W, K)), np.empty((W, K))
     log_before, log_after = np.empty(W), np.empty(W)
     accepted = 0
+    for b in range(W):
+        for k in range(K):
+            weights[b, k] = pi0[b, k] * fall[0, n0[b, k]]
     for j in range(first, last):
         chosen = int(rng.random() * m)
         propose(
@@ -201,17 +204,15 @@ def impute_rows(rng, layout, theta, base, rows, first, last):
         gain = 0.0
         for l in range(m):
             if l != chosen:
-                masses[:] = pi[l]
-                gain -= log_mass(rows[l, j], phi[l], masses)
-                masses[:] = pi[l]
+                gain -= log_mass(rows[l, j], pi[l], phi[l], masses)
                 new[p:] = rows[l, j, p:]
-                gain += log_mass(new, phi[l], masses)
+                gain += log_mass(new, pi[l], phi[l], masses)
         old, fresh = rows[0, j, :p], new[:p]
         for b in range(W):
-            count(old, row_label0[b, j], n0[b], M0[b], -1)
-            before[b], after[b] = pi0[b], pi0[b]
-            log_before[b] = log_mass_of_counts(old, n0[b], M0[b], a, fall, before[b])
-            log_after[b] = log_mass_of_counts(fresh, n0[b], M0[b], a, fall, after[b])
+            n, M, base_weights = n0[b], M0[b], weights[b]
+            count(old, row_label0[b, j], n, M, -1.0, base_weights, pi0[b], fall)
+            log_before[b] = log_mass_of_counts(old, base_weights, n, M, fall, before[b])
+            log_after[b] = log_mass_of_counts(fresh, base_weights, n, M, fall, after[b])
         for b in range(W):
             log_after[b] -= log_before[b]
         gain -= log_power_of_mean(log_after, m - 1)
@@ -223,8 +224,9 @@ def impute_rows(rng, layout, theta, base, rows, first, last):
         for b in range(W):
             cumulated = after[b] if taken else before[b]
             cumulate(cumulated)
-            row_label0[b, j] = draw_class(rng, cumulated)
-            count(rows[0, j, :p], row_label0[b, j], n0[b], M0[b], 1)
+            label = draw_class(rng, cumulated)
+            row_label0[b, j] = label
+            count(rows[0, j, :p], label, n0[b], M0[b], 1.0, weights[b], pi0[b], fall)
     return accepted
 
 
@@ -237,14 +239,14 @@ def draw_base(rng, known, layout, concentration, swaps, chain, rows, label0, row
     if swaps:
         swap_neighbours(rng, alpha[0], n, M)
     log_rest = draw_sticks(rng, n, alpha[0], log_left, pi)
-    draw_levels(rng, M, starts, a, phi)
+    draw_levels(rng, M, starts, 0.0, phi)
     alpha[0] = draw_alpha(rng, n.shape[0] - 1, log_rest, concentration)
     draw_labels(rng, positions, multiplicity, pi, phi, n, M, label0)
     p = starts.shape[0] - 1
     once = np.ones(rows.shape[1], np.int64)
     draw_labels(rng, rows[0, :, :p], once, pi, phi, n_rows, M_rows, row_label0)
     n += n_rows
-    M += M_rows
+    M += M_rows + a
 
 
 @numba.njit(cache=True, nogil=True)
@@ -332,7 +334,7 @@ def keep(rng, data, layout, fixed, theta, base, rows, of_known, seats, out, h):
             for k in range(n0.shape[1]):
                 tau[h, at, j, k] = n0[b, k] + d * a
                 for r in range(starts[j], starts[j + 1]):
-                    Q[h, at, r, k] = (M0[b, r, k] + a) / tau[h, at, j, k]
+                    Q[h, at, r, k] = M0[b, r, k] / tau[h, at, j, k]
         n[h, at], all_alpha[h, at], out_pi[h, at] = n0[b], alpha0[b], pi[0]
         for i in range(of_known.shape[1]):
             known_label[h, at, i] = label0[b, of_known[m, i]]
@@ -343,7 +345,7 @@ def keep(rng, data, layout, fixed, theta, base, rows, of_known, seats, out, h):
 
 
 @numba.njit(cache=True, nogil=True)
-def start_base(rng, known, phi, base, rows):
+def start_base(rng, known, a, phi, base, rows):
     """Labels and counts of the base chains, given their parameters."""
     positions, multiplicity = known
     alpha, _, pi, n, M, label0, row_label0 = base
@@ -353,4 +355,4 @@ def start_base(rng, known, phi, base, rows):
         draw_labels(rng, positions, multiplicity, pi[b], phi[b], n[b], M[b], label0[b])
         draw_labels(rng, rows[0, :, :p], once, pi[b], phi[b], n_rows, M_rows, row_label0[b])
         n[b] += n_rows
-        M[b] += M_rows
+        M[b] += M_rows + a

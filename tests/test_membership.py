@@ -188,6 +188,7 @@ def by_brute_force(i, candidate, releases, own):
 
 
 @pytest.mark.parametrize(("m", "own"), [(1, False), (2, False), (1, True), (2, True)])
+@pytest.mark.slow
 def test_two_classes_by_brute_force(two_classes, m, own):
     tables = [table_of(z, (2, 2)) for z in RELEASES[:m]]
     classes = "own" if own else "new"
@@ -207,6 +208,7 @@ def doubtful(log_weights, reff):
     return log_weights, np.ones(log_weights.shape[1])
 
 
+@pytest.mark.slow
 def test_refits_agree_with_brute_force(two_classes, monkeypatch):
     monkeypatch.setattr("bayes_risk.memberships.predicted.pareto_smoothed", doubtful)
     release = release_of([table_of(z, (2, 2)) for z in RELEASES])
@@ -289,6 +291,7 @@ def power_of_ranking(scores, of_members, of_others, rate):
 
 
 @pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.slow
 def test_power_over_releases_is_the_bound_and_bayes_factors_average_to_one(m):
     """A fixed, the release random: is the last record c? All releases enumerated."""
     n, d = 4, 3
@@ -417,6 +420,7 @@ def split(n, levels, seed, **options):
     return both[:n], both[n:]
 
 
+@pytest.mark.slow
 def test_a_release_that_has_nothing_to_do_with_the_data_tells_nothing():
     members, others = split(200, (6, 5), 11)
     fit = one_class(members)
@@ -434,6 +438,7 @@ def test_a_release_that_has_nothing_to_do_with_the_data_tells_nothing():
 
 
 @pytest.mark.parametrize("taken_out", ["nobody", "a random record"])
+@pytest.mark.slow
 def test_other_places_would_show_what_is_not_there(taken_out):
     """Why places are compared: otherwise the members' own cells lack a record, and theirs alone."""
     rng, d, n, areas = np.random.default_rng(1), 5, 40, []

@@ -105,6 +105,7 @@ def two_classes():
 
 
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
+@pytest.mark.slow
 def test_two_classes_against_enumeration(two_classes, evidence):
     value, error = found_table(audit(two_classes, evidence=evidence))
     exact = exact_table(ALPHA, 2)
@@ -133,6 +134,7 @@ def test_powers_of_one_are_probabilities():
 
 
 @pytest.mark.parametrize("w", [0.05, 0.6])
+@pytest.mark.slow
 def test_powers_are_means_over_the_prior(w):
     """E[pi_k^w] and E[phi^w] by simulation from sticks and Dirichlet."""
     rng, H = np.random.default_rng(6), 200_000
@@ -177,6 +179,7 @@ def monte_carlo_conditional(i, alpha, draws=400_000):
 
 
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
+@pytest.mark.slow
 def test_release_given_a_column(two_classes, evidence):
     datasets = [table(np.column_stack([Y[:, 0], Z1[:, 1]]))]
     release = br.Release(datasets=datasets, synthesized=["x1"])
@@ -190,6 +193,7 @@ def test_release_given_a_column(two_classes, evidence):
         assert error < 0.1
 
 
+@pytest.mark.slow
 def test_reuse_against_enumeration(two_classes):
     """The published sampler, whose weights are powers too; its error is that it reports."""
     value, error = found_table(audit(two_classes, evidence="reuse"))
@@ -330,6 +334,7 @@ def inside_of(model, rv, point):
     return transform.backward(pt.as_tensor(at), *rv.owner.inputs).eval()
 
 
+@pytest.mark.slow
 def test_poisson_regression_against_quadrature():
     """Intercept alone: one integral for each guess, before and after the release."""
     y, z = np.array([0, 2, 3, 9]), np.array([1, 2, 2, 4])

@@ -239,6 +239,7 @@ def test_with_one_class_weights_give_the_closed_form_of_the_other_prior():
 @pytest.mark.parametrize(
     "changed", [{"level_prior": 1.3}, {"concentration_prior": (1.0, 0.5)}], ids=["level", "alpha"]
 )
+@pytest.mark.slow
 def test_reweighted_evidence_agrees_with_that_of_a_new_fit(columns, changed):
     length = {"draws": 1000, "tune": 200, "thin": 2}
     fit, release = fitted(br.models.DPMPM(n_classes=3), columns=columns, m=1, **length)
@@ -506,6 +507,7 @@ def test_results_do_not_have_what_was_not_swept(swept):
 
 
 @quiet
+@pytest.mark.slow
 def test_sampled_regressions_are_reweighted_as_a_new_fit_would_have_it():
     """A Poisson regression by NUTS: slopes believed to be half as large."""
     rng = np.random.default_rng(0)

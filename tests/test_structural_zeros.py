@@ -247,6 +247,7 @@ def check_moments(draws, zeros, w, f):
     return mass
 
 
+@pytest.mark.slow
 def test_zero_mass_and_cells_against_quadrature(fits):
     (f, w), fit = oracle.one_class(60), fits[1]
     p = oracle.possible(f)
@@ -256,6 +257,7 @@ def test_zero_mass_and_cells_against_quadrature(fits):
 
 
 @pytest.mark.parametrize("synthesized", [[0, 1, 2], [1, 2], [2]], ids=["all", "two", "one"])
+@pytest.mark.slow
 def test_posterior_after_a_release_against_quadrature(fits, synthesized):
     (f, w), fit = oracle.one_class(60), fits[1]
     p = oracle.possible(f)
@@ -309,6 +311,7 @@ def release_of(synthesized):
 @pytest.mark.parametrize("evidence", ["predictive", "refit", "reuse"])
 @pytest.mark.parametrize("synthesized", [[0, 1, 2], [1, 2], [2]], ids=["all", "two", "one"])
 @pytest.mark.parametrize("K", [1, 2])
+@pytest.mark.slow
 def test_evidence_is_exact(fits, K, synthesized, evidence):
     fit, (f, w) = fits[K], exact_theta(K)
     release = release_of(synthesized)
@@ -330,6 +333,7 @@ def test_evidence_is_exact(fits, K, synthesized, evidence):
 @QUIET
 @pytest.mark.parametrize("how", ["before", "after all", "after two"])
 @pytest.mark.parametrize("K", [1, 2])
+@pytest.mark.slow
 def test_predictives_are_normalised_over_what_is_possible(fits, K, how):
     """1 / E[1 / p_h(y_i)], the target among the data, and E[p_h(y_i)] where it is not."""
     fit, (f, w) = fits[K], exact_theta(K)
@@ -353,6 +357,7 @@ def test_predictives_are_normalised_over_what_is_possible(fits, K, how):
 
 @QUIET
 @pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.slow
 def test_an_intruder_who_knows_some_records(fits, m):
     """Known records only: their number is what is normalised. Several releases: as a product."""
     known = np.array([True, True, False, False])

@@ -205,6 +205,7 @@ def test_imputation_with_known_variance_is_gaussian(knows, m):
     assert np.abs(scores).max() < 5 and np.sqrt(np.mean(np.square(scores))) < 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["normal", "lognormal"])
 def test_imputation_of_a_sequence_against_quadrature(family):
     """One unknown row of two columns, the first a predictor of the second."""
@@ -346,6 +347,7 @@ def test_order_of_records_does_not_matter():
                 assert (np.abs(x - y) < 5 * np.maximum(error, 1e-3)).all()
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes_for_any_number_of_workers():
     df, known = table(), KNOWS["half"]
     fit = Regression({"income": "1 + age", "spend": "1 + income"}).fit(
@@ -384,13 +386,14 @@ def poisson_evidence(x, y, z, known, i, guesses):
     return logsumexp(after + star, axis=1) - logsumexp(before + star, axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knows", ["half", pytest.param("none", marks=pytest.mark.slow)])
 def test_poisson_regression_against_quadrature(knows):
     rng, known = np.random.default_rng(3), KNOWS[knows]
     df = pd.DataFrame({"visits": rng.poisson(4.0, N)})
     prior = Prior(intercept=0.7)
     fit = Regression({"visits": "1"}, {"visits": "poisson"}, prior=prior).fit(
-        df, draws=1500, tune=500, chains=4, random_seed=1
+        df, draws=600, tune=300, chains=4, random_seed=1
     )
     y = df["visits"].to_numpy()
     release = fit.synthesize(1, random_seed=2)
