@@ -124,8 +124,11 @@ def test_full_table(capsys):
 def test_risk_against_knowledge(tmp_path):
     path = tmp_path / "curve.png"
     table = main_of("risk_against_knowledge.py")(path, draws=40, shares=(0.5,), targets=20)
-    assert list(table.loc[1, "evidence"]) == ["predictive"] * 3
-    assert list(table.loc[3, "evidence"]) == ["imputed", "imputed", "predictive"]
+    uniform, predictive = table.loc["uniform"], table.loc["predictive"]
+    assert list(uniform.loc[1, "evidence"]) == ["predictive"] * 3
+    assert list(uniform.loc[3, "evidence"]) == ["imputed", "imputed", "predictive"]
+    before = predictive["without the release"]  # who knows more, starts from more
+    assert before.loc[3, "all"] > before.loc[3, "none"]
     assert (table["mean probability of the truth"] > 0).all() and path.exists()
 
 
