@@ -94,7 +94,9 @@ def brute_force(fit, release, i, columns, guesses):
 
 
 @pytest.mark.parametrize("bootstrap", ["bayesian", "none"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+)
 def test_exact_evidence_is_brute_force(bootstrap, seed):
     model = br.models.CART(["a", "num", "b"], min_leaf=3, bootstrap=bootstrap)
     fit = model.fit(table(), random_seed=seed)

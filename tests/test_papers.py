@@ -59,6 +59,7 @@ def test_matches_stand_beside_the_errors_and_the_baseline_of_the_library():
     assert np.isnan(some.loc["false matches (% of single)", "without release"])
 
 
+@pytest.mark.slow
 def test_hornby_hu_2021(capsys):
     main, path = study("hornby_hu_2021.py", "ce_hornby_hu_attribute.csv.gz")
     risk, published, matches = main(path, draws=100, targets=40, m=3)
@@ -84,6 +85,7 @@ def test_hornby_hu_2021_radius(capsys):
     assert list(growth.index) == [1] and "largest at" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_reiter_mitra_2009(capsys):
     main, path = study("reiter_mitra_2009.py", "syc1987_youth_in_custody.csv.gz")
     risk, found = main(path, draws=20, targets=30, m=1, n_tables=3)

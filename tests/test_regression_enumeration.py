@@ -98,7 +98,12 @@ CASES = {
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 @pytest.mark.parametrize(
     ("case", "evidence"),
-    [*((case, "predictive") for case in CASES), ("the first and the last", "refit")],
+    [
+        pytest.param("all, two releases", "predictive", marks=pytest.mark.slow),
+        ("all, of two records", "predictive"),
+        ("the first and the last", "predictive"),
+        ("the first and the last", "refit"),
+    ],
 )
 def test_three_kinds_of_variables(fit, case, evidence):
     """Four records strain the weights, so predictive may refit them all."""

@@ -110,7 +110,12 @@ def compare(risk, name, release):
         )
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+QUICK = ("pois", "ord")  # the others take as long as all other tests of this file
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(f, marks=[] if f in QUICK else [pytest.mark.slow]) for f in FAMILIES]
+)
 def test_predictive_and_refit_agree_with_the_integral(fit, release, name):
     made = only(release, name)
     options = {"guesses": {name: GRIDS[name]} if name in GRIDS else {}, "random_seed": 3}

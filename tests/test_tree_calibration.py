@@ -76,8 +76,15 @@ def numbers(seed):
     return pd.DataFrame({"group": group, "pay": pay, "kids": rng.poisson(2, 24)})
 
 
-@pytest.mark.parametrize("bootstrap", ["bayesian", "none"])
-@pytest.mark.parametrize("smoothing", [None, "kde"])
+@pytest.mark.parametrize(
+    ("smoothing", "bootstrap"),
+    [
+        (None, "bayesian"),
+        pytest.param(None, "none", marks=pytest.mark.slow),
+        pytest.param("kde", "bayesian", marks=pytest.mark.slow),
+        ("kde", "none"),
+    ],
+)
 def test_numbers_from_leaves(bootstrap, smoothing):
     df = numbers(3)
     values = [4.0, 6.0, 9.0, 14.0, 22.0] if smoothing else sorted(df["pay"].iloc[:5])
