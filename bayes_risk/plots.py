@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from bayes_risk.full_table.result import FullTableRisk
     from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.results import AttributeRisk
 
@@ -150,33 +149,6 @@ def plot_diagnostics(risk: "AttributeRisk", *, ax: "Axes | None" = None) -> "Axe
     axes.axvline(GOOD_KHAT, color=GREY, ls=":", label=f"k-hat = {GOOD_KHAT}")
     axes.set(xlabel="Pareto k-hat of the weights", ylabel="Monte Carlo error\nof the probability")
     axes.set_ylim(bottom=0)
-    legend(axes)
-    return axes
-
-
-def plot_full_table(risk: "FullTableRisk", *, ax: "Axes | None" = None) -> "Axes":
-    """Rank of the truth among all values, with the release against without, on log scales.
-
-    Below the line the release has brought the truth nearer to the front.
-
-    Parameters
-    ----------
-    risk : FullTableRisk
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-    """
-    axes = axes_of(ax)
-    before, after = risk.prior_rank[risk.case], risk.rank[risk.case]
-    axes.loglog(before, after, "o", color=BLUE, ms=4, alpha=0.5, mew=0, label="record")
-    ends = [1.0, float(max(before.max(), after.max()))]
-    axes.loglog(ends, ends, color=VERMILION, ls="--", label="nothing learnt")
-    axes.set(
-        xlabel=f"rank of the truth among {int(risk.n_values.max()):,} values without the release",
-        ylabel="rank with the release",
-    )
     legend(axes)
     return axes
 

@@ -407,6 +407,9 @@ def test_likeliest_values_of_an_audit(fit):
     assert found.summary().loc["mean_unseen", "value"] == table["unseen"].mean()
     assert list(found.worst(2)["probability"]) == sorted(table["probability"])[:-3:-1]
     assert np.array_equal(found.dataset["rank"], table["rank"])
+    axes = found.plot()
+    points = np.concatenate([line.get_ydata() for line in axes.lines[:2]])
+    assert np.allclose(np.sort(points), np.sort(table["probability"])) and "72" in axes.get_xlabel()
     several = br.likeliest(fit, fit.synthesize(2, random_seed=4), targets=5, k=20, random_seed=1)
     assert not several.exact and "at most" in repr(several)
 
