@@ -20,7 +20,7 @@ from bayes_risk.attribute import attribute_risk
 from bayes_risk.results import AttributeRisk
 from bayes_risk.reweighting_result import Reweighting, Round
 from bayes_risk.reweighting_utility import table_distances
-from bayes_risk.reweighting_weights import checked_weights, linear_weights
+from bayes_risk.reweighting_weights import TAKE_THEM, checked_weights, linear_weights
 from bayes_risk.synthesizer import Progress
 
 Array = npt.NDArray[np.float64]
@@ -98,7 +98,7 @@ def reweight(
 
     Parameters
     ----------
-    model : DPMPM, Regression, or another model whose ``fit`` takes ``weights``
+    model : DPMPM, Regression, CART, PoissonMixture, PyMCModel, or another whose ``fit`` weighs
     df : DataFrame
         The confidential table.
     until : float, optional
@@ -190,7 +190,7 @@ class _Loop:
         if "weights" not in inspect.signature(model.fit).parameters:
             raise InputError(
                 f"{type(model).__name__} takes no record weights; give a model whose fit does: "
-                "models.DPMPM, models.Regression"
+                f"{TAKE_THEM}"
             )
         if not hasattr(df, "columns"):
             raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")

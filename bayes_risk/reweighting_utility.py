@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
+from bayes_risk.utilities.cells import group_edges, group_of, total_variation
 
 Ints = npt.NDArray[np.int64]
 PARTS = 10  # numbers are cut at their deciles
@@ -36,9 +37,9 @@ def table_distances(data: Microdata, release: Release) -> dict[str, float]:
     found: dict[str, list[float]] = {"margins": [], "pairs": []}
     for l in range(release.m):
         y, z, sizes = _cells(data, release.codes(data, l))
-        found["margins"] += [_distance(y[:, j], z[:, j], sizes[j]) for j in made]
+        found["margins"] += [total_variation(y[:, j], z[:, j], sizes[j]) for j in made]
         found["pairs"] += [
-            _distance(
+            total_variation(
                 y[:, j] * sizes[k] + y[:, k], z[:, j] * sizes[k] + z[:, k], sizes[j] * sizes[k]
             )
             for j, k in pairs
@@ -54,12 +55,7 @@ def _cells(data: Microdata, released: Codes) -> tuple[Ints, Ints, list[int]]:
         if levels:
             columns.append((y.astype(np.int64), z.astype(np.int64), int(levels)))
             continue
-        cuts = np.unique(np.quantile(y, np.linspace(0, 1, PARTS + 1)[1:-1]))
-        columns.append((np.searchsorted(cuts, y), np.searchsorted(cuts, z), len(cuts) + 1))
+        edges = group_edges(y, PARTS)
+        columns.append((group_of(y, edges), group_of(z, edges), len(edges) + 1))
     ys, zs, sizes = zip(*columns, strict=True)
     return np.column_stack(ys), np.column_stack(zs), list(sizes)
-
-
-def _distance(y: Ints, z: Ints, size: int) -> float:
-    shares = [np.bincount(x, minlength=size) / len(x) for x in (y, z)]
-    return float(0.5 * np.abs(shares[0] - shares[1]).sum())

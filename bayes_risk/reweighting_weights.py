@@ -11,6 +11,10 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 
 Array = npt.NDArray[np.float64]
+TAKE_THEM = (
+    'models.DPMPM, models.Regression, models.CART, models.PoissonMixture(kind="MP") or '
+    "models.PyMCModel"
+)
 DYADIC = 2.0**30  # multiples of 2^-30 add up exactly, for up to 8 million records
 
 
@@ -60,6 +64,20 @@ def checked_weights(weights: Any, index: Any) -> Array | None:
         )
     rounded = np.maximum(np.round(alpha * DYADIC), 1.0) / DYADIC
     return None if (rounded == 1.0).all() else rounded
+
+
+def no_weights(weights: Any, model: str, why: str) -> None:
+    """Refuse weights that a model cannot use, whatever they are.
+
+    Raises
+    ------
+    InputError
+        Weights are given; the message names the model, the reason and the models that take them.
+    """
+    if weights is not None:
+        raise InputError(
+            f"{model} takes no record weights: {why}; give {TAKE_THEM}, or leave weights out"
+        )
 
 
 def in_words(weights: Array | None) -> str:

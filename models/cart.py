@@ -8,13 +8,16 @@ bootstrap, one set of weights for a leaf and data set.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.microdata import Microdata
+from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
 from .cart_fit import CARTFit
@@ -73,6 +76,7 @@ class CART:
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
+        weights: Any = None,
         random_seed: int | np.random.Generator | None = None,
         progress: Progress | None = None,
     ) -> CARTFit:
@@ -87,6 +91,11 @@ class CART:
             Columns to use; all by default.
         levels, releases, missing
             See `Microdata.from_frame`.
+        weights : array (n,) or Series, optional
+            Record weights alpha_i in (0, 1], powers of the multinomial likelihood in the leaves
+            (docs/risk-weighted-synthesis.md): the bootstrap's Dirichlet has them in the place of
+            ones, plain draws are in proportion to them, and splits are found with them.
+            ``min_leaf`` still counts records.
         random_seed : int, Generator or None
             Decides between splits that separate equally well.
         progress : callable, optional
@@ -99,23 +108,37 @@ class CART:
         Raises
         ------
         InputError
-            Columns of ``order`` that the table lacks, outcomes with one value, no predictor.
+            Columns of ``order`` that the table lacks, outcomes with one value, no predictor;
+            weights of another length, missing or outside (0, 1], or with ``smoothing``.
         """
         data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
         order = [
             data.columns.index(c) for c in known_columns("order", list(self.order), data.columns)
         ]
+        alpha = self._checked(weights, data)
         rng = np.random.default_rng(random_seed)
+        how: dict[str, Any] = {"min_leaf": self.min_leaf, "weights": alpha}
         seeds = rng.integers(2**31, size=len(order))
         trees = []
         for place, (column, seed) in enumerate(zip(order, seeds, strict=True)):
             later = set(order[place:])
             predictors = np.array([j for j in range(len(data.columns)) if j not in later])
             _check(data, column, predictors)
-            trees.append(grow(data, column, predictors, min_leaf=self.min_leaf, seed=int(seed)))
+            trees.append(grow(data, column, predictors, seed=int(seed), **how))
             if progress is not None:
                 progress("fit", place + 1, len(order))
-        return CARTFit(model=self, microdata=data, trees=tuple(trees))
+        return CARTFit(model=self, microdata=data, trees=tuple(trees), weights=alpha)
+
+    def _checked(self, weights: Any, data: Microdata) -> npt.NDArray[np.float64] | None:
+        """Record weights, of values that are not smoothed."""
+        alpha = checked_weights(weights, data.index)
+        if alpha is not None and self.smoothing is not None:
+            raise InputError(
+                f"weights with smoothing={self.smoothing!r} are not offered: the evidence of "
+                "smoothed values counts every record in full; give smoothing=None, or leave "
+                "weights out"
+            )
+        return alpha
 
 
 def microdata(

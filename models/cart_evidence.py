@@ -1,7 +1,7 @@
 """What a release says of the values in the leaves of trees that are known, or grown anew."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ class Leaves(NamedTuple):
 
     ``kind``: `BAYESIAN` or `PLAIN`; ``smoothed``, ``whole``: for each tree, whether its values come
     from kernels, and whether they are whole numbers; ``z``: codes of the replaced records, for each
-    data set.
+    data set; ``weights`` (n,): what each record counts, None: 1.
     """
 
     data: Microdata
@@ -33,6 +33,7 @@ class Leaves(NamedTuple):
     smoothed: Sequence[bool]
     whole: Sequence[bool]
     z: Sequence[Codes]
+    weights: Array | None = None
 
 
 def known_splits(
@@ -97,10 +98,10 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     (y, released, value), V = numbered(
         [leaves.data.codes[:, j].astype(float), z[:, j].astype(float), guessed]
     )
-    shown = Shown.of(tree, y, tree.node(z), released, V)
+    shown = Shown.of(tree, y, tree.node(z), released, V, leaves.weights)
     check_made(leaves.data, tree, shown)
     own = tree.leaf(targets.profiles), y[targets.record]
-    gain: Array = log_gain(tree, shown, leaves.kind, own, (leaf, value))[cell]
+    gain: Array = log_gain(tree, shown, leaves.kind, own, (leaf, value), targets.weight)[cell]
     return gain
 
 
@@ -144,19 +145,21 @@ def _check_made(data: Microdata, tree: Tree, n_strange: int, how: str) -> None:
 def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
     """log p(Z^(l) | y) of a whole table, its trees grown on it, shape (m,); deviations (B,)."""
     total, off = np.zeros(len(leaves.z)), np.zeros(BATCHES)
+    how: dict[str, Any] = {"min_leaf": min_leaf, "seed": 0, "weights": leaves.weights}
     for t, old in enumerate(leaves.trees):
-        tree = grow(leaves.data, old.column, old.predictors, min_leaf=min_leaf, seed=0)
+        tree = grow(leaves.data, old.column, old.predictors, **how)
         y = leaves.data.codes[:, tree.column].astype(float)
         for l, z in enumerate(leaves.z):
             nodes, released = tree.node(z), z[:, tree.column].astype(float)
             if leaves.smoothed[t]:
-                shown = Released.of(tree, y, nodes, released, whole=leaves.whole[t])
+                kernels = Released.of(tree, y, nodes, released, whole=leaves.whole[t])
                 found, deviation = log_p_smoothed(
-                    tree, shown, leaves.kind, Simulation(seed + 7919 * l + t)
+                    tree, kernels, leaves.kind, Simulation(seed + 7919 * l + t)
                 )
                 total[l] += found
                 off += deviation
                 continue
             (held, values), V = numbered([y, released])
-            total[l] += Shown.of(tree, held, nodes, values, V).log_p(leaves.kind)
+            shown = Shown.of(tree, held, nodes, values, V, leaves.weights)
+            total[l] += shown.log_p(leaves.kind)
     return total, off

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Codes, Microdata, Number
 from bayes_risk.release import Release
+from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Progress, Simulated, Targets
 
 from .cart_evidence import Leaves, grown_anew, known_splits
@@ -37,12 +38,15 @@ class CARTFit:
         In the order of synthesis.
     diagnostics : dict
         Empty: nothing is sampled.
+    weights : ndarray, shape (n,), or None
+        Record weights, powers of the likelihood; None: all 1.
     """
 
     model: "CART"
     microdata: Microdata
     trees: tuple[Tree, ...]
     diagnostics: Mapping[str, float] = field(default_factory=dict)
+    weights: Array | None = None
 
     @property
     def n_draws(self) -> int:
@@ -87,7 +91,7 @@ class CARTFit:
             how += ", numbers smoothed by kernels,"
         return (
             f"trees and the order {', '.join(order)} are known, splits included, not the values in "
-            f"the leaves; {how} in each leaf"
+            f"the leaves; {how} in each leaf{in_words(self.weights)}"
         )
 
     def _made(self, release: Release) -> list[Tree]:
@@ -137,7 +141,7 @@ class CARTFit:
             if name not in request.columns:
                 continue
             nodes = tree.node(codes[mask])
-            donors = draw_donors(tree, nodes, self.kind, rng)
+            donors = draw_donors(tree, nodes, self.kind, rng, self.weights)
             values = genuine[donors, tree.column]
             if self._smoothed(tree):
                 values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
@@ -177,6 +181,7 @@ class CARTFit:
             smoothed=[self._smoothed(tree) for tree in trees],
             whole=[self._whole(tree) for tree in trees],
             z=[release.codes(self.microdata, l)[replaced] for l in range(release.m)],
+            weights=self.weights,
         )
 
     def offers_knowing(self, release: Release) -> frozenset[str]:

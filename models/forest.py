@@ -17,6 +17,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.microdata import Microdata, Number
+from bayes_risk.reweighting_weights import no_weights
 from bayes_risk.synthesizer import Progress
 
 from .cart import microdata
@@ -129,6 +130,7 @@ chain='all-others')
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
+        weights: None = None,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -147,6 +149,8 @@ chain='all-others')
             Columns to use; all by default.
         levels, releases, missing
             See `Microdata.from_frame`.
+        weights : None
+            Forests take no record weights.
         random_seed : int, Generator or None
             Decides bootstrap samples and the predictors that each split may use.
         n_jobs : int
@@ -162,8 +166,9 @@ chain='all-others')
         ------
         InputError
             Columns of ``order`` that the table lacks; outcomes that are numbers or have one value;
-            fewer than two records; a record that no tree may vote for.
+            fewer than two records; a record that no tree may vote for; weights.
         """
+        no_weights(weights, "Forest", "votes of trees are no likelihood to raise to a power")
         at_least("n_jobs", n_jobs, 1)
         data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
         masks = self._masks(data, records)  # in the order of synthesis

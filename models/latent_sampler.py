@@ -111,6 +111,12 @@ def compiled(
     if isinstance(prior, Prior) and isinstance(units, Units):
         data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
         return _run, (data, (prior.starts, prior.level))
+    if isinstance(prior, CountPrior) and isinstance(units, CountUnits) and units.power is not None:
+        from . import poisson_weighted_kernels as weighted  # compiled only where it is needed
+
+        data = ((units.counts, units.exposure, units.power), units.multiplicity)
+        rates = (prior.shape, prior.rate, False, np.ones(2), prior.level, prior.starts)
+        return weighted.run_weighted, (data, rates)
     if isinstance(prior, CountPrior) and isinstance(units, CountUnits):
         from .poisson_sweep import run  # compiled only where it is needed
 

@@ -12,24 +12,44 @@ Array = npt.NDArray[np.float64]
 
 
 def draw_donors(
-    tree: Tree, nodes: npt.NDArray[np.int64], kind: int, rng: np.random.Generator
+    tree: Tree,
+    nodes: npt.NDArray[np.int64],
+    kind: int,
+    rng: np.random.Generator,
+    weights: Array | None = None,
 ) -> npt.NDArray[np.int64]:
     """A record of its node for each row (R,), whose value it is given.
 
     Bayesian bootstrap: the records of a node have weights Dirichlet(1, ..., 1), the same for all
-    rows that draw from it.
+    rows that draw from it; with record ``weights`` (n,) Dirichlet(alpha_1, alpha_2, ...). Plain
+    draws: all records alike, or in proportion to their weights.
     """
     out = np.empty(len(nodes), dtype=np.int64)
     order = np.argsort(nodes, kind="stable")
     used, first = np.unique(nodes[order], return_index=True)
     for node, rows in zip(used.tolist(), np.split(order, first[1:]), strict=True):
         held = tree.donors[tree.begin[node] : tree.end[node]]
-        if kind == PLAIN:
+        if kind == PLAIN and weights is None:
             out[rows] = held[rng.integers(len(held), size=len(rows))]
             continue
-        edges = np.cumsum(rng.standard_exponential(len(held)))
+        if weights is None:
+            edges = np.cumsum(rng.standard_exponential(len(held)))
+        elif kind == PLAIN:
+            edges = np.cumsum(weights[held])
+        else:
+            edges = np.cumsum(_gammas(weights[held], rng))
         out[rows] = held[np.searchsorted(edges, rng.random(len(rows)) * edges[-1])]
     return out
+
+
+def _gammas(shape: Array, rng: np.random.Generator) -> Array:
+    """Gamma draws up to a common factor, the largest 1, for shapes that may be tiny.
+
+    ``Gamma(a) = Gamma(a + 1) U^(1/a)``, in logs: with small shapes all draws may underflow.
+    """
+    log_g = np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(len(shape))) / shape
+    scaled: Array = np.exp(log_g - log_g.max())
+    return scaled
 
 
 def smooth(

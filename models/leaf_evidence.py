@@ -3,10 +3,12 @@
 Under the Bayesian bootstrap the R values released from a node with N records are
 Dirichlet-multinomial given the records' values, p = Gamma(N) / Gamma(N + R) prod_v Gamma(n_v + r_v)
 / Gamma(n_v); drawn plainly they are multinomial, prod_v (n_v / N)^r_v. A guess puts the target into
-the leaf that its predictors lead to, with the guessed value. The derivation, and what happens to
-values that nobody else holds, stands in `docs/trees.md`.
+the leaf that its predictors lead to, with the guessed value. With record weights, n_v and N are
+sums of weights. The derivation, and what happens to values that nobody else holds, stands in
+`docs/trees.md`; with weights in `docs/risk-weighted-synthesis.md`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,31 +30,36 @@ class Shown:
     """What one data set shows of one tree, values numbered 0 .. V - 1.
 
     ``N``, ``R`` (nodes,): records, and values released from the node itself. ``keys`` sorted
-    ``node V + value``, with ``n`` records and ``r`` released values of each.
+    ``node V + value``, with ``n`` records and ``r`` released values of each. Records count with
+    their weights, multiples of 2^-30 whose sums are exact, or 1.
     """
 
     V: int
-    N: Ints
+    N: Array
     R: Ints
     keys: Ints
-    n: Ints
+    n: Array
     r: Ints
 
     @classmethod
-    def of(cls, tree: Tree, y: Ints, nodes: Ints, z: Ints, V: int) -> "Shown":
+    def of(
+        cls, tree: Tree, y: Ints, nodes: Ints, z: Ints, V: int, weights: Array | None = None
+    ) -> "Shown":
         """Count: values y (n,) of all records; nodes and values z (rows,) of released ones."""
         R = np.bincount(nodes, minlength=tree.n_nodes)
         used = np.flatnonzero(R)
         released, r = np.unique(nodes * V + z, return_counts=True)
-        held = [
-            node * V + y[tree.donors[tree.begin[node] : tree.end[node]]] for node in used.tolist()
-        ]
-        present, n = np.unique(np.concatenate(held), return_counts=True)
-        keys = np.union1d(present, released)
-        both = np.zeros((2, len(keys)), dtype=np.int64)
-        both[0, np.searchsorted(keys, present)] = n
-        both[1, np.searchsorted(keys, released)] = r
-        return cls(V=V, N=tree.end - tree.begin, R=R, keys=keys, n=both[0], r=both[1])
+        once = np.ones(len(y)) if weights is None else weights
+        donors = [tree.donors[tree.begin[node] : tree.end[node]] for node in used.tolist()]
+        held = np.concatenate([k * V + y[d] for k, d in zip(used.tolist(), donors, strict=True)])
+        keys = np.union1d(held, released)
+        n = np.zeros(len(keys))
+        np.add.at(n, np.searchsorted(keys, held), once[np.concatenate(donors)])
+        counts = np.zeros(len(keys), dtype=np.int64)
+        counts[np.searchsorted(keys, released)] = r
+        before = np.concatenate([[0.0], np.cumsum(once[tree.donors])])
+        N = before[tree.end] - before[tree.begin]
+        return cls(V=V, N=N, R=R, keys=keys, n=n, r=counts)
 
     def log_p(self, kind: int) -> float:
         """log p(released values | all values) of the whole tree; minus infinity: impossible."""
@@ -73,11 +80,13 @@ def log_gain(
     kind: int,
     own: tuple[Ints, Ints],
     guess: tuple[Ints, Ints],
+    weight: Array,
 ) -> Array:
     """log p(Z | y*, y_-i) up to a constant for each target, shape (G, U).
 
-    ``own``: leaf and value (U,) of the targets as they are; ``guess``: those of the guesses (G, U).
-    Cost: the depth of the tree times the logarithm of the number of counts, for each guess.
+    ``own``: leaf and value (U,) of the targets as they are; ``guess``: those of the guesses (G, U);
+    ``weight`` (U,): what the target counts. Cost: the depth of the tree times the logarithm of the
+    number of counts, for each guess.
     """
     out = np.empty(guess[0].shape)
     _gains(
@@ -88,6 +97,7 @@ def log_gain(
         own[1],
         guess[0],
         guess[1],
+        weight,
         out,
     )
     return out
@@ -103,27 +113,27 @@ def _count(keys, counts, key):
 
 
 @numba.njit(cache=True, nogil=True)
-def _orphans(parent, shown, leaf, value):
-    """Nodes above a record that show its value although nobody else there holds it."""
+def _orphans(parent, shown, leaf, value, w):
+    """Nodes above a record of weight w that show its value although nobody else there holds it."""
     V, _, R, keys, n, r = shown
     found, node = 0, leaf
     while node >= 0:
         if R[node] > 0:
             key = node * V + value
-            if _count(keys, r, key) > 0 and _count(keys, n, key) == 1:
+            if _count(keys, r, key) > 0 and _count(keys, n, key) == w:
                 found += 1
         node = parent[node]
     return found
 
 
 @numba.njit(cache=True, nogil=True)
-def _gain(kind, N, R, n, r):
-    """Change of log p when a record with a value is added to a node without it."""
+def _gain(kind, N, R, n, r, w):
+    """Change of log p when a record of weight w with a value is added to a node without it."""
     if kind == PLAIN:
-        gain = -R * np.log((N + 1.0) / N) if N > 0 else 0.0
-        if n > 0:
-            gain += r * np.log((n + 1.0) / n)
-        return gain
+        gain = -R * np.log((N + w) / N) if N > 0 else -R * np.log(w)
+        return gain + (r * np.log((n + w) / n) if n > 0 else r * np.log(w))
+    if w != 1.0:
+        return _log_rising(n, r, w) - _log_rising(N, R, w)
     from_value = 0.0
     if n > 0:
         from_value = np.log((n + r) / n)
@@ -138,11 +148,21 @@ def _gain(kind, N, R, n, r):
 
 
 @numba.njit(cache=True, nogil=True)
-def _gains(tree, shown, kind, own_leaf, own_value, leaf, value, out):
+def _log_rising(n, r, w):
+    """log of Gamma(n + w + r) / Gamma(n + w) over the same without w; of n = 0 the first alone."""
+    if r == 0:
+        return 0.0
+    out = math.lgamma(n + w + r) - math.lgamma(n + w)
+    return out - (math.lgamma(n + r) - math.lgamma(n)) if n > 0 else out
+
+
+@numba.njit(cache=True, nogil=True)
+def _gains(tree, shown, kind, own_leaf, own_value, leaf, value, weight, out):
     parent, begin, end = tree
     V, N, R, keys, n, r = shown
     for u in range(len(own_leaf)):
-        wanted = _orphans(parent, shown, own_leaf[u], own_value[u])
+        w = weight[u]
+        wanted = _orphans(parent, shown, own_leaf[u], own_value[u], w)
         place = begin[own_leaf[u]]
         for g in range(leaf.shape[0]):
             total, met, node, v = 0.0, 0, leaf[g, u], value[g, u]
@@ -150,11 +170,12 @@ def _gains(tree, shown, kind, own_leaf, own_value, leaf, value, out):
                 if R[node] > 0:
                     own = begin[node] <= place and place < end[node]
                     key = node * V + v
-                    held = _count(keys, n, key) - (1 if own and v == own_value[u] else 0)
+                    held = _count(keys, n, key) - (w if own and v == own_value[u] else 0.0)
                     shows = _count(keys, r, key)
                     if held == 0 and shows > 0:
                         met += 1
-                    total += _gain(kind, N[node] - (1 if own else 0), R[node], held, shows)
+                    rest = N[node] - (w if own else 0.0)
+                    total += _gain(kind, rest, R[node], held, shows, w)
                 node = parent[node]
             out[g, u] = total if met >= wanted else -np.inf
 

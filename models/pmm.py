@@ -15,6 +15,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.microdata import Codes, Microdata, same_records
+from bayes_risk.reweighting_weights import no_weights
 from bayes_risk.synthesizer import Progress
 from bayes_risk.variables import Number, Variable
 
@@ -109,6 +110,7 @@ class PMM:
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
+        weights: None = None,
         progress: Progress | None = None,
     ) -> PMMFit:
         """Choose the sensitive records, and fit the prediction models to the others.
@@ -125,6 +127,8 @@ class PMM:
             Columns of ``df`` to use; all by default.
         levels, releases, missing
             See `Microdata.from_frame`.
+        weights : None
+            Predictive mean matching takes no record weights.
         progress : callable, optional
             Called as ``progress("fit", done, total)``.
 
@@ -137,10 +141,11 @@ class PMM:
         ------
         InputError
             Columns that the table lacks, a model that does not suit its column, no sensitive
-            record, too few others, kept records that break a constraint.
+            record, too few others, kept records that break a constraint; weights.
         ModelError
             A prediction model without finite predictions.
         """
+        no_weights(weights, "PMM", "values of donors come from no likelihood to raise to a power")
         data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
         known_columns("identifying", self.identifying, data.columns)
         kinds = self._kinds(data)

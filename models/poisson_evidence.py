@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Progress, Targets
+from bayes_risk.synthesizer import Predictive, Progress, Targets
 
 from .poisson_posterior import CountMechanism, PoissonPosterior, at_theta
-from .poisson_predictive import PoissonPredictive
 from .poisson_units import log_masses, units_of
 from .progress import ticker
 
@@ -98,7 +97,9 @@ def without(
     thin, tune = max(start.thin // 8, 1), max(start.n_sweeps // 100, 100)
     seen = None if fit.known is None else fit.known.seen
     if release is None:
-        units = fit.columns.units_of(fit.microdata.codes, fit.prior, left_out=record)
+        units = fit.columns.units_of(
+            fit.microdata.codes, fit.prior, left_out=record, power=fit.weights
+        )
         if fit.known is not None:
             units = fit.known.first.units_before(fit.known.seen, left_out=record)
         return start.refitted(units, thin=thin, tune=tune, n_draws=n_draws, rng=rng)
@@ -115,8 +116,12 @@ def without(
 
 def theta_predictive(
     fit: "PoissonMixtureFit", targets: Targets, release: Release, l: int | None
-) -> PoissonPredictive:
+) -> Predictive:
     """p(y* | Theta_h) itself; with l, jointly with the record's own synthetic counts if linked."""
+    if fit.weights is not None:
+        from .poisson_weighted import theta_weighted
+
+        return theta_weighted(fit.prior, fit.columns, fit.draws, targets)
     linked = None if l is None else _mechanism(fit, release, l).linked
     return at_theta(fit.prior, fit.columns, fit.draws, targets, linked)
 
@@ -142,7 +147,7 @@ def _log_table(fit: "PoissonMixtureFit", how: CountMechanism) -> Array:
 
 
 def _mechanism(fit: "PoissonMixtureFit", release: Release, l: int) -> CountMechanism:
-    return CountMechanism.of(release, l, fit.microdata, fit.prior, fit.columns)
+    return CountMechanism.of(release, l, fit.microdata, fit.prior, fit.columns, fit.weights)
 
 
 def _check_totals(fit: "PoissonMixtureFit", release: Release) -> None:

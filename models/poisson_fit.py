@@ -12,6 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.intruder import Intruder
 from bayes_risk.microdata import Microdata
 from bayes_risk.release import Release
+from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Progress, Targets
 
 from .latent_state import Draws
@@ -22,6 +23,7 @@ from .poisson_units import CountColumns
 from .synthesis import Request
 
 if TYPE_CHECKING:
+    from .poisson_imputed import PoissonImputed
     from .poisson_known import KnownCounts
     from .poisson_mixture import PoissonMixture
     from .poisson_posterior import PoissonPosterior
@@ -53,6 +55,8 @@ class PoissonMixtureFit:
         What ``idata`` says of the chains, in plain numbers.
     known : KnownCounts or None
         Which records units and draws are given, for an intruder who does not know them all.
+    weights : ndarray, shape (n,), or None
+        Record weights of the pseudo-posterior; None: all 1.
     """
 
     model: "PoissonMixture"
@@ -65,6 +69,7 @@ class PoissonMixtureFit:
     thin: int
     diagnostics: dict[str, float]
     known: "KnownCounts | None" = None
+    weights: Array | None = None
 
     @property
     def posterior(self) -> "PoissonPosterior":
@@ -107,7 +112,10 @@ class PoissonMixtureFit:
             "new": "a fresh component for every record",
             "own": "the component of the record's own confidential values",
         }[release.classes]
-        return f"the model and its priors are known, not its parameters; drawn from {classes}"
+        return (
+            f"the model and its priors are known, not its parameters; drawn from {classes}"
+            f"{in_words(self.weights)}"
+        )
 
     def synthesize(
         self,
@@ -218,10 +226,34 @@ class PoissonMixtureFit:
 
         return knowing(self, known, release, rng=rng, n_jobs=n_jobs, progress=progress)
 
+    def imputed(
+        self,
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> "PoissonImputed":
+        """p(Theta^(1..m), y_U | y_A, Z^(1..m)) of several releases, y_U the unknown counts."""
+        from .poisson_known import imputed
+
+        return imputed(self, release, rng=rng, n_jobs=n_jobs, progress=progress)
+
+    def knowing_in_words(self, evidence: str) -> str:
+        """How evidence for such an intruder was computed, one phrase for reports."""
+        from .latent_known import ways_in_words
+
+        return ways_in_words(evidence)
+
     def weaker(self, intruder: Intruder, release: Release, targets: Targets, **how: Any) -> Any:
         """The evidence for intruders of the trade."""
         from .poisson_trade import weaker
 
+        if self.weights is not None:
+            raise InputError(
+                f"{intruder.in_words()[:-1]}: not offered for a fit with record weights; give "
+                'knows_records="all-but-target"'
+            )
         return weaker(self, intruder, release, targets, **how)
 
     def weaker_in_words(self, intruder: Intruder, release: Release, targets: Targets) -> str:

@@ -22,8 +22,10 @@ from .progress import ticker
 
 if TYPE_CHECKING:
     from .poisson_fit import PoissonMixtureFit
+    from .poisson_imputed import PoissonImputed
 
 Mask = npt.NDArray[np.bool_]
+IMPUTED_SHARE = 4  # an imputed draw costs m and the base chains' sets of sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,7 +61,7 @@ def offers_knowing(fit: "PoissonMixtureFit", release: Release) -> frozenset[str]
             'largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
         )
     CountMechanism.of(release, 0, fit.microdata, fit.prior, fit.columns)
-    return frozenset({"predictive"} if release.m == 1 else {"product"})
+    return frozenset({"predictive"} if release.m == 1 else {"imputed", "product"})
 
 
 def knowing(
@@ -87,4 +89,39 @@ def knowing(
         units=found.units,
         draws=found.draws,
         known=KnownCounts(seen=seen, first=first, whole=fit.draws),
+    )
+
+
+def imputed(
+    fit: "PoissonMixtureFit",
+    release: Release,
+    *,
+    rng: np.random.Generator,
+    n_jobs: int,
+    progress: Progress | None,
+) -> "PoissonImputed":
+    """p(Theta^(1..m), y_U | y_A, Z^(1..m)): a quarter of the fit's draws, half its sweeps.
+
+    Cost of a sweep: those of m fits, and for every unknown row 16 predictives of it, classes that
+    cannot matter left out.
+    """
+    from .poisson_imputed import PoissonImputed  # compiled only where it is needed
+    from .poisson_imputed_state import CountProblem
+
+    assert fit.known is not None
+    base, whole = fit.posterior, fit.known.whole
+    hows = [
+        CountMechanism.of(release, l, fit.microdata, fit.prior, fit.columns)
+        for l in range(release.m)
+    ]
+    draws = max(len(whole) // whole.n_chains // IMPUTED_SHARE, 4)
+    return PoissonImputed.sampled(
+        CountProblem.of(hows, fit.known.seen, fit.prior, fit.columns),
+        whole,
+        draws=draws,
+        tune=max(base.n_sweeps // 8, 50),
+        thin=max(base.n_sweeps // (2 * draws), 1),
+        rng=rng,
+        n_jobs=n_jobs,
+        tick=ticker(progress, "unknown records", draws * whole.n_chains),
     )

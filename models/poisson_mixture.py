@@ -9,13 +9,16 @@ pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.microdata import Microdata
+from bayes_risk.reweighting_weights import checked_weights, no_weights
 from bayes_risk.synthesizer import Progress
 
 from .latent_fitting import Run, diagnose, sampled
@@ -118,6 +121,7 @@ class PoissonMixture:
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
+        weights: Any = None,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -135,6 +139,10 @@ class PoissonMixture:
             Sweeps between kept draws.
         sampler : {"gibbs", "nuts"}
             Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
+        weights : array (n,) or Series, optional
+            kind="MP" without covariates and structural zeros: record weights alpha_i in (0, 1],
+            powers of the records' complete-data likelihood. Theta is drawn from the
+            pseudo-posterior (docs/risk-weighted-synthesis.md).
         random_seed : int, Generator or None
             Same seed, same draws, for any ``n_jobs``.
         n_jobs : int
@@ -150,7 +158,8 @@ class PoissonMixture:
         ------
         InputError
             Negative or fractional counts, exposures that are not positive, absent columns; counts
-            of draws out of range.
+            of draws out of range; weights of another length, missing or outside (0, 1], or of a
+            model that takes none.
 
         Warns
         -----
@@ -170,7 +179,8 @@ class PoissonMixture:
             how = {"levels": levels, "releases": releases, "missing": missing}
             data = read_counts(df, self.covariates, self.exposure, **how)
         run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
-        return _fit(self, data, run, np.random.default_rng(random_seed))
+        power = checked_powers(self, weights, data)
+        return _fit(self, data, power, run, np.random.default_rng(random_seed))
 
 
 def _pair(name: str, pair: tuple[float, float]) -> None:
@@ -178,6 +188,35 @@ def _pair(name: str, pair: tuple[float, float]) -> None:
         raise InputError(f"{name}={pair!r}; give two positive numbers: (0.5, 0.5)")
     for value in pair:
         positive(name, value)
+
+
+def checked_powers(
+    model: PoissonMixture, weights: Any, data: Microdata
+) -> npt.NDArray[np.float64] | None:
+    """Record weights (n,) of a mixture that can take them; None: all 1.
+
+    Raises
+    ------
+    InputError
+        Weights that `checked_weights` refuses; another kind than MP, structural zeros, covariates.
+    """
+    if model.kind != "MP":
+        why = "the totals that it deals are the confidential ones, whatever the weights"
+        no_weights(weights, f'PoissonMixture(kind="{model.kind}")', why)
+    alpha = checked_weights(weights, data.index)
+    if alpha is None:
+        return None
+    if model.zeros is not None:
+        raise InputError(
+            f"weights with zeros={model.zeros} are not offered; leave zeros or weights out"
+        )
+    if len(model.covariates):
+        raise InputError(
+            f"weights with covariates={list(model.covariates)} are not offered: such a release "
+            "draws from the classes of the records' own, where a record would leave its trace "
+            "whatever its weight; leave covariates or weights out"
+        )
+    return alpha
 
 
 def prior_of(model: PoissonMixture, data: Microdata, columns: CountColumns) -> CountPrior:
@@ -198,13 +237,17 @@ def prior_of(model: PoissonMixture, data: Microdata, columns: CountColumns) -> C
 
 
 def _fit(
-    model: PoissonMixture, data: Microdata, run: Run, rng: np.random.Generator
+    model: PoissonMixture,
+    data: Microdata,
+    power: npt.NDArray[np.float64] | None,
+    run: Run,
+    rng: np.random.Generator,
 ) -> PoissonMixtureFit:
     from .poisson_pymc import blocks_of, build
 
     columns = CountColumns.of(data, model.covariates, model.exposure)
     prior, covariates = prior_of(model, data, columns), list(model.covariates)
-    units = columns.units_of(data.codes, prior)
+    units = columns.units_of(data.codes, prior, power=power)
     counts = [data.columns[j] for j in columns.counts]
     idata, draws = sampled(
         partial(build, data, counts, covariates, prior, units),
@@ -224,6 +267,7 @@ def _fit(
         units=units,
         draws=draws,
         thin=run.thin,
+        weights=power,
         diagnostics=diagnose(
             idata,
             units,

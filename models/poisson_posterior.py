@@ -14,7 +14,7 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Microdata
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Targets
+from bayes_risk.synthesizer import Predictive, Targets
 
 from .latent_sampler import doubled, run_chains
 from .latent_state import Draws
@@ -24,6 +24,10 @@ from .poisson_units import CountColumns, units_of
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+OWN_CLASSES = (
+    'classes="own" is not offered with record weights: a synthetic record would leave its trace in '
+    'the classes of the records\' own, whatever their weight; use classes="new"'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,8 +66,13 @@ class PoissonPosterior:
         """Sweeps of each chain."""
         return self.thin * (len(self.draws) // self.draws.n_chains)
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[PoissonPredictive]:
+    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
         """Leave-one-out predictive, one part: rates integrated out given labels."""
+        if self.units.power is not None:
+            from .poisson_weighted import weighted_predictive
+
+            data = (self.prior, self.columns, self.units, self.draws)
+            return [weighted_predictive(*data, targets, rng=rng)]
         wanted = self.units.unit[targets.record]
         tables, label, structural = collapse(self.prior, self.units, self.draws, wanted, rng=rng)
         cases = cases_of(self.prior, self.columns, targets, self.linked, self.unseen)
@@ -167,6 +176,8 @@ class CountMechanism:
         Which records.
     own : bool
         Whether classes were the records' own.
+    weights : ndarray, shape (n,), or None
+        Record weights of the table; the release's rows count in full.
     """
 
     y: Array
@@ -176,6 +187,7 @@ class CountMechanism:
     synthesized: npt.NDArray[np.bool_]
     replaced: npt.NDArray[np.bool_]
     own: bool
+    weights: Array | None = None
 
     @classmethod
     def of(
@@ -185,6 +197,7 @@ class CountMechanism:
         microdata: Microdata,
         prior: CountPrior,
         columns: CountColumns,
+        weights: Array | None = None,
     ) -> "CountMechanism":
         """Read data set l of a release against the confidential table.
 
@@ -204,6 +217,7 @@ class CountMechanism:
             synthesized=np.array([c in list(release.synthesized) for c in names]),
             replaced=release.replaced(len(codes)),
             own=release.classes == "own",
+            weights=weights,
         )
         how.check(release, l, names, prior)
         return how
@@ -222,6 +236,8 @@ class CountMechanism:
                 f"column {names[j]!r} of release {l + 1} holds {self.z[i, j]:g}; counts are whole "
                 "and not negative: round them, or audit with another model"
             )
+        if self.own and self.weights is not None:
+            raise InputError(OWN_CLASSES)
         if self.own and prior.zeros is not None:
             raise InputError(
                 'a release with classes="own" cannot be audited with structural zeros; fit '
@@ -253,12 +269,14 @@ class CountMechanism:
         if self.linked is not None:
             return self._units(self.linked, left_out, seen)
         some, rows = self.replaced, np.ones(len(self.y), dtype=bool) if seen is None else seen
+        alpha = self.weights
         return units_of(
             np.vstack([self.y, self.z[some]]),
             np.vstack([self.exposure, self.exposure[some]]),
             np.vstack([self.positions, self.positions[some]]),
             left_out=left_out,
             kept=np.append(rows, np.ones(some.sum(), dtype=bool)),
+            power=None if alpha is None else np.append(alpha, np.ones(some.sum())),
         )
 
     def units_before(self, seen: npt.NDArray[np.bool_], left_out: int | None = None) -> CountUnits:

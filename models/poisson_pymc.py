@@ -45,6 +45,8 @@ def build(
             dims = ("class", f"level_{name}")
             chances = pm.Dirichlet(f"levels_{name}", concentration, dims=dims, **plain)
             log_mass = log_mass + pt.log(chances).T[rows]
+        if units.power is not None:  # a pseudo-posterior: sum_k [pi_k f_k(y)]^power
+            log_mass = units.power[:, None] * log_mass
         top = log_mass.max(axis=1)  # pt.logsumexp leaves this to the compiler, which may not do it
         log_sum = top + pt.log(pt.exp(log_mass - top[:, None]).sum(axis=1))
         pm.Potential("log_likelihood", pt.sum(units.multiplicity * log_sum))

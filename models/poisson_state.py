@@ -74,6 +74,8 @@ class CountUnits:
     multiplicity : ndarray of int, shape (U,)
     unit : ndarray of int, shape (n,)
         Unit of each record's own values; -1 for a record that is left out.
+    power : ndarray, shape (U,), or None
+        Record weights, powers of a pseudo-posterior; None: all 1.
     """
 
     counts: Array
@@ -81,3 +83,4 @@ class CountUnits:
     positions: npt.NDArray[np.int32]
     multiplicity: Ints
     unit: Ints
+    power: Array | None = None

@@ -12,6 +12,7 @@ from bayes_risk.microdata import Codes
 from bayes_risk.release import Release
 
 from .poisson_deal import checked_quantile, dealt, groups_of
+from .poisson_posterior import OWN_CLASSES
 from .synthesis import Request
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def _classes(fit: "PoissonMixtureFit", asked: str | None, request: Request) -> s
             )
         return "own"
     classes = one_of("classes", "new" if asked is None else asked, ("new", "own"))
+    if classes == "own" and fit.weights is not None:
+        raise InputError(OWN_CLASSES)
     if classes == "own" and model.zeros is not None:
         raise InputError(
             'classes="own" is not offered with structural zeros; use classes="new", or leave '

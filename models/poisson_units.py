@@ -66,7 +66,12 @@ class CountColumns:
         return np.ascontiguousarray(rows, dtype=np.int32)
 
     def units_of(
-        self, codes: Codes, prior: CountPrior, *, left_out: int | None = None
+        self,
+        codes: Codes,
+        prior: CountPrior,
+        *,
+        left_out: int | None = None,
+        power: Array | None = None,
     ) -> CountUnits:
         """Units of a table alone."""
         return units_of(
@@ -74,6 +79,7 @@ class CountColumns:
             self.exposures_of(codes),
             self.positions_of(codes, prior),
             left_out=left_out,
+            power=power,
         )
 
 
@@ -84,13 +90,15 @@ def units_of(
     *,
     left_out: int | None = None,
     kept: npt.NDArray[np.bool_] | None = None,
+    power: Array | None = None,
 ) -> CountUnits:
-    """Distinct rows; a row that is left out, or not ``kept`` (n,), has unit -1."""
+    """Distinct rows, of each ``power`` (n,); one left out, or not ``kept`` (n,), has unit -1."""
     kept = np.ones(len(counts), dtype=bool) if kept is None else kept.copy()
     if left_out is not None:
         kept[left_out] = False
     p, q = counts.shape[1], positions.shape[1]
-    rows = np.hstack([counts, exposure, positions])[kept]
+    extra = np.empty((len(counts), 0)) if power is None else power[:, None]
+    rows = np.hstack([counts, exposure, positions, extra])[kept]
     rows, found, n = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
     unit = np.full(len(counts), -1, dtype=np.int64)
     unit[kept] = found.reshape(-1)
@@ -100,6 +108,7 @@ def units_of(
         positions=np.ascontiguousarray(rows[:, 2 * p : 2 * p + q], dtype=np.int32),
         multiplicity=n.astype(np.int64),
         unit=unit,
+        power=None if power is None else rows[:, -1].copy(),
     )
 
 

@@ -11,6 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
+from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Progress, Targets
 
 from .progress import ticker
@@ -49,6 +50,11 @@ class PyMCFit:
     diagnostics: dict[str, float]
 
     @property
+    def weights(self) -> Array | None:
+        """Record weights (n,), powers of the likelihood; None: all 1."""
+        return self.posterior.condition.power
+
+    @property
     def records_differ(self) -> bool:
         """Records with the same values have the same evidence."""
         return False
@@ -77,7 +83,7 @@ class PyMCFit:
         order = " then ".join(self._synthesized(release))
         return (
             "the model and its priors are known, not its parameters; drawn from the user's PyMC "
-            f"model, {order}, each given the columns before it"
+            f"model, {order}, each given the columns before it{in_words(self.weights)}"
         )
 
     def synthesize(

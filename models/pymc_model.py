@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.microdata import Microdata
+from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
 from .progress import ticker
@@ -84,6 +86,7 @@ class PyMCModel:
         nuts_sampler: str = "pymc",
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
+        weights: Any = None,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -102,6 +105,11 @@ class PyMCModel:
         nuts_sampler : str
             Sampler of the table's own posterior, as `pymc.sample` knows it. The fits that see a
             release start from its draws and run in PyMC's own.
+        weights : array (n,) or Series, optional
+            Record weights alpha_i in (0, 1], powers of the likelihood of the modelled columns of
+            each record: Theta is drawn from the pseudo-posterior
+            (docs/risk-weighted-synthesis.md). The model gets a potential
+            ``sum_i (alpha_i - 1) log p(y_i | Theta)``.
         random_seed : int, Generator or None
             Same seed, same draws, for any ``n_jobs``.
         n_jobs : int
@@ -117,7 +125,7 @@ class PyMCModel:
         ------
         InputError
             Tables that `Microdata.from_frame` refuses; columns that the table lacks; counts out of
-            range.
+            range; weights of another length, missing or outside (0, 1].
         ModelError
             ``build`` returns no model, or one that cannot be evaluated row by row; the message
             says why.
@@ -138,26 +146,33 @@ class PyMCModel:
         if nuts_sampler == "pymc":
             tick = ticker(progress, "fit", length.steps)
             options["callback"] = lambda trace, draw: tick(1)
-        return _fit(self, df, length, options)
+        return _fit(self, df, checked_weights(weights, df.index), length, options)
 
 
-def _fit(model: PyMCModel, data: Microdata, length: Length, options: dict[str, Any]) -> "PyMCFit":
+def _fit(
+    model: PyMCModel,
+    data: Microdata,
+    power: npt.NDArray[np.float64] | None,
+    length: Length,
+    options: dict[str, Any],
+) -> "PyMCFit":
     import pymc as pm
 
     from .pymc_density import Engine
     from .pymc_fit import PyMCFit
     from .pymc_posterior import MIN_TUNE, PyMCPosterior
     from .pymc_rows import Builder
-    from .pymc_sampler import Condition
+    from .pymc_sampler import Condition, pseudo_posterior
 
     builder = Builder.of(model.build, tuple(model.columns), data)
     engine = Engine.of(builder)
-    idata = pm.sample(model=builder.model(data.codes), **options)
+    y, nothing = data.codes, np.zeros(len(data.codes), dtype=bool)
+    condition = Condition(y=y, z=y, replaced=nothing, columns=(), power=power)
+    idata = pm.sample(model=pseudo_posterior(engine, condition), **options)
     theta = {name: _flat(idata["posterior"][name]) for name in engine.layout.parameters}
-    nothing = np.zeros(len(data.codes), dtype=bool)
     posterior = PyMCPosterior(
         engine=engine,
-        condition=Condition(y=data.codes, z=data.codes, replaced=nothing, columns=()),
+        condition=condition,
         theta=theta,
         base=theta,
         n_chains=length.chains,

@@ -1,4 +1,4 @@
-"""p(y* | theta_h) of guesses, read off the graph of the user's model."""
+"""p(y* | theta_h) of guesses, read off the graph of the user's model; to the record's power."""
 
 from dataclasses import dataclass, field
 
@@ -20,6 +20,8 @@ PAIRS = 8192  # guesses weighed at a time: 4 MB an array
 class PyMCPredictive:
     """Draws of p(y* | theta_h) for the U targets; nothing is integrated out.
 
+    With record weights, p(y* | theta_h) to the power of the target's.
+
     ``batch`` (H,) numbers halves of chains; ``theta`` holds the draws by name.
     """
 
@@ -30,7 +32,7 @@ class PyMCPredictive:
     truths: dict[tuple[int, int], Array] = field(default_factory=dict)  # of blocks just seen
 
     def log_truth(self, block: slice) -> Array:
-        """log p(y_i | theta_h), all observed variables of the row, shape (H, U)."""
+        """log p(y_i | theta_h), all observed variables of the row, to its power; shape (H, U)."""
         with self.engine.lock:
             key = (block.start, block.stop)
             if key not in self.truths:
@@ -50,7 +52,7 @@ class PyMCPredictive:
                 "be left out of the fit by a weight; give the model a likelihood that allows every "
                 "value the table holds"
             )
-        return log_p
+        return log_p * self.targets.weight[block]
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log sum over a batch of weights_h p(y*|theta_h) / p(y_i|theta_h), shape (B, G, U)."""
@@ -66,7 +68,8 @@ class PyMCPredictive:
                 some = order[
                     a : min(a + PAIRS, last)
                 ]  # places in (G, U) with a guess of this block
-                self._add(out, part, some, pair[some] - part.rows.start, log_v)
+                power = self.targets.weight[block][some % shape[1]]
+                self._add(out, part, some, (pair[some] - part.rows.start, power), log_v)
         return out.reshape(-1, *shape)
 
     def _rows(self, block: slice) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
@@ -85,13 +88,13 @@ class PyMCPredictive:
         out: Array,
         part: Block,
         places: npt.NDArray[np.int64],
-        rows: npt.NDArray[np.int64],
+        guess: tuple[npt.NDArray[np.int64], Array],
         log_v: Array,
     ) -> None:
-        """Add what the draws say of some guesses, in logs."""
-        u = places % log_v.shape[1]
+        """Add what the draws say of some guesses (their rows, their powers), in logs."""
+        u, (rows, power) = places % log_v.shape[1], guess
         for b in range(len(out)):
             inside = np.flatnonzero(self.batch == b)  # consecutive: half a chain
             for h in chunks(int(inside[0]), int(inside[-1]) + 1):
-                terms = part.at(self.theta, h)[:, rows] + log_v[h][:, u]
+                terms = part.at(self.theta, h)[:, rows] * power + log_v[h][:, u]
                 out[b, places] = np.logaddexp(out[b, places], log_sum(terms))

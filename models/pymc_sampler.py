@@ -1,7 +1,8 @@
 """Chains of p(Theta | y, Z), and of the same without a record, from one compiled density.
 
-The user's prior is kept and their likelihood is replaced by the sum of row densities with weights
-1 or 0, for the table and for the released rows. Tables and weights are shared variables, so other
+The user's prior is kept and their likelihood is replaced by the weighted sum of log row densities:
+records of the table have their record weights (1 without any, 0 for who is left out), released rows
+1. Tables and weights are shared variables, so other
 releases and other records left out cost no compilation. The chains start warm: at draws of the
 table's own posterior, with its variances as mass matrix.
 """
@@ -38,7 +39,8 @@ class Condition:
     """What Theta is conditioned on: the table, perhaps without a record, and a release or none.
 
     ``z`` (n, p) released codes and ``replaced`` (n,) the rows that count; ``columns`` the
-    synthesised ones, none without a release; ``left_out`` the record, -1 for none.
+    synthesised ones, none without a release; ``left_out`` the record, -1 for none. ``power`` (n,)
+    the record weights, powers of the likelihood of ``y``; None: all 1.
     """
 
     y: Codes
@@ -46,11 +48,12 @@ class Condition:
     replaced: npt.NDArray[np.bool_]
     columns: tuple[str, ...]
     left_out: int = -1
+    power: npt.NDArray[np.float64] | None = None
 
     @property
     def weights(self) -> npt.NDArray[np.float64]:
-        """1 for the records that count."""
-        counts = np.ones(len(self.y))
+        """What each record counts: its weight, 0 if it is left out."""
+        counts = np.ones(len(self.y)) if self.power is None else self.power.copy()
         if self.left_out >= 0:
             counts[self.left_out] = 0.0
         return counts
@@ -72,17 +75,49 @@ class Rows:
 
     def total(self, model: Any, columns: Sequence[str]) -> Any:
         """Weighted sum of log densities, in the parameters of a model."""
+        # 0 times minus infinity is no number: a row without weight is not looked at
+        return sum(
+            pt.switch(self.weight > 0, self.weight * term, 0.0).sum()
+            for term in self._terms(model, columns)
+        )
+
+    def taken_back(self, model: Any, columns: Sequence[str]) -> Any:
+        """What weights take back of a likelihood that counts every row in full."""
+        # a density of zero stays one, whatever the weight
+        return sum(
+            pt.switch(term > -np.inf, (self.weight - 1.0) * term, 0.0).sum()
+            for term in self._terms(model, columns)
+        )
+
+    def _terms(self, model: Any, columns: Sequence[str]) -> list[Any]:
         known = dict(zip(self.graph.data, self.table, strict=True))
         known |= {x: model[name] for name, x in self.graph.free.items()}
-        terms = substituted([self.graph.log_p[c] for c in columns], known)
-        # 0 times minus infinity is no number: a row without weight is not looked at
-        return sum(pt.switch(self.weight > 0, term, 0.0).sum() for term in terms)
+        return substituted([self.graph.log_p[c] for c in columns], known)
 
     def put(self, values: Values, weight: npt.NDArray[np.float64]) -> None:
         """Another table and other weights."""
         for held, value in zip(self.table, values, strict=True):
             held.set_value(value)
         self.weight.set_value(weight.astype(float))
+
+
+def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
+    """The user's model of the table, its likelihood raised to the record weights.
+
+    A potential adds ``sum_i (alpha_i - 1) log p(y_i | Theta)`` over the modelled columns; without
+    weights it is the user's model as it is.
+    """
+    builder = engine.builder
+    model = builder.model(condition.y)
+    if condition.power is None:
+        return model
+    graph = engine.graph(condition.y)
+    values = graph.values(builder, condition.y)
+    rows = Rows.of(graph, values)
+    rows.put(values, condition.weights)
+    with model:
+        pm.Potential("__weights", rows.taken_back(model, builder.columns))
+    return model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from .synthesis import Request, made_columns
 
 if TYPE_CHECKING:
     from .regression import Regression
+    from .regression_counts_imputed import ImputedCountsPosterior
     from .regression_hyper import RegressionUnder
     from .regression_imputed import ImputedPosterior
     from .regression_known import Known
@@ -282,8 +283,8 @@ class RegressionFit:
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
-    ) -> "ImputedPosterior":
-        """p(y_U | y_A, Z^(1..m)) of normal regressions, y_U the values that are not known."""
+    ) -> "ImputedPosterior | ImputedCountsPosterior":
+        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known."""
         from .regression_known import imputed
 
         return imputed(self, release, rng=rng, n_jobs=n_jobs, progress=progress)

@@ -19,6 +19,7 @@ from bayes_risk.release import Release
 from bayes_risk.synthesizer import Predictive, Progress, Targets
 
 from .conjugate import Moments
+from .families import Poisson
 from .progress import ticker
 from .regression_chain import WARM_UP, run_chains
 from .regression_draws import BroughtDraws
@@ -35,10 +36,12 @@ from .regression_unknown import Sums, Unknown, inside
 from .sampling import Length
 
 if TYPE_CHECKING:
+    from .regression_counts_imputed import ImputedCountsPosterior, UnknownCounts
     from .regression_fit import RegressionFit
 
 Array = npt.NDArray[np.float64]
 CHAINS = 4
+COUNTS_SHARE = 8  # one draw of Poisson regressions in so many of the fit
 ENOUGH = 0.25  # share of known records from which the metric and start of the whole fit serve
 
 
@@ -74,7 +77,16 @@ def offers_knowing(fit: "RegressionFit", release: Release) -> frozenset[str]:
     exact = all(isinstance(held, ExactPart) for held in made)
     if release.m == 1:
         return frozenset({"exact", "predictive"} if exact else {"predictive"})
-    return frozenset({"imputed", "product"} if exact else {"product"})
+    return frozenset({"imputed", "product"} if exact or _counts(made) else {"product"})
+
+
+def _counts(made: Sequence[PartPosterior]) -> bool:
+    """Whether all are Poisson regressions on published predictors."""
+    names = {held.part.name for held in made}
+    return all(
+        isinstance(held.part.family, Poisson) and not names & set(held.part.design.columns)
+        for held in made
+    )
 
 
 def _check_children(fit: "RegressionFit", release: Release) -> None:
@@ -144,11 +156,14 @@ def imputed(
     rng: np.random.Generator,
     n_jobs: int,
     progress: Progress | None,
-) -> ImputedPosterior:
-    """p(y_U | y_A, Z^(1..m)) of normal regressions, as many draws as the fit has, in 4 chains.
+) -> "ImputedPosterior | ImputedCountsPosterior":
+    """p(y_U | y_A, Z^(1..m)), in 4 chains.
 
-    Cost of a sweep: n_U J (4 k^2 + m k) multiplications, and the designs of later regressions.
+    Normal regressions: as many draws as the fit has, a sweep costs n_U J (4 k^2 + m k)
+    multiplications and the designs of later regressions. Poisson regressions: `_imputed_counts`.
     """
+    if _counts(fit.made(release)):
+        return _imputed_counts(fit, release, rng=rng, n_jobs=n_jobs, progress=progress)
     unknown = _unknown(fit, release)
     size = length(fit)
     start = np.stack([inside(p, unknown.codes[:, p.column]) for p in unknown.parts])
@@ -157,6 +172,42 @@ def imputed(
         unknown, [start] * CHAINS, draws=size, tune=WARM_UP, rng=rng, n_jobs=n_jobs, tick=tick
     )
     return ImputedPosterior(unknown=unknown, draws=draws)
+
+
+def _imputed_counts(
+    fit: "RegressionFit",
+    release: Release,
+    *,
+    rng: np.random.Generator,
+    n_jobs: int,
+    progress: Progress | None,
+) -> "ImputedCountsPosterior":
+    """Poisson regressions: an eighth of the fit's draws, coefficients integrated out."""
+    from .regression_counts_imputed import ImputedCountsPosterior  # compiled only where needed
+
+    unknown = unknown_counts(fit, release)
+    draws = max(length(fit) // COUNTS_SHARE, 4)
+    tick = ticker(progress, "unknown records", CHAINS * draws * len(unknown))
+    return ImputedCountsPosterior.sampled(unknown, draws=draws, rng=rng, n_jobs=n_jobs, tick=tick)
+
+
+def unknown_counts(fit: "RegressionFit", release: Release) -> "list[UnknownCounts]":
+    """What the chains of each Poisson regression work on; the fit is given the known records."""
+    from .regression_counts_imputed import UnknownCounts
+
+    assert fit.known is not None
+    seen, parts = fit.known.seen, fit.known.whole.parts
+    tables = [fit.released(release, l) for l in range(release.m)]
+    return [
+        UnknownCounts.of(
+            held,
+            seen,
+            release.replaced(len(seen)),
+            np.stack([z[:, held.part.column].astype(float) for z in tables]),
+        )
+        for held in parts
+        if isinstance(held, SampledPart)
+    ]
 
 
 def _unknown(fit: "RegressionFit", release: Release) -> Unknown:

@@ -98,23 +98,35 @@ class Tree:
         return out
 
 
-def grow(data: Microdata, column: int, predictors: Ints, *, min_leaf: int, seed: int) -> Tree:
-    """Grow a tree for a column on all records, unpruned."""
+def grow(
+    data: Microdata,
+    column: int,
+    predictors: Ints,
+    *,
+    min_leaf: int,
+    seed: int,
+    weights: Array | None = None,
+) -> Tree:
+    """Grow a tree for a column on all records, each counted by its weight (n,), unpruned."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     y = data.codes[:, column]
-    ranks = level_orders(data, column, predictors)
+    ranks = level_orders(data, column, predictors, weights)
     numeric = isinstance(data.variables[column], Number)
     make = DecisionTreeRegressor if numeric else DecisionTreeClassifier
     machine = make(min_samples_leaf=min_leaf, random_state=seed)
     X = encoded(data.codes, predictors, ranks)
-    machine.fit(X, y if numeric else y.astype(np.int64))
+    machine.fit(X, y if numeric else y.astype(np.int64), sample_weight=weights)
     return _from_sklearn(machine.tree_, X, data, column, predictors, ranks)
 
 
-def level_orders(data: Microdata, column: int, predictors: Ints) -> dict[int, Array]:
+def level_orders(
+    data: Microdata, column: int, predictors: Ints, weights: Array | None = None
+) -> dict[int, Array]:
     """Place of every level of each nominal predictor, ordered by the outcome in ``data``."""
-    return {int(j): _order(data, int(j), column) for j in predictors if _nominal(data, int(j))}
+    once = np.ones(len(data.codes)) if weights is None else weights
+    nominal = [int(j) for j in predictors if _nominal(data, int(j))]
+    return {j: _order(data, j, column, once) for j in nominal}
 
 
 def encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Array:
@@ -134,25 +146,27 @@ def _nominal(data: Microdata, j: int) -> bool:
     return not getattr(variable.dtype, "ordered", False)
 
 
-def _order(data: Microdata, j: int, column: int) -> Array:
+def _order(data: Microdata, j: int, column: int, once: Array) -> Array:
     """Place of each level of predictor j, ordered by the outcome; levels nobody holds come last."""
     level = data.codes[:, j].astype(np.int64)
     d = data.variables[j].n_levels
     held = np.bincount(level, minlength=d)
-    score = _scores(level, data.codes[:, column], data.variables[column].n_levels, d)
+    y, d_y = data.codes[:, column], data.variables[column].n_levels
+    score = _scores(level, y, d_y, d, once)
     score = np.where(held > 0, score, np.inf)
     place: Array = np.argsort(np.argsort(score, kind="stable"), kind="stable").astype(float)
     return place
 
 
-def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int) -> Array:
+def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int, once: Array) -> Array:
     """Mean outcome of each level, or first principal component of its level shares."""
-    held = np.maximum(np.bincount(level, minlength=d), 1)
+    held = np.bincount(level, weights=once, minlength=d)
+    held[held == 0] = 1.0  # a level that nobody holds
     if d_y == 0:
-        means: Array = np.bincount(level, weights=y, minlength=d) / held
+        means: Array = np.bincount(level, weights=once * y, minlength=d) / held
         return means
     table = np.zeros((d, d_y))
-    np.add.at(table, (level, y.astype(np.int64)), 1.0)
+    np.add.at(table, (level, y.astype(np.int64)), once)
     shares = table / held[:, None]
     weight = table.sum(axis=1) / table.sum()
     centred = (shares - weight @ shares) * np.sqrt(weight)[:, None]

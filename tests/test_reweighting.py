@@ -113,6 +113,22 @@ def test_latent_classes():
     assert f"weights from {table['weight'].min():.3g}" in result.risk.assumptions["synthesis"]
 
 
+def test_trees():
+    """Leaves of eight: records whose value their leaf gives away lose their weight."""
+    rng = np.random.default_rng(3)
+    df = pd.DataFrame({"x": np.repeat(list("abcdefgh"), 8), "y": rng.choice(list("pqr"), 64)})
+    model = br.models.CART(["y"], min_leaf=4)
+    options = {"synthesis": {"m": 3}, "random_seed": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.RiskRoseWarning)
+        result = br.reweight(model, df, until=0.8, rounds=8, **options)
+    assert result.reason.startswith("the threshold holds") and len(result.rounds) > 1
+    table = result.records
+    risky = table["before"] > 0.8
+    assert 0 < risky.sum() < 16 and table["weight"][risky].max() < table["weight"].mean()
+    assert "record weights from" in result.risk.assumptions["synthesis"]
+
+
 def test_equal_seeds_give_equal_results(held):
     again = reweighted(until=0.25, rounds=12)
     pd.testing.assert_frame_equal(again.records, held.records)
@@ -189,8 +205,19 @@ def test_linear_weights():
     assert (halved <= found).all()
 
 
+class NoWeights:
+    """A model of someone else's, which knows no weights."""
+
+    def fit(self, df, *, random_seed=None):
+        raise AssertionError("it should not come to this")
+
+
 BAD = {
-    "model": ({"model": br.models.CART(order=["y"])}, "CART takes no record weights"),
+    "forest": (
+        {"model": br.models.Forest(order=["y"]), "fit": {}},
+        "Forest takes no record weights: .* give models.DPMPM, models.Regression, models.CART",
+    ),
+    "another": ({"model": NoWeights()}, "NoWeights takes no record weights; give a model whose"),
     "until": ({"until": 1.5}, "until=1.5 is no probability"),
     "share": ({"share": 1.0}, "share=1.0 is no share"),
     "rounds": ({"rounds": 0}, "rounds=0 is too small"),

@@ -1,0 +1,393 @@
+"""Compiled: Poisson regressions whose unknown counts are imputed, coefficients integrated out.
+
+Of n rows with published predictors the table's counts say nothing but t = sum_i x_i y_i:
+
+    p(y) = prod_i 1 / y_i!  I(t),   I(t) = int exp(t'b - sum_u w_u exp(x_u'b)) N(b; c, prior) db.
+
+psi = log I is Laplace's approximation with the next term of the series, right to the third order in
+1 / n (an intercept alone with a flat prior: log Gamma(t) with 1 / 12 t, missing -1 / 360 t^3).
+Derivation: `docs/weaker-regression-counts.md`.
+
+``design``: distinct rows X (n, k), how many there are of each w (n,), prior centre and precision
+(k,). Of a release's rows w counts once more; data sets differ in t alone.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+NEWTON = 100
+CLOSE = 1e-11  # squared Newton decrement
+NU = 6.0  # degrees of freedom of proposals
+TRIES = 2
+TINY = 1e-300
+LARGEST_ETA = 30.0  # proposals beyond exp of this are not made
+NEAR = 0.1  # change of the linear predictor up to which its cumulants serve
+LOG_NOTHING = -14.0
+
+
+@numba.njit(cache=True, nogil=True)
+def log_posterior(design, t, beta, mu):
+    """t'b - sum of means - prior; means are filled in, with their multiplicity."""
+    X, w, centre, precision = design
+    out, k = 0.0, X.shape[1]
+    for a in range(k):
+        out += t[a] * beta[a] - 0.5 * precision[a] * (beta[a] - centre[a]) ** 2
+    for u in range(X.shape[0]):
+        eta = 0.0
+        for a in range(k):
+            eta += X[u, a] * beta[a]
+        mu[u] = w[u] * math.exp(min(eta, 700.0))
+        out -= mu[u]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def slope(design, t, beta, mu, gradient, H):
+    """Gradient and curvature, given the means."""
+    X, _, centre, precision = design
+    k = X.shape[1]
+    for a in range(k):
+        gradient[a] = t[a] - precision[a] * (beta[a] - centre[a])
+        H[a] = 0.0
+        H[a, a] = precision[a]
+    for u in range(X.shape[0]):
+        for a in range(k):
+            part = mu[u] * X[u, a]
+            gradient[a] -= part
+            for b in range(a + 1):
+                H[a, b] += part * X[u, b]
+    for a in range(k):
+        for b in range(a):
+            H[b, a] = H[a, b]
+
+
+@numba.njit(cache=True, nogil=True)
+def invert(H, root, V):
+    """Lower root of H and its inverse, by hand: of a few rows a library's call costs more."""
+    k, log_det = H.shape[0], 0.0
+    for a in range(k):
+        for b in range(a + 1):
+            left = H[a, b]
+            for c in range(b):
+                left -= root[a, c] * root[b, c]
+            root[a, b] = math.sqrt(max(left, TINY)) if a == b else left / root[b, b]
+        log_det += 2.0 * math.log(root[a, a])
+    for b in range(k):  # V's upper half takes the inverse of the root, then the product
+        for a in range(b, k):
+            left = 1.0 if a == b else 0.0
+            for c in range(b, a):
+                left -= root[a, c] * V[b, c]
+            V[b, a] = left / root[a, a]
+    for a in range(k):
+        for b in range(a, k):
+            total = 0.0
+            for c in range(b, k):
+                total += V[a, c] * V[b, c]
+            V[a, b] = total
+    for a in range(k):
+        for b in range(a):
+            V[a, b] = V[b, a]
+    return log_det
+
+
+@numba.njit(cache=True, nogil=True)
+def times(A, x, out):
+    """out = A x."""
+    for a in range(A.shape[0]):
+        out[a] = 0.0
+        for b in range(x.shape[0]):
+            out[a] += A[a, b] * x[b]
+
+
+@numba.njit(cache=True, nogil=True)
+def dot(x, y):
+    """x'y."""
+    out = 0.0
+    for a in range(x.shape[0]):
+        out += x[a] * y[a]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def mode(design, t, beta, mu, V):
+    """Move beta to the mode, fill V with the inverse curvature; log of Laplace's integral."""
+    k = beta.shape[0]
+    gradient, new, fresh = np.empty(k), np.empty(k), np.empty(mu.shape[0])
+    H, root, step = np.empty((k, k)), np.zeros((k, k)), np.empty(k)
+    value, log_det = log_posterior(design, t, beta, mu), 0.0
+    for _ in range(NEWTON):
+        slope(design, t, beta, mu, gradient, H)
+        log_det = invert(H, root, V)
+        times(V, gradient, step)
+        if not dot(gradient, step) > CLOSE:
+            break
+        size = 1.0
+        while True:
+            for a in range(k):
+                new[a] = beta[a] + size * step[a]
+            then = log_posterior(design, t, new, fresh)
+            if then >= value or size < 1e-6:
+                break
+            size *= 0.5
+        beta[:], mu[:], value = new, fresh, then
+    return value - 0.5 * log_det
+
+
+@numba.njit(cache=True, nogil=True)
+def third(X, mu, V, T, tau, R):
+    """Third derivatives T, tau = T:V and R = fourth derivatives:V; returns sum of mu h^2."""
+    k, total = X.shape[1], 0.0
+    T[:], tau[:], R[:] = 0.0, 0.0, 0.0
+    for u in range(X.shape[0]):
+        h = 0.0
+        for a in range(k):
+            for b in range(k):
+                h += X[u, a] * V[a, b] * X[u, b]
+        total += mu[u] * h * h
+        for a in range(k):
+            one = mu[u] * X[u, a]
+            tau[a] += one * h
+            for b in range(a + 1):
+                two = one * X[u, b]
+                R[a, b] += two * h
+                for c in range(b + 1):
+                    T[a, b, c] += two * X[u, c]
+    for a in range(k):
+        for b in range(a + 1):
+            R[b, a] = R[a, b]
+            for c in range(b + 1):
+                x = T[a, b, c]
+                T[a, c, b], T[b, a, c], T[b, c, a], T[c, a, b], T[c, b, a] = x, x, x, x, x
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def log_series(X, mu, V, T, tau, R):
+    """What the next term of the series adds to the log of Laplace's integral."""
+    k, out = V.shape[0], -third(X, mu, V, T, tau, R) / 8.0
+    one, two = np.empty(k), np.empty((k, k))
+    times(V, tau, one)
+    out += dot(tau, one) / 8.0
+    for a in range(k):  # sum of T_abc T_def V_ad V_be V_cf
+        for b in range(k):
+            for c in range(k):
+                two[b, c] = 0.0
+                for d in range(k):
+                    two[b, c] += V[a, d] * T[d, b, c]
+        for b in range(k):
+            for c in range(k):
+                total = 0.0
+                for d in range(k):
+                    for e in range(k):
+                        total += V[b, d] * two[d, e] * V[c, e]
+                out += total * T[a, b, c] / 12.0
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def psi(design, t, beta, V):
+    """log I(t), up to a constant; beta starts near the mode and is moved there."""
+    X, k = design[0], beta.shape[0]
+    mu, T, tau, R = np.empty(X.shape[0]), np.empty((k, k, k)), np.empty(k), np.empty((k, k))
+    return mode(design, t, beta, mu, V) + log_series(X, mu, V, T, tau, R)
+
+
+@numba.njit(cache=True, nogil=True)
+def cumulants(design, t, beta, V, mean, C, T):
+    """psi, its gradient `mean`, second derivatives C and -third derivatives at V's ends, T."""
+    X, k = design[0], beta.shape[0]
+    mu, tau, R = np.empty(X.shape[0]), np.empty(k), np.empty((k, k))
+    value = mode(design, t, beta, mu, V) + log_series(X, mu, V, T, tau, R)
+    pull = V @ tau
+    inner = -R
+    for a in range(k):
+        Ta = np.ascontiguousarray(T[a])
+        inner[a] += Ta @ pull
+        both = V @ Ta @ V
+        for b in range(k):
+            inner[a, b] += (both * T[b]).sum()
+    mean[:] = beta - 0.5 * pull
+    C[:] = V + 0.5 * (V @ inner @ V)
+    return value
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_coefficients(rng, design, t, centre, beta):
+    """Metropolis draws of coefficients from around the mode, proposals a Student t's."""
+    k, mu = beta.shape[0], np.empty(design[0].shape[0])
+    V, new = np.empty((k, k)), np.empty(k)
+    mode(design, t, centre, mu, V)
+    root, H = np.linalg.cholesky(V), np.linalg.inv(V)
+    gap = beta - centre
+    now = log_posterior(design, t, beta, mu) + 0.5 * (NU + k) * math.log1p(gap @ (H @ gap) / NU)
+    for _ in range(TRIES):
+        scale = math.sqrt(NU / (2.0 * rng.standard_gamma(0.5 * NU)))
+        for a in range(k):
+            new[a] = scale * rng.standard_normal()
+        new[:] = centre + root @ new
+        gap = new - centre
+        then = log_posterior(design, t, new, mu)
+        then += 0.5 * (NU + k) * math.log1p(gap @ (H @ gap) / NU)
+        if math.log(max(rng.random(), TINY)) < then - now:
+            beta[:], now = new, then
+
+
+@numba.njit(cache=True, nogil=True)
+def shuffle(rng, order):
+    """Any order, all alike."""
+    for i in range(order.shape[0] - 1, 0, -1):
+        j = int(rng.random() * (i + 1))
+        order[i], order[j] = order[j], order[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def sweep(rng, designs, totals, x, n_blocks, y, beta, centres):
+    """Coefficients of every data set, then all unknown rows once; share of blocks taken.
+
+    ``designs``: of the table, and with a release. ``totals[m + 1, k]``: t of the known rows, of
+    these with each data set last. ``x[R, k]`` and ``y[R]`` are the unknown rows, ``centres`` modes
+    from which to start.
+    """
+    (m, k), R = beta.shape, x.shape[0]
+    of_rows, middle, D = np.zeros(k), np.zeros(k), np.empty(k)
+    for i in range(R):
+        of_rows += x[i] * y[i]
+    for l in range(m):
+        draw_coefficients(rng, designs[1], totals[l + 1] + of_rows, centres[l + 1], beta[l])
+        middle += beta[l] / m
+    order, new, taken = np.arange(R), np.empty(R), 0
+    shuffle(rng, order)
+    V, V_then, mode_then = np.empty((k, k)), np.empty((k, k)), centres[0].copy()
+    t = totals[0] + of_rows
+    now = psi(designs[0], t, centres[0], V)
+    for c in range(n_blocks):
+        block = order[c * R // n_blocks : (c + 1) * R // n_blocks]
+        D[:] = 0.0
+        for i in block:
+            eta = 0.0
+            for a in range(k):
+                eta += x[i, a] * middle[a]
+            new[i] = rng.poisson(math.exp(min(eta, LARGEST_ETA)))
+            D += x[i] * (new[i] - y[i])
+        mode_then[:] = centres[0] + V @ D
+        then = psi(designs[0], t + D, mode_then, V_then)
+        if math.log(max(rng.random(), TINY)) < (m - 1) * (D @ middle - then + now):
+            taken += 1
+            t += D
+            now, centres[0], V[:] = then, mode_then, V_then
+            for i in block:
+                y[i] = new[i]
+    return taken / n_blocks
+
+
+@numba.njit(cache=True, nogil=True)
+def change(designs, ts, points, Vs, values, powers, x, by, room):
+    """Sum over data sets of powers times psi(t + x by) - psi(t), by new modes."""
+    out, k = 0.0, x.shape[0]
+    start, t, V = room
+    for s in range(powers.shape[0]):
+        times(Vs[s], x, start)
+        v = dot(x, start)
+        size = math.log1p(max(by * v, -0.95)) / v  # where the mode of a lone coefficient is
+        for a in range(k):
+            start[a] = points[s, a] + size * start[a]
+            t[a] = ts[s, a] + by * x[a]
+        out += powers[s] * (psi(designs[min(s, 1)], t, start, V) - values[s])
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def log_g(y, now, designs, tables, powers, x, series, room):
+    """log g(y), up to what y does not change: -log y! and the change of all psi from y = now."""
+    ts, points, Vs, values = tables
+    b1, b2, b3, v = series
+    by = y - now
+    if abs(by) * v <= NEAR:
+        moved = by * (b1 + by * (b2 / 2.0 + by * b3 / 6.0))
+    else:
+        moved = change(designs, ts, points, Vs, values, powers, x, by, room)
+    return moved - math.lgamma(y + 1.0)
+
+
+@numba.njit(cache=True, nogil=True)
+def series_of(powers, mean, C, V, T, x):
+    """First three derivatives of sum of powers times psi along x, and the leverage over a mean."""
+    k, b1, b2, b3 = x.shape[0], 0.0, 0.0, 0.0
+    for s in range(powers.shape[0]):
+        b1 += powers[s] * (x @ mean[s])
+        b2 += powers[s] * (x @ (C[s] @ x))
+        along = V[s] @ x
+        cubic = 0.0
+        for a in range(k):
+            for b in range(k):
+                for c in range(k):
+                    cubic += T[s, a, b, c] * along[a] * along[b] * along[c]
+        b3 -= powers[s] * cubic
+    return b1, b2, b3, x @ (V[0] @ x)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_normaliser(now, designs, tables, powers, x, series, room):
+    """log sum over y = 0, 1, .. of g(y); every so many counts where g is wide."""
+    b1, b2 = series[0], series[1]
+    centre = math.exp(min(b1, LARGEST_ETA))
+    spread = math.sqrt(centre + max(b2, 0.0) * centre * centre)
+    stride = max(1.0, math.floor(spread / 4.0))
+    first = float(math.floor(centre))
+    top = log_g(first, now, designs, tables, powers, x, series, room)
+    total, best = 1.0, top
+    for side in range(2):
+        y, last = first, top
+        while True:
+            y += stride if side == 0 else -stride
+            if y < 0.0:
+                break
+            found = log_g(y, now, designs, tables, powers, x, series, room)
+            total += math.exp(found - top)
+            best = max(best, found)
+            if not (found > best + LOG_NOTHING or found > last):
+                break
+            last = found
+    return top + math.log(total * stride)
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_tables(designs, totals, x, y, centre, tables):
+    """Modes, psi and its derivatives of every draw's table, alone and with each data set."""
+    ts, points, Vs, values, mean, C, T = tables
+    beta = centre.copy()
+    for h in range(y.shape[0]):
+        for s in range(totals.shape[0]):
+            ts[h, s] = totals[s]
+            for i in range(x.shape[0]):
+                ts[h, s] += x[i] * y[h, i]
+            if h > 0:
+                beta[:] = points[h - 1, s]
+            values[h, s] = cumulants(
+                designs[min(s, 1)], ts[h, s], beta, Vs[h, s], mean[h, s], C[h, s], T[h, s]
+            )  # fmt: skip
+            points[h, s] = beta
+
+
+@numba.njit(cache=True, nogil=True)
+def predict(designs, tables, powers, x, now, asked, normed, out, norm):
+    """out[h, g, u] = log g of asked counts (G, U), -1: none; norm[h, u] its normaliser's log."""
+    ts, points, Vs, values, mean, C, T = tables
+    (H, G, U), k = out.shape, x.shape[1]
+    room = (np.empty(k), np.empty(k), np.empty((k, k)))
+    for h in range(H):
+        here = (ts[h], points[h], Vs[h], values[h])
+        for u in range(U):
+            series = series_of(powers, mean[h], C[h], Vs[h], T[h], x[u])
+            for g in range(G):
+                out[h, g, u] = -np.inf
+                if asked[g, u] >= 0.0:
+                    out[h, g, u] = log_g(
+                        asked[g, u], now[h, u], designs, here, powers, x[u], series, room
+                    )  # fmt: skip
+            if normed:
+                norm[h, u] = log_normaliser(
+                    now[h, u], designs, here, powers, x[u], series, room
+                )  # fmt: skip
