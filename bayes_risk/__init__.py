@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from .attribute import attribute_evidence, attribute_risk
     from .combining import CombinedEstimates, combine
     from .dominance_rules import dominance
-    from .full_table.likeliest import Likeliest, likeliest
+    from .full_table.likeliest import likeliest
+    from .full_table.likeliest_result import Likeliest
     from .full_table.result import FullTableRisk
     from .full_table.risk import full_table_risk
     from .grids import Grid, JointGrid, Levels
@@ -53,6 +54,13 @@ if TYPE_CHECKING:
     from .reweighting_result import Reweighting
     from .sweeping.result import Sensitivity
     from .sweeping.run import sensitivity
+    from .tables.synthpop import SynthpopRelease, read_synthpop
+    from .tables.table import read_table
+    from .utilities.assess import utility
+    from .utilities.bounds import ReleaseBounds, release_bounds
+    from .utilities.context import context_measures
+    from .utilities.context_result import ContextMeasures
+    from .utilities.result import Utility
 
 __version__ = "0.1.0"
 
@@ -62,6 +70,7 @@ __all__ = [
     "AttributeEvidence",
     "AttributeRisk",
     "CombinedEstimates",
+    "ContextMeasures",
     "Density",
     "FileRisk",
     "FullTableRisk",
@@ -88,16 +97,20 @@ __all__ = [
     "Quantile",
     "Relative",
     "Release",
+    "ReleaseBounds",
     "Reweighting",
     "RiskRoseWarning",
     "Sensitivity",
+    "SynthpopRelease",
     "TruncationWarning",
     "TruthFactor",
     "Uniqueness",
     "UnreliableWeightsWarning",
+    "Utility",
     "attribute_evidence",
     "attribute_risk",
     "combine",
+    "context_measures",
     "dominance",
     "full_table_risk",
     "identification_risk",
@@ -107,11 +120,15 @@ __all__ = [
     "membership",
     "models",
     "privacy_loss",
+    "read_synthpop",
+    "read_table",
+    "release_bounds",
     "replicates",
     "report",
     "reweight",
     "sensitivity",
     "uniqueness",
+    "utility",
 ]
 
 _ROOMS = {
@@ -121,7 +138,8 @@ _ROOMS = {
     "intruder": ["Intruder"],
     "guesses": ["Hamming", "Listed", "Neighbourhood"],
     "priors": ["Density", "Interval", "Mixture", "TruthFactor"],
-    "full_table.likeliest": ["Likeliest", "likeliest"],
+    "full_table.likeliest": ["likeliest"],
+    "full_table.likeliest_result": ["Likeliest"],
     "full_table.result": ["FullTableRisk"],
     "full_table.risk": ["full_table_risk"],
     "grids": ["Grid", "JointGrid", "Levels"],
@@ -144,9 +162,16 @@ _ROOMS = {
     "results": ["AttributeRisk"],
     "sweeping.result": ["Sensitivity"],
     "sweeping.run": ["sensitivity"],
+    "tables.synthpop": ["SynthpopRelease", "read_synthpop"],
+    "tables.table": ["read_table"],
     "reweighting": ["LinearWeights", "reweight"],
     "reweighting_result": ["Reweighting"],
     "reporting": ["report"],
+    "utilities.assess": ["utility"],
+    "utilities.bounds": ["ReleaseBounds", "release_bounds"],
+    "utilities.context": ["context_measures"],
+    "utilities.context_result": ["ContextMeasures"],
+    "utilities.result": ["Utility"],
     "population.uniqueness": ["uniqueness"],
     "population.uniqueness_result": ["Uniqueness"],
     "_core.errors": [

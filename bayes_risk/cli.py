@@ -38,6 +38,14 @@ class DemoData(StrEnum):
     visits = "visits"
 
 
+class MissingCodes(StrEnum):
+    """What becomes of codes that a file declares as missing."""
+
+    error = "error"
+    level = "level"
+    blank = "blank"
+
+
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Folder for the results; must not exist yet.")
 ]
@@ -109,11 +117,38 @@ def audit(
 
 
 @app.command()
+def sweep(
+    study_file: Annotated[
+        Path, typer.Argument(metavar="STUDY.toml", help="A study file with a section [sweep].")
+    ],
+    output: OutputOption = None,
+    overwrite: OverwriteOption = False,
+    jobs: JobsOption = 2,
+) -> None:
+    """Vary the attribute audit of a study file, to see how far it rests on what was assumed."""
+    with _plain_errors():
+        from bayes_risk.study.study import read_study
+
+        study = read_study(study_file)
+        if study.sweep is None:
+            raise InputError(
+                f"{study_file} has no section [sweep]; say what varies: "
+                '[sweep] priors = ["uniform", "marginal"]'
+            )
+        given = study.output.folder  # is the audit's
+        beside = Path(f"{study_file.stem}-sweep") if given is None else Path(f"{given}-sweep")
+        folder = output or beside
+        _sweep(study.with_output(folder), overwrite=overwrite, jobs=jobs)
+
+
+@app.command()
 def identify(
     original: Annotated[
-        Path, typer.Argument(help="The confidential file (.csv, .csv.gz, .parquet).")
+        Path, typer.Argument(help="The confidential file: CSV, Parquet, Stata, SAS or SPSS.")
     ],
-    synthetic: Annotated[list[Path], typer.Argument(help="The released files, one or more.")],
+    synthetic: Annotated[
+        list[Path], typer.Argument(help="The released files, one or more, or a synthpop folder.")
+    ],
     known: Annotated[
         list[str] | None,
         typer.Option(help="Unsynthesised keys the intruder holds, with commas between: age,educ."),
@@ -132,6 +167,18 @@ def identify(
         bool, typer.Option(help="When nothing matches, choose by the unsynthesised keys.")
     ] = True,
     index: Annotated[str | None, typer.Option(help="Column with the record labels.")] = None,
+    na: Annotated[
+        list[str] | None, typer.Option(help="What means missing in a CSV, unquoted: NA.")
+    ] = None,
+    missing_codes: Annotated[
+        MissingCodes, typer.Option(help="What becomes of codes that a file declares as missing.")
+    ] = MissingCodes.error,
+    codes: Annotated[
+        list[str] | None, typer.Option(help="Columns whose value labels are left out, likewise.")
+    ] = None,
+    labels: Annotated[
+        list[str] | None, typer.Option(help="Columns of which only some values have labels.")
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(help="Write the numbers to this new file too.")
     ] = None,
@@ -141,11 +188,13 @@ def identify(
         from rich.console import Console
 
         from bayes_risk.identification.risk import identification_risk
-        from bayes_risk.tables import read_like, read_table
+        from bayes_risk.tables import read_releases, read_table
 
         _check_new(json)
-        df = read_table(original, index=index)
-        releases = [read_like(path, df, index=index) for path in synthetic]
+        how: dict[str, Any] = {"index": index, "missing": missing_codes.value, "na": na or []}
+        words = dict.fromkeys(_names(codes), "codes") | dict.fromkeys(_names(labels), "labels")
+        df = read_table(original, levels=words, **how)
+        releases = read_releases(synthetic, df, **how)
         risk = identification_risk(
             df,
             releases,
@@ -165,9 +214,44 @@ def identify(
 
 def _audit(study: "Study", *, overwrite: bool, jobs: int) -> None:
     """Run a study with bars, and print its result."""
+    from bayes_risk.reporting.terminal import print_result
+
+    def run(**how: Any) -> Any:
+        from bayes_risk.run import run_study
+
+        return run_study(study, **how)
+
+    _shown(study, run, print_result, overwrite=overwrite, jobs=jobs)
+
+
+def _sweep(study: "Study", *, overwrite: bool, jobs: int) -> None:
+    """Run a sweep with bars, and print its result."""
+
+    def run(**how: Any) -> Any:
+        from bayes_risk.run import run_sweep
+
+        return run_sweep(study, **how)
+
+    def say(*parts: Any, **how: Any) -> None:
+        from bayes_risk.reporting.swept import print_sweep
+
+        print_sweep(*parts, **how)
+
+    _shown(study, run, say, overwrite=overwrite, jobs=jobs)
+
+
+def _shown(
+    study: "Study",
+    run: Callable[..., Any],
+    say: Callable[..., None],
+    *,
+    overwrite: bool,
+    jobs: int,
+) -> None:
+    """Run with bars, and print the result and the warnings."""
     from rich.console import Console
 
-    from bayes_risk.reporting.terminal import Bars, print_result
+    from bayes_risk.reporting.terminal import Bars
 
     with _interrupts() as stop, _hushed(), _collected_warnings() as notes, Bars() as bars:
 
@@ -178,13 +262,9 @@ def _audit(study: "Study", *, overwrite: bool, jobs: int) -> None:
         from bayes_risk.output import check_target
 
         check_target(Path(study.output.folder or "."), overwrite=overwrite)  # before slow imports
-        from bayes_risk.run import run_study
-
         command = shlex.join(["bayes-risk", *sys.argv[1:]])
-        result = run_study(
-            study, overwrite=overwrite, progress=progress, n_jobs=jobs, command=command
-        )
-    print_result(result, notes, console=Console())
+        result = run(overwrite=overwrite, progress=progress, n_jobs=jobs, command=command)
+    say(result, notes, console=Console())
 
 
 @contextmanager

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from bayes_risk.identification.result import IdentificationRisk
+    from bayes_risk.release import Release
     from bayes_risk.results import AttributeRisk
-    from bayes_risk.run import StudyResult
+    from bayes_risk.run import StudyResult, SweepResult
 
 MANIFEST = "manifest.json"
 PACKAGES = (
@@ -123,21 +124,43 @@ def _swap(partial: Path, folder: Path) -> None:
 def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> None:
     """Write report.html, summary.json, records.csv, risk.nc and manifest.json.
 
-    Confidential values appear in ``risk.nc`` alone, and only if the study asks for them.
+    Of privacy loss, membership, full table and reweighting a table of records each; the release if
+    the study asks for it. Confidential values appear in ``risk.nc`` alone, and only if the study
+    asks for them.
     """
     from bayes_risk.reporting import render_study
+    from bayes_risk.reporting.further import further_records
 
     attribute, identification = result.attribute, result.identification
     (folder / "report.html").write_text(render_study(result, command=command), encoding="utf-8")
     write_json(folder / "summary.json", summary(result))
-    records_table(attribute, identification).to_csv(folder / "records.csv", lineterminator="\n")
-    confidential = result.study.output.confidential
-    write_netcdf(folder / "risk.nc", attribute, identification, confidential=confidential)
+    if attribute is not None or identification is not None:
+        table = records_table(attribute, identification)
+        table.to_csv(folder / "records.csv", lineterminator="\n")
+        confidential = result.study.output.confidential
+        write_netcdf(folder / "risk.nc", attribute, identification, confidential=confidential)
+    for name, table in further_records(result).items():
+        table.to_csv(folder / f"{name}.csv", index_label="record", lineterminator="\n")
+    if result.study.output.release:
+        write_release(folder, result.release)
     write_json(folder / MANIFEST, manifest(result, command))
 
 
+def write_release(folder: Path, release: "Release") -> None:
+    """Write the m synthetic files as synthetic-1.csv, synthetic-2.csv, ..."""
+    for l, table in enumerate(release.datasets, start=1):
+        label = str(table.index.name or "record")
+        table.to_csv(folder / f"synthetic-{l}.csv", index_label=label, lineterminator="\n")
+
+
 def summary(result: "StudyResult") -> dict[str, Any]:
-    """File-level numbers: keys ``study, attribute_risk, identification_risk, diagnostics``."""
+    """File-level numbers, of what was measured.
+
+    Keys ``study, attribute_risk, identification_risk, privacy_loss, membership, full_table,
+    reweighting, diagnostics``.
+    """
+    from bayes_risk.reporting.further import further_summaries
+
     verdict = result.verdict
     study = {
         "title": result.study.title,
@@ -154,6 +177,7 @@ def summary(result: "StudyResult") -> dict[str, Any]:
         "identification_risk": None
         if identification is None
         else identification_summary(identification),
+        **further_summaries(result),
         "diagnostics": result.diagnostics,
     }
 
@@ -190,7 +214,7 @@ def identification_summary(risk: "IdentificationRisk") -> dict[str, Any]:
     }
 
 
-def manifest(result: "StudyResult", command: str) -> dict[str, Any]:
+def manifest(result: "StudyResult | SweepResult", command: str) -> dict[str, Any]:
     """How to do it again (seed, versions, data hash, settings, command), and how long it took."""
     return {
         "command": command,
@@ -207,7 +231,10 @@ def manifest(result: "StudyResult", command: str) -> dict[str, Any]:
 def settings(study: "Study") -> dict[str, Any]:
     """All settings, the defaults too; of declared levels only how many (their names are data)."""
     found = study.settings()
-    found["data"]["levels"] = {name: len(levels) for name, levels in study.data.levels.items()}
+    found["data"]["levels"] = {
+        name: levels if isinstance(levels, str) else len(levels)
+        for name, levels in study.data.levels.items()
+    }
     return found
 
 
@@ -215,6 +242,8 @@ def _infinities_as_text(value: Any) -> Any:
     """JSON has no infinity; a study file takes "inf" for one."""
     if isinstance(value, dict):
         return {k: _infinities_as_text(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_infinities_as_text(v) for v in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 

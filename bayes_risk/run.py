@@ -1,35 +1,30 @@
 """Running a study: data, fit, release, both risks, verdict; and a folder with all of it."""
 
 import secrets
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.demo import demo_data
+from bayes_risk.full_table.result import FullTableRisk
 from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.output import data_hash, output_folder, write_study
+from bayes_risk.losses.result import PrivacyLoss
+from bayes_risk.memberships.result import Membership
+from bayes_risk.output import output_folder, write_study
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
-from bayes_risk.study.checks import check_columns, check_guesses, check_intruder
-from bayes_risk.study.declare import (
-    attribute_options,
-    declare_model,
-    fit_model,
-    identification_options,
-)
-from bayes_risk.study.sections import DataSection
+from bayes_risk.reweighting_result import Reweighting
+from bayes_risk.study.declare import attribute_options, fit_model, identification_options
+from bayes_risk.study.further import full_table_of, membership_of
+from bayes_risk.study.making import Clock, Made, Progress, made
+from bayes_risk.study.sections import AttributeSection
 from bayes_risk.study.study import Study
-from bayes_risk.tables import declare_levels, read_like, read_table
+from bayes_risk.study.varying import sweep_options
+from bayes_risk.sweeping.result import Sensitivity
 from bayes_risk.verdict import Verdict, judge
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,6 +46,11 @@ class StudyResult:
     release : Release
     attribute : AttributeRisk or None
     identification : IdentificationRisk or None
+    membership : Membership or None
+    full_table : FullTableRisk or None
+    privacy_loss : PrivacyLoss or None
+    reweighting : Reweighting or None
+        The loop that made fit, release and attribute risk.
     verdict : Verdict
     seconds : mapping of str to float
         Wall time of each stage.
@@ -65,21 +65,15 @@ class StudyResult:
     identification: IdentificationRisk | None
     verdict: Verdict
     seconds: Mapping[str, float]
+    membership: Membership | None = None
+    full_table: FullTableRisk | None = None
+    privacy_loss: PrivacyLoss | None = None
+    reweighting: Reweighting | None = None
 
     def __repr__(self) -> str:
-        parts = [self.attribute, self.identification]
+        parts: list[Any] = [self.reweighting, self.attribute, self.identification]
+        parts += [self.privacy_loss, self.membership, self.full_table]
         return "\n\n".join([self.study.title, *(repr(p) for p in parts if p), repr(self.verdict)])
-
-
-@dataclass(slots=True)
-class _Clock:
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[stage] = time.perf_counter() - start
 
 
 def run_study(
@@ -130,49 +124,73 @@ def _quiet(stage: str, done: int, total: int) -> None:
 
 
 def _run(study: Study, progress: Progress | None, n_jobs: int) -> StudyResult:
-    clock = _Clock()
-    seed = secrets.randbits(32) if study.random_seed is None else study.random_seed
-    seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(3)]
-    fitted = study.release.files is None or study.attribute is not None
-    with clock("data"):
-        declaration = declare_model(study.model) if fitted else None  # what is wrong shows first
-        df, sha256 = _read(study.data)
-        _check_keys(study, df)
-        if fitted:
-            check_columns(study, df)
-        check_intruder(study, df)
-        check_guesses(study, df)
-        release = _read_release(study, df)
-    fit: Any = None
-    attribute = identification = None
-    if fitted:
-        with clock("fit"):
-            how = {"random_seed": seeds[0], "n_jobs": n_jobs, "progress": progress}
-            fit = fit_model(study, declaration, df, **how)
-    if release is None:
-        with clock("release"):
-            release = _synthesize(fit, study, random_seed=seeds[1])
-    if study.attribute is not None:
-        with clock("attribute risk"):
-            options = attribute_options(study.attribute)
-            attribute = br.attribute_risk(
-                fit, release, random_seed=seeds[2], n_jobs=n_jobs, progress=progress, **options
-            )
-    if study.identification is not None:
-        with clock("identification risk"):
-            matching = identification_options(study.identification, df, release.datasets)
-            identification = br.identification_risk(df, release, **matching)
+    clock, seed = Clock(), _seed(study)
+    seeds = _seeds(seed)
+    how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
+    ready = made(study, clock, seeds=seeds, **how)
     return StudyResult(
         study=study,
         random_seed=seed,
-        data_sha256=sha256,
-        diagnostics=_diagnostics(study, fit),
-        release=release,
-        attribute=attribute,
-        identification=identification,
-        verdict=judge(attribute, identification, study.thresholds.limits()),
+        data_sha256=ready.data_sha256,
+        diagnostics=_diagnostics(study, ready.fit),
+        release=ready.release,
+        reweighting=ready.reweighting,
+        **_audits(study, ready, clock, seeds[2:], how),
         seconds=clock.seconds,
     )
+
+
+def _seed(study: Study) -> int:
+    return secrets.randbits(32) if study.random_seed is None else study.random_seed
+
+
+def _seeds(seed: int) -> list[int]:
+    """Of fit, release, attribute risk, membership, and full table."""
+    return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(5)]
+
+
+def _audits(
+    study: Study, ready: Made, clock: Clock, seeds: list[int], how: dict[str, Any]
+) -> dict[str, Any]:
+    """Every audit that the study asks for, and the verdict on the two risks."""
+    attribute = loss = identification = membership = full_table = None
+    if study.attribute is not None:
+        with clock("attribute risk"):
+            attribute, loss = _attribute(study.attribute, ready, seeds[0], how)
+    if study.identification is not None:
+        with clock("identification risk"):
+            df, release = ready.df, ready.release
+            matching = identification_options(study.identification, df, release.datasets)
+            identification = br.identification_risk(df, release, **matching)
+    if study.membership is not None:
+        with clock("membership"):
+            membership = membership_of(study, ready, random_seed=seeds[1], **how)
+    if study.full_table is not None:
+        with clock("full table"):
+            full_table = full_table_of(study, ready, attribute, random_seed=seeds[2], **how)
+    return {
+        "attribute": attribute,
+        "privacy_loss": loss,
+        "identification": identification,
+        "membership": membership,
+        "full_table": full_table,
+        "verdict": judge(attribute, identification, study.thresholds.limits()),
+    }
+
+
+def _attribute(
+    section: AttributeSection, ready: Made, seed: int, how: dict[str, Any]
+) -> tuple[AttributeRisk, PrivacyLoss | None]:
+    """Attribute risk, of the last round if there were rounds; and privacy loss if asked for."""
+    if ready.reweighting is not None:
+        risk = ready.reweighting.risk
+        return risk, br.privacy_loss(risk) if section.privacy_loss else None
+    options = attribute_options(section) | how
+    prior = options.pop("prior")
+    evidence = br.attribute_evidence(
+        ready.fit, ready.release, search_prior=prior, random_seed=seed, **options
+    )
+    return evidence.risk(prior), br.privacy_loss(evidence) if section.privacy_loss else None
 
 
 def _diagnostics(study: Study, fit: Any) -> dict[str, Any]:
@@ -183,58 +201,103 @@ def _diagnostics(study: Study, fit: Any) -> dict[str, Any]:
     return found | {"notes": list(fit.notes)} if study.model.kind == "PMM" else found
 
 
-def _read(data: DataSection) -> tuple[pd.DataFrame, str]:
-    """The confidential table with its declared levels, and its hash."""
-    if data.path is None:
-        df = demo_data(str(data.demo))
-        sha256 = data_hash(df)
-    else:
-        # levels declared as text make the column text: 01 stays 01
-        text = [
-            name for name, levels in data.levels.items() if all(isinstance(v, str) for v in levels)
-        ]
-        df = read_table(data.path, index=data.index, text=text)
-        sha256 = data_hash(data.path)
-    absent = [c for c in data.columns or [] if c not in df.columns]
-    if absent:
-        raise InputError(f"[data] columns names {absent[0]!r}; the data have {list(df.columns)}")
-    df = df if data.columns is None else df[data.columns]
-    return declare_levels(df, data.levels, "the data"), sha256
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepResult:
+    """What one sweep of a study found.
+
+    Attributes
+    ----------
+    study : Study
+    random_seed : int
+    data_sha256 : str
+    diagnostics : mapping
+        Of the fit, as in `StudyResult`.
+    sensitivity : Sensitivity
+        Risk at every setting; its base is the audit that the study describes.
+    seconds : mapping of str to float
+        Wall time of each stage.
+    """
+
+    study: Study
+    random_seed: int
+    data_sha256: str
+    diagnostics: Mapping[str, Any]
+    sensitivity: Sensitivity
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return f"{self.study.title}\n\n{self.sensitivity!r}"
 
 
-def _read_release(study: Study, df: pd.DataFrame) -> Release | None:
-    """Releases made elsewhere, if the study names any."""
-    if study.release.files is None:
-        return None
-    tables = [read_like(path, df, index=study.data.index) for path in study.release.files]
-    levels = study.data.levels
-    declared = [
-        declare_levels(t, {k: v for k, v in levels.items() if k in t.columns}, f"release {l}")
-        for l, t in enumerate(tables, start=1)
-    ]
-    return Release(
-        datasets=declared, synthesized=study.release.columns or [], classes=study.classes
+def run_sweep(
+    study: Study,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    n_jobs: int = 2,
+    command: str = "",
+) -> SweepResult:
+    """Vary an audit as the study's ``[sweep]`` says, and write a folder if the study names one.
+
+    Parameters
+    ----------
+    study, overwrite, progress, n_jobs, command
+        As in `run_study`. What the study says of identification, membership and the full table is
+        left aside.
+
+    Returns
+    -------
+    SweepResult
+
+    Raises
+    ------
+    InputError
+        A study without ``[sweep]``; as `run_study`.
+    """
+    if study.sweep is None:
+        raise InputError(
+            'the study has no [sweep]: say what varies, as in priors = ["uniform", "marginal"]'
+        )
+    only = {"identification": None, "membership": None, "full_table": None}
+    study = study.model_copy(update=only)
+    if study.output.folder is None:
+        return _sweep(study, progress, n_jobs)
+    with output_folder(study.output.folder, overwrite=overwrite) as folder:
+        result = _sweep(study, progress, n_jobs)
+        from bayes_risk.reporting.swept import write_sweep
+
+        say = progress or _quiet
+        say("pictures", 0, 1)
+        write_sweep(folder, result, command=command)
+        say("pictures", 1, 1)
+    return result
+
+
+def _sweep(study: Study, progress: Progress | None, n_jobs: int) -> SweepResult:
+    clock, seed = Clock(), _seed(study)
+    seeds = _seeds(seed)
+    ready = made(study, clock, seeds=seeds, n_jobs=n_jobs, progress=progress)
+    weights = None if ready.reweighting is None else ready.reweighting.rounds[-1].weights
+
+    def refit(declaration: Any) -> Any:
+        how = {} if weights is None else {"weights": weights}
+        return fit_model(study, declaration, ready.df, random_seed=seeds[0], n_jobs=n_jobs, **how)
+
+    with clock("sweep"):
+        found = br.sensitivity(
+            ready.fit,
+            ready.release,
+            refit=refit,
+            random_seed=seeds[2],
+            n_jobs=n_jobs,
+            progress=progress,
+            **sweep_options(study),
+        )
+    return SweepResult(
+        study=study,
+        random_seed=seed,
+        data_sha256=ready.data_sha256,
+        diagnostics=_diagnostics(study, ready.fit),
+        sensitivity=found,
+        seconds=clock.seconds,
     )
-
-
-def _check_keys(study: Study, df: pd.DataFrame) -> None:
-    """Keys of the matching intruder that the data lack are told before anything is fitted."""
-    keys = study.identification
-    for what in ("known", "synthesized") if keys is not None else ():
-        for name in getattr(keys, what):
-            if name not in df.columns:
-                raise InputError(
-                    f"[identification] {what} names column {name!r}; the data have "
-                    f"{list(df.columns)}"
-                )
-
-
-def _synthesize(fit: Any, study: Study, *, random_seed: int) -> Release:
-    section = study.release
-    # latent classes are the mixtures' alone
-    mixture = study.model.kind in ("DPMPM", "PoissonMixture")
-    classes = {"classes": study.classes} if mixture else {}
-    release: Release = fit.synthesize(
-        m=section.m, columns=section.columns, random_seed=random_seed, **classes
-    )
-    return release

@@ -8,7 +8,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.run import run_study
+from bayes_risk.run import run_study, run_sweep
 from bayes_risk.study.study import read_study
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -57,6 +57,21 @@ def test_regression_study(tmp_path):
     assert len(result.attribute.index) == 10
     assert result.identification.radius == {"disease": br.Relative(0.1)}
     assert list(result.attribute.closeness_summary().index) == ["disease", "visits"]
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_sweep_study():
+    study = read_study(EXAMPLES / "sweep_study.toml")
+    model = study.model.model_copy(update={"draws": 30, "tune": 30})
+    section = study.attribute.model_copy(update={"targets": 20, "refit_budget": 0})
+    found = run_sweep(study.model_copy(update={"model": model, "attribute": section})).sensitivity
+    assert found.dataset.sizes["prior"] == 6 and len(found.factors) == 7
+    assert found.base == {
+        **{"prior": "uniform", "knows_records": 1.0, "knows_columns": "none"},
+        **{"guesses": "hamming-2", "m": 3, "hyper level_prior": 1.0, "hyper power": 1.0},
+    }
+    gap = found.along("prior")["mean_probability"].sel(prior="truth favoured, factor 10")
+    assert float(gap) > found.tornado()["base"].iloc[0]
 
 
 @pytest.mark.filterwarnings(*DOUBT)
@@ -155,6 +170,7 @@ def test_every_example_is_run_here():
         "cart_study.toml",  # in test_study_trees.py
         "regression_study.toml",
         "business_study.toml",
+        "sweep_study.toml",
         "doctor_visits.py",
         "full_table_acs.py",
         "reweighting.py",

@@ -41,7 +41,7 @@ MAY_IMPORT = {
         },
         *{"kept_evidence", "memberships", "losses", "sensitivity", "full_table", "impossible"},
         "reweighting_result",
-        *{"identification", "population", "results", "diagnostics", "draws"},
+        *{"identification", "population", "results", "diagnostics", "draws", "utilities"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },
 }

@@ -148,7 +148,11 @@ def strict(path):
 
 def test_summary_has_its_keys_and_no_nan(written):
     found = strict(written / "summary.json")
-    assert list(found) == ["study", "attribute_risk", "identification_risk", "diagnostics"]
+    assert list(found) == [
+        *("study", "attribute_risk", "identification_risk"),
+        *("privacy_loss", "membership", "full_table", "reweighting", "diagnostics"),
+    ]
+    assert found["membership"] is None
     assert found["study"]["verdict"] == study_result(study_with()).verdict.outcome
     assert found["attribute_risk"]["measures"]["max_probability"] == {
         "value": 0.4,

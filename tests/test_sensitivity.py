@@ -319,6 +319,33 @@ def test_exact_regressions_are_fitted_anew_under_any_prior():
     assert there["hyper_refitted"] == 1 and np.isnan(float(there["hyper_khat"]))
 
 
+def test_the_intruders_prior_and_that_of_a_regression_have_bases_of_their_own():
+    fit, release = line()
+    over = {
+        "prior": ["uniform", br.TruthFactor(3.0)],
+        "hyper": {"prior": {"flat": br.models.RegressionPrior.reference()}},
+    }
+    how = {"guesses": br.Grid(additive=1.0, n=5), "random_seed": 3}
+    found = br.sensitivity(fit, release, over=over, base={"prior": "uniform"}, **how)
+    assert found.base == {"prior": "uniform", "hyper prior": "as fitted"}
+    found = br.sensitivity(fit, release, over=over, base={"hyper prior": "flat"}, **how)
+    assert found.base == {"prior": "uniform", "hyper prior": "flat"}
+
+
+def test_settings_are_counted_as_they_are_done():
+    fit, release = line()
+    told = []
+    br.sensitivity(
+        fit,
+        release,
+        over={"m": [1, 2, 3], "prior": ["uniform", br.TruthFactor(3.0)]},
+        guesses=br.Grid(additive=1.0, n=5),
+        random_seed=3,
+        progress=lambda *given: told.append(given),
+    )
+    assert [t for t in told if t[0] == "settings"] == [("settings", 0, 3), ("settings", 3, 3)]
+
+
 def test_exact_parts_are_drawn_again_and_carry_no_weight():
     fit, release = line()
     other = br.models.Regression({"y": "1 + x"}, prior=RegressionPrior(slopes=0.5))

@@ -10,6 +10,7 @@ import bayes_risk as br
 from bayes_risk import run
 from bayes_risk.demo import STUDIES
 from bayes_risk.run import run_study
+from bayes_risk.study import making
 from bayes_risk.study.identification import IdentificationSection
 from bayes_risk.study.models import (
     KINDS,
@@ -206,7 +207,7 @@ def small_study(tmp_path, files=1, **sections):
 
 
 def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(making, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     result = run_study(small_study(tmp_path, files=2))
     assert result.identification is not None and result.identification.m == 2
     assert result.attribute is None and result.diagnostics == {}
@@ -269,7 +270,7 @@ def test_a_seed_is_drawn_and_told_if_none_is_given(tmp_path):
 def test_declared_text_keeps_its_zeros(tmp_path):
     (tmp_path / "a.csv").write_text("age,job\n01,a\n02,b\n")
     data = {"path": str(tmp_path / "a.csv"), "levels": {"age": ["01", "02", "03"]}}
-    df, _ = run._read(parse_study({"data": data, "identification": KEYS}).data)
+    df, _ = making.read_data(parse_study({"data": data, "identification": KEYS}).data)
     assert df["age"].tolist() == ["01", "02"] and len(df["age"].cat.categories) == 3
 
 

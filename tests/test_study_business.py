@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk import run
 from bayes_risk.output import plain, settings
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.run import run_study
-from bayes_risk.study import declare
+from bayes_risk.study import declare, making
 from bayes_risk.study.study import parse_study
 
 COUNTS = {"kind": "PoissonMixture"}
@@ -486,7 +485,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
 def test_what_does_not_suit_the_data_is_told_before_the_fit(
     tmp_path, plants, monkeypatch, sections, message
 ):
-    monkeypatch.setattr(run, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(making, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     with pytest.raises(br.InputError, match=message) as caught:
         run_study(study_of(tmp_path, plants, **sections))
     assert str(plants["skilled"].max()) not in str(caught.value)

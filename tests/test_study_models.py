@@ -11,10 +11,9 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk import run
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.run import run_study
-from bayes_risk.study import declare
+from bayes_risk.study import declare, making
 from bayes_risk.study.functions import functions_in
 from bayes_risk.study.study import parse_study, read_study
 
@@ -378,7 +377,7 @@ def test_a_run_with_draws_from_files(tmp_path, table):
 def test_what_does_not_suit_the_data_is_told_before_the_fit(
     tmp_path, table, monkeypatch, sections, message
 ):
-    monkeypatch.setattr(run, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(making, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     with pytest.raises(br.InputError, match=message) as caught:
         run_study(study_of(tmp_path, **sections))
     assert not any(f"{v:.2f}" in str(caught.value) for v in table["income"])

@@ -17,13 +17,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk as br
-from bayes_risk import run
 from bayes_risk.cli import app
 from bayes_risk.reporting import render_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_result
 from bayes_risk.run import run_study
-from bayes_risk.study import declare
+from bayes_risk.study import declare, making
 from bayes_risk.study.models import KINDS, PMMSection
 from bayes_risk.study.sections import GridSection
 from bayes_risk.study.study import parse_study, read_study
@@ -436,7 +435,7 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
 def test_what_does_not_suit_the_data_is_told_before_the_fit(
     tmp_path, table, monkeypatch, model, sections, message
 ):
-    monkeypatch.setattr(run, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(making, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     keys = {"identification": None}
     with pytest.raises(br.InputError, match=message):
         run_study(study_of(tmp_path, model, **keys | sections))

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
 from bayes_risk.models.latent_sampler import run_chains
@@ -85,13 +85,13 @@ def test_the_product_adds_the_releases():
         frame(y), draws=20, tune=10, chains=2, random_seed=1
     )
     release = fit.synthesize(3, random_seed=2)
-    assert fit.offers_knowing(release) == {"product"}
-    grid = br.Grid(additive=3, n=7)
-    risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=grid, random_seed=3)
+    assert fit.offers_knowing(release) == {"imputed", "product"}
+    options = {"guesses": br.Grid(additive=3, n=7), "random_seed": 3}
+    risk = br.attribute_risk(fit, release, intruder=intruder(known), evidence="product", **options)
     for l, Z in enumerate(release.datasets):
         one = br.Release(datasets=[Z], synthesized=release.synthesized)
         assert fit.offers_knowing(one) == {"predictive"}
-        alone = br.attribute_risk(fit, one, intruder=intruder(known), guesses=grid, random_seed=3)
+        alone = br.attribute_risk(fit, one, intruder=intruder(known), **options)
         assert np.allclose(risk.log_evidence[l], alone.log_evidence[0], atol=1e-8)
 
 
@@ -163,6 +163,175 @@ def test_by_enumeration(two_classes, classes, columns, known):
     assert np.abs(scores).max() < 5  # guesses of a target share most of their error
 
 
+# --- several releases: imputation ----------------------------------------------------------------
+
+
+def shared_total(y, e, zs, known, i, guess):
+    """Log evidence of data sets of one class: the unknown counts enter by their sum, summed over.
+
+    sum over y_U of prod e^y / y! given its total T is (sum of e_U)^T / T!; of p(y)^(1-m)
+    prod_l p(y, Z^l) all else depends on T alone.
+    """
+    A, U = (np.setdiff1d(np.flatnonzero(known == k), [i]) for k in (True, False))
+    T, m, out = np.arange(4000 if len(U) else 1), len(zs), 0.0
+
+    def log_mass(total, exposure):
+        return gammaln(PRIOR[0] + total) - (PRIOR[0] + total) * np.log(PRIOR[1] + exposure)
+
+    for j in range(y.shape[1]):
+        total = y[A, j].sum() + guess[j] + T
+        ways = T * np.log(e[U].sum()) - gammaln(T + 1) if len(U) else np.zeros(1)
+        alone = log_mass(total, e.sum())
+        joint = sum(log_mass(total + z[:, j].sum(), 2 * e.sum()) for z in zs)
+        out += logsumexp(ways + (1 - m) * alone + joint) - logsumexp(ways + alone)
+    return out
+
+
+def gaps(risk, exact):
+    """Found less exact log evidence of each record and guess but the truth, and its mcse."""
+    found = []
+    for i, u in enumerate(risk.case):
+        guesses = risk.guesses[:, u]
+        wanted = np.array([exact(i, guess) for guess in guesses])
+        value = risk.log_evidence[:, :, u].sum(axis=0) - wanted + wanted[risk.truth[u]]
+        others = np.arange(len(guesses)) != risk.truth[u]
+        found.append(np.stack([value, risk.mcse_log_evidence[:, u]], axis=1)[others])
+    return np.concatenate(found).T
+
+
+@pytest.mark.parametrize("classes", ["new", "own"])
+@pytest.mark.parametrize(("knows", "m"), [("none", 3), ("half", 2), ("half", 3)])
+def test_imputation_with_one_class_is_the_closed_form(knows, m, classes):
+    rng, known = np.random.default_rng(4), KNOWS[knows]
+    e = rng.choice([0.5, 1.0, 3.0], N)
+    y = rng.poisson(e[:, None] * [20.0, 3.0], (N, 2))
+    model = br.models.PoissonMixture(1, rate_prior=PRIOR, exposure="size")
+    fit = model.fit(frame(y, e), draws=300, tune=10, chains=4, random_seed=1)
+    release = fit.synthesize(m, classes=classes, random_seed=2)
+    zs = [d[["x0", "x1"]].to_numpy() for d in release.datasets]
+
+    def exact(i, guess):
+        return shared_total(y, e, zs, known, i, guess)
+
+    options = {"intruder": intruder(known), "guesses": br.Grid(additive=3, n=5), "random_seed": 3}
+    risk = br.attribute_risk(fit, release, **options)
+    gap, error = gaps(risk, exact)
+    assert risk.assumptions["evidence"].startswith("imputed")
+    assert np.abs(gap / np.hypot(error, 1e-3)).max() < 5 and error.max() < 0.05
+    product = br.attribute_risk(fit, release, evidence="product", **options)
+    assert (gaps(product, exact)[0] ** 2).mean() > 20 * (gap**2).mean()
+
+
+COLUMN = np.array([0, 2, 12])
+RELEASED = np.array([[9, 1, 3], [0, 14, 2], [4, 4, 10]])
+ASKED = [0, 1, 2, 4, 7, 12, 17]
+LARGEST = 80
+
+
+def log_tables(prior, x, e):
+    """log p of many tables of one column, x (T, n) and e (n,), each unit with a class of its own.
+
+    But for the factors e^x / x!, which are the caller's.
+    """
+    labelings = np.array(list(itertools.product(range(2), repeat=x.shape[1])))
+    counts = np.stack([(labelings == k).sum(axis=1) for k in range(2)], axis=1)
+    log_p = log_label_prior(counts, *prior.concentration)[None]
+    a, b = prior.shape[0], prior.rate[0]
+    for k in range(2):
+        total, exposure = x @ (labelings == k).T.astype(float), (labelings == k) @ e
+        log_p = log_p + gammaln(a + total) - (a + total) * np.log(b + exposure)
+        log_p += a * np.log(b) - gammaln(a)
+    return logsumexp(log_p, axis=1)
+
+
+def all_tables(prior, known, zs, i, guess, *, own):
+    """Log evidence of data sets of one column and two classes, by the sum over unknown counts."""
+    n, U = len(COLUMN), [r for r in range(len(COLUMN)) if r != i and not known[r]]
+    cells = np.array(list(itertools.product(range(LARGEST), repeat=len(U))), int)
+    x = np.repeat(COLUMN[None].astype(float), len(cells), axis=0)
+    x[:, i] = guess
+    x[:, U] = cells.reshape(len(x), len(U))
+    orders, alone = -gammaln(x + 1).sum(axis=1), log_tables(prior, x, np.ones(n))
+    joint = orders + (1 - len(zs)) * alone
+    for z in zs.astype(float):
+        both = x + z if own else np.hstack([x, np.repeat(z[None], len(x), axis=0)])
+        joint += log_tables(prior, both, np.full(n, 2.0) if own else np.ones(2 * n))
+    if U:
+        edge = (cells == LARGEST - 1).any(axis=1)
+        assert logsumexp(joint[edge]) - logsumexp(joint) < np.log(1e-6)
+    return logsumexp(joint) - logsumexp(orders + alone)
+
+
+SEVERAL = {
+    "fresh, none known": ("new", 2, (0, 0, 0)),
+    "fresh, m = 3, none known": ("new", 3, (0, 0, 0)),
+    "fresh, m = 3, one known": ("new", 3, (1, 0, 0)),
+    "own, none known": ("own", 2, (0, 0, 0)),
+    "own, m = 3, one known": ("own", 3, (1, 0, 0)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEVERAL)
+def test_imputing_leaves_little_of_the_error_of_the_product(name):
+    """Three records and two classes: the hardest case for the base chains (docs)."""
+    classes, m, known = SEVERAL[name]
+    model = br.models.PoissonMixture(2, concentration_prior=(1.5, 1.0), rate_prior=PRIOR)
+    fit = model.fit(frame(COLUMN[:, None]), draws=4000, tune=300, chains=4, thin=10, random_seed=5)
+    zs = RELEASED[:m]
+    tables = [frame(z[:, None]) for z in zs]
+    release = br.Release(datasets=tables, synthesized=["x0"], classes=classes)
+
+    def exact(i, guess):
+        return all_tables(fit.prior, known, zs, i, guess[0], own=classes == "own")
+
+    def audit(evidence):
+        return br.attribute_risk(
+            fit,
+            release,
+            intruder=intruder(np.array(known, dtype=bool)),
+            guesses={"x0": br.Grid(values=ASKED)},
+            evidence=evidence,
+            random_seed=7,
+        )
+
+    (left, error), (wrong, _) = gaps(audit("imputed"), exact), gaps(audit("product"), exact)
+    noise = (error**2).mean()
+    assert (left**2).mean() < 0.1**2 * (wrong**2).mean() + 4 * noise
+    assert (wrong**2).mean() > 16 * noise  # or there would be nothing to see
+
+
+def with_zeros(prior, y, zs, i, guess):
+    """Log evidence with structural zeros and one class, record 2 unknown and summed over."""
+    joint, alone = [], []
+
+    def log_p(x):
+        return by_hand.log_column(x, np.ones(len(x)), prior.shape[0], prior.rate[0], prior.zeros)
+
+    for value in range(60) if i != 2 else [0]:
+        x = y.astype(float)
+        x[2] = value
+        x[i] = guess
+        alone.append(log_p(x))
+        with_z = sum(log_p(np.concatenate([x, z])) for z in zs)
+        joint.append((1 - len(zs)) * alone[-1] + with_z)
+    return logsumexp(joint) - logsumexp(alone)
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_imputation_with_structural_zeros(m):
+    y, known = np.array([3, 0, 5]), np.array([True, True, False])
+    zs = np.array([[0, 4, 0], [6, 0, 2], [0, 0, 9]])[:m]
+    model = br.models.PoissonMixture(1, rate_prior=PRIOR, zeros=(1.0, 2.0))
+    fit = model.fit(frame(y[:, None]), draws=1500, tune=50, chains=4, random_seed=1)
+    tables = [frame(z[:, None]) for z in zs]
+    release = br.Release(datasets=tables, synthesized=["x0"])
+    guesses = {"x0": br.Grid(values=[0, 1, 3, 5, 9])}
+    risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=guesses, random_seed=2)
+    gap, error = gaps(risk, lambda i, guess: with_zeros(fit.prior, y, zs, i, guess[0]))
+    assert np.abs(gap / np.hypot(error, 2e-3)).max() < 5 and error.max() < 0.1
+
+
 # --- limits, order, workers ----------------------------------------------------------------------
 
 
@@ -178,6 +347,12 @@ def easy():
     return br.models.PoissonMixture(4).fit(table, draws=800, tune=300, chains=4, random_seed=1)
 
 
+@pytest.fixture(scope="module")
+def quick():
+    model = br.models.PoissonMixture(3)
+    return model.fit(planted(), draws=60, tune=100, chains=2, thin=2, random_seed=1)
+
+
 @pytest.mark.parametrize("classes", ["new", "own"])
 @pytest.mark.parametrize("m", [1, 3])
 def test_whoever_knows_all_others_is_the_worst_case(easy, classes, m):
@@ -186,27 +361,41 @@ def test_whoever_knows_all_others_is_the_worst_case(easy, classes, m):
     everybody = br.Intruder(knows_records=np.ones(40, dtype=bool))
     worst = br.attribute_risk(easy, release, **options)
     found = br.attribute_risk(easy, release, intruder=everybody, **options)
-    gap = (found.log_evidence - worst.log_evidence).sum(axis=0)
+    gap = found.log_evidence.sum(axis=0) - worst.log_evidence.sum(axis=0)
     scale = np.hypot(found.mcse_log_evidence, worst.mcse_log_evidence)
     assert (np.abs(gap) < 5 * np.hypot(scale, 1e-3)).all() and scale.max() < 0.5
 
 
 @pytest.mark.parametrize("classes", ["new", "own"])
-def test_same_bytes_for_any_number_of_workers_and_any_stranger(easy, classes):
+@pytest.mark.parametrize("m", [1, 2])
+def test_same_bytes_for_any_number_of_workers_and_any_stranger(quick, classes, m):
     """The values of records that are not known are nowhere looked at."""
-    release = easy.synthesize(1, classes=classes, random_seed=2)
+    release = quick.synthesize(m, classes=classes, random_seed=2)
     known = np.arange(40) < 20
     options = {"guesses": br.Grid(additive=6, n=5), "targets": [0, 25], "random_seed": 3}
     found = [
-        br.attribute_risk(easy, release, intruder=intruder(known), n_jobs=j, **options)
+        br.attribute_risk(quick, release, intruder=intruder(known), n_jobs=j, **options)
         for j in (1, 2)
     ]
     assert found[0].log_evidence.tobytes() == found[1].log_evidence.tobytes()
-    stranger = easy.microdata.codes.copy()
+    stranger = quick.microdata.codes.copy()
     stranger[30:] += 11
-    changed = _with_table(easy, stranger)
+    changed = _with_table(quick, stranger)
     again = br.attribute_risk(changed, release, intruder=intruder(known), **options)
     assert again.log_evidence.tobytes() == found[0].log_evidence.tobytes()
+
+
+def test_further_sampling_continues_the_chains(quick):
+    release = quick.synthesize(2, random_seed=2)
+    given = quick.knowing(
+        np.arange(40) < 20, release, rng=np.random.default_rng(1), n_jobs=1, progress=None
+    )
+    posterior = given.imputed(release, rng=np.random.default_rng(2))
+    more = posterior.doubled(rng=np.random.default_rng(3), n_jobs=1)
+    assert more.n_draws == posterior.n_draws and more.n_sweeps == 2 * posterior.n_sweeps
+    kept = more.kept.alpha[: len(posterior.kept) // 4]
+    assert (kept == posterior.kept.alpha[1 : len(posterior.kept) // 2 : 2]).all()
+    assert 0.2 < posterior.acceptance < 1
 
 
 def _with_table(fit, codes):
@@ -228,18 +417,6 @@ def test_releases_that_keep_totals(kind):
     with pytest.raises(br.InputError, match=r"keeps totals.*second-largest"):
         br.attribute_risk(
             fit, release, intruder=intruder(np.zeros(40)), guesses=br.Grid(additive=2, n=5)
-        )
-
-
-def test_imputation_is_not_offered(easy):
-    release = easy.synthesize(2, random_seed=2)
-    with pytest.raises(br.InputError, match=r"evidence='imputed' is not offered.*product"):
-        br.attribute_risk(
-            easy,
-            release,
-            intruder=br.Intruder(knows_records=0.5),
-            guesses=br.Grid(additive=2, n=5),
-            evidence="imputed",
         )
 
 

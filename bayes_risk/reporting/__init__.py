@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bayes_risk._core.errors import InputError
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.content import page
+from bayes_risk.reporting.further_sections import further_sections
 from bayes_risk.reporting.words import replaced
 from bayes_risk.results import AttributeRisk
 from bayes_risk.verdict import Thresholds, judge
@@ -86,6 +87,7 @@ def render_study(result: "StudyResult", *, command: str = "") -> str:
         identification=result.identification,
         diagnostics=result.diagnostics,
         replaced=replaced(result.release),
+        further=further_sections(result),
         reproduction={
             "command": command,
             "seed": str(result.random_seed),

@@ -52,8 +52,12 @@ def page(
     diagnostics: Mapping[str, Any],
     reproduction: Mapping[str, Any],
     replaced: str | None = None,
+    further: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Render the report; ``replaced`` says which records were, unless it was all of them."""
+    """Render the report; ``replaced`` says which records were, unless it was all of them.
+
+    ``further``: sections of one sentence and a table: ``name``, ``title``, ``sentence``, ``table``.
+    """
     environment = Environment(
         loader=PackageLoader("bayes_risk.reporting", package_path="."),
         autoescape=True,
@@ -71,6 +75,7 @@ def page(
         ],
         attribute=None if attribute is None else _attribute(attribute),
         identification=None if identification is None else _identification(identification),
+        further=further,
         diagnostics=_diagnostics(diagnostics),
         quality=None if attribute is None else _quality(attribute),
         exact=no_error(attribute),
@@ -327,6 +332,8 @@ def _pair(key: str, value: Any) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{ {', '.join(_pair(k, v) for k, v in _given(value).items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return json.dumps(value, ensure_ascii=False)  # strings, numbers, lists, true: the same in TOML

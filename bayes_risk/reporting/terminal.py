@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from bayes_risk.reporting.further import further_lines, rounds_table
 from bayes_risk.reporting.unsampled import counting, is_exact
 from bayes_risk.reporting.words import NONE, at_most, error, number, percent, replaced, scaled
 
@@ -90,13 +91,17 @@ def print_result(result: "StudyResult", notes: Sequence[str], *, console: Consol
         console.print(attribute_table(attribute))
     if identification is not None:
         console.print(match_table(identification))
+    if result.reweighting is not None:
+        console.print(rounds_table(result.reweighting))
+    for line in further_lines(result):
+        console.print(Text(line))
     in_part = replaced(result.release)
     if in_part:
         console.print(f"Records replaced: {in_part}", highlight=False)
     console.print(_trust(result), highlight=False)
     for note in notes[:2]:
         console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
-    console.print(_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
+    console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
     if result.study.output.folder is not None:
         where = Path(result.study.output.folder) / "report.html"
         console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
@@ -178,14 +183,20 @@ def _trust(result: "StudyResult") -> str:
         said.append(f"{int((~reliable).sum()):,} of {len(reliable):,} records unreliable")
         if is_exact(result.attribute):
             said.append("the evidence has no Monte Carlo error")
-    found: Mapping[str, Any] = result.diagnostics
-    if "max_rhat" in found:
-        said.append(f"largest R-hat {found['max_rhat']:.3f}, smallest ESS {found['min_ess']:,.0f}")
+    said += convergence(result.diagnostics)
     if result.identification is not None:
         said += counting(result.identification, alone=not said)
     return f"Trust: {'; '.join(said)}"
 
 
-def _time(seconds: Mapping[str, float]) -> str:
+def convergence(found: Mapping[str, Any]) -> list[str]:
+    """How far the chains agree, where there are chains."""
+    if "max_rhat" not in found:
+        return []
+    return [f"largest R-hat {found['max_rhat']:.3f}, smallest ESS {found['min_ess']:,.0f}"]
+
+
+def run_time(seconds: Mapping[str, float]) -> str:
+    """How long it took, stage by stage."""
     parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in seconds.items() if s >= 0.5)
     return f"Time: {sum(seconds.values()):.0f} s" + (f" ({parts})" if parts else "")

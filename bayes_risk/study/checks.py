@@ -9,6 +9,7 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.study.agreement import priors_of
 from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.intruder import IntruderSection
 from bayes_risk.study.models import (
@@ -20,7 +21,7 @@ from bayes_risk.study.models import (
     PMMSection,
     RegressionSection,
 )
-from bayes_risk.study.priors import PriorInterval
+from bayes_risk.study.priors import PriorInterval, parts_of
 from bayes_risk.study.sections import AttributeSection, GridSection
 from bayes_risk.study.study import Study
 from bayes_risk.variables import Number
@@ -118,23 +119,49 @@ def _check_totals(intruder: IntruderSection, df: pd.DataFrame) -> None:
             )
 
 
+def check_members(study: Study, df: pd.DataFrame) -> None:
+    """Membership is asked of whole records, and of records that are there."""
+    section, columns = study.membership, study.synthesized
+    if study.full_table is not None and isinstance(study.full_table.targets, list):
+        for label in study.full_table.targets:
+            _known_label(label, "[full_table] targets", df)
+    if section is None:
+        return
+    kept = [c for c in df.columns if columns is not None and c not in columns]
+    if isinstance(study.model, PoissonMixtureSection) and columns is None:
+        kept = [c for c in df.columns if c in study.model.fixed]
+    if kept:
+        raise InputError(
+            f"[membership]: columns {kept} are released as they are, and show by themselves who "
+            "may be in the data; synthesise every column, or leave [membership] out"
+        )
+    for label in section.records if isinstance(section.records, list) else []:
+        _known_label(label, "[membership] records", df)
+
+
 def check_guesses(study: Study, df: pd.DataFrame) -> None:
     """Find guesses that do not suit the data."""
     section, names, model = study.attribute, study.guessed, study.model
     if section is None or isinstance(model, DPMPMSection):
         return
     if isinstance(model, PoissonMixtureSection):
-        _check_guessed_counts(model, section, df, names)
+        _check_guessed_counts(study, model, section, df, names)
         return
     present = [name for name in names or [] if name in df.columns]
     for name in present:
         _check_column(name, df[name], section, _family_named(model, name))
-    _check_interval(
-        section, [c for c in present if _guessed_as_number(df[c], _family_named(model, c))]
-    )
+    numbers = [c for c in present if _guessed_as_number(df[c], _family_named(model, c))]
+    _check_intervals(study, numbers)
+    for where, prior in priors_of(study) if numbers else ():
+        if prior == "marginal":
+            raise InputError(
+                f'{where} = "marginal" counts levels, and {numbers[0]!r} is a number; give '
+                f"{{ density = {{ {numbers[0]} = {{ normal = [0, 1] }} }} }}, or another prior"
+            )
 
 
 def _check_guessed_counts(
+    study: Study,
     model: PoissonMixtureSection,
     section: AttributeSection,
     df: pd.DataFrame,
@@ -145,27 +172,29 @@ def _check_guessed_counts(
         names = [c for c in counts_of(model, df) if c not in section.knows_columns]
     for name in (c for c in [*section.grids, *section.densities] if c not in names):
         raise InputError(f"[attribute] names {name!r} among what is guessed; that is {names}")
-    _check_interval(section, names)
-    prior = section.prior
+    _check_intervals(study, names)
     for name in names:
         _check_column(name, df[name], section, "poisson")
-        own = prior if isinstance(prior, PriorInterval) and prior.column in (None, name) else None
+        own = [
+            prior
+            for prior in parts_of(section.prior)
+            if isinstance(prior, PriorInterval) and prior.column in (None, name)
+        ]
         if _is_number(df[name]) and df[name].notna().all():
             _check_points(name, _true_values(df[name], section), section, own)
 
 
-def _check_interval(section: AttributeSection, numbers: list[str]) -> None:
+def _check_intervals(study: Study, numbers: list[str]) -> None:
     """An interval is about one of the guessed numbers."""
-    prior = section.prior
-    if not isinstance(prior, PriorInterval) or prior.column in numbers:
-        return
-    if prior.column is not None or len(numbers) != 1:
-        raise InputError(
-            f"[attribute] prior: an interval is about one number; give column = one of {numbers}"
-            if numbers
-            else "[attribute] prior: an interval is about a number, and none is guessed; leave it "
-            "out"
-        )
+    for where, prior in priors_of(study):
+        if not isinstance(prior, PriorInterval) or prior.column in numbers:
+            continue
+        if prior.column is not None or len(numbers) != 1:
+            raise InputError(
+                f"{where}: an interval is about one number; give column = one of {numbers}"
+                if numbers
+                else f"{where}: an interval is about a number, and none is guessed; leave it out"
+            )
 
 
 def _true_values(column: pd.Series, section: AttributeSection) -> npt.NDArray[np.float64]:
@@ -183,17 +212,17 @@ def _check_points(
     name: str,
     values: npt.NDArray[np.float64],
     section: AttributeSection,
-    prior: PriorInterval | None,
+    priors: list[PriorInterval],
 ) -> None:
     grid = section.guesses[name] if isinstance(section.guesses, dict) else section.guesses
     if not len(values) or not isinstance(grid, GridSection):
         return
     number = replace(Number.of(pd.Series(values), name), whole=True, lowest=0.0)
     points, _ = br.Grid(**grid.model_dump()).points(values, number)
-    if prior is None:
-        return
-    low, high = prior.interval
-    if not ((points >= low) & (points <= high)).any(axis=0).all():
+    for prior in priors:
+        low, high = prior.interval
+        if ((points >= low) & (points <= high)).any(axis=0).all():
+            continue
         raise InputError(
             f"[attribute] prior: no guess of {name!r} lies from {low:g} to {high:g} for some "
             "target; give a grid that reaches there"

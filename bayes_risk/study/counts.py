@@ -127,14 +127,9 @@ def check_attribute(
     Raises
     ------
     ValueError
-        Guesses of columns that stay, a prior of categories; an intruder whom the mechanism, or a
+        Guesses of columns that stay; an intruder whom the mechanism, or a
         file made elsewhere, leaves without an answer.
     """
-    if section.prior == "marginal":
-        raise ValueError(
-            '[attribute] prior = "marginal" counts levels, and counts are numbers; give '
-            "{ interval = [500, 700] } or a density"
-        )
     for name in section.grids:
         _refuse_fixed(model, name, "[attribute] guesses")
     intruder = section.intruder

@@ -28,6 +28,7 @@ from bayes_risk.study.priors import (
     PriorDensity,
     PriorFactor,
     PriorInterval,
+    PriorMixture,
 )
 from bayes_risk.study.sections import (
     AttributeSection,
@@ -50,7 +51,7 @@ def declare_model(model: ModelSection) -> Any:
             n_classes=model.n_classes,
             concentration_prior=model.concentration_prior,
             level_prior=model.level_prior,
-        )
+        )  # what is impossible, `with_zeros` tells it, which needs the data
     if isinstance(model, PyMCSection):
         (build,) = functions_in([model.file], key="build")
         return br.models.PyMCModel(build, columns=model.columns)
@@ -91,18 +92,24 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
     """Fit a declaration to the table, or take the draws that the study brings."""
     model, missing = study.model, study.data.missing
     if isinstance(model, CARTSection | ForestSection | PMMSection):
-        taken = {key: value for key, value in how.items() if key in FIT_TAKES[model.kind]}
-        return declaration.fit(df, missing=missing, **taken)
+        how = {key: value for key, value in how.items() if key in FIT_TAKES[model.kind]}
+    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
+        tables = {name: read_table(path) for name, path in model.draws.items()}
+        return declaration.from_draws(df, tables, missing=missing)
+    return declaration.fit(df, **fit_options(study), **how)
+
+
+def fit_options(study: Study) -> dict[str, Any]:
+    """``[model]`` and ``[data]`` as options of the declaration's ``fit``."""
+    model, options = study.model, {"missing": study.data.missing}
+    if isinstance(model, CARTSection | ForestSection | PMMSection):
+        return options
+    keys = ["draws", "tune", "chains"]
     if isinstance(model, RegressionSection):
-        if isinstance(model.draws, dict):
-            tables = {name: read_table(path) for name, path in model.draws.items()}
-            return declaration.from_draws(df, tables, missing=missing)
-        how["nuts_sampler"] = model.nuts_sampler
+        keys.append("nuts_sampler")
     if isinstance(model, PoissonMixtureSection):
-        how["thin"] = model.thin
-    return declaration.fit(
-        df, draws=model.draws, tune=model.tune, chains=model.chains, missing=missing, **how
-    )
+        keys.append("thin")
+    return options | {key: getattr(model, key) for key in keys}
 
 
 def attribute_options(section: AttributeSection) -> dict[str, Any]:
@@ -110,7 +117,7 @@ def attribute_options(section: AttributeSection) -> dict[str, Any]:
     return {
         "intruder": _intruder(section),
         "guesses": declare_guesses(section.guesses, section.guess_budget),
-        "prior": _prior(section.prior),
+        "prior": declare_prior(section.prior),
         "targets": None if section.targets == "all" else section.targets,
         **{key: getattr(section, key) for key in BY_MODEL},
     }
@@ -181,7 +188,8 @@ def _regression_prior(prior: str | RegressionPriorSection) -> Any:
     return br.models.RegressionPrior(**prior.model_dump())
 
 
-def _prior(prior: str | PriorFactor | PriorDensity | PriorInterval) -> Any:
+def declare_prior(prior: Any) -> Any:
+    """A word, or the section of a prior, as the library is told."""
     if isinstance(prior, PriorFactor):
         return br.TruthFactor(prior.truth_factor)
     if isinstance(prior, PriorInterval):
@@ -189,6 +197,8 @@ def _prior(prior: str | PriorFactor | PriorDensity | PriorInterval) -> Any:
         return br.Interval(*prior.interval, **how)
     if isinstance(prior, PriorDensity):
         return br.Density({name: _frozen(given) for name, given in prior.density.items()})
+    if isinstance(prior, PriorMixture):
+        return br.Mixture([(weight, declare_prior(part)) for weight, part in prior.mixture])
     return prior
 
 

@@ -4,7 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_risk.study.identification import IdentificationSection
-from bayes_risk.study.models import ModelSection, PMMSection, PyMCSection, RegressionSection
+from bayes_risk.study.models import (
+    DPMPMSection,
+    ModelSection,
+    PMMSection,
+    PyMCSection,
+    RegressionSection,
+)
 
 if TYPE_CHECKING:
     from bayes_risk.study.study import Study
@@ -20,6 +26,9 @@ def from_folder(study: "Study", base: Path) -> "Study":
     if output.folder is not None:
         output = output.model_copy(update={"folder": base / output.folder})
     update: dict[str, Any] = {"data": data, "release": release, "output": output}
+    if study.membership is not None and study.membership.others is not None:
+        others = {"others": base / study.membership.others}
+        update["membership"] = study.membership.model_copy(update=others)
     update |= {
         "model": _model(study.model, base),
         "identification": _identification(study.identification, base),
@@ -32,6 +41,8 @@ def _model(model: ModelSection, base: Path) -> ModelSection:
     if isinstance(model, PyMCSection):
         path, name = model.file
         return model.model_copy(update={"build": f"{base / path}:{name}"})
+    if isinstance(model, DPMPMSection) and isinstance(model.impossible, Path):
+        return model.model_copy(update={"impossible": base / model.impossible})
     if isinstance(model, PMMSection):
         constraints = [f"{base / path}:{name}" for path, name in model.files]
         return model.model_copy(update={"constraints": constraints})

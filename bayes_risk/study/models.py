@@ -26,6 +26,7 @@ from bayes_risk.study.keys import (
     told,
     unknown,
 )
+from bayes_risk.study.zeros import Rules
 
 Named = Literal[
     "normal",
@@ -50,6 +51,7 @@ class DPMPMSection(Section):
         (0.25, 0.25), description="[shape, rate], two numbers above 0"
     )
     level_prior: Positive = 1.0
+    impossible: Rules = None
     draws: Count = 1000
     tune: Count = 1000
     chains: AtLeastTwo = 2
@@ -65,7 +67,9 @@ class DPMPMSection(Section):
 
     def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        return ("predictive",) if m == 1 else ("imputed", "product")
+        if m == 1:
+            return ("predictive",)
+        return ("imputed", "product") if self.impossible is None else ("product",)
 
 
 class BinomialSection(Section):

@@ -1,11 +1,19 @@
-"""``[attribute] prior`` of a study file: factor, density or interval."""
+"""``[attribute] prior`` of a study file: a word, factor, density, interval or mixture."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayes_risk.study.keys import Number, Positive, Section, misfit, read_section, told
+
+Word = Literal["uniform", "marginal", "predictive", "release", "release-joint"]
+WORDS: tuple[str, ...] = get_args(Word)
+RIGHT = (
+    ", ".join(f'"{word}"' for word in WORDS)
+    + ", { truth_factor = 10 }, { interval = [500, 700] }, { density = { income = { normal = "
+    '[10.0, 1.0] } } } or { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }'
+)
 
 
 class PriorFactor(Section):
@@ -75,25 +83,77 @@ class PriorInterval(Section):
         return self
 
 
-def read_prior(value: Any) -> Any:
-    """A word, or the table that has the keys of one of the sections."""
-    if isinstance(value, Section) or value in ("uniform", "marginal"):
+class PriorMixture(Section):
+    """``prior = { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }``."""
+
+    mixture: list[tuple[Positive, Any]]
+
+
+def read_prior(value: Any, where: str = "[attribute] prior") -> Any:
+    """A word, or the table that has the keys of one of the sections; ``where`` is for messages."""
+    if isinstance(value, Section) or (isinstance(value, str) and value in WORDS):
         return value
     if isinstance(value, Mapping) and set(value) == {"density"}:
-        return read_section(PriorDensity, value, "[attribute] prior")
+        return read_section(PriorDensity, value, where)
+    if isinstance(value, Mapping) and set(value) == {"mixture"}:
+        return PriorMixture(mixture=_parts(value["mixture"], f"{where}.mixture"))
     if isinstance(value, Mapping) and "interval" in value:
-        return read_section(PriorInterval, value, "[attribute] prior")
+        return read_section(PriorInterval, value, where)
     try:
         return PriorFactor.model_validate(value)
     except ValueError:
-        right = (
-            '"uniform", "marginal", { truth_factor = 10 }, { interval = [500, 700] } or '
-            "{ density = { income = { normal = [10.0, 1.0] } } }"
+        raise told(misfit(where, value, RIGHT)) from None
+
+
+def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
+    """Weights and priors of a mixture."""
+    pair = '[weight, prior]: [0.9, "predictive"]'
+    if not isinstance(given, list) or not given:
+        raise told(misfit(where, given, f"a list of {pair}"))
+    parts = []
+    for place, part in enumerate(given, start=1):
+        label = f"{where}, part {place}"
+        if not isinstance(part, list | tuple) or len(part) != 2:
+            raise told(misfit(label, part, pair))
+        weight, prior = part
+        number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not number or not 0 < weight < float("inf"):
+            raise told(misfit(f"{label}: weight", weight, "a number above 0"))
+        parts.append((float(weight), read_prior(prior, label)))
+    return parts
+
+
+def parts_of(prior: Any) -> list[Any]:
+    """The priors that a mixture is made of, down to the last; of any other prior itself."""
+    if not isinstance(prior, PriorMixture):
+        return [prior]
+    return [single for _, part in prior.mixture for single in parts_of(part)]
+
+
+def shown(prior: Any) -> str:
+    """A prior in a few words, for labels."""
+    if isinstance(prior, PriorFactor):
+        return f"truth favoured, factor {prior.truth_factor:g}"
+    if isinstance(prior, PriorInterval):
+        low, high = prior.interval
+        return f"{prior.column or 'it'} from {low:g} to {high:g}: {prior.probability:g}"
+    if isinstance(prior, PriorDensity):
+        return " and ".join(f"{c}: {_distribution(d)}" for c, d in prior.density.items())
+    if isinstance(prior, PriorMixture):
+        parts = (
+            (w, shown(part) if part in WORDS else f"[{shown(part)}]") for w, part in prior.mixture
         )
-        raise told(misfit("[attribute] prior", value, right)) from None
+        return " + ".join(f"{weight:g} {words}" for weight, words in parts)
+    return str(prior)
+
+
+def _distribution(given: DistributionSection) -> str:
+    found = {k: v for k, v in given.model_dump().items() if v is not None}
+    ((name, numbers),) = found.items()
+    return f"{name}({', '.join(f'{v:g}' for v in numbers)})"
 
 
 Prior = Annotated[
-    Literal["uniform", "marginal"] | PriorFactor | PriorDensity | PriorInterval,
-    BeforeValidator(read_prior),
+    Word | PriorFactor | PriorDensity | PriorInterval | PriorMixture,
+    BeforeValidator(lambda value: read_prior(value)),
 ]

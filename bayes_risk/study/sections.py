@@ -24,22 +24,30 @@ from bayes_risk.study.keys import (
     read_section,
     told,
 )
-from bayes_risk.study.priors import Prior, PriorDensity, PriorInterval
+from bayes_risk.study.priors import Prior, PriorDensity, PriorInterval, parts_of
 from bayes_risk.verdict import Thresholds
+
+MissingCodes = Literal["error", "level", "blank"]
 
 
 class DataSection(Section):
     """``[data]``: the confidential table."""
 
-    path: Path | None = Field(None, description="the path of a .csv, .csv.gz or .parquet file")
+    path: Path | None = Field(
+        None, description="the path of a CSV, Parquet, Stata, SAS or SPSS file"
+    )
     demo: Literal["fair", "italy", "visits"] | None = Field(
         None, description='"fair", "italy" or "visits"'
     )
     columns: SomeColumns = None
     index: str | None = Field(None, description="the name of the column with record labels")
     missing: Literal["error", "level"] = Field("error", description='"error" or "level"')
-    levels: dict[str, list[str | int | float | bool]] = Field(
-        {}, description="a table of column = [levels]"
+    missing_codes: MissingCodes | dict[str, MissingCodes] = Field(
+        "error", description='"error", "level" or "blank", or a table of column = one of them'
+    )
+    na: list[str] = Field([], description='a list of texts: ["NA"]')
+    levels: dict[str, list[str | int | float | bool] | Literal["labels", "codes"]] = Field(
+        {}, description='a table of column = [levels], or of column = "labels" or "codes"'
     )
 
     @model_validator(mode="after")
@@ -48,6 +56,16 @@ class DataSection(Section):
             raise ValueError('give either path = "file.csv" or demo = "fair"')
         return self
 
+    @property
+    def listed_levels(self) -> dict[str, list[str | int | float | bool]]:
+        """Columns whose levels are listed."""
+        return {c: given for c, given in self.levels.items() if not isinstance(given, str)}
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the files of the study are read, that of the data and those beside it."""
+        return {"index": self.index, "missing": self.missing_codes, "na": self.na}
+
 
 class ReleaseSection(Section):
     """``[release]``: how the synthetic files are made, or where they lie."""
@@ -55,7 +73,9 @@ class ReleaseSection(Section):
     m: Count = 5
     columns: SomeColumns = None
     classes: Literal["new", "own"] = Field("new", description='"new" or "own"')
-    files: list[Path] | None = Field(None, min_length=1, description="a list of paths, one a file")
+    files: list[Path] | None = Field(
+        None, min_length=1, description="a list of paths, one a file, or a folder of synthpop"
+    )
 
     @model_validator(mode="after")
     def _files_say_all(self) -> "ReleaseSection":
@@ -108,21 +128,20 @@ GUESSES = (
 )
 
 
-def _guesses(value: Any) -> Any:
+def read_guesses(value: Any, where: str = "[attribute] guesses") -> Any:
     """A neighbourhood, one grid for all numbers, or a table of column = grid."""
     if isinstance(value, GridSection):
         return value
     if isinstance(value, Mapping) and value:
         if not any(v == "levels" or isinstance(v, Mapping | Section) for v in value.values()):
-            return read_section(GridSection, value, "[attribute] guesses")
-        return {column: _grid(column, given) for column, given in value.items()}
+            return read_section(GridSection, value, where)
+        return {column: _grid(given, f"{where}.{column}") for column, given in value.items()}
     if not (isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)):
-        raise told(misfit("[attribute] guesses", value, GUESSES))
+        raise told(misfit(where, value, GUESSES))
     return value
 
 
-def _grid(column: str, given: Any) -> Any:
-    where = f"[attribute] guesses.{column}"
+def _grid(given: Any, where: str) -> Any:
     if given == "levels":
         return given
     if not isinstance(given, Mapping | Section):
@@ -142,7 +161,9 @@ def _intruder(value: Any) -> Any:
 class AttributeSection(Section):
     """``[attribute]``: the attribute-risk audit."""
 
-    guesses: Annotated[Guesses, BeforeValidator(_guesses)] = "neighbourhood"
+    guesses: Annotated[Guesses, BeforeValidator(lambda value: read_guesses(value))] = (
+        "neighbourhood"
+    )
     prior: Prior = "uniform"
     knows_columns: Columns = []
     intruder: Annotated[IntruderSection | None, BeforeValidator(_intruder)] = None
@@ -164,6 +185,7 @@ class AttributeSection(Section):
     guess_budget: Annotated[int, Field(ge=16, strict=True, description="a whole number >= 16")] = (
         20_000
     )
+    privacy_loss: Switch = False
 
     @model_validator(mode="after")
     def _suits_the_intruder(self) -> "AttributeSection":
@@ -212,9 +234,13 @@ class AttributeSection(Section):
     @property
     def densities(self) -> list[str]:
         """Columns of which the prior has a density, or an interval."""
-        if isinstance(self.prior, PriorInterval):
-            return [self.prior.column] if self.prior.column is not None else []
-        return list(self.prior.density) if isinstance(self.prior, PriorDensity) else []
+        found: list[str] = []
+        for prior in parts_of(self.prior):
+            if isinstance(prior, PriorInterval) and prior.column is not None:
+                found.append(prior.column)
+            elif isinstance(prior, PriorDensity):
+                found += prior.density
+        return found
 
 
 class ThresholdsSection(Section):
@@ -235,3 +261,4 @@ class OutputSection(Section):
 
     folder: Path | None = Field(None, description="the path of a folder that does not exist yet")
     confidential: Switch = False
+    release: Switch = False

@@ -8,6 +8,14 @@ from typing import Any
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.study.agreement import (
+    check_full_table,
+    check_membership,
+    check_priors,
+    check_reweighting,
+    check_zeros,
+)
+from bayes_risk.study.audits import FullTableSection, MembershipSection, ReweightSection
 from bayes_risk.study.counts import (
     PoissonMixtureSection,
     check_attribute,
@@ -26,7 +34,6 @@ from bayes_risk.study.models import (
     PyMCSection,
     RegressionSection,
 )
-from bayes_risk.study.priors import PriorInterval
 from bayes_risk.study.sections import (
     AttributeSection,
     DataSection,
@@ -34,28 +41,31 @@ from bayes_risk.study.sections import (
     ReleaseSection,
     ThresholdsSection,
 )
+from bayes_risk.study.sweep import SweepSection
+from bayes_risk.study.sweep_agreement import UNASKED, check_sweep
 
 SECTIONS: dict[str, type[Section]] = {
     "data": DataSection,
     "release": ReleaseSection,
     "attribute": AttributeSection,
     "identification": IdentificationSection,
+    "membership": MembershipSection,
+    "full_table": FullTableSection,
+    "reweight": ReweightSection,
+    "sweep": SweepSection,
     "thresholds": ThresholdsSection,
     "output": OutputSection,
 }
-HOMES = {f"[{name}]": list(section.model_fields) for name, section in SECTIONS.items()} | {
+FURTHER = ("membership", "full_table", "reweight", "sweep")  # their keys repeat those of others
+HOMES = {
+    f"[{name}]": list(section.model_fields)
+    for name, section in SECTIONS.items()
+    if name not in FURTHER
+} | {
     "[model]": [key for kind in KINDS.values() for key in kind.model_fields if key != "columns"],
     "[attribute.intruder]": list(IntruderSection.model_fields),
 }
 SAMPLING = ("draws", "tune", "chains")
-UNASKED = (
-    "exact",
-    "predictive",
-    "imputed",
-    "product",
-    "simulated",
-    "refit",
-)  # evidence that is chosen where none is named
 
 
 class Study(Section):
@@ -68,6 +78,10 @@ class Study(Section):
     release: ReleaseSection = ReleaseSection()
     attribute: AttributeSection | None = None
     identification: IdentificationSection | None = None
+    membership: MembershipSection | None = None
+    full_table: FullTableSection | None = None
+    reweight: ReweightSection | None = None
+    sweep: SweepSection | None = None
     thresholds: ThresholdsSection = ThresholdsSection()
     output: OutputSection = OutputSection()
 
@@ -82,7 +96,8 @@ class Study(Section):
         name = str(info.field_name)
         if value is None and not cls.model_fields[name].is_required():
             return None
-        return read_section(SECTIONS[name], value, f"[{name}]", HOMES)
+        homes = {} if name in FURTHER else HOMES
+        return read_section(SECTIONS[name], value, f"[{name}]", homes)
 
     @property
     def synthesized(self) -> list[str] | None:
@@ -119,7 +134,8 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _something_to_do(self) -> "Study":
-        if self.attribute is None and self.identification is None:
+        asked = (self.attribute, self.identification, self.membership, self.full_table)
+        if all(section is None for section in asked):
             raise ValueError(
                 "nothing to measure: add a section [attribute], [identification] or both"
             )
@@ -176,13 +192,11 @@ class Study(Section):
         return self
 
     @model_validator(mode="after")
-    def _intervals_are_of_numbers(self) -> "Study":
-        interval = self.attribute is not None and isinstance(self.attribute.prior, PriorInterval)
-        if interval and isinstance(self.model, DPMPMSection):
-            raise ValueError(
-                '[attribute] prior: an interval is about a number, and kind = "DPMPM" has none; '
-                "leave it out"
-            )
+    def _sections_agree(self) -> "Study":
+        for check in (check_priors, check_zeros, check_sweep, check_reweighting):
+            check(self)
+        check_membership(self)
+        check_full_table(self)
         return self
 
     @model_validator(mode="after")
@@ -207,14 +221,14 @@ class Study(Section):
         if not offers:
             raise ValueError(
                 f'{section.intruder.said} is not offered by kind = "{self.model.kind}"'
-                f'{self._of_its_making()}; give "all-but-target", or kind = '
+                f'{self.of_its_making}; give "all-but-target", or kind = '
                 '"DPMPM", "Regression", "PoissonMixture" (synthesizer = "MP") or "CART"'
             )
         return offers
 
     def _why_not(self) -> str:
-        if self._of_its_making():
-            return self._of_its_making()
+        if self.of_its_making:
+            return self.of_its_making
         if isinstance(self.model, PMMSection) and self.model.selection == "hidden":
             return ' with selection = "hidden"'
         if self.attribute is not None and self.attribute.knows_less:
@@ -223,7 +237,8 @@ class Study(Section):
             return ""
         return ' where a synthesised column is neither "normal" nor "lognormal"'
 
-    def _of_its_making(self) -> str:
+    @property
+    def of_its_making(self) -> str:
         """What of the model leaves little to offer."""
         if isinstance(self.model, PoissonMixtureSection) and self.model.deals:
             return f' with synthesizer = "{self.model.synthesizer}"'
@@ -241,16 +256,9 @@ class Study(Section):
                 f"[attribute.intruder] largest names {attribute.largest!r}, which is not "
                 f"synthesised ({columns} are); give one that is"
             )
-        prior = attribute.prior
-        if isinstance(prior, PriorInterval) and prior.column not in (None, *guessed):
-            raise ValueError(
-                f"[attribute] prior.column names {prior.column!r}, which is not guessed; give one "
-                f"of {guessed}"
-            )
-        for key, names in (("guesses", attribute.grids), ("prior.density", attribute.densities)):
-            for name in names:
-                if name not in guessed:
-                    raise ValueError(unknown(name, f"[attribute] {key}", guessed))
+        for name in attribute.grids:
+            if name not in guessed:
+                raise ValueError(unknown(name, "[attribute] guesses", guessed))
         return self
 
     @model_validator(mode="after")
@@ -367,4 +375,6 @@ def model_files(model: ModelSection) -> list[Path]:
         return list(dict.fromkeys(path for path, _ in model.files))
     if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
         return list(model.draws.values())
+    if isinstance(model, DPMPMSection) and isinstance(model.impossible, Path):
+        return [model.impossible]
     return []

@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bayes_risk.plots import BLUE, GREY, ORANGE, VERMILION, axes_of
 from bayes_risk.sweeping.result import BESIDE
+from bayes_risk.sweeping.settings import value_in_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ WORDS = {
     "max_probability": "probability of the truth, worst record",
     "share_ranked_first": "share of records whose truth ranks first",
     "mean_rank": "mean rank of the truth",
-    "knows_records": "share of records known",
+    "knows_records": "records known",
     "knows_columns": "columns known",
     "m": "data sets released (m)",
 }
@@ -63,7 +64,7 @@ def plot_tornado(found: "Sensitivity", *, measure: str, ax: "Axes | None" = None
     axes.axvline(base, color=GREY, lw=1, label="base setting")
     _error_band(axes, found, base, measure)
     axes.set_yticks(places, [_factor(name, found) for name in table.index])
-    axes.invert_yaxis()
+    axes.set_ylim(len(table) - 0.5, -0.5)  # room for factors that move nothing
     axes.set_xlim(*_room(table, spread))
     if table["low"].min() >= 0:  # nothing below 0 but labels
         axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= axes.get_xlim()[1]])
@@ -89,7 +90,7 @@ def _side(axes: "Axes", table: "pd.DataFrame", side: str, spread: float) -> None
     )
     for place in moved:
         axes.annotate(
-            _short(table[f"at_{side}"].iloc[place]),
+            _short(str(table.index[int(place)]), table[f"at_{side}"].iloc[place]),
             (float(ends[place]), float(place)),
             xytext=(-4 if left else 4, 0),
             textcoords="offset points",
@@ -155,7 +156,8 @@ def _curve(
     )  # fmt: skip
     if line[factor].dtype.kind in "iu":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set(xlabel=_named(factor), ylabel=_wrapped(measure))
+    share = "share of " if factor == "knows_records" else ""
+    axes.set(xlabel=share + _named(factor), ylabel=_wrapped(measure))
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
 
@@ -200,15 +202,15 @@ def _room(table: "pd.DataFrame", spread: float) -> tuple[float, float]:
     share = [0.03, 0.03]  # of the width of the axes
     for side, name in enumerate(("low", "high")):
         moved = (table[name] - table["base"]).abs() > STILL * spread
-        for value in table.loc[moved, f"at_{name}"]:
-            share[side] = max(share[side], 0.03 + LETTER * len(_short(value)))
+        for factor, value in table.loc[moved, f"at_{name}"].items():
+            share[side] = max(share[side], 0.03 + LETTER * len(_short(str(factor), value)))
     wide = spread / (1.0 - sum(share))
     return float(table["low"].min()) - share[0] * wide, float(table["high"].max()) + share[1] * wide
 
 
 def _factor(name: str, found: "Sensitivity") -> str:
     """A factor and its base value on two lines."""
-    return f"{_named(name)}\n(base: {_short(found.base[name])})"
+    return f"{_named(name)}\n(base: {_short(name, found.base[name])})"
 
 
 def _named(factor: str) -> str:
@@ -220,8 +222,8 @@ def _legend(axes: "Axes") -> None:
     axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
 
 
-def _short(value: object) -> str:
-    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+def _short(factor: str, value: object) -> str:
+    text = value_in_words(factor, value)
     return textwrap.shorten(text, WIDE, placeholder="\N{HORIZONTAL ELLIPSIS}").replace("$", r"\$")
 
 

@@ -114,10 +114,18 @@ def sensitivity(
         random_seed = int(np.random.default_rng().integers(2**31))
     how = {**options, "random_seed": random_seed}
     declared = Declarations(fit, refit, random_seed, reweight=reweight)
-    table = _Table(factors)
-    for group in _groups(factors, one_at_a_time):
+    table, groups = _Table(factors), _groups(factors, one_at_a_time)
+    done, total, tell = 0, sum(map(len, groups)), how.get("progress") or _quiet
+    tell("settings", done, total)
+    for group in groups:
         _fill(table, group, declared, release, how)
+        done += len(group)
+        tell("settings", done, total)
     return table.result(one_at_a_time, random_seed)
+
+
+def _quiet(stage: str, done: int, total: int) -> None:
+    """Show nothing."""
 
 
 def _groups(factors: Swept, one_at_a_time: bool) -> list[list[Setting]]:

@@ -133,6 +133,13 @@ def _label(name: str, value: Any) -> Any:
     return words() if callable(words) and not isinstance(value, type) else str(value)
 
 
+def value_in_words(factor: str, value: Any) -> str:
+    """A label of a factor, for people."""
+    if factor == "knows_records" and value in (0.0, 1.0):
+        return "none" if value == 0.0 else "all but the target's"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def _ordered(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     numbers = all(isinstance(label, int | float) for label, _ in pairs)
     return sorted(pairs, key=lambda pair: pair[0]) if numbers else pairs
@@ -163,7 +170,8 @@ def _base(axes: Axes, given: dict[str, Any], fit: Any, release: Release) -> Sett
             raise InputError(f"base names {name!r}, which over does not vary ({list(axes)})")
     for name, pairs in axes.items():
         labels = [label for label, _ in pairs]
-        wanted = given.get(name, given.get(name.removeprefix(HYPER)))
+        bare = name.removeprefix(HYPER)  # a regression's "prior" is no intruder's
+        wanted = given.get(name, None if bare in axes else given.get(bare))
         if wanted is not None and wanted not in labels:
             raise InputError(f"base: {name!r} has no value {wanted!r}; it has {labels}")
         base[name] = (

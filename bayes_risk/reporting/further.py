@@ -1,0 +1,136 @@
+"""Membership, the full table and the loop of weights: for the screen, the report and the folder."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from rich.table import Table
+
+from bayes_risk.reporting.words import PLUS_MINUS, number
+
+if TYPE_CHECKING:
+    from bayes_risk.full_table.result import FullTableRisk
+    from bayes_risk.losses.result import PrivacyLoss
+    from bayes_risk.memberships.result import Membership
+    from bayes_risk.reweighting_result import Reweighting
+    from bayes_risk.run import StudyResult
+    from bayes_risk.study.study import Study
+
+
+def further_lines(result: "StudyResult") -> list[str]:
+    """A line of membership and one of the full table, for the screen."""
+    said = []
+    if result.privacy_loss is not None:
+        said.append(f"Privacy loss: {_moved(result.privacy_loss)}")
+    if result.membership is not None:
+        said.append(f"Membership: {_told_apart(result.membership)}")
+    if result.full_table is not None:
+        said.append(f"Full table: {_among_all(result.full_table)}")
+    return said
+
+
+def _moved(found: "PrivacyLoss") -> str:
+    rows = found.summary()["value"]
+    ruled = int(rows["with_guesses_ruled_out"])
+    infinite = f"; infinite for {ruled:,}, of whom guesses are ruled out" if ruled else ""
+    return (
+        f"{number(rows['median_privacy_loss'], 2)} for the median record, at most "
+        f"{number(rows['max_among_possible'], 2)} (0 without the release){infinite}"
+    )
+
+
+def _told_apart(found: "Membership") -> str:
+    rows = found.summary().to_dict("index")
+    top = math.exp(rows["max_log_bayes_factor"]["value"])
+    if not found.has_others:
+        return (
+            f"the odds that a member is in the data change by at most the factor {top:.3g} "
+            "(1 without the release)"
+        )
+    auc = rows["auc"]
+    spread = math.hypot(auc["standard_error"], auc["mcse"])
+    return (
+        f"the member of a pair is told {100 * auc['value']:.1f} times in 100 "
+        f"({PLUS_MINUS} {200 * spread:.1f}; 50 without the release)"
+    )
+
+
+def _among_all(found: "FullTableRisk") -> str:
+    records = found.records
+    first = int((records["rank"] < 1.5).sum()), int((records["prior_rank"] < 1.5).sum())
+    return (
+        f"of {len(records):,} records the truth is the likeliest of {int(found.n_values.max()):,} "
+        f"values for {first[0]:,} ({first[1]:,} without the release), median place "
+        f"{records['rank'].median():,.0f} ({records['prior_rank'].median():,.0f})"
+    )
+
+
+def rounds_table(loop: "Reweighting") -> Table:
+    """Risk and utility before and after the loop of weights, for the screen."""
+    rows = loop.summary()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    title = f"Reweighting ({len(rows) - 1} round{'s' if len(rows) != 2 else ''} after the first)"
+    table.add_column(title, header_style="bold", min_width=36, no_wrap=True)
+    above = "" if loop.until is None else f"above {loop.until:g}"
+    for head in ("truth, mean", "worst", above, "pairs off by"):
+        table.add_column(head, justify="right", header_style="dim", no_wrap=True)
+    ends = [("before", rows.iloc[0])]
+    if len(rows) > 1:
+        ends.append((f"after: {loop.reason.partition(':')[0]}", rows.iloc[-1]))
+    for words, row in ends:
+        count = "" if pd.isna(row["above"]) else f"{int(row['above']):,}"
+        risks = (number(float(row["mean_probability"])), number(float(row["max_probability"])))
+        table.add_row(words, *risks, count, number(float(row["pairs"])))
+    return table
+
+
+def membership_sentence(found: "Membership", study: "Study") -> str:
+    """The result, and of which release it is."""
+    section = study.membership
+    if section is None or section.held_out is None:
+        return found.sentence()
+    n = int((~found.member).sum())
+    return (
+        f"{found.sentence()} Measured on a release of its own, made without the "
+        f"{n:,} records held out as people outside the data."
+    )
+
+
+def further_records(result: "StudyResult") -> dict[str, pd.DataFrame]:
+    """Tables of records by the name of their file; no confidential value."""
+    found = {
+        "privacy_loss": result.privacy_loss,
+        "membership": result.membership,
+        "full_table": result.full_table,
+        "reweighting": result.reweighting,
+    }
+    return {name: part.records for name, part in found.items() if part is not None}
+
+
+def further_summaries(result: "StudyResult") -> dict[str, Any]:
+    """File-level numbers of each; None: not asked for."""
+    parts = {
+        "privacy_loss": result.privacy_loss,
+        "membership": result.membership,
+        "full_table": result.full_table,
+    }
+    found: dict[str, Any] = {name: part and _summarised(part) for name, part in parts.items()}
+    if result.membership is not None:
+        sentence = membership_sentence(result.membership, result.study)
+        found["membership"] |= {"sentence": sentence}
+    loop = result.reweighting
+    found["reweighting"] = loop and {
+        "sentence": loop.sentence(),
+        "reason": loop.reason,
+        "until": loop.until,
+        "rounds": loop.summary(),
+    }
+    return found
+
+
+def _summarised(part: "PrivacyLoss | Membership | FullTableRisk") -> dict[str, Any]:
+    return {
+        "sentence": part.sentence(),
+        "assumptions": part.assumptions,
+        "measures": part.summary(),
+    }

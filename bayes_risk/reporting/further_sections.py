@@ -1,0 +1,155 @@
+"""Membership, the full table and the loop of weights as sections of the report."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk.reporting.content import Table
+from bayes_risk.reporting.further import membership_sentence
+from bayes_risk.reporting.words import NONE, PLUS_MINUS, error, number, percent
+
+if TYPE_CHECKING:
+    from bayes_risk.full_table.result import FullTableRisk
+    from bayes_risk.losses.result import PrivacyLoss
+    from bayes_risk.memberships.result import Membership
+    from bayes_risk.reweighting_result import Reweighting
+    from bayes_risk.run import StudyResult
+
+OF_MEMBERSHIP = {  # words, and whether it is a share
+    "auc": ("How often the release points to the member of a pair", True),
+    "power_at_1_percent": ("Members found, taking 1 of 100 others for one", True),
+    "power_at_5_percent": ("Members found, taking 5 of 100 others for one", True),
+    "median_log_bayes_factor": ("Log Bayes factor of a member, median", False),
+    "max_log_bayes_factor": ("Log Bayes factor of a member, largest", False),
+    "max_probability": ("Probability that a member is in the data, largest", False),
+    "members": ("Members asked about", False),
+    "others": ("People outside the data asked about", False),
+    "unreliable": ("Marked unreliable", False),
+}
+OF_LOSS = {
+    "max_privacy_loss": ("Privacy loss, worst record", False),
+    "q95_privacy_loss": ("Privacy loss, 95th percentile", False),
+    "median_privacy_loss": ("Privacy loss, median", False),
+    "max_even_odds_become": ("Even odds become, at most", False),
+    "max_among_possible": ("Privacy loss among guesses that are possible, largest", False),
+    "with_guesses_ruled_out": ("Records of whom guesses are ruled out", False),
+    "targets": ("Records audited", False),
+    "unreliable": ("Marked unreliable", False),
+}
+OF_TABLE = {
+    "mean_probability": ("Probability of the true values, mean over records", False),
+    "max_probability": ("Probability of the true values, worst record", False),
+    "median_rank": ("Place of the truth among all values, median", False),
+    "share_ranked_first": ("Share of records whose truth is the likeliest value", True),
+    "share_in_first_100": ("Share of records whose truth is among the first 100", True),
+    "mean_within_1": ("Posterior within 1 variable of the truth, mean", False),
+    "mean_within_2": ("Posterior within 2 variables of the truth, mean", False),
+    "values": ("Values considered", False),
+    "targets": ("Records audited", False),
+    "unreliable": ("Marked unreliable", False),
+}
+COUNTED = ("with_guesses_ruled_out", "members", "others", "unreliable", "values", "targets")
+
+
+def further_sections(result: "StudyResult") -> list[dict[str, Any]]:
+    """Name, titles, sentence and table of each."""
+    found = []
+    if result.reweighting is not None:
+        loop = result.reweighting
+        found.append(
+            {
+                "name": "reweighting",
+                "short": "Reweighting",
+                "title": "Reweighting: records at risk weighed down",
+                "sentence": f"{loop.sentence()} All that this report says of attribute and "
+                "identification risk is of the last release.",
+                "table": _rounds(loop),
+            }
+        )
+    if result.privacy_loss is not None:
+        found.append(
+            {
+                "name": "privacy-loss",
+                "short": "Privacy loss",
+                "title": "Realised privacy loss: how far odds move between any two guesses",
+                "sentence": result.privacy_loss.sentence(),
+                "table": _measures(result.privacy_loss, OF_LOSS, "The audited records."),
+            }
+        )
+    if result.membership is not None:
+        sentence = membership_sentence(result.membership, result.study)
+        found.append(
+            {
+                "name": "membership",
+                "short": "Membership",
+                "title": "Membership: whether it can be told who is in the data",
+                "sentence": sentence,
+                "table": _measures(result.membership, OF_MEMBERSHIP, "Persons asked about."),
+            }
+        )
+    if result.full_table is not None:
+        caption = "The records at highest risk, among all values of the unknown columns."
+        found.append(
+            {
+                "name": "full-table",
+                "short": "Full table",
+                "title": "Full table: where the truth stands among all values",
+                "sentence": result.full_table.sentence(),
+                "table": _measures(result.full_table, OF_TABLE, caption),
+            }
+        )
+    return found
+
+
+def _measures(
+    found: "PrivacyLoss | Membership | FullTableRisk",
+    words: dict[str, tuple[str, bool]],
+    caption: str,
+) -> Table:
+    """Value, error (over persons and draws), and the same without the release."""
+    table = found.summary()
+    rows: list[tuple[str, ...]] = []
+    for key, (text, share) in words.items():
+        row = table.loc[key]
+        if pd.isna(row["value"]):
+            continue
+        value = int(row["value"]) if key in COUNTED else float(row["value"])
+        form = percent if share else number
+        baseline = NONE if key in COUNTED else form(float(row["baseline"]))
+        rows.append((text, form(value), _spread(row, share=share), baseline))
+    heads = ("Measure", "Value", "Error (2 s.e.)", "Without the release")
+    return Table(caption=caption, heads=heads, rows=rows)
+
+
+def _spread(row: "pd.Series[Any]", *, share: bool) -> str:
+    """Two standard errors: over the draws, and over the persons asked about where that is known."""
+    parts = np.array([float(row.get("standard_error", 0.0)), float(row["mcse"])])
+    if np.isnan(parts[1]):
+        return NONE
+    total = float(np.sqrt(np.nansum(parts**2)))
+    return f"{PLUS_MINUS} {200 * total:.1f} %" if share and total else error(total)
+
+
+def _rounds(loop: "Reweighting") -> Table:
+    """One row a round: risk before utility."""
+    rows = []
+    for r, row in loop.summary().iterrows():
+        above = NONE if pd.isna(row["above"]) else number(int(row["above"]))
+        rows.append(
+            (
+                f"{r}" + (" (all weights 1)" if r == 0 else ""),
+                number(float(row["mean_probability"])),
+                number(float(row["max_probability"])),
+                above,
+                number(float(row["mean_weight"])),
+                number(float(row["min_weight"])),
+                number(float(row["margins"])),
+                number(float(row["pairs"])),
+            )
+        )
+    heads = (
+        *("Round", "Truth, mean", "Truth, worst", "Records above", "Mean weight"),
+        *("Least weight", "Margins off by", "Pairs off by"),
+    )
+    return Table(caption="Risk and utility of each round.", heads=heads, rows=rows)

@@ -1,0 +1,223 @@
+"""From a study to what is audited: the table, the fit, the release (or the loop that makes it)."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any
+
+import pandas as pd
+
+import bayes_risk as br
+from bayes_risk._core.errors import InputError
+from bayes_risk.demo import demo_data
+from bayes_risk.output import data_hash
+from bayes_risk.release import Release
+from bayes_risk.reweighting_result import Reweighting
+from bayes_risk.study.checks import check_columns, check_guesses, check_intruder, check_members
+from bayes_risk.study.declare import (
+    attribute_options,
+    declare_model,
+    fit_model,
+    fit_options,
+)
+from bayes_risk.study.models import DPMPMSection
+from bayes_risk.study.sections import DataSection
+from bayes_risk.study.study import Study
+from bayes_risk.study.varying import check_hyper
+from bayes_risk.study.zeros import with_zeros
+from bayes_risk.tables import declare_levels, read_releases, read_table
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(slots=True)
+class Clock:
+    """Wall time of each stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time what is done in the block."""
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Made:
+    """What an audit starts from.
+
+    Attributes
+    ----------
+    df : DataFrame
+        The confidential table, levels declared.
+    data_sha256 : str
+    declaration, fit : declaration of the model and its fit, or None
+        None: releases made elsewhere, and nothing that needs the model.
+    release : Release
+    reweighting : Reweighting or None
+        The loop that made fit and release, if the study has one.
+    """
+
+    df: pd.DataFrame
+    data_sha256: str
+    declaration: Any
+    fit: Any
+    release: Release
+    reweighting: Reweighting | None = None
+
+
+def made(
+    study: Study,
+    clock: Clock,
+    *,
+    seeds: list[int],
+    n_jobs: int,
+    progress: Progress | None,
+) -> Made:
+    """Read the table, check the study against it, fit and synthesise.
+
+    Parameters
+    ----------
+    study : Study
+    clock : Clock
+        Told the time of the stages "data", "fit", "release" (or "reweighting").
+    seeds : list of int
+        Of the fit, and of the release.
+    n_jobs : int
+    progress : callable or None
+
+    Returns
+    -------
+    Made
+
+    Raises
+    ------
+    InputError
+        Data or settings that do not fit, before the fit.
+    """
+    fitted = needs_fit(study)
+    with clock("data"):
+        declaration = declare_model(study.model) if fitted else None  # what is wrong shows first
+        df, sha256 = read_data(study.data)
+        _check_keys(study, df)
+        if fitted:
+            check_columns(study, df)
+        check_intruder(study, df)
+        check_guesses(study, df)
+        check_members(study, df)
+        if isinstance(study.model, DPMPMSection) and fitted:
+            declaration = with_zeros(declaration, study.model.impossible, df)
+        check_hyper(study, declaration)
+        release = _read_release(study, df)
+    if study.reweight is not None:
+        with clock("reweighting"):
+            loop = _reweighted(study, declaration, df, seeds[0], n_jobs, progress)
+        return Made(
+            df=df,
+            data_sha256=sha256,
+            declaration=declaration,
+            fit=loop.fit,
+            release=loop.release,
+            reweighting=loop,
+        )
+    fit: Any = None
+    if fitted:
+        with clock("fit"):
+            how = {"random_seed": seeds[0], "n_jobs": n_jobs, "progress": progress}
+            fit = fit_model(study, declaration, df, **how)
+    if release is None:
+        with clock("release"):
+            release = synthesized(fit, study, random_seed=seeds[1])
+    return Made(df=df, data_sha256=sha256, declaration=declaration, fit=fit, release=release)
+
+
+def needs_fit(study: Study) -> bool:
+    """Whether the model has to be fitted: to make the release, or to audit it."""
+    audits = (study.attribute, study.membership, study.full_table)
+    return study.release.files is None or any(section is not None for section in audits)
+
+
+def synthesized(fit: Any, study: Study, *, random_seed: int) -> Release:
+    """The release that a fit makes."""
+    release: Release = fit.synthesize(random_seed=random_seed, **_synthesis(study))
+    return release
+
+
+def _synthesis(study: Study) -> dict[str, Any]:
+    """``[release]`` as options of ``synthesize``."""
+    # latent classes are the mixtures' alone
+    mixture = study.model.kind in ("DPMPM", "PoissonMixture")
+    classes = {"classes": study.classes} if mixture else {}
+    return {"m": study.release.m, "columns": study.release.columns, **classes}
+
+
+def _reweighted(
+    study: Study,
+    declaration: Any,
+    df: pd.DataFrame,
+    random_seed: int,
+    n_jobs: int,
+    progress: Progress | None,
+) -> Reweighting:
+    """Fit, synthesise and audit, weigh down, again."""
+    section, audit = study.reweight, study.attribute
+    assert section is not None and audit is not None
+    how, shared = section.model_dump(), "n_jobs" in signature(declaration.fit).parameters
+    rule = br.LinearWeights(**{key: how.pop(key) for key in ("c", "g", "floor", "steps")})
+    return br.reweight(
+        declaration,
+        df,
+        weights_from=rule,
+        fit=fit_options(study) | ({"n_jobs": n_jobs} if shared else {}),
+        synthesis=_synthesis(study),
+        audit=attribute_options(audit) | {"n_jobs": n_jobs},
+        random_seed=random_seed,
+        progress=progress,
+        **how,
+    )
+
+
+def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
+    """The confidential table with its declared levels, and its hash."""
+    if data.path is None:
+        df = demo_data(str(data.demo))
+        sha256 = data_hash(df)
+    else:
+        df = read_table(data.path, columns=data.columns, levels=data.levels, **data.reading)
+        sha256 = data_hash(data.path)
+    absent = [c for c in data.columns or [] if c not in df.columns]
+    if absent:
+        raise InputError(f"[data] columns names {absent[0]!r}; the data have {list(df.columns)}")
+    df = df if data.columns is None else df[data.columns]
+    return declare_levels(df, data.listed_levels, "the data"), sha256
+
+
+def _read_release(study: Study, df: pd.DataFrame) -> Release | None:
+    """Releases made elsewhere, if the study names any."""
+    if study.release.files is None:
+        return None
+    tables = read_releases(study.release.files, df, **study.data.reading)
+    levels = study.data.listed_levels
+    declared = [
+        declare_levels(t, {k: v for k, v in levels.items() if k in t.columns}, f"release {l}")
+        for l, t in enumerate(tables, start=1)
+    ]
+    return Release(
+        datasets=declared, synthesized=study.release.columns or [], classes=study.classes
+    )
+
+
+def _check_keys(study: Study, df: pd.DataFrame) -> None:
+    """Keys of the matching intruder that the data lack are told before anything is fitted."""
+    keys = study.identification
+    for what in ("known", "synthesized") if keys is not None else ():
+        for name in getattr(keys, what):
+            if name not in df.columns:
+                raise InputError(
+                    f"[identification] {what} names column {name!r}; the data have "
+                    f"{list(df.columns)}"
+                )

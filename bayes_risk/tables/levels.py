@@ -1,0 +1,70 @@
+"""Levels of columns: what is declared, and whether a column is text."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+
+WORDS = ("labels", "codes")
+
+Levels = Mapping[str, Sequence[Hashable] | str]
+
+
+def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
+    """Give each column's declared values as a list, or the word that says what they are."""
+    if levels is not None and not isinstance(levels, Mapping):
+        raise InputError(
+            f"levels is a {type(levels).__name__}; give a mapping of column to a list of values"
+        )
+    checked: dict[str, list[Hashable] | str] = {}
+    for name, given in (levels or {}).items():
+        if isinstance(given, str):
+            if given not in WORDS:
+                raise InputError(
+                    f'levels[{name!r}]={given!r} is not known; give a list of values, "labels" or '
+                    '"codes"'
+                )
+            checked[name] = given
+        else:
+            checked[name] = list(given)
+    return checked
+
+
+def texts(given: Sequence[Hashable] | str) -> bool:
+    """Whether declared levels are a list of texts, and nothing but texts."""
+    return not isinstance(given, str) and all(isinstance(value, str) for value in given)
+
+
+def holds_text(column: pd.Series) -> bool:
+    """Whether a column's values (or levels, for a category) are text."""
+    values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    return pd.api.types.is_string_dtype(values.dtype) or any(isinstance(v, str) for v in values)
+
+
+def declare_levels(
+    df: pd.DataFrame, levels: Mapping[str, Sequence[Hashable]], source: str
+) -> pd.DataFrame:
+    """Make columns categories with the declared levels; a value outside them is an error."""
+    declared = {}
+    for name, values in levels.items():
+        if name not in df.columns:
+            raise InputError(f"levels names column {name!r}; {source} has {list(df.columns)}")
+        strange = df[name].dropna()[lambda column, v=values: ~column.isin(list(v))]
+        if len(strange):
+            raise InputError(
+                f"column {name!r} of {source} holds {strange.iloc[0]!r}, which is not among its "
+                f"declared levels {list(values)}; add it to the levels, or mend the file"
+            )
+        declared[name] = pd.CategoricalDtype(list(values))
+    return df.astype(declared)
+
+
+def chosen(columns: Sequence[str], present: Sequence[str], file: Path) -> list[str]:
+    """Give the wanted columns of a file, all of which it has."""
+    for name in columns:
+        if name not in present:
+            raise InputError(f"{str(file)!r} has no column {name!r}; it has {list(present)}")
+    return list(columns)

@@ -1,0 +1,31 @@
+"""Releases made elsewhere, however many files or folders they are."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from bayes_risk.tables.alike import read_like
+from bayes_risk.tables.synthpop import read_synthpop
+from bayes_risk.tables.table import Missing
+
+
+def read_releases(
+    paths: Sequence[Path],
+    original: pd.DataFrame,
+    *,
+    index: str | None = None,
+    missing: Missing = "error",
+    na: Collection[str] = (),
+) -> list[pd.DataFrame]:
+    """Read the releases of `original`: each path a data set, or what synthpop left.
+
+    A folder, or a ``synthesis_info_<name>.txt``, stands for all data sets of one synthesis.
+    """
+    tables: list[pd.DataFrame] = []
+    for path in paths:
+        if path.is_dir() or path.suffix in (".txt", ".tab"):
+            tables += read_synthpop(path, original=original, index=index, missing=missing).datasets
+        else:
+            tables.append(read_like(path, original, index=index, missing=missing, na=na))
+    return tables

@@ -1,0 +1,266 @@
+"""The ends of the scale: releases of highest and lowest inherent risk, made without a model."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk.release import Release
+from bayes_risk.utilities.keyed_counts import keyed
+from bayes_risk.utilities.tables import looks_continuous
+
+Ints = npt.NDArray[np.int64]
+Measure = Callable[[Release], "float | Mapping[Hashable, float] | pd.Series[Any]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReleaseBounds:
+    """Releases at the ends of the scale of risk; made by `release_bounds`.
+
+    Attributes
+    ----------
+    minimum : Release
+        Values drawn uniformly over levels or range: they say nothing of anybody.
+    maximum : Release
+        Values redrawn from records with the same pattern: what synthesis can do at most that keeps
+        everything but who is who within a pattern.
+    unchanged : Release
+        The original, m times: nothing was done.
+    patterns : tuple of str
+        Columns whose combinations are the patterns.
+    alone : int
+        Records with a pattern of their own, whose values the maximum leaves as they are.
+    """
+
+    minimum: Release
+    maximum: Release
+    unchanged: Release
+    patterns: tuple[str, ...]
+    alone: int
+
+    def between(self, release: Release, measure: Measure) -> pd.DataFrame:
+        """Where a number stands between the ends.
+
+        Parameters
+        ----------
+        release : Release
+            The candidate.
+        measure : function of a Release
+            Returns a number, or several by name (a dict or Series).
+
+        Returns
+        -------
+        DataFrame
+            One row per number; columns ``minimum``, ``release``, ``maximum``, ``unchanged`` and
+            ``position``, ``(release - minimum) / (maximum - minimum)``: 0 as at the minimum, 1 as
+            at the maximum (NaN where they are equal; outside 0 to 1 where the release is beyond).
+
+        Examples
+        --------
+        >>> df = pd.DataFrame({"sex": list("ffmm") * 5, "job": list("abcd") * 5})
+        >>> ends = release_bounds(df, synthesized=["job"], m=2, random_seed=1)
+        >>> kept = lambda r: float(np.mean([(z["job"] == df["job"]).mean() for z in r.datasets]))
+        >>> ends.between(ends.maximum, kept)["position"].tolist()
+        [1.0]
+        """
+        four = {
+            "minimum": self.minimum,
+            "release": release,
+            "maximum": self.maximum,
+            "unchanged": self.unchanged,
+        }
+        table = pd.DataFrame({name: _by_name(measure(one)) for name, one in four.items()})
+        span = table["maximum"] - table["minimum"]
+        table["position"] = (table["release"] - table["minimum"]) / span.where(span != 0)
+        return table.rename_axis("measure")
+
+    def __repr__(self) -> str:
+        n = len(self.unchanged.datasets[0])
+        return (
+            f"ReleaseBounds of {', '.join(map(str, self.unchanged.synthesized))} "
+            f"(m = {self.unchanged.m}, {n:,} records)\n"
+            f"maximum: redrawn from records with the same {', '.join(map(str, self.patterns))} "
+            f"({self.alone:,} records are alone in theirs and keep their values)\n"
+            f"minimum: uniform over levels or range"
+        )
+
+
+def release_bounds(
+    original: pd.DataFrame,
+    *,
+    synthesized: Sequence[str],
+    patterns: Sequence[str] | None = None,
+    m: int = 5,
+    how: str = "bootstrap",
+    numbers: Sequence[str] | None = None,
+    random_seed: int | np.random.Generator | None = None,
+) -> ReleaseBounds:
+    """Releases at both ends of the scale of risk, so that a number has something to compare with.
+
+    Parameters
+    ----------
+    original : DataFrame of n records
+        The confidential file. Never changed.
+    synthesized : list of str
+        Columns to replace.
+    patterns : list of str, optional
+        Unsynthesised columns within whose combinations values are redrawn; all of them by default.
+        With many of them most records are alone, and the maximum is the original.
+    m : int
+        Number of data sets of each release.
+    how : {"bootstrap", "permute"}
+        Within a pattern every record takes all synthesised values of one record, drawn with
+        replacement (Hu & Savitsky 2018), or exchanged, which keeps the values of each pattern.
+    numbers : list of str, optional
+        Synthesised columns drawn uniformly over their range at the minimum: numeric ones with more
+        than 20 distinct values by default. All others over the levels (a ``category`` column's,
+        else those that somebody holds; missing counts as one).
+    random_seed : int, Generator or None
+        Same seed, same releases.
+
+    Returns
+    -------
+    ReleaseBounds
+        Releases for `identification_risk`, `utility` and the like, and
+        `ReleaseBounds.between`, which puts a number between the ends.
+
+    Raises
+    ------
+    InputError
+        No column synthesised; a pattern that is synthesised; columns that are missing.
+
+    Notes
+    -----
+    *Not a bound of every measure.* They bound what synthesis given the patterns can do on average:
+    a release whose model knows more columns than the patterns (or copies records) can be above the
+    maximum, and by chance a draw can be below the minimum.
+
+    References
+    ----------
+    Hu, J. and Savitsky, T. D. (2018). Bayesian data synthesis and disclosure risk quantification:
+    an application to the Consumer Expenditure Surveys. arXiv:1809.10074.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> df = pd.DataFrame({"sex": list("ffmm") * 5, "job": list("abcd") * 5})
+    >>> ends = release_bounds(df, synthesized=["job"], m=2, random_seed=1)
+    >>> sorted(set(ends.maximum.datasets[0].loc[df["sex"] == "f", "job"]))
+    ['a', 'b']
+    """
+    at_least("m", m, 1)
+    one_of("how", how, ("bootstrap", "permute"))
+    made, by = _checked(original, synthesized, patterns)
+    rng = np.random.default_rng(random_seed)
+    entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
+    ends = rng.spawn(2)
+    where = _patterns(original, by)
+    continuous = _numbers(original, made, numbers)
+
+    def released(tables: Sequence[pd.DataFrame]) -> Release:
+        return Release(datasets=tables, synthesized=made, seed_entropy=entropy)
+
+    return ReleaseBounds(
+        minimum=released([_uniform(original, made, continuous, r) for r in ends[0].spawn(m)]),
+        maximum=released([_redrawn(original, made, where, how, r) for r in ends[1].spawn(m)]),
+        unchanged=released([original.copy() for _ in range(m)]),
+        patterns=tuple(by),
+        alone=int((np.bincount(where) == 1).sum()),
+    )
+
+
+def _checked(
+    original: pd.DataFrame, synthesized: Sequence[str], patterns: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    if not isinstance(original, pd.DataFrame) or not len(original):
+        raise InputError("original must be a DataFrame with records")
+    present = list(original.columns)
+    made = known_columns("synthesized", synthesized, present)
+    if not made:
+        raise InputError("synthesized is empty; name the columns whose values are to be replaced")
+    others = [c for c in present if c not in made]
+    by = others if patterns is None else known_columns("patterns", patterns, present)
+    for name in by:
+        if name in made:
+            raise InputError(f"patterns names {name!r}, which is synthesised; leave it out")
+    return made, by
+
+
+def _patterns(original: pd.DataFrame, by: Sequence[str]) -> Ints:
+    """Number of each record's pattern, (n,); without any all records share one."""
+    if not by:
+        return np.zeros(len(original), dtype=np.int64)
+    codes = [pd.factorize(original[name], use_na_sentinel=False) for name in by]
+    return keyed([(c.astype(np.int64), c[:0].astype(np.int64), len(u)) for c, u in codes]).original
+
+
+def _numbers(original: pd.DataFrame, made: list[str], numbers: Sequence[str] | None) -> set[str]:
+    if numbers is None:
+        return {c for c in made if looks_continuous(original[c])}
+    chosen = known_columns("numbers", numbers, made)
+    for name in chosen:
+        if not pd.api.types.is_numeric_dtype(original[name].dtype):
+            raise InputError(f"numbers names {name!r}, which holds no numbers; leave it out")
+    return set(chosen)
+
+
+def _redrawn(
+    original: pd.DataFrame, made: list[str], where: Ints, how: str, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Every record takes the synthesised values of one with the same pattern."""
+    n = len(where)
+    order = np.argsort(where, kind="stable")  # records, pattern by pattern
+    if how == "permute":
+        donor = np.lexsort((rng.random(n), where))
+    else:
+        size = np.bincount(where)
+        start = np.cumsum(size) - size
+        sorted_where = where[order]
+        donor = order[start[sorted_where] + rng.integers(size[sorted_where])]
+    take = np.empty(n, dtype=np.int64)
+    take[order] = donor
+    table = original.copy()
+    for name in made:
+        table[name] = original[name].array.take(take)
+    return table
+
+
+def _uniform(
+    original: pd.DataFrame, made: list[str], continuous: set[str], rng: np.random.Generator
+) -> pd.DataFrame:
+    table = original.copy()
+    for name in made:
+        draw = _over_range if name in continuous else _over_levels
+        table[name] = draw(original[name], rng)
+    return table
+
+
+def _over_range(column: pd.Series, rng: np.random.Generator) -> pd.Series:
+    low, high = column.min(), column.max()
+    if pd.api.types.is_integer_dtype(column.dtype):
+        values: npt.NDArray[Any] = rng.integers(int(low), int(high) + 1, size=len(column))
+    else:
+        values = rng.uniform(float(low), float(high), size=len(column))
+    return pd.Series(values, index=column.index, name=column.name).astype(column.dtype)
+
+
+def _over_levels(column: pd.Series, rng: np.random.Generator) -> pd.Series:
+    levels = pd.Series(column.unique(), dtype=column.dtype).sort_values(ignore_index=True)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        declared = pd.Series(column.cat.categories).astype(column.dtype)
+        levels = pd.concat([declared, levels[levels.isna()]], ignore_index=True)
+    drawn = levels.array.take(rng.integers(len(levels), size=len(column)))
+    return pd.Series(drawn, index=column.index, name=column.name)
+
+
+def _by_name(found: Any) -> "pd.Series[Any]":
+    if isinstance(found, pd.Series):
+        return found.astype(float)
+    if isinstance(found, Mapping):
+        return pd.Series(dict(found), dtype=float)
+    return pd.Series({"value": float(found)})

@@ -1,0 +1,272 @@
+"""Measures of disclosure that users of other tools know, with their denominators."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.release import Release
+from bayes_risk.utilities.cells import group_edges, group_of
+from bayes_risk.utilities.closest import Values, closest
+from bayes_risk.utilities.context_result import ContextMeasures
+from bayes_risk.utilities.keyed_counts import (
+    ATTRIBUTE,
+    IDENTITY,
+    Keyed,
+    attribute,
+    identity,
+    keyed,
+)
+from bayes_risk.utilities.tables import Tables, category_codes, floats, tables_of
+
+Ints = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+DISTANCE = ("dcr_zero", "dcr_median", "dcr_5_percent", "closer_than_holdout")
+
+
+class Row(NamedTuple):
+    """One measure of one release: its value, what that is a share of, and what it compares with.
+
+    ``compare``: NaN where that is another row.
+    """
+
+    target: str
+    measure: str
+    value: float
+    of: float
+    compare: float
+
+
+def context_measures(
+    original: pd.DataFrame,
+    release: Release | pd.DataFrame | Sequence[pd.DataFrame],
+    *,
+    keys: Sequence[str],
+    target: str | Sequence[str] | None = None,
+    groups: Mapping[str, int] | None = None,
+    distances: Sequence[str] | bool = True,
+    holdout: pd.DataFrame | None = None,
+    lookups: int = 5_000,
+    random_seed: int | np.random.Generator | None = None,
+) -> ContextMeasures:
+    r"""Replicated uniques, DiSCO, CAP measures and distances to the closest record.
+
+    With :math:`d_q` and :math:`s_q` records of the original and the release that carry key q, and
+    :math:`d_{tq}, s_{tq}` those that have target t besides (Raab, Nowok & Dibben 2024)
+
+    .. math:: \mathrm{repU} = \frac{\#\{q: d_q = 1, s_q = 1\}}{N_d}, \quad
+              \mathrm{DiSCO} = \sum_{tq: s_{tq} = s_q > 0} \frac{d_{tq}}{N_d}, \quad
+              \mathrm{DCAP} = \sum_{tq} \frac{d_{tq}}{N_d} \frac{s_{tq}}{s_q}, \quad
+              \mathrm{TCAP} = \frac{\sum_{tq: s_{tq} = s_q > 0} d_{tq}}{\sum_{q: s_q > 0} d_q}.
+
+    They are for comparison with other tools. None of them is a probability that a record is
+    identified or a value disclosed: for those see `identification_risk` and `attribute_risk`.
+
+    Parameters
+    ----------
+    original : DataFrame of n records
+        The confidential file. Never changed.
+    release : Release, DataFrame, or list of m DataFrames
+        The released files. Records need not correspond, numbers of records may differ.
+    keys : list of str
+        Columns that somebody knows of a person.
+    target : str or list of str, optional
+        Columns to be found out. Without any, no attribute measures.
+    groups : dict of str to int, optional
+        Keys or targets that are numbers to be cut into so many groups, at the original's quantiles;
+        every other number matches by its exact value.
+    distances : list of str, or bool
+        Columns of the distance to the closest record: all (True), these, or none (False).
+    holdout : DataFrame, optional
+        Records of the same population that the synthesiser has not seen.
+    lookups : int
+        At most so many released records are looked up, drawn at random.
+    random_seed : int, Generator or None
+        For that draw, and for samples of equal size.
+
+    Returns
+    -------
+    ContextMeasures
+        Shares (multiply by 100 for synthpop's numbers), and distances.
+
+    Raises
+    ------
+    InputError
+        No keys; a target among the keys; columns that are missing; kinds that do not fit.
+
+    See Also
+    --------
+    ContextMeasures : What comes back; `ContextMeasures.meanings` defines every row.
+
+    Notes
+    -----
+    Missing values are a value of their own. Where the release shows no such key, DCAP counts no
+    right guess, and TCAP leaves the record out (Little et al. 2022, as in synthpop). Distances are
+    Euclidean, numbers over the original's range, 1 between any two levels.
+
+    *Cost.* O((n + n') log n) for keys and targets; lookups x n distances.
+
+    References
+    ----------
+    Raab, G. M., Nowok, B. and Dibben, C. (2024). Practical privacy metrics for synthetic data.
+    arXiv:2406.16826.
+    Taub, J., Elliot, M., Pampaka, M. and Smith, D. (2018). Differential correct attribution
+    probability for synthetic data: an exploration. PSD 2018, 122-137.
+    Little, C., Elliot, M. and Allmendinger, R. (2022). Comparing the utility and disclosure risk of
+    synthetic data with samples of microdata. PSD 2022, 234-249.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> original = pd.DataFrame({"age": [20, 20, 30, 40], "ill": list("yyny")})
+    >>> synthetic = pd.DataFrame({"age": [20, 30, 40, 40], "ill": list("ynny")})
+    >>> found = context_measures(original, synthetic, keys=["age"], target="ill", distances=False)
+    >>> found.summary()["value"].loc[[("", "repu"), ("ill", "disco"), ("ill", "dcap")]].tolist()
+    [0.25, 0.75, 0.875]
+    """
+    at_least("lookups", lookups, 1)
+    rng = np.random.default_rng(random_seed)
+    entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
+    tables = tables_of(original, release, None, None)
+    keys, targets = _checked(tables, keys, target)
+    cut = dict(groups or {})
+    known_columns("groups", list(cut), [*keys, *targets])
+    codes = {name: _codes(tables, name, cut.get(name)) for name in [*keys, *targets]}
+    measured = _distance_columns(tables, distances, holdout)
+    rows, replicated, disclosed = [], [], []
+    for l, child in zip(range(1, tables.m + 1), rng.spawn(tables.m), strict=True):
+        found = _of_release(codes, keys, targets, l)
+        near = _distance_rows(tables, measured, holdout, l, lookups, child) if measured else []
+        rows.append([*found[0], *near])
+        replicated.append(found[1])
+        disclosed.append(found[2])
+    return ContextMeasures(
+        index=original.index,
+        keys=tuple(keys),
+        targets=tuple(targets),
+        rows=tuple((row.target, row.measure) for row in rows[0]),
+        value=np.array([[row.value for row in one] for one in rows]),
+        of=np.array([[row.of for row in one] for one in rows]),
+        given_compare=np.array([[row.compare for row in one] for one in rows]),
+        replicated=np.mean(replicated, axis=0),
+        disclosed=np.mean(disclosed, axis=0),
+        compared=tuple(measured),
+        has_holdout=holdout is not None and bool(measured),
+        seed_entropy=entropy,
+    )
+
+
+def _checked(
+    tables: Tables, keys: Sequence[str], target: str | Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    chosen = known_columns("keys", keys, tables.columns)
+    if not chosen:
+        raise InputError("keys is empty; name at least one column that is known of a person")
+    given = [] if target is None else [target] if isinstance(target, str) else list(target)
+    targets = known_columns("target", given, tables.columns)
+    for name in targets:
+        if name in chosen:
+            raise InputError(f"target {name!r} is among the keys; what is known cannot be learnt")
+    return chosen, targets
+
+
+def _codes(tables: Tables, name: str, groups: int | None) -> tuple[list[Ints], int]:
+    """Codes of a column in every table, the original first, and how many there are."""
+    parts = [frame[name] for frame in tables.frames]
+    if not pd.api.types.is_numeric_dtype(parts[0].dtype):
+        if groups is not None:
+            raise InputError(f"groups names {name!r}, which holds no numbers; leave it out")
+        return category_codes(name, parts)
+    values = floats(name, parts)
+    if groups is not None:
+        at_least(f"groups[{name!r}]", groups, 2)
+        edges = group_edges(values[0], groups)
+        return [group_of(v, edges) for v in values], len(edges) + 2
+    seen, where = np.unique(np.concatenate(values), return_inverse=True)
+    ends = np.cumsum([len(v) for v in values])[:-1]
+    return list(np.split(where, ends)), len(seen)
+
+
+def _of_release(
+    codes: Mapping[str, tuple[list[Ints], int]], keys: list[str], targets: list[str], l: int
+) -> tuple[list[Row], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Rows of release l, its replicated uniques (n,), and DiSCO of each target (T, n)."""
+
+    def column(name: str) -> tuple[Ints, Ints, int]:
+        found, size = codes[name]
+        return found[0], found[l], size
+
+    key: Keyed = keyed([column(name) for name in keys])
+    who = identity(key)
+    rows = _rows("", IDENTITY, who.counts, who.of)
+    each = [attribute(key, column(name)) for name in targets]
+    for name, found in zip(targets, each, strict=True):
+        rows += _rows(name, ATTRIBUTE, found.counts, found.of)
+    disclosed = [found.disclosed for found in each] or np.empty((0, len(key.original)), dtype=bool)
+    return rows, who.replicated, np.array(disclosed)
+
+
+def _rows(
+    target: str, names: Sequence[str], counts: Sequence[float], of: Sequence[float]
+) -> list[Row]:
+    nan = float("nan")
+    return [
+        Row(target, name, count / total if total else nan, total, nan)
+        for name, count, total in zip(names, counts, of, strict=True)
+    ]
+
+
+def _distance_columns(
+    tables: Tables, distances: Sequence[str] | bool, holdout: pd.DataFrame | None
+) -> list[str]:
+    if distances is False:
+        if holdout is not None:
+            raise InputError("holdout is for distances, and distances=False; leave one of them out")
+        return []
+    chosen = (
+        tables.columns
+        if distances is True
+        else known_columns("distances", distances, tables.columns)
+    )
+    absent = [] if holdout is None else [c for c in chosen if c not in holdout.columns]
+    if absent:
+        raise InputError(f"holdout lacks column {absent[0]!r}; it has {list(holdout.columns)}")  # type: ignore[union-attr]
+    return chosen
+
+
+def _distance_rows(
+    tables: Tables,
+    columns: list[str],
+    holdout: pd.DataFrame | None,
+    l: int,
+    lookups: int,
+    rng: np.random.Generator,
+) -> list[Row]:
+    parts = [tables.frames[0], tables.frames[l]]
+    parts.append(parts[0].iloc[:0] if holdout is None else holdout)
+    found = closest([_values(name, [p[name] for p in parts]) for name in columns], lookups, rng)
+    n, nan = float(len(found.distance)), float("nan")
+    rows = [
+        Row("", name, float(of(found.distance)), n, float(of(found.within)))
+        for name, of in (
+            ("dcr_zero", lambda x: (x == 0).mean()),
+            ("dcr_median", np.median),
+            ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
+        )
+    ]
+    return rows if np.isnan(found.closer) else [*rows, Row("", DISTANCE[3], found.closer, n, nan)]
+
+
+def _values(name: str, parts: Sequence[pd.Series]) -> Values:
+    numeric = pd.api.types.is_numeric_dtype(parts[0].dtype)
+    if numeric and not pd.api.types.is_bool_dtype(parts[0].dtype):
+        first, second, third = floats(name, parts)
+        return Values(True, (first, second, third))
+    codes, _ = category_codes(name, parts)
+    first, second, third = (c.astype(float) for c in codes)
+    return Values(False, (first, second, third))

@@ -1,0 +1,184 @@
+"""Studies and the command line take every kind of file, and what synthpop leaves behind."""
+
+import json
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import bayes_risk as br
+from bayes_risk.cli import app
+from bayes_risk.study.making import _read_release, read_data
+from bayes_risk.study.study import parse_study, read_study
+
+SEX = {1.0: "female", 2.0: "male", 3.0: "other"}
+JOB = {1.0: "clerk", 2.0: "farmer", 3.0: "none", 9.0: "refused"}
+N = 40
+
+
+def people():
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "id": [f"p{i:02}" for i in range(N)],
+            "sex": rng.integers(1, 3, N).astype(float),
+            "job": rng.choice([1.0, 2.0, 3.0, 9.0], N),
+            "age": rng.integers(20, 24, N).astype(float),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """survey.sav, and a folder in which synthpop has left two releases with other jobs."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    pyreadstat.write_sav(
+        people(),
+        "survey.sav",
+        variable_value_labels={"sex": SEX, "job": JOB, "age": {23.0: "23 or older"}},
+        missing_ranges={"job": [9.0]},
+    )
+    (tmp_path / "export").mkdir()
+    labelled = people().assign(sex=people()["sex"].map(SEX), job=people()["job"].map(JOB))
+    for l in (1, 2):
+        made = labelled.assign(job=np.roll(labelled["job"].to_numpy(), l))
+        made.to_csv(tmp_path / "export" / f"syn_{l}.csv", index=False)
+    (tmp_path / "export" / "synthesis_info_syn.txt").write_text(
+        "Number of synthetic data sets: 2 \nOutput file(s):(csv) syn_1.csv (csv) syn_2.csv\n"
+    )
+    return tmp_path
+
+
+STUDY = """
+[data]
+path = "survey.sav"
+index = "id"
+missing_codes = "level"
+
+[data.levels]
+age = "codes"
+
+[release]
+files = ["export"]
+columns = ["job"]
+
+[identification]
+known = ["sex", "age"]
+synthesized = ["job"]
+"""
+
+
+def expected():
+    """The same numbers from tables in memory."""
+    df = people().set_index("id").assign(sex=people()["sex"].map(SEX).to_numpy())
+    df["job"] = people()["job"].map(JOB).to_numpy()
+    tables = [df.assign(job=np.roll(df["job"].to_numpy(), l)) for l in (1, 2)]
+    return br.identification_risk(df, tables, known=["sex", "age"], synthesized=["job"])
+
+
+def test_a_study_reads_labelled_data_and_a_folder_of_synthpop(folder):
+    (folder / "study.toml").write_text(STUDY)
+    study = read_study(folder / "study.toml")
+    df, _ = read_data(study.data)
+    assert df["sex"].cat.categories.tolist() == list(SEX.values())
+    assert df["job"].cat.categories.tolist() == list(JOB.values())
+    assert df["age"].tolist() == people()["age"].tolist()
+    release = _read_release(study, df)
+    assert release.m == 2
+    assert release.datasets[0]["job"].dtype == df["job"].dtype
+    assert release.datasets[0].index.tolist() == df.index.tolist()
+    found = br.identification_risk(df, release.datasets, known=["sex", "age"], synthesized=["job"])
+    pd.testing.assert_frame_equal(found.summary(), expected().summary())
+
+
+def test_missing_codes_may_be_told_column_by_column(folder):
+    text = STUDY.replace('missing_codes = "level"', 'missing_codes = { job = "blank" }')
+    (folder / "study.toml").write_text(text)
+    study = read_study(folder / "study.toml")
+    df, _ = read_data(study.data)
+    refused = people()["job"].to_numpy() == 9
+    assert refused.any() and (df["job"].isna().to_numpy() == refused).all()
+
+
+def test_the_audit_of_such_a_study_runs(folder):
+    (folder / "study.toml").write_text(STUDY)
+    result = CliRunner().invoke(app, ["audit", "study.toml", "--output", "out"])
+    assert result.exit_code == 0, result.output
+    summary = json.loads((folder / "out" / "summary.json").read_text())
+    found = summary["identification_risk"]["measures"]["pooled"]["expected_match_risk"]
+    assert found == pytest.approx(expected().summary().loc["pooled", "expected_match_risk"])
+    manifest = json.loads((folder / "out" / "manifest.json").read_text())
+    assert manifest["settings"]["data"]["levels"] == {"age": "codes"}
+
+
+def test_identify_reads_them_too(folder):
+    words = ["survey.sav", "export", "--known", "sex", "--synthesized", "job", "--index", "id"]
+    options = ["--missing-codes", "level", "--codes", "age", "--json", "out.json"]
+    result = CliRunner().invoke(app, ["identify", *words, *options])
+    assert result.exit_code == 0, result.output
+    assert (folder / "out.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--codes", "age"], "'job' .* declares as missing .* 'refused'"),
+        (["--missing-codes", "level"], "'age' .* has labels for 1 of the 4 values"),
+        (["--missing-codes", "level", "--codes", "age,agee"], "levels names column 'agee'"),
+    ],
+    ids=["missing codes", "some labels", "no column"],
+)
+def test_identify_says_what_a_file_leaves_open(folder, words, message):
+    keys = ["--known", "sex", "--synthesized", "job", "--index", "id"]
+    result = CliRunner().invoke(app, ["identify", "survey.sav", "export", *keys, *words])
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    assert pd.Series([" ".join(result.output.split())]).str.contains(message, regex=True).all()
+
+
+def test_the_na_of_r_is_told_once_for_all_files(folder):
+    table = people().assign(pay=[np.nan, *range(1, N)], job=people()["job"].map(JOB))
+    for name in ("original.csv", "r1.csv"):
+        table.to_csv(name, index=False, na_rep="NA")
+    (folder / "study.toml").write_text(
+        '[data]\npath = "original.csv"\nna = ["NA"]\nmissing = "level"\n'
+        '[release]\nfiles = ["r1.csv"]\ncolumns = ["job"]\n'
+        '[identification]\nknown = ["sex"]\nsynthesized = ["job"]\n'
+    )
+    study = read_study(folder / "study.toml")
+    df, _ = read_data(study.data)
+    assert df["pay"].isna().sum() == 1 and df["pay"].dtype == float
+    assert _read_release(study, df).datasets[0]["pay"].dtype == float
+    words = ["original.csv", "r1.csv", "--known", "pay", "--synthesized", "job", "--na", "NA"]
+    result = CliRunner().invoke(app, ["identify", *words])
+    assert result.exit_code == 0, result.output
+
+
+def test_columns_that_are_not_used_are_not_asked_about(folder):
+    text = STUDY.replace('missing_codes = "level"', 'columns = ["sex"]').partition("[data.levels]")
+    study = parse_study(
+        tomllib.loads(
+            text[0]
+            + '[release]\ncolumns = ["sex"]\n[identification]\nknown = []\nsynthesized = ["sex"]'
+        )
+    )
+    assert read_data(study.data)[0].columns.tolist() == ["sex"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"missing_codes": "keep"}, r"\[data\] missing_codes"),
+        ({"levels": {"age": "code"}}, r"\[data\] levels"),
+        ({"na": "NA"}, r"\[data\] na"),
+    ],
+    ids=["missing codes", "levels", "na"],
+)
+def test_keys_that_do_not_fit_are_named(data, message):
+    content = {"data": {"path": "a.sav"} | data, "identification": {"known": ["sex"]}}
+    with pytest.raises(br.InputError, match=message):
+        parse_study(content)

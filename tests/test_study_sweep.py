@@ -1,0 +1,465 @@
+"""Sweeps from study files: keys, what the library is told, folders, the screen."""
+
+import json
+import os
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from rich.console import Console
+
+import bayes_risk as br
+from bayes_risk import run
+from bayes_risk.output import settings
+from bayes_risk.reporting import swept
+from bayes_risk.reporting.content import as_toml
+from bayes_risk.reporting.swept import print_sweep
+from bayes_risk.run import run_study, run_sweep
+from bayes_risk.study.study import parse_study
+from bayes_risk.study.varying import sweep_options
+
+NORMAL = {"kind": "Regression", "formulas": {"a": "w", "b": "w + a"}, "draws": 20, "tune": 20}
+GRID = {"additive": 2.0, "n": 5}
+CATEGORIES = {"kind": "DPMPM", "n_classes": 2, "draws": 20, "tune": 20}
+COUNTS = {"kind": "PoissonMixture"}
+TREES = {"kind": "CART", "order": ["a", "b"]}
+DOUBT = "ignore::bayes_risk.UnreliableWeightsWarning"
+BINDS = "ignore::bayes_risk.TruncationWarning"
+
+
+def content(sweep, model=CATEGORIES, **sections):
+    return {
+        "data": {"path": "a.csv"},
+        "model": model,
+        "attribute": {},
+        "release": {"m": 3},
+        "sweep": sweep,
+    } | sections
+
+
+def options(*given, **sections):
+    return sweep_options(parse_study(content(*given, **sections)))
+
+
+# --- what is taken -----------------------------------------------------------------------------
+
+
+def test_priors_are_labelled_and_the_studys_own_is_the_base():
+    sweep = {"priors": ["marginal", {"truth_factor": 10}]}
+    found = options(sweep, attribute={"prior": "predictive"})
+    assert list(found["over"]["prior"]) == ["predictive", "marginal", "truth favoured, factor 10"]
+    assert found["over"]["prior"]["truth favoured, factor 10"] == br.TruthFactor(10.0)
+    assert found["base"] == {"prior": "predictive"} and "prior" not in found
+    named = options({"priors": {"flat": "uniform", "led astray": {"truth_factor": 0.1}}})
+    assert named["base"] == {"prior": "flat"} and len(named["over"]["prior"]) == 2
+    other = options({"priors": {"margins": "marginal"}})
+    assert list(other["over"]["prior"]) == ["as in the study", "margins"]
+    assert other["base"] == {"prior": "as in the study"}
+
+
+def test_labels_of_every_prior_are_short():
+    priors = [
+        {"interval": [1, 3], "column": "a"},
+        {"density": {"a": {"normal": [0, 1]}}},
+        {"mixture": [[0.9, "predictive"], [0.1, {"truth_factor": 2}]]},
+    ]
+    how = {"guesses": {"a": GRID, "b": GRID}, "evidence": "predictive"}
+    found = options({"priors": priors}, NORMAL, attribute=how)
+    assert list(found["over"]["prior"]) == [
+        "uniform",
+        "a from 1 to 3: 0.9",
+        "a: normal(0, 1)",
+        "0.9 predictive + 0.1 [truth favoured, factor 2]",
+    ]
+    assert isinstance(found["over"]["prior"]["a: normal(0, 1)"], br.Density)
+
+
+@pytest.mark.parametrize(
+    ("given", "attribute", "over", "base"),
+    [
+        ([0.5, "none"], {}, [0.5, "none", "all-but-target"], 1.0),
+        ([0.5, 0.9], {"intruder": {"knows_records": 0.5}}, [0.5, 0.9], 0.5),
+        (
+            [["A", "B"], "none"],
+            {},
+            {"all-but-target": "all-but-target", "A, B (2 named)": ["A", "B"], "none": "none"},
+            "all-but-target",
+        ),
+        (
+            {"half": 0.5, "worst": "all-but-target"},
+            {},
+            {"half": 0.5, "worst": "all-but-target"},
+            "worst",
+        ),
+    ],
+    ids=["curve", "own", "labels", "named"],
+)
+def test_knowledge_of_records(given, attribute, over, base):
+    found = options({"knows_records": given}, attribute=attribute)
+    assert found["over"]["knows_records"] == over
+    assert found["base"] == {"knows_records": base}
+
+
+def test_other_factors():
+    sweep = {
+        "knows_columns": [["a"], ["a", "b"]],
+        "guesses": ["neighbourhood", "hamming-2"],
+        "classes": ["new", "own"],
+        "evidence": ["predictive", "reuse"],
+        "m": [1, 2],
+        "combinations": True,
+    }
+    attribute = {"guesses": "hamming-3", "knows_columns": ["b"], "targets": 7}
+    found = options(sweep, attribute=attribute)
+    assert found["over"] == {
+        "knows_columns": {"b": ["b"], "a": ["a"], "a + b": ["a", "b"]},
+        "guesses": {
+            "hamming-3": br.Hamming(3),
+            "neighbourhood": br.Hamming(1),
+            "hamming-2": br.Hamming(2),
+        },
+        "classes": {"new": "new", "own": "own"},
+        "evidence": {"predictive": "predictive", "reuse": "reuse"},
+        "m": [1, 2, 3],
+    }
+    assert found["base"] == {
+        **{"knows_columns": "b", "guesses": "hamming-3", "classes": "new"},
+        **{"evidence": "predictive", "m": 3},
+    }
+    assert found["targets"] == 7 and found["one_at_a_time"] is False
+    assert not {"guesses", "evidence"} & set(found)
+
+
+def test_grids_are_guesses_too():
+    found = options({"guesses": [GRID, {"a": {"bounds": [0, 9]}, "b": GRID}]}, NORMAL)
+    assert list(found["over"]["guesses"]) == [
+        "neighbourhood",
+        "+- 2 (5)",
+        "a: 0 to 9 (11), b: +- 2 (5)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "given", "told"),
+    [
+        (CATEGORIES, "level_prior", [0.5, 2], [0.5, 2.0]),
+        (CATEGORIES, "n_classes", [5], [5]),
+        (CATEGORIES, "power", [0.9, 1.1], [0.9, 1.1]),
+        (
+            CATEGORIES,
+            "concentration_prior",
+            {"more": [2, 0.5]},
+            {"more": (2.0, 0.5)},
+        ),
+        (
+            NORMAL,
+            "prior",
+            [{"slopes": 1.0}, "reference"],
+            {
+                "slopes = 1.0": br.models.RegressionPrior(slopes=1.0),
+                "reference": br.models.RegressionPrior.reference(),
+            },
+        ),
+        (TREES, "min_leaf", [3, 9], [3, 9]),
+        (
+            {"kind": "Forest", "order": ["a"]},
+            "votes",
+            ["out-of-bag"],
+            {"out-of-bag": "out-of-bag"},
+        ),
+        (COUNTS, "rate_prior", [[1, 0.1]], {"[1, 0.1]": (1.0, 0.1)}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_hyper_parameters_are_what_the_declaration_takes(model, key, given, told):
+    found = options({"model": {key: given}}, model)
+    assert found["over"] == {"hyper": {key: told}}
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        {"priors": ["uniform", {"mixture": [[0.5, "release"], [0.5, {"truth_factor": 3.0}]]}]},
+        {"knows_records": {"half": 0.5}, "m": [1, 3]},
+        {"guesses": ["hamming-2"], "model": {"concentration_prior": [[1, 2]], "power": [0.9]}},
+    ],
+    ids=["priors", "records", "model"],
+)
+def test_settings_are_a_study_again(sweep):
+    given = parse_study(content(sweep))
+    again = tomllib.loads(as_toml(settings(given)))
+    assert settings(parse_study(again)) == settings(given)
+    assert parse_study(again).sweep == given.sweep
+
+
+# --- keys that are wrong -----------------------------------------------------------------------
+
+OF_TRADE = {"knows_records": "second-largest", "largest": "a"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (content({}), r"\[sweep\] varies nothing; give a list: priors = "),
+        (content({"combinations": True}), r"\[sweep\] varies nothing"),
+        (content({"prior": ["uniform"]}), r"\[sweep\] has no key 'prior'; did you mean 'priors'"),
+        (content({"priors": "uniform"}), r"\[sweep\] priors = 'uniform' does not fit; give a list"),
+        (content({"priors": []}), r"priors = \[\] does not fit; give a list"),
+        (content({"priors": ["flat"]}), "priors = 'flat' does not fit; give .uniform., .mar"),
+        (content({"priors": {"truth_factor": 3}}), r"priors.truth_factor = 3 does not fit"),
+        (content({"priors": ["uniform", "uniform"]}), "priors names 'uniform' twice; name each"),
+        (content({"knows_records": [1.5]}), r"knows_records = 1.5 does not fit; give \"all-but"),
+        (content({"knows_records": ["second-largest"]}), "knows_records = 'second-largest' does"),
+        (content({"knows_columns": ["a"]}), "knows_columns = 'a' does not fit; give lists of"),
+        (content({"guesses": ["hamming-0"]}), r"\[sweep\] guesses = 'hamming-0' does not fit; giv"),
+        (content({"classes": ["old"]}), 'classes = \'old\' does not fit; give "new" or "own"'),
+        (content({"evidence": ["best"]}), "evidence = 'best' does not fit"),
+        (content({"m": [0]}), "m = 0 does not fit; give whole numbers >= 1"),
+        (content({"m": [4]}), r"\[sweep\] m names 4, and the release has 3 data sets; raise"),
+        (content({"model": 3}), r"\[sweep.model\] = 3 does not fit; give a table of key"),
+        (content({"model": {"level_prior": 2}}), r"level_prior = 2 does not fit; give a list of"),
+        (content({"model": {"level_prior": [0]}}), r"level_prior = 0 does not fit; give a number"),
+        (content({"model": {"draws": [9]}}), r"\[sweep.model\] has no key 'draws'; it knows n_cla"),
+        (content({"model": {"power": [0]}}), r"power = 0 does not fit; give a list of numbers ab"),
+        (content({"combinations": 1, "m": [1]}), "combinations = 1 does not fit; give true or fal"),
+        (
+            content({"model": {"columns": [["a"]]}}, {"kind": "PyMCModel", "build": "m.py:f",
+                     "columns": ["a"]}),
+            r'\[sweep.model\] is not offered for kind = "PyMCModel"; leave it out',
+        ),
+        (content({"classes": ["own"]}, TREES), r'\[sweep\] classes belongs to kind = "DPMPM"'),
+        (
+            content({"knows_columns": [["c"]]}, TREES),
+            r"\[sweep\] knows_columns has no key 'c'; it knows a, b",
+        ),
+        (
+            content({"knows_columns": [["a", "b"]]}, TREES),
+            "leaves nothing to guess; leave a column out",
+        ),
+        (
+            content({"knows_records": ["none"]}, {"kind": "Forest", "order": ["a"]}),
+            r'for knows_records = "none" and m = 3 is not offered by kind = "Forest"; leave it out',
+        ),
+        (
+            content({"knows_records": ["none"]}, attribute={"evidence": "predictive"}),
+            'evidence = "predictive" for knows_records = "none" and m = 3 is not offered by kind '
+            '= "DPMPM"; give "imputed" or "product", or leave evidence out',
+        ),
+        (
+            content({"knows_records": ["none"]}, COUNTS, attribute={"intruder": OF_TRADE}),
+            "are not offered beside an intruder of the trade; leave them out",
+        ),
+        (
+            content({"priors": ["predictive"]}, TREES),
+            r'\[sweep\] priors = "predictive" is what the model says .* give another prior',
+        ),
+        (
+            content({"priors": ["predictive"], "evidence": ["predictive", "reuse"]}),
+            'needs a fit that has not seen it; give evidence = "predictive"',
+        ),
+        (content({"priors": ["marginal"]}, COUNTS), r'\[sweep\] priors = "marginal" counts levels'),
+        (
+            {"data": {"demo": "italy"}, "identification": {"known": ["AGE"], "synthesized": []},
+             "sweep": {"m": [1]}},
+            r"\[sweep\] varies what \[attribute\] says; add that section",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else value[:40],
+)  # fmt: skip
+def test_wrong_keys_are_named_with_what_would_be_right(given, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(given)
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    w = rng.normal(size=40).round(1)
+    df = pd.DataFrame({"id": [f"P{k}" for k in range(40)], "w": w})
+    df["a"] = (w + rng.normal(size=40)).round(2)
+    df["b"] = (w - df["a"] + rng.normal(size=40)).round(2)
+    path = tmp_path_factory.mktemp("data") / "table.csv"
+    df.to_csv(path, index=False)
+    return path
+
+
+def study_of(table, sweep, **sections):
+    given = content(sweep, NORMAL, attribute={"guesses": GRID}) | sections
+    return parse_study(given | {"data": {"path": str(table), "index": "id"}, "random_seed": 5})
+
+
+FACTORS = {
+    "priors": ["uniform", {"truth_factor": 10}],
+    "knows_columns": [[], ["a"]],
+    "m": [1, 3],
+    "model": {"prior": ["reference"]},
+}
+
+
+@pytest.fixture(scope="module")
+def written(table, tmp_path_factory):
+    """A sweep and its folder."""
+    folder = tmp_path_factory.mktemp("swept") / "out"
+    return run_sweep(study_of(table, FACTORS).with_output(folder), command="c"), folder
+
+
+def test_the_base_of_a_sweep_is_the_audit(table, written):
+    audit, found = run_study(study_of(table, FACTORS)), written[0]
+    base = found.sensitivity.dataset.sel(dict(found.sensitivity.base))
+    summary = audit.attribute.summary()["value"]
+    assert float(base["mean_probability"]) == summary["mean_probability"]
+    assert float(base["max_probability"]) == summary["max_probability"]
+    assert found.random_seed == audit.random_seed and found.data_sha256 == audit.data_sha256
+    assert found.sensitivity.base["hyper prior"] == "as fitted"
+    assert float(found.sensitivity.dataset["hyper_refitted"].max()) == 1.0
+    # (1 base + 1 columns + 1 m + 1 prior of the model) with two priors each
+    assert len(found.sensitivity.summary()) == 2 * 4
+
+
+def test_every_combination_if_asked_for(table):
+    sweep = {"priors": ["uniform", {"truth_factor": 2}], "m": [1, 2], "knows_columns": [["a"]]}
+    found = run_sweep(study_of(table, sweep | {"combinations": True})).sensitivity
+    assert len(found.summary()) == 2 * 3 * 2
+
+
+def test_a_sweep_writes_its_folder(written):
+    result, folder = written
+    names = ["tornado", "tornado-gain"]
+    names += [f"along-{name}" for name in ("prior", "knows_columns", "m", "hyper-prior")]
+    assert sorted(os.listdir(folder)) == sorted(
+        ["sensitivity.nc", "summary.csv", "tornado.csv", "summary.json", "manifest.json"]
+        + [f"{name}.png" for name in names]
+    )
+    assert all((folder / f"{n}.png").read_bytes()[:4] == b"\x89PNG" for n in names)
+    with xr.open_dataset(folder / "sensitivity.nc") as kept:
+        ours = result.sensitivity.dataset
+        assert np.array_equal(kept["gain"], ours["gain"], equal_nan=True)
+        assert kept["prior"].to_numpy().tolist() == ["uniform", "truth favoured, factor 10"]
+    rows = pd.read_csv(folder / "summary.csv")
+    assert len(rows) == len(result.sensitivity.summary())
+    found = json.loads((folder / "summary.json").read_text())
+    assert found["base"]["m"] == 3 and set(found["tornado"]) == set(result.sensitivity.factors)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["command"] == "c" and manifest["settings"]["sweep"]["m"] == [1, 3]
+    assert {"data", "fit", "release", "sweep"} == set(manifest["seconds"])
+
+
+@pytest.mark.parametrize(
+    ("room", "stage"), [(run, "_sweep"), (swept, "write_sweep")], ids=["sweep", "folder"]
+)
+def test_an_interruption_leaves_nothing(table, tmp_path, monkeypatch, room, stage):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(room, stage, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(study_of(table, {"m": [1]}).with_output(tmp_path / "out"))
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_is_no_part_of_a_sweep_is_left_aside(table):
+    keys = {"known": ["w"], "synthesized": ["a"], "radius": {"a": 0.1}}
+    study = study_of(table, {"m": [1]}, identification=keys, membership={"others": "no.csv"})
+    stages = []
+    run_sweep(study, progress=lambda stage, done, total: stages.append((stage, done, total)))
+    assert ("settings", 2, 2) in stages
+
+
+def test_a_study_without_a_sweep_is_told(table):
+    study = study_of(table, {"m": [1]}).model_copy(update={"sweep": None})
+    with pytest.raises(br.InputError, match=r"the study has no \[sweep\]: say what varies"):
+        run_sweep(study)
+
+
+@pytest.mark.filterwarnings(DOUBT, BINDS)
+@pytest.mark.parametrize("power", [1.4, 5.0])
+def test_powers_that_make_a_prior_improper_are_told_before_the_fit(tmp_path, power):
+    (tmp_path / "a.csv").write_text("a,b\n" + "x,p\ny,q\n" * 10)
+    given = content({"model": {"power": [power]}})
+    study = parse_study(given | {"data": {"path": str(tmp_path / "a.csv")}})
+    with pytest.raises(br.InputError, match=f"power={power:g} makes the gamma prior"):
+        run_sweep(study, progress=lambda *_: pytest.fail("fitted"))
+
+
+@pytest.mark.filterwarnings(DOUBT, BINDS)
+def test_a_sweep_of_latent_classes_knows_records_and_guesses(tmp_path):
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame({c: rng.choice(list("xyz"), 25) for c in ("a", "b", "c")})
+    df.to_csv(tmp_path / "a.csv", index=False)
+    sweep = {"knows_records": ["none", 0.5], "guesses": ["hamming-2"], "priors": ["predictive"]}
+    given = content(sweep, attribute={"refit_budget": 0}, release={"m": 1})
+    found = run_sweep(
+        parse_study(given | {"data": {"path": str(tmp_path / "a.csv")}, "random_seed": 1})
+    ).sensitivity
+    assert found.dataset["knows_records"].to_numpy().tolist() == [0.0, 0.5, 1.0]
+    assert found.base == {"prior": "uniform", "knows_records": 1.0, "guesses": "neighbourhood"}
+    assert found.summary()["mean_probability"].between(0, 1).all()
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.RiskRoseWarning")
+def test_a_sweep_of_a_reweighted_study_is_around_its_last_round(table):
+    sections = {"attribute": {"guesses": GRID, "privacy_loss": True}, "release": {"m": 2}}
+    sections |= {"reweight": {"until": 0.05, "rounds": 1}}
+    study = study_of(table, {"m": [1], "model": {"prior": ["reference"]}}, **sections)
+    audit, found = run_study(study), run_sweep(study).sensitivity
+    assert len(audit.reweighting.rounds) == 2 and audit.privacy_loss.loss.min() > 0
+    base = found.dataset.sel(dict(found.base))
+    expected = br.attribute_risk(
+        audit.reweighting.fit, audit.release, guesses=br.Grid(**GRID), random_seed=0
+    )
+    assert float(base["mean_probability"]) == expected.summary()["value"]["mean_probability"]
+    assert float(found.dataset["hyper_refitted"].max()) == 1.0
+
+
+@pytest.mark.filterwarnings(BINDS)
+def test_priors_of_an_intruder_of_the_trade(tmp_path):
+    rng = np.random.default_rng(3)
+    counts = rng.poisson([20, 60], (12, 2))
+    df = pd.DataFrame(counts, columns=["skilled", "unskilled"])
+    df.loc[4] = [90, 70]
+    df.to_csv(tmp_path / "a.csv", index=False)
+    intruder = {"knows_records": "second-largest", "largest": "skilled"}
+    guesses = {"skilled": {"bounds": [30, 200], "n": 171}}
+    given = content(
+        {"priors": [{"interval": [80, 100]}, {"mixture": [[1, "uniform"], [1, "release"]]}]},
+        COUNTS | {"synthesizer": "MM", "draws": 20, "tune": 20, "n_classes": 2},
+        attribute={"intruder": intruder, "guesses": guesses},
+        release={"m": 1},
+    )
+    given |= {"data": {"path": str(tmp_path / "a.csv")}, "random_seed": 1}
+    found = run_sweep(parse_study(given)).sensitivity
+    table = found.summary()
+    assert found.base == {"prior": "uniform"} and len(table) == 3
+    assert table["baseline"].iloc[1] > table["baseline"].iloc[0]
+
+
+def screen(result, width=100, notes=()):
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))
+    print_sweep(result, notes, console=console)
+    console.file.close()
+    return console.export_text().splitlines()
+
+
+NAMES = {"columns known": "knows_columns", "data sets (m)": "m", "model: prior": "hyper prior"}
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_screen_has_the_base_every_factor_and_the_worst(written, width):
+    result = written[0]
+    lines = screen(result, width, ["12 records are unreliable"])
+    text = " ".join(" ".join(lines).split())
+    base = result.sensitivity.dataset.sel(dict(result.sensitivity.base))
+    assert f"gives the truth {float(base['mean_probability']):.3f} on average" in text
+    for factor in ("prior", "columns known", "data sets (m)", "model: prior"):
+        (line,) = [line for line in lines if line.startswith(f"{factor} ")]
+        most = float(result.sensitivity.along(NAMES.get(factor, factor))["gain"].max())
+        assert line.rstrip().endswith(f"{most:+.3f}")
+    assert f"Largest mean: {result.sensitivity.worst()['mean_probability']:.3f}" in text
+    assert "Note: 12 records" in text and "tornado.png" in text
+    wide = [line for line in lines if len(line) > width and not line.startswith("Picture: ")]
+    assert len(lines) <= 24 and wide == []
