@@ -145,10 +145,12 @@ def test_numbers_are_cut_at_the_originals_quantiles():
 # --- propensity scores -----------------------------------------------------------------------
 
 
-def logistic(df, releases, predictors, columns=None, synthesized=None) -> pd.DataFrame:
-    coded = columns_of(tables_of(df, releases, columns, synthesized), None, 5, "level")
-    scores = [_logistic(coded, l, predictors, 1.0) for l in range(1, len(releases) + 1)]
-    return pd.DataFrame(scores)
+def logistic(df, release, predictors, columns=None, synthesized=None) -> pd.DataFrame:
+    tables = tables_of(df, release, columns, synthesized)
+    coded = columns_of(tables, None, 5, "level")
+    return pd.DataFrame(
+        [_logistic(coded, l, predictors, tables.replaced) for l in range(1, tables.m + 1)]
+    )
 
 
 @pytest.mark.parametrize(("predictors", "k"), [(main_effects, 5), (interactions, 13)])
@@ -173,6 +175,18 @@ def test_null_of_the_logistic_knows_what_was_not_synthesised(predictors, k):
     found = logistic(df, releases, predictors, ["a", "b"], ["b"])
     assert (found["df"] == k).all()
     assert mean_is(found["ratio"], 1.0)
+
+
+def test_null_of_the_logistic_knows_how_many_records_were_replaced():
+    df, rng = table(600), np.random.default_rng(5)
+    some = np.arange(600) < 200  # at random, as the null assumes, in every release anew
+    found = []
+    for z in resampled_within(df, "a", ["b"], 200):
+        some = rng.permutation(some)
+        shown = [df.assign(b=np.where(some, z["b"], df["b"]))]
+        release = br.Release(datasets=shown, synthesized=["b"], records=some)
+        found.append(logistic(df, release, main_effects, ["a", "b"]))
+    assert mean_is(pd.concat(found)["ratio"], 1.0)
 
 
 def test_logistic_scores_are_those_of_statsmodels():
@@ -233,6 +247,17 @@ def test_permutations_of_unequal_files_and_of_pairs_have_the_closed_forms_null()
     assert abs(cart["null_pmse"] - pair["null_pmse"]) < 4 * cart["null_sd"] / np.sqrt(200)
 
 
+def test_permutations_know_how_many_records_were_replaced():
+    df, rng = table(3000)[["a"]], np.random.default_rng(5)
+    some = rng.permutation(np.arange(3000) < 1000)
+    shown = df.assign(a=np.where(some, rng.permutation(df["a"]), df["a"]))
+    release = br.Release(datasets=[shown], synthesized=["a"], records=some)
+    found = br.utility(df, release, permutations=200, random_seed=1)
+    cart, margin = found.propensity.loc[(1, "cart")], found.margins.loc["a"]
+    assert margin["null_pmse"] == pytest.approx(logistic_null(2, 6000, 0.5, 1 / 3)[0])
+    assert abs(cart["null_pmse"] - margin["null_pmse"]) < 4 * cart["null_sd"] / np.sqrt(200)
+
+
 def test_permutation_null_covers_releases_from_the_truth():
     """Few leaves: trees of releases from the truth and of permuted labels are alike."""
     df = table(500)
@@ -261,6 +286,10 @@ def test_a_release_that_is_the_original():
     model = {"c on a": lambda d: smf.ols("c ~ a", d).fit()}
     found = br.utility(df, df.copy(), analyses=model, **FAST)
     assert found.summary().loc[["pmse_main", "pmse_interactions"], "value"].max() < 1e-20
+    assert "A tree cannot tell the release from the original" in found.sentence()
+    partly = br.utility(df, df.copy(), synthesized=["b"], **FAST)
+    assert np.isnan(partly.summary().loc["ratio_cart", "value"])  # nothing to permute
+    assert "cannot tell" in repr(partly)
     assert (found.pairs["total_variation"] == 0).all() and (found.margins["ratio"] == 0).all()
     assert (found.pairs["mutual_information_difference"] == 0).all()
     assert (found.estimates["interval_overlap"] == 1).all()
@@ -348,7 +377,7 @@ def test_share_of_replaced_records_scales_the_null():
     )
     for model in ("main", "interactions"):
         ratio = found.propensity.loc[(1, model)] / whole.propensity.loc[(1, model)]
-        assert ratio["null_pmse"] == pytest.approx(0.25) and ratio["pmse"] == 1
+        assert ratio["null_pmse"] == pytest.approx(0.25 * 1.75) and ratio["pmse"] == 1
 
 
 # --- analyses --------------------------------------------------------------------------------
@@ -428,6 +457,7 @@ def test_result_holds_together(tmp_path):
     ratios = found.pairs["ratio"]
     assert ratios.is_monotonic_decreasing
     axes = found.plot()
+    assert len(axes.texts) == len(found.pairs) + len(found.margins)
     drawn = axes.collections[0].get_array()
     assert drawn.count() == len(found.pairs) + len(found.margins)
     assert {t.get_text() for t in axes.get_xticklabels()} == {"a", "b", "c"}

@@ -104,8 +104,8 @@ def utility(
 
     *Null.* Of a release drawn from the original's own distribution, the original being fixed. k - 1
     is the rank of the predictors less that of the unsynthesised columns'. Derivation, and where it
-    is an upper bound: ``docs/utility.md``. Where only some records were replaced, it is multiplied
-    by their share.
+    is an upper bound: ``docs/utility.md``. Where a share f of the records was replaced, it is
+    multiplied by f (2 - f), as if they had been chosen at random.
 
     *Cost.* m (p^2 / 2) tables of n records; m logistic fits on distinct rows, with K predictors
     O(K^2) each; m + permutations trees.

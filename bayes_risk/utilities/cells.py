@@ -79,7 +79,8 @@ def total_variation(y: Ints, z: Ints, size: int) -> float:
 
 
 def distance(table: Counts, replaced: float = 1.0) -> TableDistance:
-    """All measures of a table, of which a share of records was replaced."""
+    """All measures of a table; a share f of the records was replaced."""
+    varying = replaced * (2 - replaced)  # f (2 - f): the new values vary, and whose they replace
     o, s, within = table
     n_1, n_2 = o.sum(), s.sum()
     N, c = n_1 + n_2, n_2 / (n_1 + n_2)
@@ -88,7 +89,7 @@ def distance(table: Counts, replaced: float = 1.0) -> TableDistance:
     fixed = 1 if within is None else len(np.unique(within))
     df = len(o) - fixed
     # E = df c (1 - c)^2 / N, as the original is fixed and s_j varies about o_j n_2 / n_1
-    expected = df * c * (1 - c) ** 2 / N * replaced
+    expected = df * c * (1 - c) ** 2 / N * varying
     p, q = o / n_1, s / n_2
     return TableDistance(
         pmse=pmse,
@@ -96,10 +97,10 @@ def distance(table: Counts, replaced: float = 1.0) -> TableDistance:
         df=float(df),
         ratio=pmse / expected if expected > 0 else float("nan"),
         total_variation=_total_variation(p, q),
-        null_total_variation=_null_total_variation(o, n_1, n_2, within) * replaced**0.5,
+        null_total_variation=_null_total_variation(o, n_1, n_2, within) * varying**0.5,
         hellinger=float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum())),
         # 8 n_2 H^2 is the Freeman-Tukey statistic, about chi-squared with df
-        null_hellinger=float(np.sqrt(df * replaced / (8 * n_2))),
+        null_hellinger=float(np.sqrt(df * varying / (8 * n_2))),
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
-SHOWN = ("repu", "disco", "dcap", "tcap", "dcr_zero")
+SHOWN = {"repu": "repU", "disco": "DiSCO", "dcap": "DCAP", "tcap": "TCAP", "dcr_zero": "DCR = 0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +46,7 @@ class ContextMeasures:
 
     See Also
     --------
-    bayes_risk.utilities.context.context_measures : Makes it; formulas, cost and references.
+    bayes_risk.context_measures : Makes it; formulas, cost and references.
     """
 
     index: pd.Index
@@ -147,7 +147,7 @@ class ContextMeasures:
         axes, places = axes_of(ax), np.arange(len(table))
         axes.barh(places, table["value"], height=0.6, color=BLUE, label="with the release")
         axes.plot(table["compare"], places, "D", color=ORANGE, label="with the original")
-        axes.set_yticks(places, [f"{m} {t}".strip() for t, m in table.index])
+        axes.set_yticks(places, [f"{SHOWN[m]} {t}".strip() for t, m in table.index])
         axes.set(xlim=(0, 1), xlabel="share of records")
         legend(axes)
         return axes

@@ -72,7 +72,7 @@ def propensity(
             for predictors in which
         )
         scores[:, :2] = np.reshape(logistic, (m, 2, -1))
-        scores[:, 2] = _trees(columns, permutations, rng, n_jobs)
+        scores[:, 2] = _trees(columns, replaced, permutations, rng, n_jobs)
     return scores
 
 
@@ -94,7 +94,7 @@ def specks(score: Reals, original: Reals, release: Reals) -> float:
 
 def logistic_null(df: float, N: int, c: float, replaced: float = 1.0) -> tuple[float, float]:
     """Expectation and standard deviation of pMSE (Snoke et al. 2018): k - 1 = ``df``."""
-    unit = c * (1 - c) ** 2 / N * replaced
+    unit = c * (1 - c) ** 2 / N * replaced * (2 - replaced)
     return df * unit, float(np.sqrt(2 * df)) * unit
 
 
@@ -140,11 +140,15 @@ def _standardised(
 
 
 def _trees(
-    columns: Sequence[Column], permutations: int, rng: np.random.Generator, n_jobs: int
+    columns: Sequence[Column],
+    replaced: float,
+    permutations: int,
+    rng: np.random.Generator,
+    n_jobs: int,
 ) -> Reals:
     """CART of every release; the null is shared by them all, as files and trees are alike."""
     m = len(columns[0].values) - 1
-    paired = not all(c.made for c in columns)
+    paired = replaced < 1 or not all(c.made for c in columns)
     children = rng.spawn(m + permutations)
     # the tree of each release, then permutations in turn
     turns = [*range(m), *(b % m for b in range(permutations))]
@@ -154,8 +158,9 @@ def _trees(
         joblib.delayed(_tree)(X[l], released[l], child, b >= m, paired)
         for b, (l, child) in enumerate(zip(turns, children, strict=True))
     )
-    # permuted labels vary 1 / (1 - c) times as much as a release about a fixed original
-    null = np.array([(1 - c) * found for found, _, c, _ in grown[m:]])
+    # permuted labels vary 1 / (1 - c) times as much as a release about a fixed original; pairs
+    # exchanged f times as much as all of them, a release f (2 - f) times
+    null = np.array([(1 - c) * (2 - replaced) * found for found, _, c, _ in grown[m:]])
     expected, sd = float(null.mean()), float(null.std(ddof=1))
     return np.array(
         [

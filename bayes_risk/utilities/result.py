@@ -55,7 +55,7 @@ class Utility:
 
     See Also
     --------
-    bayes_risk.utilities.assess.utility : Makes it; formulas, cost and references.
+    bayes_risk.utility : Makes it; formulas, cost and references.
     """
 
     margin_names: tuple[str, ...]
@@ -183,28 +183,19 @@ class Utility:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """S_pMSE of every pair of columns (below the diagonal) and column (on it); 1: by chance."""
-        from bayes_risk.plots import axes_of
+        from bayes_risk.plots import plot_utility
 
-        axes = axes_of(ax)
-        names = [*self.unsynthesized, *self.synthesized]
-        mesh = axes.pcolormesh(
-            self._grid(names), cmap="cividis_r", norm="log", vmin=1, edgecolors="white", lw=0.5
-        )
-        places = np.arange(len(names)) + 0.5
-        axes.set_xticks(places, names, rotation=90)
-        axes.set_yticks(places, names)
-        axes.invert_yaxis()
-        axes.figure.colorbar(mesh, ax=axes, label="ratio of pMSE to chance")
-        return axes
+        return plot_utility(self, ax=ax)
 
     def sentence(self) -> str:
         """The result in plain words."""
-        found = self.summary()["value"]
-        told = (
-            f"A tree tells {_releases(self.m)} from the original {found['ratio_cart']:.3g} times "
-            f"as well as a release drawn from the truth would be told (SPECKS "
-            f"{found['specks_cart']:.2f}, 0 to 1)."
-        )
+        ratio, specks = self.summary().loc[["ratio_cart", "specks_cart"], "value"]
+        told = f"A tree cannot tell {_releases(self.m)} from the original."
+        if ratio > 0:
+            told = (
+                f"A tree tells {_releases(self.m)} from the original {ratio:.3g} times as well as "
+                f"a release drawn from the truth would be told (SPECKS {specks:.2f}, 0 to 1)."
+            )
         return f"{told}{self._worst()}{self._intervals()}{self._not_compared()}"
 
     def __repr__(self) -> str:
@@ -256,17 +247,6 @@ class Utility:
             "lowest_interval_overlap": (overlap.min(axis=1), nan),
             "largest_standardized_difference": (np.abs(difference).max(axis=1), nan),
         }
-
-    def _grid(self, names: list[str]) -> npt.NDArray[np.float64]:
-        """Ratios of columns and pairs, (p, p), below the diagonal; NaN: not compared."""
-        at = {name: j for j, name in enumerate(names)}
-        grid = np.full((len(names), len(names)), np.nan)
-        for name, ratio in self.margins["ratio"].items():
-            grid[at[str(name)], at[str(name)]] = max(float(ratio), 1e-3)
-        for (a, b), ratio in zip(self.pairs.index, self.pairs["ratio"], strict=True):
-            low, high = sorted((at[a], at[b]))
-            grid[high, low] = max(float(ratio), 1e-3)
-        return grid
 
     def _worst(self) -> str:
         if not self.pair_names:

@@ -72,7 +72,8 @@ def tables_of(
     wanted, left_out = _columns(original, release, given, columns)
     made = _made(wanted, release, synthesized)
     kept = [c for c in wanted if c not in made]
-    if kept:
+    part = isinstance(release, Release) and release.records is not None
+    if kept or part:
         given = [same_records(original.index, t, source(l)) for l, t in enumerate(given, start=1)]
     frames = [original[wanted], *(_filled(t, original, wanted) for t in given)]
     for l, frame in enumerate(frames[1:], start=1):
