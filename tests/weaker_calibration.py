@@ -38,7 +38,7 @@ def replicate(seed, knows, m, **options):
     rng = np.random.default_rng(seed)
     table = table_from_the_prior(rng)
     model = br.models.DPMPM(n_classes=K, concentration_prior=CONCENTRATION)
-    fit = model.fit(table, draws=400, tune=100, thin=5, random_seed=rng)
+    fit = model.fit(table, draws=200, tune=300, thin=60, random_seed=rng)  # releases: draws far apart
     release = fit.synthesize(m, random_seed=rng)
     cells = itertools.product(*(table[c].cat.categories for c in table))
     risk = br.attribute_risk(
