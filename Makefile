@@ -3,10 +3,11 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS := $(VENV)/.installed-docs
 PYTHON ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow bench clean
+.PHONY: help demo test lint slow bench docs clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -30,8 +31,12 @@ bench: $(STAMP) ## seconds and memory for stated n, m, H, G
 	    echo "$$script"; $(BIN)/python "$$script"; \
 	done
 
+docs: $(DOCS) ## these pages as HTML, examples run: docs/_build/html/index.html
+	@rm -rf docs/api/generated
+	$(BIN)/python -m sphinx -W --keep-going -n -q -j 2 -b html docs docs/_build/html
+
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) demo-output build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo-output build dist docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find bayes_risk models tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made anew only when what is to be installed changes. The stamp comes last: an interrupted set-up is repeated.
@@ -51,4 +56,8 @@ $(STAMP): pyproject.toml requirements-lock.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c requirements-lock.txt -e '.[dev]'
 	@echo 'Compiling (once; about a minute) ...'
 	@$(BIN)/python -c 'from bayes_risk.demo import compile_kernels; compile_kernels()' >/dev/null 2>&1
+	@touch $@
+
+$(DOCS): $(STAMP)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c requirements-lock.txt -e '.[docs]'
 	@touch $@

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     )
     from .attribute import attribute_evidence, attribute_risk
     from .combining import CombinedEstimates, combine
+    from .comparing.candidates import Candidate
+    from .comparing.result import Comparison
+    from .comparing.run import compare
     from .dominance_rules import dominance
     from .full_table.likeliest import likeliest
     from .full_table.likeliest_result import Likeliest
@@ -69,7 +72,9 @@ __all__ = [
     "Absolute",
     "AttributeEvidence",
     "AttributeRisk",
+    "Candidate",
     "CombinedEstimates",
+    "Comparison",
     "ContextMeasures",
     "Density",
     "FileRisk",
@@ -110,6 +115,7 @@ __all__ = [
     "attribute_evidence",
     "attribute_risk",
     "combine",
+    "compare",
     "context_measures",
     "dominance",
     "full_table_risk",
@@ -150,6 +156,9 @@ _ROOMS = {
     "losses.loss": ["privacy_loss"],
     "losses.result": ["PrivacyLoss"],
     "combining": ["CombinedEstimates", "combine"],
+    "comparing.candidates": ["Candidate"],
+    "comparing.result": ["Comparison"],
+    "comparing.run": ["compare"],
     "dominance_rules": ["dominance"],
     "identification.risk": ["identification_risk"],
     "identification.files": ["identification_risk_of_files"],

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,11 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals hold confidential values
 )
 USAGE_ERROR, INTERRUPTED = 2, 130
+RUNS = {  # by name, for nothing heavy is imported before
+    "audit": ("run_study", "bayes_risk.reporting.terminal", "print_result"),
+    "sweep": ("run_sweep", "bayes_risk.reporting.swept", "print_sweep"),
+    "compare": ("run_compare", "bayes_risk.reporting.compared", "print_comparison"),
+}
 
 
 class DemoData(StrEnum):
@@ -97,7 +103,7 @@ def demo(
 
         content = STUDIES[data.value] | ({} if seed is None else {"random_seed": seed})
         study = parse_study(content).with_output(output or Path("bayes-risk-demo"))
-        _audit(study, overwrite=overwrite, jobs=jobs)
+        _run(study, "audit", overwrite=overwrite, jobs=jobs)
 
 
 @app.command()
@@ -113,7 +119,7 @@ def audit(
 
         study = read_study(study_file)
         folder = output or study.output.folder or Path(f"{study_file.stem}-risk")
-        _audit(study.with_output(folder), overwrite=overwrite, jobs=jobs)
+        _run(study.with_output(folder), "audit", overwrite=overwrite, jobs=jobs)
 
 
 @app.command()
@@ -127,18 +133,25 @@ def sweep(
 ) -> None:
     """Vary the attribute audit of a study file, to see how far it rests on what was assumed."""
     with _plain_errors():
-        from bayes_risk.study.study import read_study
+        needs = '[sweep] priors = ["uniform", "marginal"]'
+        study = _varied(study_file, "sweep", f"say what varies: {needs}", output)
+        _run(study, "sweep", overwrite=overwrite, jobs=jobs)
 
-        study = read_study(study_file)
-        if study.sweep is None:
-            raise InputError(
-                f"{study_file} has no section [sweep]; say what varies: "
-                '[sweep] priors = ["uniform", "marginal"]'
-            )
-        given = study.output.folder  # is the audit's
-        beside = Path(f"{study_file.stem}-sweep") if given is None else Path(f"{given}-sweep")
-        folder = output or beside
-        _sweep(study.with_output(folder), overwrite=overwrite, jobs=jobs)
+
+@app.command()
+def compare(
+    study_file: Annotated[
+        Path, typer.Argument(metavar="STUDY.toml", help="A study file with a section [compare].")
+    ],
+    output: OutputOption = None,
+    overwrite: OverwriteOption = False,
+    jobs: JobsOption = 2,
+) -> None:
+    """Make several releases, again and again, and lay their risk and utility side by side."""
+    with _plain_errors():
+        needs = '[compare.trees] and model = { kind = "CART", order = ["income"] }'
+        study = _varied(study_file, "compare", f"name candidates: {needs}", output)
+        _run(study, "compare", overwrite=overwrite, jobs=jobs)
 
 
 @app.command()
@@ -212,42 +225,18 @@ def identify(
         _write_numbers(risk, json, console.print)
 
 
-def _audit(study: "Study", *, overwrite: bool, jobs: int) -> None:
-    """Run a study with bars, and print its result."""
-    from bayes_risk.reporting.terminal import print_result
+def _varied(study_file: Path, section: str, cure: str, output: Path | None) -> "Study":
+    """A study that has this section, its output beside the audit's: ``STUDY-sweep``."""
+    from bayes_risk.study.study import read_study
 
-    def run(**how: Any) -> Any:
-        from bayes_risk.run import run_study
-
-        return run_study(study, **how)
-
-    _shown(study, run, print_result, overwrite=overwrite, jobs=jobs)
-
-
-def _sweep(study: "Study", *, overwrite: bool, jobs: int) -> None:
-    """Run a sweep with bars, and print its result."""
-
-    def run(**how: Any) -> Any:
-        from bayes_risk.run import run_sweep
-
-        return run_sweep(study, **how)
-
-    def say(*parts: Any, **how: Any) -> None:
-        from bayes_risk.reporting.swept import print_sweep
-
-        print_sweep(*parts, **how)
-
-    _shown(study, run, say, overwrite=overwrite, jobs=jobs)
+    study = read_study(study_file)
+    if getattr(study, section) is None:
+        raise InputError(f"{study_file} has no section [{section}]; {cure}")
+    given = study.output.folder  # is the audit's
+    return study.with_output(output or Path(f"{given or study_file.stem}-{section}"))
 
 
-def _shown(
-    study: "Study",
-    run: Callable[..., Any],
-    say: Callable[..., None],
-    *,
-    overwrite: bool,
-    jobs: int,
-) -> None:
+def _run(study: "Study", what: str, *, overwrite: bool, jobs: int) -> None:
     """Run with bars, and print the result and the warnings."""
     from rich.console import Console
 
@@ -263,8 +252,10 @@ def _shown(
 
         check_target(Path(study.output.folder or "."), overwrite=overwrite)  # before slow imports
         command = shlex.join(["bayes-risk", *sys.argv[1:]])
-        result = run(overwrite=overwrite, progress=progress, n_jobs=jobs, command=command)
-    say(result, notes, console=Console())
+        runner, room, printer = RUNS[what]
+        run = getattr(import_module("bayes_risk.run"), runner)
+        result = run(study, overwrite=overwrite, progress=progress, n_jobs=jobs, command=command)
+    getattr(import_module(room), printer)(result, notes, console=Console())
 
 
 @contextmanager

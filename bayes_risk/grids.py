@@ -243,7 +243,7 @@ class JointGrid:
         for j, grid in zip(columns, chosen, strict=True):
             variable: Any = microdata.variables[j]
             values, true = grid.points(profiles[:, j].astype(float), variable)
-            points.append(values)
+            points.append(values.astype(profiles.dtype))  # codes of categories alone are integers
             truth.append(true)
             counted.append(_counted(values, true))
         size = float(np.prod([float(len(p)) for p in points]))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.release import Release
     from bayes_risk.results import AttributeRisk
-    from bayes_risk.run import StudyResult, SweepResult
+    from bayes_risk.run import ComparisonResult, StudyResult, SweepResult
 
 MANIFEST = "manifest.json"
 PACKAGES = (
@@ -124,12 +124,12 @@ def _swap(partial: Path, folder: Path) -> None:
 def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> None:
     """Write report.html, summary.json, records.csv, risk.nc and manifest.json.
 
-    Of privacy loss, membership, full table and reweighting a table of records each; the release if
-    the study asks for it. Confidential values appear in ``risk.nc`` alone, and only if the study
-    asks for them.
+    Of privacy loss, membership, full table and reweighting a table of records each; of utility a
+    table of columns, pairs and estimates; the release if the study asks for it. Confidential values
+    appear in ``risk.nc`` alone, and only if the study asks for them.
     """
     from bayes_risk.reporting import render_study
-    from bayes_risk.reporting.further import further_records
+    from bayes_risk.reporting.further import further_records, utility_tables
 
     attribute, identification = result.attribute, result.identification
     (folder / "report.html").write_text(render_study(result, command=command), encoding="utf-8")
@@ -139,6 +139,10 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
         table.to_csv(folder / "records.csv", lineterminator="\n")
         confidential = result.study.output.confidential
         write_netcdf(folder / "risk.nc", attribute, identification, confidential=confidential)
+    if result.utility is not None:
+        utility_tables(result.utility).to_csv(
+            folder / "utility.csv", index=False, lineterminator="\n"
+        )
     for name, table in further_records(result).items():
         table.to_csv(folder / f"{name}.csv", index_label="record", lineterminator="\n")
     if result.study.output.release:
@@ -157,7 +161,7 @@ def summary(result: "StudyResult") -> dict[str, Any]:
     """File-level numbers, of what was measured.
 
     Keys ``study, attribute_risk, identification_risk, privacy_loss, membership, full_table,
-    reweighting, diagnostics``.
+    utility, reweighting, diagnostics``.
     """
     from bayes_risk.reporting.further import further_summaries
 
@@ -214,7 +218,9 @@ def identification_summary(risk: "IdentificationRisk") -> dict[str, Any]:
     }
 
 
-def manifest(result: "StudyResult | SweepResult", command: str) -> dict[str, Any]:
+def manifest(
+    result: "StudyResult | SweepResult | ComparisonResult", command: str
+) -> dict[str, Any]:
     """How to do it again (seed, versions, data hash, settings, command), and how long it took."""
     return {
         "command": command,

@@ -190,13 +190,13 @@ class Reweighting:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Probability of the truth before and after, record by record."""
-        from bayes_risk.reweighting_plots import plot_before_after
+        from bayes_risk.plots import plot_before_after
 
         return plot_before_after(self, ax=ax)
 
     def plot_path(self, ax: "Axes | None" = None) -> "Axes":
         """Risk against the distance of pairwise tables, round by round."""
-        from bayes_risk.reweighting_plots import plot_path
+        from bayes_risk.plots import plot_path
 
         return plot_path(self, ax=ax)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.comparing.result import Comparison
 from bayes_risk.full_table.result import FullTableRisk
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.losses.result import PrivacyLoss
@@ -17,13 +18,16 @@ from bayes_risk.output import output_folder, write_study
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
 from bayes_risk.reweighting_result import Reweighting
+from bayes_risk.study.candidates import candidates_of, compare_options
 from bayes_risk.study.declare import attribute_options, fit_model, identification_options
 from bayes_risk.study.further import full_table_of, membership_of
-from bayes_risk.study.making import Clock, Made, Progress, made
+from bayes_risk.study.making import Clock, Made, Progress, made, read_data
 from bayes_risk.study.sections import AttributeSection
 from bayes_risk.study.study import Study
+from bayes_risk.study.utility import utility_of
 from bayes_risk.study.varying import sweep_options
 from bayes_risk.sweeping.result import Sensitivity
+from bayes_risk.utilities.result import Utility
 from bayes_risk.verdict import Verdict, judge
 
 
@@ -46,6 +50,7 @@ class StudyResult:
     release : Release
     attribute : AttributeRisk or None
     identification : IdentificationRisk or None
+    utility : Utility or None
     membership : Membership or None
     full_table : FullTableRisk or None
     privacy_loss : PrivacyLoss or None
@@ -65,6 +70,7 @@ class StudyResult:
     identification: IdentificationRisk | None
     verdict: Verdict
     seconds: Mapping[str, float]
+    utility: Utility | None = None
     membership: Membership | None = None
     full_table: FullTableRisk | None = None
     privacy_loss: PrivacyLoss | None = None
@@ -72,7 +78,7 @@ class StudyResult:
 
     def __repr__(self) -> str:
         parts: list[Any] = [self.reweighting, self.attribute, self.identification]
-        parts += [self.privacy_loss, self.membership, self.full_table]
+        parts += [self.utility, self.privacy_loss, self.membership, self.full_table]
         return "\n\n".join([self.study.title, *(repr(p) for p in parts if p), repr(self.verdict)])
 
 
@@ -145,15 +151,15 @@ def _seed(study: Study) -> int:
 
 
 def _seeds(seed: int) -> list[int]:
-    """Of fit, release, attribute risk, membership, and full table."""
-    return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(5)]
+    """Of fit, release, attribute risk, membership, full table, and utility."""
+    return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(6)]
 
 
 def _audits(
     study: Study, ready: Made, clock: Clock, seeds: list[int], how: dict[str, Any]
 ) -> dict[str, Any]:
     """Every audit that the study asks for, and the verdict on the two risks."""
-    attribute = loss = identification = membership = full_table = None
+    attribute = loss = identification = membership = full_table = utility = None
     if study.attribute is not None:
         with clock("attribute risk"):
             attribute, loss = _attribute(study.attribute, ready, seeds[0], how)
@@ -162,6 +168,9 @@ def _audits(
             df, release = ready.df, ready.release
             matching = identification_options(study.identification, df, release.datasets)
             identification = br.identification_risk(df, release, **matching)
+    if study.utility is not None:
+        with clock("utility"):
+            utility = utility_of(study, ready, random_seed=seeds[3], n_jobs=how["n_jobs"])
     if study.membership is not None:
         with clock("membership"):
             membership = membership_of(study, ready, random_seed=seeds[1], **how)
@@ -172,6 +181,7 @@ def _audits(
         "attribute": attribute,
         "privacy_loss": loss,
         "identification": identification,
+        "utility": utility,
         "membership": membership,
         "full_table": full_table,
         "verdict": judge(attribute, identification, study.thresholds.limits()),
@@ -258,7 +268,7 @@ def run_sweep(
         raise InputError(
             'the study has no [sweep]: say what varies, as in priors = ["uniform", "marginal"]'
         )
-    only = {"identification": None, "membership": None, "full_table": None}
+    only = dict.fromkeys(("identification", "utility", "membership", "full_table"))
     study = study.model_copy(update=only)
     if study.output.folder is None:
         return _sweep(study, progress, n_jobs)
@@ -299,5 +309,86 @@ def _sweep(study: Study, progress: Progress | None, n_jobs: int) -> SweepResult:
         data_sha256=ready.data_sha256,
         diagnostics=_diagnostics(study, ready.fit),
         sensitivity=found,
+        seconds=clock.seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComparisonResult:
+    """What one comparison of a study's candidates found.
+
+    Attributes
+    ----------
+    study : Study
+    random_seed : int
+    data_sha256 : str
+    comparison : Comparison
+    seconds : mapping of str to float
+        Wall time of each stage.
+    """
+
+    study: Study
+    random_seed: int
+    data_sha256: str
+    comparison: Comparison
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return f"{self.study.title}\n\n{self.comparison!r}"
+
+
+def run_compare(
+    study: Study,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    n_jobs: int = 2,
+    command: str = "",
+) -> ComparisonResult:
+    """Compare the candidates of ``[compare]``, and write a folder if the study names one.
+
+    Parameters
+    ----------
+    study, overwrite, progress, n_jobs, command
+        As in `run_study`. What the study says of membership, the full table and a sweep is left
+        aside.
+
+    Returns
+    -------
+    ComparisonResult
+
+    Raises
+    ------
+    InputError
+        A study without ``[compare]``; as `run_study`.
+    """
+    if study.compare is None:
+        raise InputError(
+            "the study has no [compare]: name candidates, as in [compare.trees] and "
+            'model = { kind = "CART", order = ["income"] }'
+        )
+    if study.output.folder is None:
+        return _compare(study, progress, n_jobs)
+    with output_folder(study.output.folder, overwrite=overwrite) as folder:
+        result = _compare(study, progress, n_jobs)
+        from bayes_risk.reporting.compared import write_comparison
+
+        write_comparison(folder, result, command=command)
+    return result
+
+
+def _compare(study: Study, progress: Progress | None, n_jobs: int) -> ComparisonResult:
+    clock, seed = Clock(), _seed(study)
+    with clock("data"):
+        df, sha256 = read_data(study.data)
+        candidates, options = candidates_of(study, df), compare_options(study, df)
+    with clock("comparison"):
+        how: dict[str, Any] = {"random_seed": seed, "n_jobs": n_jobs, "progress": progress}
+        found = br.compare(candidates, df, **options, **how)
+    return ComparisonResult(
+        study=study,
+        random_seed=seed,
+        data_sha256=sha256,
+        comparison=found,
         seconds=clock.seconds,
     )

@@ -187,7 +187,7 @@ class Regression:
             The confidential table.
         draws : mapping of column to DataFrame or InferenceData, or one InferenceData
             For each modelled column a table with one row a draw and one column a coefficient,
-            named as the formula prints it ("Intercept", "age", "C(sex)[T.m]"; brms' "b_" in front
+            named as the formula prints it ("Intercept", "age", "C(sex)[T.m]"; brms' ``b_`` in front
             is accepted), and "sigma", "nu", "alpha"; thresholds are "cut[1]", "cut[2]", ...;
             coefficients of nominal outcomes "age[level]" for every level but the first. Or an
             ArviZ object whose posterior has scalar variables of these names. Or the ``idata`` of an

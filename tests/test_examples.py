@@ -8,7 +8,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.run import run_study, run_sweep
+from bayes_risk.run import run_compare, run_study, run_sweep
 from bayes_risk.study.study import read_study
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -72,6 +72,36 @@ def test_sweep_study():
     }
     gap = found.along("prior")["mean_probability"].sel(prior="truth favoured, factor 10")
     assert float(gap) > found.tornado()["base"].iloc[0]
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_compare_study():
+    study = read_study(EXAMPLES / "compare_study.toml")
+    few = {"replicates": 2, "candidates": dict(study.compare.candidates)}
+    mixture = few["candidates"]["mixture"]
+    few["candidates"]["mixture"] = mixture.model_copy(
+        update={"model": mixture.model | {"draws": 30, "tune": 30}}
+    )
+    section = study.compare.model_copy(update=few)
+    found = run_compare(study.model_copy(update={"compare": section})).comparison
+    assert found.m == (2, 2, 2, 10, 2) and set(found.synthesized) <= {
+        ("EDU", "PRO"),
+        ("PRO", "EDU"),
+    }
+    useful = found.pareto()["utility"]
+    assert useful["large-leaves"] > useful["education-first"]
+    assert found.summary().at[("m-10", "gain"), "mean"] > 0
+
+
+@pytest.mark.filterwarnings(*DOUBT)
+def test_risk_utility_map(tmp_path):
+    path = tmp_path / "map.png"
+    found = main_of("risk_utility_map.py")(path, draws=30, m=2, replicates=2, targets=40)
+    gain = found.summary().xs("gain", level="measure")["mean"]
+    assert gain["trees, large leaves"] < gain["trees"]
+    useful = found.pareto()["utility"]
+    assert useful["trees, two columns"] < useful["trees, large leaves"]
+    assert path.read_bytes()[:4] == b"\x89PNG"
 
 
 @pytest.mark.filterwarnings(*DOUBT)
@@ -171,6 +201,8 @@ def test_every_example_is_run_here():
         "regression_study.toml",
         "business_study.toml",
         "sweep_study.toml",
+        "compare_study.toml",
+        "risk_utility_map.py",
         "doctor_visits.py",
         "full_table_acs.py",
         "reweighting.py",

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.cli import app
-from bayes_risk.study.making import _read_release, read_data
+from bayes_risk.study.making import read_data, read_release
 from bayes_risk.study.study import parse_study, read_study
 
 SEX = {1.0: "female", 2.0: "male", 3.0: "other"}
@@ -87,7 +87,7 @@ def test_a_study_reads_labelled_data_and_a_folder_of_synthpop(folder):
     assert df["sex"].cat.categories.tolist() == list(SEX.values())
     assert df["job"].cat.categories.tolist() == list(JOB.values())
     assert df["age"].tolist() == people()["age"].tolist()
-    release = _read_release(study, df)
+    release = read_release(study, df)
     assert release.m == 2
     assert release.datasets[0]["job"].dtype == df["job"].dtype
     assert release.datasets[0].index.tolist() == df.index.tolist()
@@ -152,7 +152,7 @@ def test_the_na_of_r_is_told_once_for_all_files(folder):
     study = read_study(folder / "study.toml")
     df, _ = read_data(study.data)
     assert df["pay"].isna().sum() == 1 and df["pay"].dtype == float
-    assert _read_release(study, df).datasets[0]["pay"].dtype == float
+    assert read_release(study, df).datasets[0]["pay"].dtype == float
     words = ["original.csv", "r1.csv", "--known", "pay", "--synthesized", "job", "--na", "NA"]
     result = CliRunner().invoke(app, ["identify", *words])
     assert result.exit_code == 0, result.output

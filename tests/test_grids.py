@@ -306,3 +306,17 @@ def test_in_words(grid, words):
     assert grid.in_words().endswith(words)
     assert words in JointGrid({"pay": grid, "sex": Levels()}).in_words()
     assert "sex: every level" in JointGrid({"pay": grid, "sex": Levels()}).in_words()
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_every_level_of_categories_is_the_whole_table():
+    rng = np.random.default_rng(1)
+    df = pd.DataFrame(rng.integers(0, 3, (40, 3)), columns=list("abc")).astype("category")
+    fit = br.models.DPMPM(n_classes=10).fit(df, draws=20, tune=20, random_seed=1)
+    release = fit.synthesize(1, random_seed=2)
+    grid, ball = (
+        br.attribute_risk(fit, release, guesses=guesses, targets=5, random_seed=3)
+        for guesses in (dict.fromkeys("abc", br.Levels()), br.Hamming(3))
+    )
+    assert grid.n_guesses == ball.n_guesses == 27
+    assert np.allclose(grid.records["probability"], ball.records["probability"], rtol=1e-12)

@@ -26,10 +26,10 @@ MAY_IMPORT = {
     "pymc": {"models", "population"},
     "pytensor": {"models", "population"},
     "arviz": {"models", "diagnostics", "draws"},
-    "matplotlib": {"plots", "reporting", "sweeping"},
+    "matplotlib": {"plots", "reporting", "sweeping", "comparing"},
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
-        *{"prior_weights", "prior_comparison", "sweeping"},
+        *{"prior_weights", "prior_comparison", "sweeping", "comparing"},
         *{
             "cases",
             "combining",

@@ -38,7 +38,8 @@ def replicate(seed, knows, m, **options):
     rng = np.random.default_rng(seed)
     table = table_from_the_prior(rng)
     model = br.models.DPMPM(n_classes=K, concentration_prior=CONCENTRATION)
-    fit = model.fit(table, draws=200, tune=300, thin=60, random_seed=rng)  # releases: draws far apart
+    # releases must come from draws far apart: docs/evidence.md, releases of a short fit
+    fit = model.fit(table, draws=200, tune=300, thin=60, random_seed=rng)
     release = fit.synthesize(m, random_seed=rng)
     cells = itertools.product(*(table[c].cat.categories for c in table))
     risk = br.attribute_risk(

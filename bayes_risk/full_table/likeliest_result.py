@@ -168,7 +168,7 @@ class Likeliest:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Probability of the truth against that of the likeliest value, one point a record."""
-        from .plots import plot_likeliest
+        from bayes_risk.plots import plot_likeliest
 
         return plot_likeliest(self, ax=ax)
 

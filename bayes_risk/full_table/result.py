@@ -293,7 +293,7 @@ class FullTableRisk:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Rank of the truth with the release against its rank without, on log scales."""
-        from .plots import plot_full_table
+        from bayes_risk.plots import plot_full_table
 
         return plot_full_table(self, ax=ax)
 

@@ -52,7 +52,7 @@ class FileRisk:
 
     See Also
     --------
-    bayes_risk.identification.files.identification_risk_of_files : Makes it.
+    bayes_risk.identification_risk_of_files : Makes it.
     """
 
     known: tuple[str, ...]

@@ -35,7 +35,7 @@ def _checked(name: str, value: Any, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """Within r |y| of the target's value y (Hornby & Hu 2021): at 0 that is the value itself.
+    """Within ``r |y|`` of the target's value y (Hornby & Hu 2021): at 0 that is the value itself.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ class IdentificationRisk:
 
     See Also
     --------
-    bayes_risk.identification.risk.identification_risk : Makes it; conventions, cost and references.
+    bayes_risk.identification_risk : Makes it; conventions, cost and references.
     """
 
     index: pd.Index

@@ -98,7 +98,7 @@ class IdentificationSweep:
         InputError
             More than two things swept: select from ``dataset`` first.
         """
-        from bayes_risk.identification.sweep_plots import plot_sweep
+        from bayes_risk.plots import plot_sweep
 
         self._of(measure, rule)
         return plot_sweep(self, measure=measure, rule=rule, ax=ax)

@@ -183,21 +183,9 @@ class PrivacyLoss:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Share of records whose loss is at most so much; infinite losses are never reached."""
-        from bayes_risk.plots import BLUE, ORANGE, VERMILION, axes_of, legend
+        from bayes_risk.plots import plot_privacy_loss
 
-        table, axes = self.records, axes_of(ax)
-        loss = np.sort(table["privacy_loss"].to_numpy())
-        finite = loss[np.isfinite(loss)]
-        share = np.arange(1, len(finite) + 1) / len(loss)
-        axes.step(finite, share, where="post", color=BLUE, label="with the release")
-        if table["low"].notna().any():
-            low = np.sort(table["low"].dropna().clip(lower=0))
-            share = np.arange(1, len(low) + 1) / len(loss)
-            axes.step(low, share, where="post", color=ORANGE, ls=":", label="bias the other way")
-        axes.axvline(0, color=VERMILION, ls="--", label="without the release")
-        axes.set(xlabel="realised privacy loss", ylabel="share of records", ylim=(0, 1.02))
-        legend(axes)
-        return axes
+        return plot_privacy_loss(self, ax=ax)
 
     def sentence(self) -> str:
         """The result in plain words."""

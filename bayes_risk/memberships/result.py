@@ -56,7 +56,7 @@ class Membership:
 
     See Also
     --------
-    bayes_risk.memberships.audit.membership : Makes it; formulas, cost and references.
+    bayes_risk.membership : Makes it; formulas, cost and references.
     """
 
     index: pd.Index
@@ -189,23 +189,9 @@ class Membership:
         InputError
             Nobody outside the data was asked about.
         """
-        from bayes_risk.plots import BLUE, VERMILION, axes_of, legend
+        from bayes_risk.plots import plot_roc
 
-        table = self.roc()
-        rates, found = table["false_positive_rate"], table["true_positive_rate"]
-        axes, low = axes_of(ax), GRID[0] if log else 0.0
-        axes.plot(rates, found, color=BLUE, label="with the release")
-        axes.plot(rates, rates, color=VERMILION, ls="--", label="without the release")
-        if log:
-            axes.set(xscale="log", yscale="log")
-        axes.set(
-            xlim=(low, 1),
-            ylim=(low, 1.02),
-            xlabel="people outside the data taken for members",
-            ylabel="members found",
-        )
-        legend(axes)
-        return axes
+        return plot_roc(self, log=log, ax=ax)
 
     def sentence(self) -> str:
         """The result in plain words."""

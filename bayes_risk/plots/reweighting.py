@@ -1,8 +1,8 @@
 """Pictures of reweighting: records before and after, and the path of risk and utility."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from bayes_risk.plots import BLUE, GREY, ORANGE, VERMILION, axes_of, legend
+from bayes_risk.plots.canvas import BLUE, GREY, ORANGE, VERMILION, axes_of, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from bayes_risk.reweighting_result import Reweighting
 
 
-def plot_before_after(result: "Reweighting", *, ax: "Axes | None" = None) -> "Axes":
+def plot_before_after(result: "Reweighting", *, ax: "Axes | None" = None, **kwargs: Any) -> "Axes":
     """Probability of the truth in the first and last round, one point a record.
 
     Parameters
     ----------
     result : Reweighting
     ax : matplotlib Axes, optional
+    **kwargs
+        To `Axes.plot`, for the points.
 
     Returns
     -------
@@ -30,7 +32,8 @@ def plot_before_after(result: "Reweighting", *, ax: "Axes | None" = None) -> "Ax
         (rose, VERMILION, "^", "moderate, and risen beyond the error"),
     ):
         some = table[which]
-        axes.plot(some["before"], some["after"], marker, color=colour, ms=4, label=label, alpha=0.5)
+        style: dict[str, Any] = {"color": colour, "ms": 4, "label": label, "alpha": 0.5} | kwargs
+        axes.plot(some["before"], some["after"], marker, **style)
     axes.plot([0, top], [0, top], "--", color=GREY, label="no change")
     if result.until is not None:
         axes.axhline(result.until, color=ORANGE, label="threshold")
@@ -44,7 +47,7 @@ def plot_before_after(result: "Reweighting", *, ax: "Axes | None" = None) -> "Ax
     return axes
 
 
-def plot_path(result: "Reweighting", *, ax: "Axes | None" = None) -> "Axes":
+def plot_path(result: "Reweighting", *, ax: "Axes | None" = None, **kwargs: Any) -> "Axes":
     """Worst and mean probability of the truth against the distance of pairwise tables.
 
     One point a round, numbered.
@@ -53,6 +56,8 @@ def plot_path(result: "Reweighting", *, ax: "Axes | None" = None) -> "Axes":
     ----------
     result : Reweighting
     ax : matplotlib Axes, optional
+    **kwargs
+        To `Axes.errorbar`.
 
     Returns
     -------
@@ -70,15 +75,13 @@ def plot_path(result: "Reweighting", *, ax: "Axes | None" = None) -> "Axes":
         ),
         ("mean_probability", "mcse", BLUE, "o", "mean"),
     ):
-        axes.errorbar(
-            rows[distance],
-            rows[column],
-            yerr=2 * rows[error].fillna(0),
-            fmt=f"{marker}-",
-            color=colour,
-            capsize=3,
-            label=label,
-        )
+        style: dict[str, Any] = {
+            "fmt": f"{marker}-",
+            "color": colour,
+            "capsize": 3,
+            "label": label,
+        } | kwargs
+        axes.errorbar(rows[distance], rows[column], yerr=2 * rows[error].fillna(0), **style)
         for r, row in rows.iterrows():
             axes.annotate(str(r), (row[distance], row[column]), (4, 4), textcoords="offset points")
     if result.until is not None:

@@ -1,14 +1,14 @@
 """Pictures of sensitivity: the tornado of all factors, and a measure along one of them."""
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bayes_risk.plots import BLUE, GREY, ORANGE, VERMILION, axes_of
-from bayes_risk.sweeping.result import BESIDE
+from bayes_risk.plots.canvas import BLUE, GREY, ORANGE, VERMILION, axes_of
+from bayes_risk.sweeping.result import BESIDE, RISK
 from bayes_risk.sweeping.settings import value_in_words
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ LETTER = 0.0095  # of the width of the axes
 STILL = 1e-3  # share of the widest bar below which nothing has moved
 
 
-def plot_tornado(found: "Sensitivity", *, measure: str, ax: "Axes | None" = None) -> "Axes":
+def plot_tornado(
+    found: "Sensitivity", *, measure: str = RISK, ax: "Axes | None" = None, **kwargs: Any
+) -> "Axes":
     """One bar a factor, from its lowest to its highest value of the measure, widest on top.
 
     Left of the base setting in blue, right of it in vermilion; the values of the factor stand at
@@ -47,6 +49,8 @@ def plot_tornado(found: "Sensitivity", *, measure: str, ax: "Axes | None" = None
     measure : str
         A variable of its dataset.
     ax : matplotlib Axes, optional
+    **kwargs
+        To `Axes.barh`.
 
     Returns
     -------
@@ -59,8 +63,8 @@ def plot_tornado(found: "Sensitivity", *, measure: str, ax: "Axes | None" = None
     axes = axes_of(ax)
     base, places = float(table["base"].iloc[0]), range(len(table))
     spread = max(float(table["high"].max() - table["low"].min()), 1e-12)
-    _side(axes, table, "low", spread)
-    _side(axes, table, "high", spread)
+    _side(axes, table, "low", spread, kwargs)
+    _side(axes, table, "high", spread, kwargs)
     axes.axvline(base, color=GREY, lw=1, label="base setting")
     _error_band(axes, found, base, measure)
     axes.set_yticks(places, [_factor(name, found) for name in table.index])
@@ -73,21 +77,21 @@ def plot_tornado(found: "Sensitivity", *, measure: str, ax: "Axes | None" = None
     return axes
 
 
-def _side(axes: "Axes", table: "pd.DataFrame", side: str, spread: float) -> None:
+def _side(
+    axes: "Axes", table: "pd.DataFrame", side: str, spread: float, given: dict[str, Any]
+) -> None:
     """Bars from the base to one end, with the value of the factor beside each that moves."""
     left = side == "low"
     base, ends = table["base"].to_numpy(float), table[side].to_numpy(float)
     moved = np.flatnonzero(np.abs(ends - base) > STILL * spread)
-    axes.barh(
-        moved,
-        (ends - base)[moved],
-        left=base[moved],
-        height=0.55,
-        color=BLUE if left else VERMILION,
-        hatch="" if left else "//",
-        ec="white",
-        label=f"{'lower' if left else 'higher'} than at the base" if len(moved) else None,
-    )
+    style: dict[str, Any] = {
+        "height": 0.55,
+        "color": BLUE if left else VERMILION,
+        "hatch": "" if left else "//",
+        "ec": "white",
+        "label": f"{'lower' if left else 'higher'} than at the base" if len(moved) else None,
+    }
+    axes.barh(moved, (ends - base)[moved], left=base[moved], **(style | given))
     for place in moved:
         axes.annotate(
             _short(str(table.index[int(place)]), table[f"at_{side}"].iloc[place]),
@@ -111,7 +115,12 @@ def _error_band(axes: "Axes", found: "Sensitivity", base: float, measure: str) -
 
 
 def plot_factor(
-    found: "Sensitivity", factor: str, *, measure: str, ax: "Axes | None" = None
+    found: "Sensitivity",
+    factor: str,
+    *,
+    measure: str = RISK,
+    ax: "Axes | None" = None,
+    **kwargs: Any,
 ) -> "Axes":
     """A measure along one factor, the others at their base; two standard errors, the baseline.
 
@@ -121,6 +130,8 @@ def plot_factor(
     factor : str
     measure : str
     ax : matplotlib Axes, optional
+    **kwargs
+        To `Axes.errorbar` (a factor of numbers) or `Axes.barh`.
 
     Returns
     -------
@@ -133,20 +144,25 @@ def plot_factor(
         size = (7.6, 1.5 + 0.36 * line.sizes[factor])
         ax = Figure(figsize=size, layout="constrained").add_subplot()
     axes = axes_of(ax)
-    (_curve if numbers else _bars)(axes, line, factor, measure, found)
+    (_curve if numbers else _bars)(axes, line, (factor, measure), found, kwargs)
     _legend(axes)
     return axes
 
 
 def _curve(
-    axes: "Axes", line: "xr.Dataset", factor: str, measure: str, found: "Sensitivity"
+    axes: "Axes",
+    line: "xr.Dataset",
+    what: tuple[str, str],
+    found: "Sensitivity",
+    given: dict[str, Any],
 ) -> None:
+    factor, measure = what
     at = line[factor].to_numpy()
     error, baseline = _beside(line, measure)
-    axes.errorbar(
-        at, line[measure], yerr=error, color=BLUE, marker="o", ms=4, capsize=3,
-        label="with the release" + _two_errors(error),
-    )  # fmt: skip
+    style: dict[str, Any] = {"color": BLUE, "marker": "o", "ms": 4, "capsize": 3} | {
+        "label": "with the release" + _two_errors(error)
+    }
+    axes.errorbar(at, line[measure], yerr=error, **(style | given))
     here = float(found.base[factor])
     if baseline is not None:
         axes.plot(at, baseline, ":", color=ORANGE, label="without the release")
@@ -163,8 +179,13 @@ def _curve(
 
 
 def _bars(
-    axes: "Axes", line: "xr.Dataset", factor: str, measure: str, found: "Sensitivity"
+    axes: "Axes",
+    line: "xr.Dataset",
+    what: tuple[str, str],
+    found: "Sensitivity",
+    given: dict[str, Any],
 ) -> None:
+    factor, measure = what
     places, labels = np.arange(line.sizes[factor]), line[factor].to_numpy()
     error, baseline = _beside(line, measure)
     is_base = labels == found.base[factor]
@@ -172,10 +193,16 @@ def _bars(
         (~is_base, BLUE, "", "with the release" + _two_errors(error)),
         (is_base, VERMILION, "//", "the same, base setting"),
     ):
-        axes.barh(
-            places[those], line[measure].to_numpy()[those], height=0.6, color=colour, hatch=hatch,
-            ec="white", xerr=None if error is None else error[those], capsize=2, label=label,
-        )  # fmt: skip
+        style: dict[str, Any] = {
+            "height": 0.6,
+            "color": colour,
+            "hatch": hatch,
+            "ec": "white",
+            "capsize": 2,
+        }
+        spread = None if error is None else error[those]
+        style |= {"label": label, "xerr": spread}
+        axes.barh(places[those], line[measure].to_numpy()[those], **(style | given))
     if baseline is not None:
         axes.plot(baseline, places, "D", color=ORANGE, ms=5, label="without the release")
     axes.set_yticks(places, [_lines(label) for label in labels])

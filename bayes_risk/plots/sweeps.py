@@ -1,11 +1,11 @@
 """Pictures of sweeps: a curve over numbers, bars over everything else."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of
+from bayes_risk.plots.canvas import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -13,11 +13,17 @@ if TYPE_CHECKING:
 
     from bayes_risk.identification.sweep import IdentificationSweep
 
+HATCHES = ("", "//", "..", "xx")
 STYLES = [(BLUE, "-", "o"), (VERMILION, "--", "s"), (GREEN, "-.", "^"), (ORANGE, ":", "D")]
 
 
 def plot_sweep(
-    sweep: "IdentificationSweep", *, measure: str, rule: str, ax: "Axes | None" = None
+    sweep: "IdentificationSweep",
+    *,
+    measure: str = "expected_match_risk",
+    rule: str = "pooled",
+    ax: "Axes | None" = None,
+    **kwargs: Any,
 ) -> "Axes":
     """Draw a measure over one or two swept settings.
 
@@ -29,6 +35,8 @@ def plot_sweep(
     rule : {"pooled", "mean"}
     ax : matplotlib Axes, optional
         Where to draw; a new figure by default.
+    **kwargs
+        To `Axes.errorbar` (numbers) or `Axes.bar`.
 
     Returns
     -------
@@ -55,7 +63,7 @@ def plot_sweep(
     )
     for k, part in enumerate(parts):
         label = rule if len(over) == 1 else f"{over[1]} = {part[over[1]].item()}"
-        draw(axes, part, over[0], measure, label, (k, len(parts)))
+        draw(axes, part, (over[0], measure), (k, len(parts)), {"label": label} | kwargs)
     if measure == "expected_match_risk":
         same = all(part["baseline"].equals(parts[0]["baseline"]) for part in parts)
         for k, part in enumerate(parts[:1] if same else parts):
@@ -78,36 +86,36 @@ def _error(part: "xr.Dataset", measure: str) -> "np.ndarray | None":
 
 
 def _curve(
-    axes: "Axes", part: "xr.Dataset", over: str, measure: str, label: str, place: tuple[int, int]
+    axes: "Axes",
+    part: "xr.Dataset",
+    what: tuple[str, str],
+    place: tuple[int, int],
+    given: dict[str, Any],
 ) -> None:
+    over, measure = what
     colour, line, marker = STYLES[place[0]]
-    axes.errorbar(
-        part[over],
-        part[measure],
-        yerr=_error(part, measure),
-        color=colour,
-        ls=line,
-        marker=marker,
-        ms=4,
-        capsize=2,
-        label=label,
-    )
+    style: dict[str, Any] = {"color": colour, "ls": line, "marker": marker, "ms": 4, "capsize": 2}
+    axes.errorbar(part[over], part[measure], yerr=_error(part, measure), **(style | given))
 
 
 def _bars(
-    axes: "Axes", part: "xr.Dataset", over: str, measure: str, label: str, place: tuple[int, int]
+    axes: "Axes",
+    part: "xr.Dataset",
+    what: tuple[str, str],
+    place: tuple[int, int],
+    given: dict[str, Any],
 ) -> None:
+    over, measure = what
     k, many = place
     at = np.arange(part.sizes[over]) + (k - (many - 1) / 2) * 0.8 / many
-    axes.bar(
-        at,
-        part[measure],
-        width=0.75 / many,
-        yerr=_error(part, measure),
-        color=STYLES[k][0],
-        capsize=2,
-        label=label,
-    )
+    style: dict[str, Any] = {
+        "width": 0.75 / many,
+        "color": STYLES[k][0],
+        "capsize": 2,
+        "hatch": HATCHES[k],
+    }
+    style |= {"ec": "white"}
+    axes.bar(at, part[measure], yerr=_error(part, measure), **(style | given))
     names = [str(name) for name in part[over].to_numpy()]
     axes.set_xticks(np.arange(len(names)), names)
     if max(map(len, names)) > 8:

@@ -62,7 +62,7 @@ class Uniqueness:
 
     See Also
     --------
-    bayes_risk.population.uniqueness.uniqueness : Makes it; formulas, cost and references.
+    bayes_risk.uniqueness : Makes it; formulas, cost and references.
     """
 
     index: pd.Index

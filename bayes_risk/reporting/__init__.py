@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bayes_risk._core.errors import InputError
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.content import page
-from bayes_risk.reporting.further_sections import further_sections
+from bayes_risk.reporting.sections import KINDS, in_order, is_result, section_of
 from bayes_risk.reporting.words import replaced
 from bayes_risk.results import AttributeRisk
 from bayes_risk.verdict import Thresholds, judge
@@ -21,20 +21,26 @@ __all__ = ["render_study", "report"]
 
 
 def report(
-    *parts: AttributeRisk | IdentificationRisk | str | os.PathLike[str],
+    *parts: Any,
     path: str | os.PathLike[str] | None = None,
     title: str = "Disclosure risk of a synthetic file",
     thresholds: Thresholds | None = None,
     diagnostics: Mapping[str, Any] | None = None,
+    command: str = "",
 ) -> Path:
     """Write results as one HTML file: verdict first, then numbers, plots, diagnostics, glossary.
 
-    The file shows record labels and risks, no confidential value.
+    Whatever was computed is shown, and what was not is left out. The file shows record labels and
+    risks, no confidential value. It loads nothing from anywhere, reads on screens light and dark,
+    and prints.
 
     Parameters
     ----------
-    *parts : AttributeRisk, IdentificationRisk
-        One or both, in any order. A path may stand last instead of ``path=``.
+    *parts : results
+        One or more, in any order, one of each kind: AttributeRisk, IdentificationRisk, Utility,
+        ContextMeasures, Membership, PrivacyLoss, FullTableRisk, Reweighting, Sensitivity,
+        IdentificationSweep, Comparison; and any other result that has ``sentence()`` and
+        ``summary()``. A path may stand last instead of ``path=``.
     path : path of the file to write
         An existing file is replaced, once the new one is complete.
     title : str
@@ -43,6 +49,8 @@ def report(
         What the verdict compares with.
     diagnostics : mapping, optional
         ``fit.diagnostics``, to be shown with the rest.
+    command : str
+        How to do it again, such as the name of the script; shown beside seeds and versions.
 
     Returns
     -------
@@ -54,32 +62,49 @@ def report(
     InputError
         No result, two of one kind, something that is no result, or no path.
 
+    Notes
+    -----
+    The verdict rests on attribute and identification risk alone; of a risk that is not among the
+    parts nothing can be told, and the verdict says so.
+
     Examples
     --------
-    >>> report(risk, ident, "report.html")  # doctest: +SKIP
+    >>> report(risk, ident, utility, "report.html")  # doctest: +SKIP
     PosixPath('report.html')
     """
     results = list(parts)
     if path is None and results and isinstance(results[-1], str | os.PathLike):
-        path = results.pop()  # type: ignore[assignment]
+        path = results.pop()
     if path is None:
         raise InputError('report() was given no path; say where: report(risk, path="report.html")')
-    attribute, identification = _sorted(results)
+    attribute, identification, others = _sorted(results)
     text = page(
         title=title,
         verdict=judge(attribute, identification, thresholds),
         attribute=attribute,
         identification=identification,
         diagnostics=diagnostics or {},
-        reproduction={},
+        others=others,
+        further=[section_of(part) for part in others],
+        reproduction={"seeds": _seeds(results), "versions": _versions(), "command": command},
     )
     return _write(Path(path), text)
 
 
 def render_study(result: "StudyResult", *, command: str = "") -> str:
     """HTML of a whole study, with what it takes to do it again."""
-    from bayes_risk.output import settings, versions
+    from bayes_risk.output import settings
+    from bayes_risk.reporting.further import membership_sentence
 
+    others = in_order(
+        [
+            *(result.utility, result.privacy_loss, result.membership),
+            *(result.full_table, result.reweighting),
+        ]
+    )
+    said = {}
+    if result.membership is not None:
+        said["membership"] = membership_sentence(result.membership, result.study)
     return page(
         title=result.study.title,
         verdict=result.verdict,
@@ -87,31 +112,54 @@ def render_study(result: "StudyResult", *, command: str = "") -> str:
         identification=result.identification,
         diagnostics=result.diagnostics,
         replaced=replaced(result.release),
-        further=further_sections(result),
+        others=others,
+        further=[section_of(part, said) for part in others],
         reproduction={
             "command": command,
-            "seed": str(result.random_seed),
-            "versions": versions(),
+            "seeds": [("Random seed", str(result.random_seed))],
+            "versions": _versions(),
             "settings": settings(result.study),
         },
     )
 
 
-def _sorted(parts: list[Any]) -> tuple[AttributeRisk | None, IdentificationRisk | None]:
+def _versions() -> dict[str, str]:
+    from bayes_risk.output import versions
+
+    return versions()
+
+
+def _seeds(parts: list[Any]) -> list[tuple[str, str]]:
+    """Seeds that made the parts, where they keep them."""
+    found = []
     for part in parts:
-        if not isinstance(part, AttributeRisk | IdentificationRisk):
+        seed = getattr(part, "seed_entropy", getattr(part, "random_seed", None))
+        if seed is not None:
+            found.append((f"Seed of {type(part).__name__}", str(seed)))
+    return found
+
+
+def _sorted(
+    parts: list[Any],
+) -> tuple[AttributeRisk | None, IdentificationRisk | None, list[Any]]:
+    for part in parts:
+        if not is_result(part):
             raise InputError(
-                f"report() was given a {type(part).__name__}; give an AttributeRisk, an "
-                f"IdentificationRisk, or both, then the path"
+                f"report() was given a {type(part).__name__}; give results ({', '.join(KINDS)}), "
+                f"then the path"
             )
-    attribute = [p for p in parts if isinstance(p, AttributeRisk)]
-    identification = [p for p in parts if isinstance(p, IdentificationRisk)]
-    if not parts or len(attribute) > 1 or len(identification) > 1:
-        raise InputError(
-            f"report() was given {len(attribute)} attribute and {len(identification)} "
-            f"identification risks; give one of each kind at most, and at least one"
-        )
-    return next(iter(attribute), None), next(iter(identification), None)
+    if not parts:
+        raise InputError("report() was given no result; give at least one, then the path")
+    kinds = [type(part) for part in parts]
+    for kind in kinds:
+        if kinds.count(kind) > 1:
+            raise InputError(
+                f"report() was given {kinds.count(kind)} results of the kind {kind.__name__}; give "
+                "one of each kind, or write a report for each"
+            )
+    of = {type(part): part for part in parts}
+    attribute, identification = of.pop(AttributeRisk, None), of.pop(IdentificationRisk, None)
+    return attribute, identification, in_order(of.values())
 
 
 def _write(path: Path, text: str) -> Path:

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -14,9 +13,13 @@ from markupsafe import Markup
 from bayes_risk import plots
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.identification.words import tables_searched
+from bayes_risk.reporting.citing import citations
+from bayes_risk.reporting.doubts import doubts
 from bayes_risk.reporting.figures import Picture, picture
+from bayes_risk.reporting.glossary import glossary
 from bayes_risk.reporting.numbers import how_close
-from bayes_risk.reporting.unsampled import counting, glossary, is_exact, no_error
+from bayes_risk.reporting.tables import Section, Table
+from bayes_risk.reporting.unsampled import counting, is_exact, no_error
 from bayes_risk.reporting.words import (
     ASSUMPTIONS,
     COUNTS,
@@ -34,15 +37,6 @@ from bayes_risk.results import AttributeRisk
 from bayes_risk.verdict import Verdict, known_for_certain
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A table of text: caption, column heads, rows; the first cell of a row is its head."""
-
-    caption: str
-    heads: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-
-
 def page(
     *,
     title: str,
@@ -52,35 +46,48 @@ def page(
     diagnostics: Mapping[str, Any],
     reproduction: Mapping[str, Any],
     replaced: str | None = None,
-    further: Sequence[Mapping[str, Any]] = (),
+    others: Sequence[Any] = (),
+    further: Sequence[Section] = (),
 ) -> str:
     """Render the report; ``replaced`` says which records were, unless it was all of them.
 
-    ``further``: sections of one sentence and a table: ``name``, ``title``, ``sentence``, ``table``.
+    ``others`` are results beside the two risks, ``further`` their sections.
     """
-    environment = Environment(
+    names = [section.name for section in further]
+    risks = {"attribute": attribute, "identification": identification}
+    names += [name for name, risk in risks.items() if risk is not None]
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            verdict=verdict,
+            assumptions=[
+                *_assumptions(attribute, identification, others),
+                *([("Records replaced", replaced)] if replaced else []),
+            ],
+            doubts=_doubts(attribute, identification, others, diagnostics),
+            attribute=None if attribute is None else _attribute(attribute),
+            identification=None if identification is None else _identification(identification),
+            further=further,
+            diagnostics=_diagnostics(diagnostics),
+            quality=None if attribute is None else _quality(attribute),
+            exact=no_error(attribute),
+            glossary=glossary(attribute, diagnostics, names),
+            citations=citations(names),
+            reproduction=_reproduction(reproduction),
+        )
+    )
+
+
+def _environment() -> Environment:
+    return Environment(
         loader=PackageLoader("bayes_risk.reporting", package_path="."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_typeset,
-    )
-    return environment.get_template("report.html.j2").render(
-        title=title,
-        verdict=verdict,
-        assumptions=[
-            *_assumptions(attribute, identification),
-            *([("Records replaced", replaced)] if replaced else []),
-        ],
-        attribute=None if attribute is None else _attribute(attribute),
-        identification=None if identification is None else _identification(identification),
-        further=further,
-        diagnostics=_diagnostics(diagnostics),
-        quality=None if attribute is None else _quality(attribute),
-        exact=no_error(attribute),
-        glossary=glossary(attribute, diagnostics),
-        reproduction=_reproduction(reproduction),
     )
 
 
@@ -92,12 +99,14 @@ def _typeset(value: Any) -> Any:
 
 
 def _assumptions(
-    attribute: AttributeRisk | None, identification: IdentificationRisk | None
+    attribute: AttributeRisk | None,
+    identification: IdentificationRisk | None,
+    others: Sequence[Any],
 ) -> list[tuple[str, str]]:
-    pairs = []
-    if attribute is not None:
-        known = attribute.assumptions
-        pairs = [(words, known[key]) for key, words in ASSUMPTIONS.items() if known.get(key)]
+    """What A, S, the prior, guesses and keys are, in words; of the first result that says so."""
+    said = [part.assumptions for part in (attribute, *others) if hasattr(part, "assumptions")]
+    known = said[0] if said else {}
+    pairs = [(words, known[key]) for key, words in ASSUMPTIONS.items() if known.get(key)]
     if identification is not None:
         keys = [
             ("unsynthesised", identification.held),
@@ -108,6 +117,15 @@ def _assumptions(
         pairs.append(("Who is in the file: the intruder", identification.presence()))
         pairs.append(("When nothing matches, the intruder", _otherwise(identification)))
     return pairs
+
+
+def _doubts(*of: Any) -> Table | None:
+    found = doubts(*of)
+    if not found:
+        return None
+    caption = "Numbers to be read with care, or not at all."
+    heads = ("Of what", "Why", "What would help")
+    return Table(caption=caption, heads=heads, rows=found)
 
 
 def _otherwise(identification: IdentificationRisk) -> str:
@@ -283,15 +301,19 @@ def _diagnostics(found: Mapping[str, Any]) -> Table | None:
     )
 
 
-def _reproduction(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    if not found:
-        return None
+def _reproduction(found: Mapping[str, Any]) -> dict[str, Any]:
     versions = Table(
         caption="Packages that the numbers depend on.",
         heads=("Package", "Version"),
         rows=list(found["versions"].items()),
     )
-    return {**found, "versions": versions, "settings": as_toml(found["settings"])}
+    settings = found.get("settings")
+    return {
+        "seeds": found["seeds"],
+        "command": found.get("command", ""),
+        "versions": versions,
+        "settings": "" if settings is None else as_toml(settings),
+    }
 
 
 def as_toml(settings: Mapping[str, Any]) -> str:
@@ -316,7 +338,7 @@ def _table(name: str, section: Mapping[str, Any]) -> list[str]:
         lines.append(f"# declared levels, not shown: {_toml(levels)}")
     for key, value in kept.items():
         if isinstance(value, Mapping):
-            lines += ["", f"[{name}.{key}]", *(_pair(k, v) for k, v in _given(value).items())]
+            lines += ["", f"[{name}.{_key(key)}]", *(_pair(k, v) for k, v in _given(value).items())]
     return lines
 
 
@@ -325,8 +347,12 @@ def _given(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pair(key: str, value: Any) -> str:
-    bare = re.fullmatch("[A-Za-z0-9_-]+", key)
-    return f"{key if bare else json.dumps(key, ensure_ascii=False)} = {_toml(value)}"
+    return f"{_key(key)} = {_toml(value)}"
+
+
+def _key(name: str) -> str:
+    bare = re.fullmatch("[A-Za-z0-9_-]+", name)
+    return name if bare else json.dumps(name, ensure_ascii=False)
 
 
 def _toml(value: Any) -> str:

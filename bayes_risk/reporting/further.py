@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from bayes_risk.reweighting_result import Reweighting
     from bayes_risk.run import StudyResult
     from bayes_risk.study.study import Study
+    from bayes_risk.utilities.result import Utility
 
 
 def further_lines(result: "StudyResult") -> list[str]:
-    """A line of membership and one of the full table, for the screen."""
+    """A line of each, for the screen."""
     said = []
+    if result.utility is not None:
+        said.append(f"Utility: {_kept(result.utility)}")
     if result.privacy_loss is not None:
         said.append(f"Privacy loss: {_moved(result.privacy_loss)}")
     if result.membership is not None:
@@ -27,6 +30,15 @@ def further_lines(result: "StudyResult") -> list[str]:
     if result.full_table is not None:
         said.append(f"Full table: {_among_all(result.full_table)}")
     return said
+
+
+def _kept(found: "Utility") -> str:
+    value = found.summary()["value"]
+    told = f"a tree tells the files apart {value['ratio_cart']:.3g} times as well as by chance"
+    if not len(found.pairs):
+        return told
+    (a, b), ratio = found.pairs.index[0], float(found.pairs["ratio"].iloc[0])
+    return f"{told}; worst kept pair {a}, {b} ({ratio:.3g})"
 
 
 def _moved(found: "PrivacyLoss") -> str:
@@ -113,6 +125,7 @@ def further_summaries(result: "StudyResult") -> dict[str, Any]:
         "privacy_loss": result.privacy_loss,
         "membership": result.membership,
         "full_table": result.full_table,
+        "utility": result.utility,
     }
     found: dict[str, Any] = {name: part and _summarised(part) for name, part in parts.items()}
     if result.membership is not None:
@@ -128,9 +141,25 @@ def further_summaries(result: "StudyResult") -> dict[str, Any]:
     return found
 
 
-def _summarised(part: "PrivacyLoss | Membership | FullTableRisk") -> dict[str, Any]:
-    return {
-        "sentence": part.sentence(),
-        "assumptions": part.assumptions,
-        "measures": part.summary(),
-    }
+def _summarised(part: "PrivacyLoss | Membership | FullTableRisk | Utility") -> dict[str, Any]:
+    found = {"sentence": part.sentence(), "measures": part.summary()}
+    return found | {"assumptions": getattr(part, "assumptions", {})}
+
+
+def utility_tables(found: "Utility") -> pd.DataFrame:
+    """Columns, pairs and estimates of utility in one long table.
+
+    One row a number: ``kind`` ("column", "pair" or "estimate"), ``first`` and ``second`` (the two
+    columns of a pair, or analysis and quantity), ``measure``, ``value``.
+    """
+    parts: list[pd.DataFrame] = []
+    named = {"column": found.margins, "pair": found.pairs, "estimate": found.estimates}
+    for kind, table in named.items():
+        labels = [label if isinstance(label, tuple) else (label, "") for label in table.index]
+        index = pd.MultiIndex.from_tuples(
+            [(kind, *map(str, label)) for label in labels] or [("", "", "")][:0],
+            names=["kind", "first", "second"],
+        )
+        long = pd.DataFrame(table.to_numpy(), index, table.columns).reset_index()
+        parts.append(long.melt(["kind", "first", "second"], var_name="measure"))
+    return pd.concat(parts, ignore_index=True)

@@ -1,12 +1,13 @@
-"""Membership, the full table and the loop of weights as sections of the report."""
+"""Membership, privacy loss, the full table and the loop of weights as sections of the report."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk.reporting.content import Table
-from bayes_risk.reporting.further import membership_sentence
+from bayes_risk import plots
+from bayes_risk.reporting.figures import picture
+from bayes_risk.reporting.tables import Section, Table
 from bayes_risk.reporting.words import NONE, PLUS_MINUS, error, number, percent
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from bayes_risk.losses.result import PrivacyLoss
     from bayes_risk.memberships.result import Membership
     from bayes_risk.reweighting_result import Reweighting
-    from bayes_risk.run import StudyResult
 
 OF_MEMBERSHIP = {  # words, and whether it is a share
     "auc": ("How often the release points to the member of a pair", True),
@@ -52,54 +52,75 @@ OF_TABLE = {
 COUNTED = ("with_guesses_ruled_out", "members", "others", "unreliable", "values", "targets")
 
 
-def further_sections(result: "StudyResult") -> list[dict[str, Any]]:
-    """Name, titles, sentence and table of each."""
-    found = []
-    if result.reweighting is not None:
-        loop = result.reweighting
-        found.append(
-            {
-                "name": "reweighting",
-                "short": "Reweighting",
-                "title": "Reweighting: records at risk weighed down",
-                "sentence": f"{loop.sentence()} All that this report says of attribute and "
-                "identification risk is of the last release.",
-                "table": _rounds(loop),
-            }
-        )
-    if result.privacy_loss is not None:
-        found.append(
-            {
-                "name": "privacy-loss",
-                "short": "Privacy loss",
-                "title": "Realised privacy loss: how far odds move between any two guesses",
-                "sentence": result.privacy_loss.sentence(),
-                "table": _measures(result.privacy_loss, OF_LOSS, "The audited records."),
-            }
-        )
-    if result.membership is not None:
-        sentence = membership_sentence(result.membership, result.study)
-        found.append(
-            {
-                "name": "membership",
-                "short": "Membership",
-                "title": "Membership: whether it can be told who is in the data",
-                "sentence": sentence,
-                "table": _measures(result.membership, OF_MEMBERSHIP, "Persons asked about."),
-            }
-        )
-    if result.full_table is not None:
-        caption = "The records at highest risk, among all values of the unknown columns."
-        found.append(
-            {
-                "name": "full-table",
-                "short": "Full table",
-                "title": "Full table: where the truth stands among all values",
-                "sentence": result.full_table.sentence(),
-                "table": _measures(result.full_table, OF_TABLE, caption),
-            }
-        )
-    return found
+def of_membership(found: "Membership") -> Section:
+    """Who is in the data, and the curve where people outside were asked about."""
+    caption = (
+        "Members found, against people outside the data who are taken for members on the way. On "
+        "the dashed line the release tells nothing."
+    )
+    return Section(
+        name="membership",
+        short="Membership",
+        title="Membership: whether it can be told who is in the data",
+        sentence=found.sentence(),
+        tables=[_measures(found, OF_MEMBERSHIP, "Persons asked about.")],
+        figures=[picture("roc", plots.plot_roc, found, caption)] if found.has_others else [],
+    )
+
+
+def of_privacy_loss(found: "PrivacyLoss") -> Section:
+    """How far odds move between any two guesses."""
+    caption = (
+        "Share of records whose privacy loss is at most so much. The curve ends below 1 where "
+        "guesses are ruled out and the loss is infinite."
+    )
+    return Section(
+        name="privacy-loss",
+        short="Privacy loss",
+        title="Realised privacy loss: how far odds move between any two guesses",
+        sentence=found.sentence(),
+        tables=[_measures(found, OF_LOSS, "The audited records.")],
+        figures=[picture("losses", plots.plot_privacy_loss, found, caption)],
+    )
+
+
+def of_full_table(found: "FullTableRisk") -> Section:
+    """Where the truth stands among all values."""
+    caption = (
+        "Place of the truth among all values, with the release against without, one point a "
+        "record. Below the dashed line the release has brought it nearer to the front."
+    )
+    audited = f"{len(found.index):,} records, among all values of the unknown columns."
+    return Section(
+        name="full-table",
+        short="Full table",
+        title="Full table: where the truth stands among all values",
+        sentence=found.sentence(),
+        tables=[_measures(found, OF_TABLE, audited)],
+        figures=[picture("places", plots.plot_full_table, found, caption)],
+    )
+
+
+def of_reweighting(loop: "Reweighting") -> Section:
+    """Risk and utility, round by round."""
+    captions = (
+        "Probability of the truth in the first and in the last round, one point a record. Below "
+        "the dashed line the weights have lowered it.",
+        "What each round, by its number, made of risk and of the distance of tables from the "
+        "original's: down is safer, left is more useful.",
+    )
+    return Section(
+        name="reweighting",
+        short="Reweighting",
+        title="Reweighting: records at risk weighed down",
+        sentence=f"{loop.sentence()} All that this report says of attribute and identification "
+        "risk is of the last release.",
+        tables=[_rounds(loop)],
+        figures=[
+            picture("rounds", plots.plot_before_after, loop, captions[0]),
+            picture("path", plots.plot_path, loop, captions[1]),
+        ],
+    )
 
 
 def _measures(

@@ -1,14 +1,10 @@
 """Results for which nothing was sampled: what is said of them, and what is left out."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from bayes_risk.identification.odds import GIVEN
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.identification.words import tables_searched
-from bayes_risk.reporting.words import GLOSSARY, OF_CERTAINTY, OF_NUMBERS, OF_SAMPLING
 from bayes_risk.results import AttributeRisk
 
 
@@ -49,17 +45,3 @@ def counting(risk: IdentificationRisk, *, alone: bool) -> list[str]:
     if said:
         return ["matches were counted exactly", *said]
     return ["exact counting, nothing was sampled"]
-
-
-def glossary(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, str]:
-    """The words that this report uses."""
-    left_out: set[str] = set()
-    if risk is None or all(v.n_levels for v in risk.variables):
-        left_out.update(OF_NUMBERS)
-    if risk is None or not risk.certain().any(axis=None):
-        left_out.update(OF_CERTAINTY)
-    if is_exact(risk):
-        left_out.update(OF_SAMPLING)
-    if "max_rhat" in diagnostics:
-        left_out -= {"R-hat", "Effective sample size"}
-    return {word: text for word, text in GLOSSARY.items() if word not in left_out}

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayes_risk.study.candidates import candidate_study
+from bayes_risk.study.comparing import CompareSection
 from bayes_risk.study.identification import IdentificationSection
 from bayes_risk.study.models import (
     DPMPMSection,
@@ -29,11 +31,30 @@ def from_folder(study: "Study", base: Path) -> "Study":
     if study.membership is not None and study.membership.others is not None:
         others = {"others": base / study.membership.others}
         update["membership"] = study.membership.model_copy(update=others)
+    if study.compare is not None:
+        update["compare"] = _compare(study, study.compare, base)
+    if study.utility is not None:
+        update["utility"] = study.utility.from_folder(base)
     update |= {
         "model": _model(study.model, base),
         "identification": _identification(study.identification, base),
     }
     return study.model_copy(update=update)
+
+
+def _compare(study: "Study", section: CompareSection, base: Path) -> CompareSection:
+    """The same candidates, the paths that they name counted from a folder."""
+    found = {}
+    for name, given in section.candidates.items():
+        update: dict[str, Any] = {}
+        if given.release is not None and "files" in given.release:
+            files = [base / file for file in given.release["files"]]
+            update["release"] = given.release | {"files": files}
+        own = candidate_study(study, name).model
+        if given.model is not None and (there := _model(own, base)) != own:
+            update["model"] = there.model_dump(exclude_unset=True) | {"kind": there.kind}
+        found[name] = given.model_copy(update=update)
+    return section.model_copy(update={"candidates": found})
 
 
 def _model(model: ModelSection, base: Path) -> ModelSection:

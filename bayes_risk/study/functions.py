@@ -16,14 +16,18 @@ from bayes_risk._core.errors import InputError
 Function = Callable[..., Any]
 
 
-def functions_in(functions: Sequence[tuple[Path, str]], *, key: str) -> list[Function]:
+def functions_in(
+    functions: Sequence[tuple[Path, str]], *, key: str, section: str = "[model]"
+) -> list[Function]:
     """Functions of Python files; each file is run once.
 
     Parameters
     ----------
     functions : sequence of (path of a Python file, name of a function that it defines)
     key : str
-        The key of ``[model]`` that names them, for messages.
+        The key that names them, for messages.
+    section : str
+        The section that the key stands in.
 
     Returns
     -------
@@ -34,7 +38,7 @@ def functions_in(functions: Sequence[tuple[Path, str]], *, key: str) -> list[Fun
     InputError
         A file that is missing or cannot be run; a name that it does not define.
     """
-    where = f"[model] {key}"
+    where = f"{section} {key}"
     modules = {path: _module(path, where) for path in dict.fromkeys(path for path, _ in functions)}
     found = []
     for path, name in functions:
@@ -63,7 +67,7 @@ def _module(path: Path, where: str) -> ModuleType:
     return module
 
 
-def guarded(function: Function, path: Path, *, key: str) -> Function:
+def guarded(function: Function, path: Path, *, key: str, section: str = "[model]") -> Function:
     """The same function of a table; whatever goes wrong in it is told in its name.
 
     Parameters
@@ -72,7 +76,9 @@ def guarded(function: Function, path: Path, *, key: str) -> Function:
     path : Path
         The file that defines it.
     key : str
-        The key of ``[model]`` that names it.
+        The key that names it.
+    section : str
+        The section that the key stands in.
 
     Returns
     -------
@@ -90,7 +96,7 @@ def guarded(function: Function, path: Path, *, key: str) -> Function:
                 if frame.filename == str(path)
             ]
             raise InputError(
-                f"[model] {key}: line {lines[-1] if lines else '?'} of {path.name!r} fails with "
+                f"{section} {key}: line {lines[-1] if lines else '?'} of {path.name!r} fails with "
                 f"{type(error).__name__}; it is given tables of any rows with the columns "
                 f"{list(table.columns)}"
             ) from None

@@ -25,6 +25,7 @@ from bayes_risk.study.declare import (
 from bayes_risk.study.models import DPMPMSection
 from bayes_risk.study.sections import DataSection
 from bayes_risk.study.study import Study
+from bayes_risk.study.utility import check_utility
 from bayes_risk.study.varying import check_hyper
 from bayes_risk.study.zeros import with_zeros
 from bayes_risk.tables import declare_levels, read_releases, read_table
@@ -101,18 +102,11 @@ def made(
     """
     fitted = needs_fit(study)
     with clock("data"):
-        declaration = declare_model(study.model) if fitted else None  # what is wrong shows first
-        df, sha256 = read_data(study.data)
-        _check_keys(study, df)
         if fitted:
-            check_columns(study, df)
-        check_intruder(study, df)
-        check_guesses(study, df)
-        check_members(study, df)
-        if isinstance(study.model, DPMPMSection) and fitted:
-            declaration = with_zeros(declaration, study.model.impossible, df)
-        check_hyper(study, declaration)
-        release = _read_release(study, df)
+            declare_model(study.model)  # what is wrong shows first
+        df, sha256 = read_data(study.data)
+        declaration = declared(study, df)
+        release = read_release(study, df)
     if study.reweight is not None:
         with clock("reweighting"):
             loop = _reweighted(study, declaration, df, seeds[0], n_jobs, progress)
@@ -135,6 +129,29 @@ def made(
     return Made(df=df, data_sha256=sha256, declaration=declaration, fit=fit, release=release)
 
 
+def declared(study: Study, df: pd.DataFrame) -> Any:
+    """The declaration of the study's model, the study checked against the table; None: no fit.
+
+    Raises
+    ------
+    InputError
+        Settings that do not fit the data.
+    """
+    fitted = needs_fit(study)
+    declaration = declare_model(study.model) if fitted else None
+    _check_keys(study, df)
+    if fitted:
+        check_columns(study, df)
+    check_intruder(study, df)
+    check_guesses(study, df)
+    check_members(study, df)
+    check_utility(study, df)
+    if isinstance(study.model, DPMPMSection) and fitted:
+        declaration = with_zeros(declaration, study.model.impossible, df)
+    check_hyper(study, declaration)
+    return declaration
+
+
 def needs_fit(study: Study) -> bool:
     """Whether the model has to be fitted: to make the release, or to audit it."""
     audits = (study.attribute, study.membership, study.full_table)
@@ -143,11 +160,11 @@ def needs_fit(study: Study) -> bool:
 
 def synthesized(fit: Any, study: Study, *, random_seed: int) -> Release:
     """The release that a fit makes."""
-    release: Release = fit.synthesize(random_seed=random_seed, **_synthesis(study))
+    release: Release = fit.synthesize(random_seed=random_seed, **synthesis_options(study))
     return release
 
 
-def _synthesis(study: Study) -> dict[str, Any]:
+def synthesis_options(study: Study) -> dict[str, Any]:
     """``[release]`` as options of ``synthesize``."""
     # latent classes are the mixtures' alone
     mixture = study.model.kind in ("DPMPM", "PoissonMixture")
@@ -173,7 +190,7 @@ def _reweighted(
         df,
         weights_from=rule,
         fit=fit_options(study) | ({"n_jobs": n_jobs} if shared else {}),
-        synthesis=_synthesis(study),
+        synthesis=synthesis_options(study),
         audit=attribute_options(audit) | {"n_jobs": n_jobs},
         random_seed=random_seed,
         progress=progress,
@@ -196,7 +213,7 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
     return declare_levels(df, data.listed_levels, "the data"), sha256
 
 
-def _read_release(study: Study, df: pd.DataFrame) -> Release | None:
+def read_release(study: Study, df: pd.DataFrame) -> Release | None:
     """Releases made elsewhere, if the study names any."""
     if study.release.files is None:
         return None

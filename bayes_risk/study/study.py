@@ -16,6 +16,8 @@ from bayes_risk.study.agreement import (
     check_zeros,
 )
 from bayes_risk.study.audits import FullTableSection, MembershipSection, ReweightSection
+from bayes_risk.study.candidates import check_compare
+from bayes_risk.study.comparing import CompareSection
 from bayes_risk.study.counts import (
     PoissonMixtureSection,
     check_attribute,
@@ -43,20 +45,24 @@ from bayes_risk.study.sections import (
 )
 from bayes_risk.study.sweep import SweepSection
 from bayes_risk.study.sweep_agreement import UNASKED, check_sweep
+from bayes_risk.study.utility import UtilitySection
 
 SECTIONS: dict[str, type[Section]] = {
     "data": DataSection,
     "release": ReleaseSection,
     "attribute": AttributeSection,
     "identification": IdentificationSection,
+    "utility": UtilitySection,
     "membership": MembershipSection,
     "full_table": FullTableSection,
     "reweight": ReweightSection,
     "sweep": SweepSection,
+    "compare": CompareSection,
     "thresholds": ThresholdsSection,
     "output": OutputSection,
 }
-FURTHER = ("membership", "full_table", "reweight", "sweep")  # their keys repeat those of others
+# their keys repeat those of others
+FURTHER = ("utility", "membership", "full_table", "reweight", "sweep", "compare")
 HOMES = {
     f"[{name}]": list(section.model_fields)
     for name, section in SECTIONS.items()
@@ -78,17 +84,19 @@ class Study(Section):
     release: ReleaseSection = ReleaseSection()
     attribute: AttributeSection | None = None
     identification: IdentificationSection | None = None
+    utility: UtilitySection | None = None
     membership: MembershipSection | None = None
     full_table: FullTableSection | None = None
     reweight: ReweightSection | None = None
     sweep: SweepSection | None = None
+    compare: CompareSection | None = None
     thresholds: ThresholdsSection = ThresholdsSection()
     output: OutputSection = OutputSection()
 
     @field_validator("model", mode="before")
     @classmethod
     def _model(cls, value: Any) -> Any:
-        return _read_model(value)
+        return read_model(value)
 
     @field_validator(*SECTIONS, mode="before")
     @classmethod
@@ -135,7 +143,7 @@ class Study(Section):
     @model_validator(mode="after")
     def _something_to_do(self) -> "Study":
         asked = (self.attribute, self.identification, self.membership, self.full_table)
-        if all(section is None for section in asked):
+        if self.utility is None and all(section is None for section in asked):
             raise ValueError(
                 "nothing to measure: add a section [attribute], [identification] or both"
             )
@@ -247,6 +255,11 @@ class Study(Section):
         return ""
 
     @model_validator(mode="after")
+    def _candidates_are_studies(self) -> "Study":
+        check_compare(self)
+        return self
+
+    @model_validator(mode="after")
     def _guessed_columns_are_synthesised(self) -> "Study":
         attribute, guessed, columns = self.attribute, self.guessed, self.synthesized
         if attribute is None or guessed is None:
@@ -340,7 +353,7 @@ def parse_study(content: Mapping[str, Any], *, source: str = "study") -> Study:
         raise InputError(f"{source}: {sentences(error, Study, content, '', HOMES)}") from None
 
 
-def _read_model(value: Any) -> Any:
+def read_model(value: Any) -> Any:
     """``[model]``, of the kind that it names."""
     if not isinstance(value, Mapping):
         return read_section(DPMPMSection, value, "[model]")

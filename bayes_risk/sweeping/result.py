@@ -141,7 +141,7 @@ class Sensitivity:
         InputError
             An unknown factor or measure.
         """
-        from bayes_risk.sweeping.plots import plot_factor, plot_tornado
+        from bayes_risk.plots import plot_factor, plot_tornado
 
         self._of(measure)
         if factor is None:

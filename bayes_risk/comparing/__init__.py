@@ -1,0 +1,1 @@
+"""Candidate releases compared by risk and utility: the risk-utility map."""

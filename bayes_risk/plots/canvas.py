@@ -1,0 +1,65 @@
+"""What all pictures share: colours that every eye tells apart, bare axes, legends, labels.
+
+Colours are those of Okabe & Ito (2008); every colour has a second sign (dash, marker, hatch or
+label). Nothing is shown, and no global style is touched.
+"""
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"
+MANY_POINTS = 1_500
+EDGES = [i / 50 for i in range(51)]
+
+
+def axes_of(ax: "Axes | None") -> "Axes":
+    """The axes given, or those of a new figure; without spines that say nothing."""
+    if ax is None:
+        ax = Figure(figsize=(6.4, 3.2), layout="constrained").add_subplot()
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def legend(axes: "Axes", *, side: str = "left") -> None:
+    """Above the plot, where it hides nothing; flush with a side, in case labels take the other."""
+    corner = (0 if side == "left" else 1, 1)
+    axes.legend(
+        frameon=False, loc=f"lower {side}", bbox_to_anchor=corner, ncols=3, borderaxespad=0.2
+    )
+
+
+def log_counts(axes: "Axes") -> None:
+    """Counts of records on a log scale, so that one among thousands is seen."""
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=0.7)
+    axes.set_ylabel("records (log scale)")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    few_ticks(axes.yaxis)
+
+
+def few_ticks(axis: "Axis") -> None:
+    """Ticks of a log axis at powers of ten alone: dozens between them cost more than they say."""
+    axis.set_minor_locator(NullLocator())
+
+
+def upper(*highest: float) -> float:
+    """End of an axis of probabilities: 1, or where all are small a round number above them."""
+    top = 1.2 * max(highest)
+    if not 0 < top < 0.2:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(top))
+    return next(unit * step for step in (1, 2, 5, 10) if unit * step >= top)
+
+
+def as_text(value: Hashable) -> str:
+    """Record label that matplotlib shows as it is, not as mathematics."""
+    text = str(value)
+    return (text if len(text) <= 24 else f"{text[:23]}\N{HORIZONTAL ELLIPSIS}").replace("$", r"\$")

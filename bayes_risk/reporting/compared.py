@@ -1,0 +1,125 @@
+"""A comparison of candidates: its folder, and one screen of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bayes_risk.comparing.words import MEASURES, chosen
+from bayes_risk.output import MANIFEST, manifest, write_json
+from bayes_risk.reporting.terminal import run_time
+from bayes_risk.reporting.words import NONE, PLUS_MINUS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from bayes_risk.comparing.result import Comparison
+    from bayes_risk.run import ComparisonResult
+
+DPI = 150
+MAP = "risk-utility-map.png"
+
+
+def write_comparison(folder: Path, result: "ComparisonResult", *, command: str = "") -> None:
+    """Write comparison.csv, replicates.csv, front.csv, the map, comparison.nc and manifest.json.
+
+    No file holds a confidential value.
+    """
+    found, (risk, utility) = result.comparison, axes_of(result)
+    found.summary().to_csv(folder / "comparison.csv", lineterminator="\n")
+    by_replicate = found.replicates.join(found.seed_table.add_suffix("_seed"))
+    by_replicate.to_csv(folder / "replicates.csv", lineterminator="\n")
+    found.pareto(risk, utility).to_csv(folder / "front.csv", lineterminator="\n")
+    axes = draw(result)
+    cast("Figure", axes.figure).savefig(folder / MAP, dpi=DPI)
+    data = found.dataset
+    packed = {str(n): {"zlib": True} for n in data.data_vars if data[n].dtype.kind in "fiub"}
+    data.to_netcdf(folder / "comparison.nc", engine="h5netcdf", encoding=packed)
+    write_json(folder / MANIFEST, manifest(result, command))
+
+
+def axes_of(result: "ComparisonResult") -> tuple[str, str]:
+    """The measures of the map."""
+    section, measured = result.study.compare, result.comparison.measures
+    assert section is not None
+    return chosen("risk", section.risk, measured), chosen("utility", section.utility, measured)
+
+
+def draw(result: "ComparisonResult") -> Any:
+    """The map as the study asks for it; the ends of the scale where they have such a risk."""
+    section, found, of = result.study.compare, result.comparison, axes_of(result)
+    assert section is not None
+    ends = found.bounds
+    bounds = ends is not None and set(of) <= set(ends.columns)
+    return found.plot(*of, kind=section.kind, bounds=bounds)
+
+
+def print_comparison(result: "ComparisonResult", notes: Sequence[str], *, console: Console) -> None:
+    """Print a line per candidate, who is on the front, and where the map is."""
+    found, of = result.comparison, axes_of(result)
+    console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
+    console.print(table_of(found, *of))
+    for role, name in zip(("Risk", "Utility"), of, strict=True):
+        measure = MEASURES[name]
+        better = "less" if measure.lower else "more"
+        console.print(Text(f"{role}: {measure.words} ({better} is better)", style="dim"))
+    console.print(Text(found.sentence(*of)))
+    if found.doubt():
+        console.print(Text(f"{found.doubt()} See replicates.csv.", style="yellow"))
+    for note in [note for note in notes if "unreliable" not in note][:2]:
+        console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
+    console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
+    if result.study.output.folder is not None:
+        where = Path(result.study.output.folder) / MAP
+        console.print(f"Map: {where}", highlight=False, markup=False, soft_wrap=True)
+
+
+def table_of(found: "Comparison", risk: str, utility: str) -> Table:
+    """One row a candidate: risk and utility with two standard errors, baseline, front."""
+    replicates = max(found.replicates_of)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    head = f"{replicates} replicates" if replicates > 1 else "Candidate"
+    table.add_column(head, header_style="bold", overflow="ellipsis", no_wrap=True, min_width=10)
+    for head in (f"risk {PLUS_MINUS} 2 s.e.", "without", f"utility {PLUS_MINUS} 2 s.e.", "front"):
+        table.add_column(head, justify="right", header_style="dim", no_wrap=True)
+    baseline = found.summary()["baseline"]
+    for name, row in found.pareto(risk, utility).iterrows():
+        cells = (
+            with_error(row["risk"], row["risk_mcse"]),
+            with_error(float(baseline.loc[(str(name), risk)]), 0.0),
+            with_error(row["utility"], row["utility_mcse"]),
+            placed(row),
+        )
+        table.add_row(Text(str(name)), *(Text(cell) for cell in cells))
+    return table
+
+
+def placed(row: "pd.Series") -> str:
+    """Whether a candidate is on the front, and how sure that is."""
+    word = "yes" if row["on_front"] else "no"
+    if np.isnan(row["probability"]):
+        return f"{word} (?)"
+    return f"{word} ({row['probability']:.0%})" if row["in_doubt"] else word
+
+
+def with_error(value: float, mcse: float) -> str:
+    """A number to the second digit of two standard errors, which stand beside it; or to three."""
+    if np.isnan(value):
+        return NONE
+    spread = 2 * mcse
+    if np.isnan(spread) or spread == 0:
+        return f"{value:,.{_decimals(value, 3)}f}" if abs(value) >= 1e-6 or not value else "< 1e-6"
+    digits = _decimals(spread, 2)
+    return f"{value:,.{digits}f} {PLUS_MINUS} {spread:,.{digits}f}"
+
+
+def _decimals(value: float, significant: int) -> int:
+    """Decimals that show so many significant digits."""
+    if not value:
+        return 0
+    return min(max(significant - 1 - int(np.floor(np.log10(abs(value)))), 0), 8)

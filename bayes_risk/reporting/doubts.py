@@ -1,0 +1,145 @@
+"""What is unreliable, and why: of every result, what its diagnostics object to, and the cure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayes_risk.bayes_rule import MAX_LEFT_OUT, MAX_MCSE
+from bayes_risk.identification.odds import GIVEN
+from bayes_risk.identification.result import IdentificationRisk
+from bayes_risk.plots import GOOD_KHAT
+from bayes_risk.results import AttributeRisk
+
+NAMED = 10  # labels of records that are written out
+GOOD_RHAT, GOOD_ESS = 1.01, 400.0
+
+
+class Doubt(NamedTuple):
+    """Of what, why, and what would help."""
+
+    what: str
+    why: str
+    cure: str
+
+
+def doubts(
+    attribute: AttributeRisk | None,
+    identification: IdentificationRisk | None,
+    others: Sequence[Any],
+    diagnostics: Mapping[str, Any],
+) -> list[Doubt]:
+    """All of them; none: nothing was found to object to."""
+    found = [] if attribute is None else of_attribute(attribute)
+    found += [] if identification is None else of_identification(identification)
+    for part in others:
+        found += of_result(part)
+    return found + of_fit(diagnostics)
+
+
+def of_attribute(risk: AttributeRisk) -> list[Doubt]:
+    """Records marked unreliable, by what is wrong with their numbers."""
+    table = risk.records
+    bad = table[~table["reliable"]]
+    reasons = {
+        f"k-hat is above {GOOD_KHAT}: a few draws decide": bad["khat"] > GOOD_KHAT,
+        f"the error of the probability is above {MAX_MCSE}": ~(bad["mcse"] <= MAX_MCSE),
+        f"more than {100 * MAX_LEFT_OUT:g} % of the posterior lies outside the guesses searched": (
+            bad["left_out"] > MAX_LEFT_OUT
+        ),
+    }
+    cures = (
+        "fit again for these records alone (refit_budget), or take more draws",
+        "take more draws (target_mcse, max_doublings)",
+        "search more guesses (guess_budget)",
+    )
+    found, told = [], np.zeros(len(bad), dtype=bool)
+    for (why, holds), cure in zip(reasons.items(), cures, strict=True):
+        here = holds.to_numpy() & ~told
+        told |= here
+        if here.any():
+            found.append(Doubt(_records("Attribute risk", bad.index[here]), why, cure))
+    if not told.all():
+        why = "the effective number of draws is small, or the error of the log odds large"
+        found.append(Doubt(_records("Attribute risk", bad.index[~told]), why, cures[1]))
+    return found
+
+
+def of_identification(risk: IdentificationRisk) -> list[Doubt]:
+    """Errors that cannot be told, and counts of the population that are not counted."""
+    found = []
+    if risk.n_releases < 3 and risk.pooled_mcse != risk.pooled_mcse:
+        words = "1 release" if risk.n_releases == 1 else f"{risk.n_releases} releases"
+        why = f"{words}: pooled, the error between releases cannot be told"
+        found.append(Doubt("Identification risk, pooled", why, "make at least 3 releases"))
+    if risk.estimated or risk.population == GIVEN:
+        why = f"population counts are not counted here ({risk.population})"
+        cure = "vary them, or give counts of the population"
+        found.append(Doubt("Identification risk", why, cure))
+    return found
+
+
+def of_result(part: Any) -> list[Doubt]:
+    """Records that a result marks unreliable; models of utility that were left out."""
+    name = type(part).__name__
+    if name == "Utility":
+        return _of_utility(part)
+    if name == "Sensitivity":
+        from bayes_risk.reporting.swept import doubt
+
+        told = doubt(part)
+        cure = "take more draws, or read these settings as rough"
+        return [Doubt("Sensitivity", told.partition("; see")[0], cure)] if told else []
+    marked = getattr(part, "reliable", None)
+    records = part.records if marked is not None else None
+    if records is None or "reliable" not in records or records["reliable"].all():
+        return []
+    bad = records.index[~records["reliable"]]
+    why = "k-hat, effective number of draws or error are beyond what can be trusted"
+    return [Doubt(_records(WORDS.get(name, name), bad), why, "take more draws, or refit")]
+
+
+WORDS = {
+    "Membership": "Membership",
+    "PrivacyLoss": "Privacy loss",
+    "FullTableRisk": "Full table",
+    "Likeliest": "Likeliest values",
+}
+
+
+def _of_utility(found: Any) -> list[Doubt]:
+    value = found.summary()["value"]
+    if (
+        "ratio_interactions" not in value
+        or value["ratio_interactions"] == value["ratio_interactions"]
+    ):
+        return []
+    why = "the logistic model with interactions has too many predictors and was left out"
+    return [Doubt("Utility", why, "name fewer columns, or rely on the tree")]
+
+
+def of_fit(diagnostics: Mapping[str, Any]) -> list[Doubt]:
+    """What the sampler's diagnostics object to."""
+    found = []
+    rhat, ess = (float(diagnostics.get(k, "nan")) for k in ("max_rhat", "min_ess"))
+    longer = "sample longer (draws, tune), or with more chains"
+    if rhat > GOOD_RHAT:
+        why = f"the largest R-hat is {rhat:.3f}, above {GOOD_RHAT}: chains disagree"
+        found.append(Doubt("Fit", why, longer))
+    if ess < GOOD_ESS:
+        why = f"the smallest effective sample size is {ess:,.0f}, below {GOOD_ESS:,.0f}"
+        found.append(Doubt("Fit", why, longer))
+    if diagnostics.get("divergences"):
+        why = f"{int(diagnostics['divergences']):,} divergent transitions: the sampler got stuck"
+        found.append(Doubt("Fit", why, "use tighter priors, or another parametrisation"))
+    if diagnostics.get("truncation_binds"):
+        found.append(Doubt("Fit", "all latent classes are occupied", "allow more (n_classes)"))
+    return found
+
+
+def _records(what: str, labels: Any) -> str:
+    """Of which records, by label."""
+    n = len(labels)
+    shown = ", ".join(str(label) for label in labels[:NAMED])
+    more = f" and {n - NAMED:,} more" if n > NAMED else ""
+    return f"{what}, {'1 record' if n == 1 else f'{n:,} records'}: {shown}{more}"

@@ -1,0 +1,159 @@
+"""The words that a report uses, explained; only those of the results that it holds."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from bayes_risk.reporting.unsampled import is_exact
+from bayes_risk.results import AttributeRisk
+
+ATTRIBUTE = {
+    "Attribute risk": (
+        "The probability that the intruder gives to a target's true confidential values after "
+        "seeing the release. Read it against the column headed without the release: only the "
+        "difference is the doing of the release."
+    ),
+    "Worst case": (
+        "The intruder knows every record but the target's. No real intruder knows so much; whoever "
+        "knows less learns other, usually less certain things."
+    ),
+    "Guesses": (
+        "The values the intruder considers. The neighbourhood holds the truth and what differs "
+        "from it in one variable; since it is centred on the truth, it tells the intruder where "
+        "to look."
+    ),
+    "Grid": (
+        "The values of a number that the intruder considers. A grid centred on the truth tells "
+        "where to look, and how far off the intruder can be at most."
+    ),
+    "Prior": "How probable the intruder finds each guess before the release.",
+    "Random guess": "One divided by the number of guesses.",
+    "Place (rank)": "1 if no guess is likelier than the truth. Guesses level with it share places.",
+    "Log Bayes factor": (
+        "By how much the release raises the log odds of the truth. 0: nothing learnt; 3: odds "
+        "twenty times as high; negative: the release misleads."
+    ),
+    "Expected distance": (
+        "How far the intruder is off on average, over all guesses by their probability, in the "
+        "unit of the variable."
+    ),
+    "Region": (
+        "The smallest set of values that holds 90 % of the probability. Small and with the truth "
+        "in it: the intruder knows much. Small without it: misled."
+    ),
+    "Known for certain": (
+        "Of the values considered none but the true one can have led to this release, whatever was "
+        "believed beforehand. The variables are named beside the record."
+    ),
+}
+SAMPLED = {
+    "Monte Carlo error": (
+        "Two standard errors of the computation, taken between chains. More draws make it smaller; "
+        "it says nothing of the assumptions."
+    ),
+    "k-hat": (
+        "Shape of the tail of the importance weights. Below 0.7 a number can be relied on; above, "
+        "a few draws decide it. 0: no weights were needed."
+    ),
+    "Unreliable": "The diagnostics reject the number. It is shown, but decides nothing.",
+}
+CHAINS = {
+    "R-hat": "Compares chains; 1 when they agree. Above 1.01, sample longer.",
+    "Effective sample size": "How many independent draws the sampler's draws are worth.",
+}
+OTHERS = {
+    "identification": {
+        "Identification risk": (
+            "Can the intruder tell which released record is the target's, by matching what is "
+            "known of it?"
+        ),
+        "Expected correct matches": "Sum over records of the chance that the match made is right.",
+        "True match rate": "Share of all records that have a single candidate, and the right one.",
+        "False match rate": (
+            "Share of single candidates that are wrong. High is good: the intruder is often misled."
+        ),
+        "Pooled, mean": (
+            "Pooled: one intruder uses all releases together. Mean: one release at a time, averaged"
+            " over releases."
+        ),
+    },
+    "utility": {
+        "pMSE": (
+            "How well a model tells released records from the original's: mean squared difference "
+            "of its probabilities from what ignorance would say. Small is good."
+        ),
+        "pMSE over chance (S_pMSE)": (
+            "pMSE divided by what it would be on average for a release drawn from the truth. 1: as "
+            "good as can be; above 3, for a table of one or two columns, the model can be improved."
+        ),
+        "SPECKS": (
+            "Largest distance between the distributions of these probabilities in the two files: 0 "
+            "to 1. Small is good."
+        ),
+        "Total variation, Hellinger distance": (
+            "Distance between the proportions of a table in the two files, 0 to 1. Even a release "
+            "drawn from the truth has some."
+        ),
+        "Interval overlap": (
+            "Of the confidence intervals of one estimate from the original and from the releases: "
+            "1 if they are the same, below 0 if a gap is between them."
+        ),
+    },
+    "context": {
+        "Context measures": (
+            "What other tools report. They are shares of records, no probabilities that somebody "
+            "is identified or learnt about; each stands beside what it is in the original alone."
+        ),
+    },
+    "membership": {
+        "Membership": (
+            "Whether somebody is in the confidential data at all. For a file of patients that may "
+            "be a secret by itself."
+        ),
+        "False positive rate": "Share of people outside the data who are taken for members.",
+    },
+    "privacy-loss": {
+        "Realised privacy loss": (
+            "The logarithm of the factor by which this release moves the odds of two guesses at "
+            "most. 0: not at all. No guarantee: another release of the same model may move more."
+        ),
+    },
+    "full-table": {
+        "Full table": "All combinations of values of the unknown columns, not the near ones alone.",
+    },
+    "sensitivity": {
+        "Base setting": "The audit around which what is believed, known and released was varied.",
+    },
+    "reweighting": {
+        "Weight": (
+            "How much a record counts when the model is fitted. Records at risk are weighed down, "
+            "so that the release says less of them."
+        ),
+    },
+}
+OF_NUMBERS = ("Grid", "Expected distance", "Region")
+
+
+def glossary(
+    risk: AttributeRisk | None, diagnostics: Mapping[str, Any], sections: Collection[str]
+) -> dict[str, str]:
+    """Words and what they mean; ``sections``: names of the other results."""
+    found: dict[str, str] = {}
+    if risk is not None:
+        found |= _of_attributes(risk)
+    for name, words in OTHERS.items():
+        if name in sections:
+            found |= words
+    sampled = {"membership", "privacy-loss", "full-table", "reweighting"} & set(sections)
+    if sampled or (risk is not None and not is_exact(risk)):
+        found |= SAMPLED
+        found |= CHAINS
+    return found | CHAINS if "max_rhat" in diagnostics else found
+
+
+def _of_attributes(risk: AttributeRisk) -> dict[str, str]:
+    left_out: set[str] = set()
+    if all(v.n_levels for v in risk.variables):
+        left_out.update(OF_NUMBERS)
+    if not risk.certain().any(axis=None):
+        left_out.add("Known for certain")
+    return {word: text for word, text in ATTRIBUTE.items() if word not in left_out}

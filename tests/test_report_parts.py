@@ -1,0 +1,220 @@
+"""The report of whatever was computed: parts, reliability, glossary, citing, doing it again."""
+
+import dataclasses
+import re
+
+import pytest
+
+import bayes_risk as br
+from bayes_risk.reporting import report
+from bayes_risk.reporting.citing import software
+from bayes_risk.reporting.doubts import of_attribute, of_fit, of_identification
+from bayes_risk.verdict import Thresholds
+from tests.edge_results import attribute, identification
+from tests.every_result import MARK, every, parts
+from tests.test_report import Page
+
+SECTIONS = {
+    "attribute": "attribute",
+    "identification": "identification",
+    "privacy-loss": "privacy loss",
+    "membership": "membership",
+    "full-table": "full table",
+    "sensitivity": "sensitivity",
+    "reweighting": "reweighting",
+    "utility": "utility",
+    "context": "context",
+    "identification-sweep": "matching",
+    "comparison": "comparison",
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "r.html"
+    report(*parts(), path=path, diagnostics=every()["diagnostics"], command="python all.py")
+    return path.read_text(encoding="utf-8")
+
+
+def of(tmp_path, *given, **how):
+    return report(*given, path=tmp_path / "r.html", **how).read_text(encoding="utf-8")
+
+
+def headings(text):
+    return re.findall(r"<h2 id=\"([^\"]+)\"", text)
+
+
+def test_every_part_has_its_section_and_a_link_to_it(whole):
+    page = Page(whole)
+    assert set(SECTIONS) <= set(headings(whole))
+    assert {f"#{name}" for name in SECTIONS} <= set(page.links)
+    assert len(page.ids) == len(set(page.ids))
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+
+
+def test_nothing_is_loaded_and_no_value_is_shown(whole):
+    page = Page(whole)
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
+    assert "script" not in page.tags and not re.search(r"https?:|@import|url\((?!#)", whole)
+    assert MARK not in whole
+
+
+def test_a_keyboard_and_a_screen_reader_find_their_way(whole):
+    page = Page(whole)
+    body = page.tags[page.tags.index("body") + 1 :]
+    assert body[0] == "a" and whole.index('class="skip"') < whole.index("<h1")
+    regions = [a for t, a in page.attributes if a.get("role") == "region"]
+    assert len(regions) == page.tags.count("table") == page.tags.count("caption")
+    assert all(a["tabindex"] == "0" and a["aria-labelledby"] in page.ids for a in regions)
+    assert all(a.get("scope") in {"col", "row"} for t, a in page.attributes if t == "th")
+    levels = [int(t[1]) for t in page.tags if re.fullmatch("h[1-6]", t)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
+    pictures = [a for t, a in page.attributes if t == "svg"]
+    assert len(pictures) > 15 and all(len(a["aria-label"]) > 30 for a in pictures)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_one_part_alone_leaves_the_others_out(name, tmp_path):
+    text = of(tmp_path, every()[SECTIONS[name]])
+    Page(text)
+    assert [other for other in SECTIONS if other in headings(text)] == [name]
+    assert {"assumptions", "reliability", "citing", "reproduction"} <= set(headings(text))
+
+
+def test_each_says_its_sentence_and_its_numbers(whole):
+    import html
+
+    plain = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", whole)).split())
+    plain = plain.replace("\N{NO-BREAK SPACE}", " ")
+    for name in ("privacy loss", "membership", "full table", "utility", "context", "comparison"):
+        sentence = every()[name].sentence().replace("+- ", "\N{PLUS-MINUS SIGN} ")
+        assert " ".join(sentence.split()) in plain
+    utility = every()["utility"]
+    ratio = utility.summary().loc["ratio_cart", "value"]
+    assert f"pMSE over chance, tree {ratio:,.3f} 1.000" in plain
+    (a, b), worst = utility.pairs.index[0], utility.pairs["ratio"].iloc[0]
+    assert f"{a} \N{MULTIPLICATION SIGN} {b} {worst:,.3f}" in plain
+
+
+def test_without_a_risk_nothing_is_told_and_no_intruder_assumed(tmp_path):
+    text = of(tmp_path, every()["utility"])
+    assert "cannot be told" in text
+    assert "neither attribute nor identification risk was measured" in text
+
+
+def test_thresholds_of_the_agency_decide(tmp_path):
+    risk, ident = attribute([0.2, 0.4]), identification()
+    strict = of(tmp_path, risk, ident, thresholds=Thresholds(attribute_probability=0.3))
+    assert "The file should not go out." in strict and "above 0.3" in strict
+
+
+def test_the_glossary_explains_what_is_there_and_no_more(tmp_path):
+    of_files = of(tmp_path, identification())
+    assert "<dt>True match rate</dt>" in of_files
+    assert "<dt>Guesses</dt>" not in of_files and "<dt>k-hat</dt>" not in of_files
+    of_utility = of(tmp_path, every()["utility"])
+    assert "<dt>SPECKS</dt>" in of_utility and "<dt>True match rate</dt>" not in of_utility
+
+
+def test_how_to_cite_is_what_the_citation_file_says(whole):
+    from pathlib import Path
+
+    given = (Path(__file__).parents[1] / "CITATION.cff").read_text(encoding="utf-8")
+    fields = dict(re.findall(r"^(?:  - )?(title|version|name): (.*)$", given, re.MULTILINE))
+    said = software()
+    assert all(value.strip('"') in said for value in fields.values()) and len(fields) == 3
+    assert said in whole
+    assert "Snoke" in whole and "Hu, J. (2019)" in whole
+
+
+def test_papers_are_those_of_the_parts(tmp_path):
+    text = of(tmp_path, identification())
+    assert "Reiter, J. P. and Mitra" in text and "Snoke" not in text
+
+
+def test_seeds_versions_and_command_to_do_it_again(whole):
+    for name in ("attribute", "utility"):
+        part = every()[name]
+        assert f"<dt>Seed of {type(part).__name__}</dt><dd>{part.seed_entropy}</dd>" in whole
+    assert "<pre>python all.py</pre>" in whole
+    assert f'<th scope="row">bayes_risk</th><td>{br.__version__}</td>' in whole
+
+
+def test_anything_with_a_sentence_and_a_summary_is_shown(tmp_path):
+    table = every()["identification"].summary()
+
+    class Uniqueness:
+        __module__ = "bayes_risk.somewhere"
+
+        def sentence(self):
+            return "Few are alone."
+
+        def summary(self):
+            return table
+
+    text = of(tmp_path, Uniqueness())
+    Page(text)
+    assert "Few are alone." in text and "expected match risk" in text
+
+
+# --- what is unreliable, and why ---------------------------------------------------------------
+
+
+def test_records_are_sorted_by_what_is_wrong_with_them():
+    risk = attribute([0.2] * 4, reliable=[False, False, False, True], labels=list("abcd"))
+    risk = dataclasses.replace(
+        risk,
+        khat=risk.khat + [0.9, 0, 0, 0],
+        mcse=risk.mcse + [0.0, 0.2, 0, 0],
+    )
+    found = of_attribute(risk)
+    assert [d.what for d in found] == [f"Attribute risk, 1 record: {x}" for x in "abc"]
+    assert [re.search("k-hat|error of the prob|effective", d.why)[0] for d in found] == [
+        "k-hat",
+        "error of the prob",
+        "effective",
+    ]
+    assert of_attribute(attribute([0.2])) == []
+
+
+def test_many_records_are_named_in_part():
+    risk = attribute([0.2] * 14, reliable=[False] * 14)
+    (doubt,) = of_attribute(risk)
+    assert doubt.what == "Attribute risk, 14 records: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 4 more"
+
+
+def test_two_releases_have_no_error_between_them():
+    assert "2 releases" in of_identification(identification(m=2))[0].why
+    assert of_identification(identification(m=3)) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ({"max_rhat": 1.2}, "R-hat is 1.200"),
+        ({"min_ess": 12.0}, "sample size is 12"),
+        ({"divergences": 3}, "3 divergent"),
+        ({"truncation_binds": True}, "classes are occupied"),
+    ],
+    ids=["rhat", "ess", "divergences", "classes"],
+)
+def test_what_the_sampler_objects_to(found, why):
+    (doubt,) = of_fit(found)
+    assert why in doubt.why
+
+
+def test_a_sampler_without_complaints_is_not_doubted():
+    sound = {"max_rhat": 1.001, "min_ess": 900.0, "divergences": 0, "truncation_binds": False}
+    assert of_fit(sound) == [] and of_fit({"max_rhat": float("nan")}) == []
+
+
+def test_nothing_to_object_to_is_said(tmp_path):
+    text = of(tmp_path, attribute(), identification(m=3))
+    assert "The diagnostics object to nothing." in text
+
+
+def test_unreliable_members_are_told(tmp_path):
+    found = every()["membership"]
+    bad = dataclasses.replace(found, reliable=found.member != found.member)
+    assert f"Membership, {len(bad.index)} records: " in of(tmp_path, bad)
