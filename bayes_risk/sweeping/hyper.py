@@ -17,7 +17,7 @@ from bayes_risk.sweeping.reweighted import ReweightedFit, Under
 from bayes_risk.variables import Variable
 
 POWER = "power"
-ENOUGH = 0.5  # share of records whose k-hat must be good for a re-weighting to stand
+ENOUGH = 0.9  # share of records whose k-hat must be good for a re-weighting to stand
 
 
 class Gathered(NamedTuple):
