@@ -1,0 +1,22 @@
+"""Results on disk: the folder, its tables, numbers and arrays, and how to do a run again."""
+
+from bayes_risk.output.folder import check_target, output_folder
+from bayes_risk.output.manifest import MANIFEST, data_hash, manifest, settings, versions
+from bayes_risk.output.numbers import plain, write_json
+from bayes_risk.output.records import records_table
+from bayes_risk.output.study import identification_summary, write_study
+
+__all__ = [
+    "MANIFEST",
+    "check_target",
+    "data_hash",
+    "identification_summary",
+    "manifest",
+    "output_folder",
+    "plain",
+    "records_table",
+    "settings",
+    "versions",
+    "write_json",
+    "write_study",
+]

@@ -1,0 +1,81 @@
+"""How to do a run again: settings, seed, versions, hashes."""
+
+import hashlib
+import math
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from bayes_risk import __version__
+from bayes_risk.study.study import Study, model_files
+
+if TYPE_CHECKING:
+    from bayes_risk.run import ComparisonResult, StudyResult, SweepResult
+
+MANIFEST = "manifest.json"
+PACKAGES = (
+    *("numpy", "pandas", "scipy", "numba", "xarray"),
+    *("pymc", "arviz", "scikit-learn", "statsmodels"),
+)
+
+
+def manifest(
+    result: "StudyResult | SweepResult | ComparisonResult", command: str
+) -> dict[str, Any]:
+    """How to do it again (seed, versions, data hash, settings, command), and how long it took."""
+    return {
+        "command": command,
+        "random_seed": result.random_seed,
+        "data_sha256": result.data_sha256,
+        "model_sha256": {p.name: data_hash(p) for p in model_files(result.study.model)},
+        "versions": versions(),
+        "settings": infinities_as_text(settings(result.study)),
+        "seconds": result.seconds,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def settings(study: "Study") -> dict[str, Any]:
+    """All settings, the defaults too; of declared levels only how many (their names are data)."""
+    found = study.settings()
+    found["data"]["levels"] = {
+        name: levels if isinstance(levels, str) else len(levels)
+        for name, levels in study.data.levels.items()
+    }
+    return found
+
+
+def infinities_as_text(value: Any) -> Any:
+    """JSON has no infinity; a study file takes "inf" for one."""
+    if isinstance(value, dict):
+        return {k: infinities_as_text(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [infinities_as_text(v) for v in value]
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def data_hash(source: Path | pd.DataFrame) -> str:
+    """SHA-256 of a file (as ``sha256sum`` gives it) or of a table that came from no file.
+
+    Whoever knows every record but one can test guesses for that one against the hash, so the
+    manifest stays with the agency.
+    """
+    if isinstance(source, pd.DataFrame):
+        return hashlib.sha256(source.to_csv(lineterminator="\n").encode()).hexdigest()
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that the numbers depend on."""
+    found = {"bayes_risk": __version__, "python": python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

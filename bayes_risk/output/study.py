@@ -1,0 +1,114 @@
+"""What an audit leaves in its folder."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayes_risk.identification.radii import as_setting
+from bayes_risk.output.arrays import write_netcdf
+from bayes_risk.output.manifest import MANIFEST, manifest
+from bayes_risk.output.numbers import write_json
+from bayes_risk.output.records import records_table
+
+if TYPE_CHECKING:
+    from bayes_risk.identification.result import IdentificationRisk
+    from bayes_risk.release import Release
+    from bayes_risk.results import AttributeRisk
+    from bayes_risk.run import StudyResult
+
+
+def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> None:
+    """Write report.html, summary.json, records.csv, risk.nc and manifest.json.
+
+    Of privacy loss, membership, full table and reweighting a table of records each; of utility a
+    table of columns, pairs and estimates; the release if the study asks for it. Confidential values
+    appear in ``risk.nc`` alone, and only if the study asks for them.
+    """
+    from bayes_risk.reporting import render_study
+    from bayes_risk.reporting.further import further_records, utility_tables
+
+    attribute, identification = result.attribute, result.identification
+    (folder / "report.html").write_text(render_study(result, command=command), encoding="utf-8")
+    write_json(folder / "summary.json", summary(result))
+    if attribute is not None or identification is not None:
+        table = records_table(attribute, identification)
+        table.to_csv(folder / "records.csv", lineterminator="\n")
+        confidential = result.study.output.confidential
+        write_netcdf(folder / "risk.nc", attribute, identification, confidential=confidential)
+    if result.utility is not None:
+        utility_tables(result.utility).to_csv(
+            folder / "utility.csv", index=False, lineterminator="\n"
+        )
+    for name, table in further_records(result).items():
+        table.to_csv(folder / f"{name}.csv", index_label="record", lineterminator="\n")
+    if result.study.output.release:
+        write_release(folder, result.release)
+    write_json(folder / MANIFEST, manifest(result, command))
+
+
+def write_release(folder: Path, release: "Release") -> None:
+    """Write the m synthetic files as synthetic-1.csv, synthetic-2.csv, ..."""
+    for l, table in enumerate(release.datasets, start=1):
+        label = str(table.index.name or "record")
+        table.to_csv(folder / f"synthetic-{l}.csv", index_label=label, lineterminator="\n")
+
+
+def summary(result: "StudyResult") -> dict[str, Any]:
+    """File-level numbers, of what was measured.
+
+    Keys ``study, attribute_risk, identification_risk, privacy_loss, membership, full_table,
+    utility, reweighting, diagnostics``.
+    """
+    from bayes_risk.reporting.further import further_summaries
+
+    verdict = result.verdict
+    study = {
+        "title": result.study.title,
+        "random_seed": result.random_seed,
+        "verdict": verdict.outcome,
+        "reasons": [asdict(r) for r in verdict.reasons],
+        "assumptions": verdict.assumptions,
+        "thresholds": asdict(verdict.thresholds),
+    }
+    attribute, identification = result.attribute, result.identification
+    return {
+        "study": study,
+        "attribute_risk": None if attribute is None else attribute_summary(attribute),
+        "identification_risk": None
+        if identification is None
+        else identification_summary(identification),
+        **further_summaries(result),
+        "diagnostics": result.diagnostics,
+    }
+
+
+def attribute_summary(risk: "AttributeRisk") -> dict[str, Any]:
+    """Sentence, assumptions, measures, closeness of each number, labels of the worst records."""
+    return {
+        "sentence": risk.sentence(),
+        "assumptions": risk.assumptions,
+        "measures": risk.summary(),
+        "closeness": risk.closeness_summary(),
+        "worst_records": [str(label) for label in risk.worst().index],
+    }
+
+
+def identification_summary(risk: "IdentificationRisk") -> dict[str, Any]:
+    """Sentence, keys, measures by release, pooled and averaged, with error and baseline."""
+    return {
+        "sentence": risk.sentence(),
+        "known": risk.known,
+        "synthesized": risk.synthesized,
+        "radius": {name: as_setting(r) for name, r in risk.radius.items()},
+        "shape": risk.shape,
+        "closed": risk.closed,
+        "missing": risk.missing,
+        "reason": risk.reason,
+        "population": risk.population,
+        "population_estimated": risk.estimated,
+        "strategy": risk.strategy,
+        "fallback": risk.fallback,
+        "measures": risk.summary(),
+        "baseline_expected_match_risk": risk.baseline_expected_match_risk,
+        "expected_match_risk_mcse": risk.expected_match_risk_mcse.to_dict(),
+    }

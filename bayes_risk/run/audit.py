@@ -1,0 +1,183 @@
+"""An audit: data, fit, release, every risk that the study asks for, verdict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import bayes_risk as br
+from bayes_risk.full_table.result import FullTableRisk
+from bayes_risk.identification.result import IdentificationRisk
+from bayes_risk.losses.result import PrivacyLoss
+from bayes_risk.memberships.result import Membership
+from bayes_risk.output import write_study
+from bayes_risk.release import Release
+from bayes_risk.results import AttributeRisk
+from bayes_risk.reweighting_result import Reweighting
+from bayes_risk.run.shared import diagnostics_of, in_folder, seed_of, seeds_of
+from bayes_risk.study.declare import attribute_options, identification_options
+from bayes_risk.study.further import full_table_of, membership_of
+from bayes_risk.study.making import Clock, Made, Progress, made
+from bayes_risk.study.sections import AttributeSection
+from bayes_risk.study.study import Study
+from bayes_risk.study.utility import utility_of
+from bayes_risk.utilities.result import Utility
+from bayes_risk.verdict import Verdict, judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudyResult:
+    """What one run of a study found.
+
+    Attributes
+    ----------
+    study : Study
+        The settings, all of them.
+    random_seed : int
+        The seed given, or the one drawn when none was.
+    data_sha256 : str
+        Hash of the data file (or demo table).
+    diagnostics : mapping
+        Of the fit: chains, draws, R-hat and effective sample size of the log predictives or
+        parameters, occupied classes; or counts of records, and ``notes``. Empty when nothing was
+        fitted, and for trees and forests.
+    release : Release
+    attribute : AttributeRisk or None
+    identification : IdentificationRisk or None
+    utility : Utility or None
+    membership : Membership or None
+    full_table : FullTableRisk or None
+    privacy_loss : PrivacyLoss or None
+    reweighting : Reweighting or None
+        The loop that made fit, release and attribute risk.
+    verdict : Verdict
+    seconds : mapping of str to float
+        Wall time of each stage.
+    """
+
+    study: Study
+    random_seed: int
+    data_sha256: str
+    diagnostics: Mapping[str, Any]
+    release: Release
+    attribute: AttributeRisk | None
+    identification: IdentificationRisk | None
+    verdict: Verdict
+    seconds: Mapping[str, float]
+    utility: Utility | None = None
+    membership: Membership | None = None
+    full_table: FullTableRisk | None = None
+    privacy_loss: PrivacyLoss | None = None
+    reweighting: Reweighting | None = None
+
+    def __repr__(self) -> str:
+        parts: list[Any] = [self.reweighting, self.attribute, self.identification]
+        parts += [self.utility, self.privacy_loss, self.membership, self.full_table]
+        return "\n\n".join([self.study.title, *(repr(p) for p in parts if p), repr(self.verdict)])
+
+
+def run_study(
+    study: Study,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    n_jobs: int = 2,
+    command: str = "",
+) -> StudyResult:
+    """Run a study, and write its folder if it names one.
+
+    Parameters
+    ----------
+    study : Study
+        From `read_study`, or made in a script.
+    overwrite : bool
+        Replace an output folder that an earlier run wrote.
+    progress : callable (stage, done, total), optional
+        Called as work proceeds; quiet by default.
+    n_jobs : int
+        Number of workers. Results do not depend on it.
+    command : str
+        How the run was started, for the manifest.
+
+    Returns
+    -------
+    StudyResult
+
+    Raises
+    ------
+    InputError
+        Data or settings that do not fit; an output folder that exists (before any work is done).
+    """
+    return in_folder(
+        study,
+        lambda: _run(study, progress, n_jobs),
+        write_study,
+        stage="report",
+        overwrite=overwrite,
+        progress=progress,
+        command=command,
+    )
+
+
+def _run(study: Study, progress: Progress | None, n_jobs: int) -> StudyResult:
+    clock, seed = Clock(), seed_of(study)
+    seeds = seeds_of(seed)
+    how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
+    ready = made(study, clock, seeds=seeds, **how)
+    return StudyResult(
+        study=study,
+        random_seed=seed,
+        data_sha256=ready.data_sha256,
+        diagnostics=diagnostics_of(study, ready.fit),
+        release=ready.release,
+        reweighting=ready.reweighting,
+        **_audits(study, ready, clock, seeds[2:], how),
+        seconds=clock.seconds,
+    )
+
+
+def _audits(
+    study: Study, ready: Made, clock: Clock, seeds: list[int], how: dict[str, Any]
+) -> dict[str, Any]:
+    """Every audit that the study asks for, and the verdict on the two risks."""
+    attribute = loss = identification = membership = full_table = utility = None
+    if study.attribute is not None:
+        with clock("attribute risk"):
+            attribute, loss = _attribute(study.attribute, ready, seeds[0], how)
+    if study.identification is not None:
+        with clock("identification risk"):
+            df, release = ready.df, ready.release
+            matching = identification_options(study.identification, df, release.datasets)
+            identification = br.identification_risk(df, release, **matching)
+    if study.utility is not None:
+        with clock("utility"):
+            utility = utility_of(study, ready, random_seed=seeds[3], n_jobs=how["n_jobs"])
+    if study.membership is not None:
+        with clock("membership"):
+            membership = membership_of(study, ready, random_seed=seeds[1], **how)
+    if study.full_table is not None:
+        with clock("full table"):
+            full_table = full_table_of(study, ready, attribute, random_seed=seeds[2], **how)
+    return {
+        "attribute": attribute,
+        "privacy_loss": loss,
+        "identification": identification,
+        "utility": utility,
+        "membership": membership,
+        "full_table": full_table,
+        "verdict": judge(attribute, identification, study.thresholds.limits()),
+    }
+
+
+def _attribute(
+    section: AttributeSection, ready: Made, seed: int, how: dict[str, Any]
+) -> tuple[AttributeRisk, PrivacyLoss | None]:
+    """Attribute risk, of the last round if there were rounds; and privacy loss if asked for."""
+    if ready.reweighting is not None:
+        risk = ready.reweighting.risk
+        return risk, br.privacy_loss(risk) if section.privacy_loss else None
+    options = attribute_options(section) | how
+    prior = options.pop("prior")
+    evidence = br.attribute_evidence(
+        ready.fit, ready.release, search_prior=prior, random_seed=seed, **options
+    )
+    return evidence.risk(prior), br.privacy_loss(evidence) if section.privacy_loss else None

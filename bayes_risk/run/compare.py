@@ -1,0 +1,97 @@
+"""A comparison: several ways to make a release, again and again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import bayes_risk as br
+from bayes_risk._core.errors import InputError
+from bayes_risk.comparing.result import Comparison
+from bayes_risk.run.shared import in_folder, seed_of
+from bayes_risk.study.candidates import candidates_of, compare_options
+from bayes_risk.study.making import Clock, Progress, read_data
+from bayes_risk.study.study import Study
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComparisonResult:
+    """What one comparison of a study's candidates found.
+
+    Attributes
+    ----------
+    study : Study
+    random_seed : int
+    data_sha256 : str
+    comparison : Comparison
+    seconds : mapping of str to float
+        Wall time of each stage.
+    """
+
+    study: Study
+    random_seed: int
+    data_sha256: str
+    comparison: Comparison
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return f"{self.study.title}\n\n{self.comparison!r}"
+
+
+def run_compare(
+    study: Study,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    n_jobs: int = 2,
+    command: str = "",
+) -> ComparisonResult:
+    """Compare the candidates of ``[compare]``, and write a folder if the study names one.
+
+    Parameters
+    ----------
+    study, overwrite, progress, n_jobs, command
+        As in `run_study`. What the study says of membership, the full table and a sweep is left
+        aside.
+
+    Returns
+    -------
+    ComparisonResult
+
+    Raises
+    ------
+    InputError
+        A study without ``[compare]``; as `run_study`.
+    """
+    if study.compare is None:
+        raise InputError(
+            "the study has no [compare]: name candidates, as in [compare.trees] and "
+            'model = { kind = "CART", order = ["income"] }'
+        )
+    from bayes_risk.reporting.compared import write_comparison
+
+    return in_folder(
+        study,
+        lambda: _compare(study, progress, n_jobs),
+        write_comparison,
+        stage="pictures",
+        overwrite=overwrite,
+        progress=progress,
+        command=command,
+    )
+
+
+def _compare(study: Study, progress: Progress | None, n_jobs: int) -> ComparisonResult:
+    clock, seed = Clock(), seed_of(study)
+    with clock("data"):
+        df, sha256 = read_data(study.data)
+        candidates, options = candidates_of(study, df), compare_options(study, df)
+    with clock("comparison"):
+        how: dict[str, Any] = {"random_seed": seed, "n_jobs": n_jobs, "progress": progress}
+        found = br.compare(candidates, df, **options, **how)
+    return ComparisonResult(
+        study=study,
+        random_seed=seed,
+        data_sha256=sha256,
+        comparison=found,
+        seconds=clock.seconds,
+    )

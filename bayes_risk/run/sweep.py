@@ -1,0 +1,116 @@
+"""A sweep: the attribute audit of a study again and again, at other assumptions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import bayes_risk as br
+from bayes_risk._core.errors import InputError
+from bayes_risk.run.shared import diagnostics_of, in_folder, seed_of, seeds_of
+from bayes_risk.study.declare import fit_model
+from bayes_risk.study.making import Clock, Progress, made
+from bayes_risk.study.study import Study
+from bayes_risk.study.varying import sweep_options
+from bayes_risk.sweeping.result import Sensitivity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepResult:
+    """What one sweep of a study found.
+
+    Attributes
+    ----------
+    study : Study
+    random_seed : int
+    data_sha256 : str
+    diagnostics : mapping
+        Of the fit, as in `StudyResult`.
+    sensitivity : Sensitivity
+        Risk at every setting; its base is the audit that the study describes.
+    seconds : mapping of str to float
+        Wall time of each stage.
+    """
+
+    study: Study
+    random_seed: int
+    data_sha256: str
+    diagnostics: Mapping[str, Any]
+    sensitivity: Sensitivity
+    seconds: Mapping[str, float]
+
+    def __repr__(self) -> str:
+        return f"{self.study.title}\n\n{self.sensitivity!r}"
+
+
+def run_sweep(
+    study: Study,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    n_jobs: int = 2,
+    command: str = "",
+) -> SweepResult:
+    """Vary an audit as the study's ``[sweep]`` says, and write a folder if the study names one.
+
+    Parameters
+    ----------
+    study, overwrite, progress, n_jobs, command
+        As in `run_study`. What the study says of identification, membership and the full table is
+        left aside.
+
+    Returns
+    -------
+    SweepResult
+
+    Raises
+    ------
+    InputError
+        A study without ``[sweep]``; as `run_study`.
+    """
+    if study.sweep is None:
+        raise InputError(
+            'the study has no [sweep]: say what varies, as in priors = ["uniform", "marginal"]'
+        )
+    only = dict.fromkeys(("identification", "utility", "membership", "full_table"))
+    study = study.model_copy(update=only)
+    from bayes_risk.reporting.swept import write_sweep
+
+    return in_folder(
+        study,
+        lambda: _sweep(study, progress, n_jobs),
+        write_sweep,
+        stage="pictures",
+        overwrite=overwrite,
+        progress=progress,
+        command=command,
+    )
+
+
+def _sweep(study: Study, progress: Progress | None, n_jobs: int) -> SweepResult:
+    clock, seed = Clock(), seed_of(study)
+    seeds = seeds_of(seed)
+    ready = made(study, clock, seeds=seeds, n_jobs=n_jobs, progress=progress)
+    weights = None if ready.reweighting is None else ready.reweighting.rounds[-1].weights
+
+    def refit(declaration: Any) -> Any:
+        how = {} if weights is None else {"weights": weights}
+        return fit_model(study, declaration, ready.df, random_seed=seeds[0], n_jobs=n_jobs, **how)
+
+    with clock("sweep"):
+        found = br.sensitivity(
+            ready.fit,
+            ready.release,
+            refit=refit,
+            random_seed=seeds[2],
+            n_jobs=n_jobs,
+            progress=progress,
+            **sweep_options(study),
+        )
+    return SweepResult(
+        study=study,
+        random_seed=seed,
+        data_sha256=ready.data_sha256,
+        diagnostics=diagnostics_of(study, ready.fit),
+        sensitivity=found,
+        seconds=clock.seconds,
+    )
