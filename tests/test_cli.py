@@ -16,10 +16,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk
-from bayes_risk import cli, run
+from bayes_risk import cli
 from bayes_risk.cli import app
 from bayes_risk.demo import STUDIES
 from bayes_risk.reporting.terminal import Bars, print_result
+from bayes_risk.run import audit as run
 from bayes_risk.study.study import parse_study
 from tests.edge_results import (
     MARK,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import bayes_risk as br
-from bayes_risk import run
 from bayes_risk.demo import STUDIES
+from bayes_risk.run import audit as run
 from bayes_risk.run import run_study
 from bayes_risk.study import making
 from bayes_risk.study.identification import IdentificationSection

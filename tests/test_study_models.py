@@ -173,11 +173,12 @@ def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
     ],
 )
 def test_printed_settings_are_the_same_study(given):
-    from bayes_risk.output import _infinities_as_text, plain, settings
+    from bayes_risk.output import plain, settings
+    from bayes_risk.output.manifest import infinities_as_text
 
     study = parse_study(given)
     assert parse_study(tomllib.loads(as_toml(settings(study)))) == study
-    manifest = json.loads(json.dumps(plain(_infinities_as_text(settings(study)))))
+    manifest = json.loads(json.dumps(plain(infinities_as_text(settings(study)))))
     assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
 
 
