@@ -17,9 +17,10 @@ from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.kept_evidence import AttributeEvidence
-from bayes_risk.plan import Effort, Plan
+from bayes_risk.plan import FOUND, Effort, Plan
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
+from bayes_risk.steps import kept
 from bayes_risk.synthesizer import Fit, PartFit, Progress, Targets, WeakerFit, WordedPartFit
 
 Array = npt.NDArray[np.float64]
@@ -234,7 +235,12 @@ def _found(cases: Targets, plan: Plan, effort: Effort, intruder: Intruder) -> Ev
     if not intruder.of_trade:
         return plan.run(cases, effort)
     (rng,), fit = plan.rng.spawn(1), cast(WeakerFit, plan.fit)
-    found = fit.weaker(intruder, plan.release, cases, rng=rng, progress=plan.progress)
+    found = kept(
+        "evidence",
+        lambda: fit.weaker(intruder, plan.release, cases, rng=rng, progress=plan.progress),
+        FOUND,
+    )
+    assert found is not None
     return known_evidence(found, cases)
 
 

@@ -58,6 +58,9 @@ OutputOption = Annotated[
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Replace the folder of an earlier run.")
 ]
+RestartOption = Annotated[
+    bool, typer.Option("--restart", help="Throw away the finished steps of a run that was stopped.")
+]
 JobsOption = Annotated[
     int, typer.Option("--jobs", min=1, help="Number of workers; results do not depend on it.")
 ]
@@ -87,6 +90,7 @@ def options(
 def demo(
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
+    restart: RestartOption = False,
     data: Annotated[
         DemoData,
         typer.Option(
@@ -103,7 +107,7 @@ def demo(
 
         content = STUDIES[data.value] | ({} if seed is None else {"random_seed": seed})
         study = parse_study(content).with_output(output or Path("bayes-risk-demo"))
-        _run(study, "audit", overwrite=overwrite, jobs=jobs)
+        _run(study, "audit", overwrite=overwrite, restart=restart, jobs=jobs)
 
 
 @app.command()
@@ -111,6 +115,7 @@ def audit(
     study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
+    restart: RestartOption = False,
     jobs: JobsOption = 2,
 ) -> None:
     """Fit, synthesise, measure both risks and report, as a study file says."""
@@ -119,7 +124,7 @@ def audit(
 
         study = read_study(study_file)
         folder = output or study.output.folder or Path(f"{study_file.stem}-risk")
-        _run(study.with_output(folder), "audit", overwrite=overwrite, jobs=jobs)
+        _run(study.with_output(folder), "audit", overwrite=overwrite, restart=restart, jobs=jobs)
 
 
 @app.command()
@@ -129,13 +134,14 @@ def sweep(
     ],
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
+    restart: RestartOption = False,
     jobs: JobsOption = 2,
 ) -> None:
     """Vary the attribute audit of a study file, to see how far it rests on what was assumed."""
     with _plain_errors():
         needs = '[sweep] priors = ["uniform", "marginal"]'
         study = _varied(study_file, "sweep", f"say what varies: {needs}", output)
-        _run(study, "sweep", overwrite=overwrite, jobs=jobs)
+        _run(study, "sweep", overwrite=overwrite, restart=restart, jobs=jobs)
 
 
 @app.command()
@@ -145,13 +151,14 @@ def compare(
     ],
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
+    restart: RestartOption = False,
     jobs: JobsOption = 2,
 ) -> None:
     """Make several releases, again and again, and lay their risk and utility side by side."""
     with _plain_errors():
         needs = '[compare.trees] and model = { kind = "CART", order = ["income"] }'
         study = _varied(study_file, "compare", f"name candidates: {needs}", output)
-        _run(study, "compare", overwrite=overwrite, jobs=jobs)
+        _run(study, "compare", overwrite=overwrite, restart=restart, jobs=jobs)
 
 
 @app.command()
@@ -236,7 +243,7 @@ def _varied(study_file: Path, section: str, cure: str, output: Path | None) -> "
     return study.with_output(output or Path(f"{given or study_file.stem}-{section}"))
 
 
-def _run(study: "Study", what: str, *, overwrite: bool, jobs: int) -> None:
+def _run(study: "Study", what: str, *, overwrite: bool, restart: bool, jobs: int) -> None:
     """Run with bars, and print the result and the warnings."""
     from rich.console import Console
 
@@ -254,7 +261,8 @@ def _run(study: "Study", what: str, *, overwrite: bool, jobs: int) -> None:
         command = shlex.join(["bayes-risk", *sys.argv[1:]])
         runner, room, printer = RUNS[what]
         run = getattr(import_module("bayes_risk.run"), runner)
-        result = run(study, overwrite=overwrite, progress=progress, n_jobs=jobs, command=command)
+        how = {"overwrite": overwrite, "restart": restart, "n_jobs": jobs}
+        result = run(study, progress=progress, command=command, **how)
     getattr(import_module(room), printer)(result, notes, console=Console())
 
 
@@ -264,11 +272,20 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (InputError, ModelError, OSError) as error:
-        _say(f"bayes-risk: {error}", "red")
+        _say("; ".join([f"bayes-risk: {error}", *_notes(error)]), "red")
         raise typer.Exit(USAGE_ERROR) from None
-    except KeyboardInterrupt:
-        _say("stopped; nothing was left behind", "yellow")
+    except KeyboardInterrupt as error:
+        _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]), "yellow")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    """What is said of an error, or of what it came from."""
+    while error is not None:
+        if found := getattr(error, "__notes__", None):
+            return list(found)
+        error = error.__context__
+    return []
 
 
 def _say(text: str, style: str) -> None:

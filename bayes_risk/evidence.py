@@ -6,7 +6,7 @@ target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / 
 and *simulated*: what the model computes itself. The derivation stands in `docs/evidence.md`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import joblib
@@ -17,6 +17,7 @@ from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.release import Release
+from bayes_risk.steps import kept, kept_blocks, packing_of
 from bayes_risk.synthesizer import (
     Posterior,
     Predictive,
@@ -111,21 +112,27 @@ class _Ratio:
 
 
 def predictive_evidence(
-    base: Posterior,
-    augmented: Sequence[Posterior],
+    fits: Sequence[Callable[[], Posterior]],
     targets: Targets,
     *,
     rngs: Sequence[np.random.Generator],
     n_jobs: int,
     tick: Callable[[int], None] = lambda done: None,
 ) -> Evidence:
-    """sum over releases of the change that Z^(l) makes to the leave-one-out predictive."""
+    """sum over releases of the change that Z^(l) makes to the leave-one-out predictive.
+
+    ``fits``: the base posterior and that of each release, asked for when their turn comes.
+    """
     ratios = []
-    for fit, rng in zip([base, *augmented], rngs, strict=True):
-        parts = fit.predictives(targets, rng=rng)
-        ratios.append(_together([_loo_ratio(part, targets, n_jobs) for part in parts]))
+    for k, (fit, rng) in enumerate(zip(fits, rngs, strict=True)):
+
+        def ratio(fit: Callable[[], Posterior] = fit, rng: np.random.Generator = rng) -> _Ratio:
+            parts = fit().predictives(targets, rng=rng)
+            return _together([_loo_ratio(part, targets, n_jobs) for part in parts])
+
+        ratios.append(kept(f"evidence of fit {k}", ratio, packing_of(_Ratio)))
         tick(1)
-    return _combined(ratios, len(augmented), targets)
+    return _combined(ratios, len(fits) - 1, targets)
 
 
 def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
@@ -149,8 +156,7 @@ def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
 def refit_evidence(
     fit: SampledFit,
     release: Release,
-    base: Posterior,
-    augmented: Sequence[Posterior],
+    fits: Sequence[Callable[[], Posterior]],
     targets: Targets,
     *,
     rng: np.random.Generator,
@@ -158,15 +164,23 @@ def refit_evidence(
     progress: Progress | None,
 ) -> Evidence:
     """The predictives of each target from m + 1 fits without it: no weights, so no k-hat."""
-    jobs = (
-        joblib.delayed(_refitted)(fit, release, base, augmented, targets.only(np.array([u])), child)
-        for u, child in enumerate(rng.spawn(len(targets)))
-    )
-    parts = []
-    for part in joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
-        parts.append(part)
-        if progress is not None:
-            progress("refits", len(parts), len(targets))
+    children = rng.spawn(len(targets))
+
+    def run(which: list[int]) -> Iterator[Evidence]:
+        base, *augmented = [one() for one in fits]
+        jobs = (
+            joblib.delayed(_refitted)(
+                fit, release, base, augmented, targets.only(np.array([u])), children[u]
+            )
+            for u in which
+        )
+        found = joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
+        for done, part in enumerate(found, start=len(targets) - len(which) + 1):
+            if progress is not None:
+                progress("refits", done, len(targets))
+            yield part
+
+    parts = kept_blocks("refits", len(targets), run, packing_of(Evidence))
     return Evidence(
         log_evidence=np.concatenate([p.log_evidence for p in parts], axis=2),
         deviations=np.concatenate([p.deviations for p in parts], axis=3),
@@ -239,10 +253,15 @@ def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
     first = predictive.log_truth(slice(0, min(BLOCK, len(targets))))
     n_chains = (int(predictive.batch.max()) + 1) // 2
     reff = relative_efficiency(first, n_chains)
-    parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_loo_block)(predictive, block, reff, targets.fitted[block])
-        for block in blocks
-    )
+
+    def run(which: list[int]) -> Iterator[_Ratio]:
+        jobs = (
+            joblib.delayed(_loo_block)(predictive, blocks[b], reff, targets.fitted[blocks[b]])
+            for b in which
+        )
+        yield from joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
+
+    parts = kept_blocks("blocks", len(blocks), run, packing_of(_Ratio))
     return _Ratio(
         value=np.concatenate([p.value for p in parts], axis=1),
         deviation=np.concatenate([p.deviation for p in parts], axis=2),

@@ -1,7 +1,9 @@
 """The order of work of an attribute audit: fits, evidence, more sampling where wanted, refits."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from bayes_risk.evidence import (
     reuse_evidence,
 )
 from bayes_risk.release import Release
+from bayes_risk.steps import Arrays, Later, Packing, kept
 from bayes_risk.synthesizer import (
     Fit,
     ImputingFit,
@@ -22,6 +25,7 @@ from bayes_risk.synthesizer import (
     Posterior,
     Progress,
     SampledFit,
+    Simulated,
     Targets,
 )
 
@@ -36,6 +40,23 @@ class Effort:
     target_mcse: float | None
     max_doublings: int
     refit_budget: int
+
+
+DIRECT = frozenset(["exact", "simulated"])  # ways that the model computes itself
+
+
+def _found(arrays: Arrays) -> Array | Simulated | None:
+    """What `_arrays` took apart."""
+    return Simulated(**arrays) if "ess" in arrays else arrays.get("log_p")
+
+
+def _arrays(found: Array | Simulated | None) -> dict[str, Any]:
+    if isinstance(found, Simulated):
+        return {"log_p": found.log_p, "deviations": found.deviations, "ess": found.ess}
+    return {} if found is None else {"log_p": found}
+
+
+FOUND: Packing[Array | Simulated | None] = Packing(_arrays, _found)
 
 
 class Plan:
@@ -55,7 +76,7 @@ class Plan:
     ) -> None:
         self.fit, self.release = fit, release
         self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
-        self.posteriors: list[Posterior] = []
+        self.posteriors: list[Later[Posterior]] = []
         if known is not None:
             self.fit = cast(PartFit, fit).knowing(
                 known, release, rng=rng.spawn(1)[0], n_jobs=n_jobs, progress=progress
@@ -73,15 +94,13 @@ class Plan:
 
     def run(self, cases: Targets, effort: Effort) -> Evidence:
         """Evidence of every case."""
-        direct = self.fit.direct(
-            effort.evidence, self.release, cases, rng=self.rng, progress=self.progress
-        )
+        direct = self.direct(effort.evidence, cases)
         if direct is not None:
             return known_evidence(direct, cases)
         if effort.evidence == "reuse":
             return reuse_evidence(self.sampled, self.release, cases, n_jobs=self.n_jobs)
         if not self.posteriors:
-            self.posteriors = self.imputed() if effort.evidence == "imputed" else self.fits()
+            self.posteriors = self.imputed() if effort.evidence == "imputed" else self.later()
         if effort.evidence == "refit":
             return self._refit(cases)
         return self._predictive(cases, effort)
@@ -103,31 +122,55 @@ class Plan:
             found = found.replaced(worst, self._refit(cases.only(worst)))
         return found
 
+    def direct(self, evidence: str, cases: Targets) -> Array | Simulated | None:
+        """What the model computes itself; kept where that is all there is to do."""
+        if evidence not in DIRECT:
+            return self.fit.direct(
+                evidence, self.release, cases, rng=self.rng, progress=self.progress
+            )
+        (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
+        return kept(
+            "evidence",
+            lambda: self.fit.direct(evidence, self.release, cases, rng=rng, progress=self.progress),
+            FOUND,
+        )
+
     def fits(self) -> list[Posterior]:
         """One augmented fit per release; the base fit runs about m times as long as each."""
-        m = self.release.m
-        *children, base_rng = self.rng.spawn(m + 1)
+        return [posterior() for posterior in self.later()]
+
+    def later(self) -> list[Later[Posterior]]:
+        """The same fits, each made when it is asked for."""
+        *children, base_rng = self.rng.spawn(self.release.m + 1)
         augmented = [
-            self.sampled.augmented(
-                self.release, l, rng=child, n_jobs=self.n_jobs, progress=self.progress
-            )
+            Later(f"fit {l + 1}", partial(self._augmented, l, child))
             for l, child in enumerate(children)
         ]
+        return [Later("fit 0", partial(self._base, base_rng)), *augmented]
+
+    def _augmented(self, l: int, rng: np.random.Generator) -> Posterior:
+        how: Any = {"n_jobs": self.n_jobs, "progress": self.progress}
+        return self.sampled.augmented(self.release, l, rng=rng, **how)
+
+    def _base(self, rng: np.random.Generator) -> Posterior:
         base = self.sampled.informed(self.release)
-        rounds = int(np.ceil(np.log2(m)))
-        for k, child in enumerate(base_rng.spawn(rounds), start=1):
+        rounds = int(np.ceil(np.log2(self.release.m)))
+        for k, child in enumerate(rng.spawn(rounds), start=1):
             base = base.doubled(rng=child, n_jobs=self.n_jobs)
             self._tell("base fit", k, rounds)
-        return [base, *augmented]
+        return base
 
-    def imputed(self) -> list[Posterior]:
+    def imputed(self) -> list[Later[Posterior]]:
         """The base fit, and one that has seen all releases and imputes what is not known."""
-        joint = cast(ImputingFit, self.fit).imputed(
-            self.release, rng=self.rng.spawn(1)[0], n_jobs=self.n_jobs, progress=self.progress
-        )
-        return [self.sampled.informed(self.release), joint]
+        (rng,) = self.rng.spawn(1)
+        how: Any = {"rng": rng, "n_jobs": self.n_jobs, "progress": self.progress}
+        fit = cast(ImputingFit, self.fit)
+        return [
+            Later("fit 0", lambda: self.sampled.informed(self.release)),
+            Later("fit 1", lambda: fit.imputed(self.release, **how)),
+        ]
 
-    def evidence(self, cases: Targets, posteriors: list[Posterior]) -> Evidence:
+    def evidence(self, cases: Targets, posteriors: Sequence[Callable[[], Posterior]]) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""
         done = 0
 
@@ -137,32 +180,35 @@ class Plan:
             self._tell("evidence", done, len(posteriors))
 
         return predictive_evidence(
-            posteriors[0],
-            posteriors[1:],
+            posteriors,
             cases,
             rngs=self.rng.spawn(len(posteriors)),
             n_jobs=self.n_jobs,
             tick=tick,
         )
 
-    def doubled(self, posteriors: list[Posterior], share: Array) -> list[Posterior]:
+    def doubled(
+        self, posteriors: Sequence[Later[Posterior]], share: Array
+    ) -> list[Later[Posterior]]:
         """Double the base fit where it brings most of the error, all the others otherwise."""
         base_first = share[0] >= share[1:].sum()
         out = []
         for k, (posterior, child) in enumerate(
             zip(posteriors, self.rng.spawn(len(posteriors)), strict=True)
         ):
-            wanted = (k == 0) == base_first
-            out.append(posterior.doubled(rng=child, n_jobs=self.n_jobs) if wanted else posterior)
-            self._tell("more draws", k + 1, len(posteriors))
+            if (k == 0) == base_first:
+                posterior = Later(f"fit {k}, doubled", partial(self._doubled, posterior, child))
+            out.append(posterior)
         return out
+
+    def _doubled(self, posterior: Later[Posterior], rng: np.random.Generator) -> Posterior:
+        return posterior().doubled(rng=rng, n_jobs=self.n_jobs)
 
     def _refit(self, cases: Targets) -> Evidence:
         return refit_evidence(
             self.sampled,
             self.release,
-            self.posteriors[0],
-            self.posteriors[1:],
+            self.posteriors,
             cases,
             rng=self.rng.spawn(1)[0],
             n_jobs=self.n_jobs,

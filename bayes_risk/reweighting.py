@@ -21,6 +21,7 @@ from bayes_risk.results import AttributeRisk
 from bayes_risk.reweighting_result import Reweighting, Round
 from bayes_risk.reweighting_utility import table_distances
 from bayes_risk.reweighting_weights import TAKE_THEM, checked_weights, linear_weights
+from bayes_risk.steps import within
 from bayes_risk.synthesizer import Progress
 
 Array = npt.NDArray[np.float64]
@@ -151,7 +152,8 @@ def reweight(
     weights = np.ones(len(df))
     for r, child in enumerate(rng.spawn(loop.rounds + 1)):
         told = _in_round(progress, r)
-        fitted, found = options.run(model, df, weights, (child, audit_seed), told)
+        with within("round"):
+            fitted, found = options.run(model, df, weights, (child, audit_seed), told)
         done.append(found)
         reason = loop.reason(found.risk)
         if reason is None and r < loop.rounds:

@@ -5,49 +5,43 @@ decision of the person who signs the release.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk.verdict_further import of_chains, of_membership, of_usefulness
+from bayes_risk.verdict_reason import (
+    Outcome,
+    Reason,
+    Thresholds,
+    Usefulness,
+    against,
+    doubt,
+    limited,
+    no_objection,
+    percent,
+    records,
+    times,
+)
+
 if TYPE_CHECKING:
     from bayes_risk.identification.result import IdentificationRisk
+    from bayes_risk.memberships.result import Membership
     from bayes_risk.results import AttributeRisk
+    from bayes_risk.utilities.result import Utility
 
-Outcome = Literal["may go out", "should not go out", "cannot be told"]
+__all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge", "percent"]
+
 Array = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """What the agency accepts; ``docs/reading-the-numbers.md`` gives reasons for the defaults.
-
-    Attributes
-    ----------
-    attribute_probability : float, in (0, 1]
-        No record's true values should get more posterior probability than this.
-    attribute_log_bayes_factor : float, positive
-        The release should not raise the log odds of any record's truth by more than this.
-    true_match_rate : float, in [0, 1]
-        Share of all records that may be matched uniquely and correctly, pooled or per release.
-    share_unreliable : float, in [0, 1]
-        Share of targets whose number the diagnostics may reject before nothing can be told.
-    """
-
-    attribute_probability: float = 0.5
-    attribute_log_bayes_factor: float = 3.0
-    true_match_rate: float = 0.05
-    share_unreliable: float = 0.01
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """One sentence of the verdict: which measure, which way it points, in words."""
-
-    measure: str
-    outcome: Outcome
-    sentence: str
+RISK: tuple[Outcome, ...] = ("should not go out", "cannot be told", "may go out")
+USE: tuple[Usefulness, ...] = (
+    "less useful than wanted",
+    "usefulness cannot be told",
+    "useful enough",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,32 +51,53 @@ class Verdict:
     Attributes
     ----------
     outcome : {"may go out", "should not go out", "cannot be told"}
-        One reason against outweighs every doubt, one doubt every reason for.
+        What the risk says. One reason against outweighs every doubt, one doubt every reason for.
+    usefulness : {"useful enough", "less useful than wanted", "usefulness cannot be told"}, or None
+        What the utility says, likewise; None: no threshold was set for it. It changes no outcome.
     reasons : tuple of Reason
-        The deciding ones first.
+        The deciding ones first, those of risk before those of use.
     assumptions : str
         What it rests on, in one sentence, "Under these assumptions: ...".
     thresholds : Thresholds
     """
 
     outcome: Outcome
+    usefulness: Usefulness | None = None
     reasons: tuple[Reason, ...]
     assumptions: str
     thresholds: Thresholds
 
     @property
     def headline(self) -> str:
-        """The outcome as a sentence."""
-        return {
-            "may go out": "The file may go out.",
-            "should not go out": "The file should not go out.",
-            "cannot be told": "Whether the file may go out cannot be told.",
+        """Outcome, and usefulness if it was judged, as a sentence or two."""
+        useful = self.usefulness
+        if self.outcome == "may go out" and useful not in (None, "useful enough"):
+            return f"By its risk the file may go out, but {USED[useful]}."
+        risk = {
+            "may go out": "The file may go out",
+            "should not go out": "The file should not go out",
+            "cannot be told": "Whether the file may go out cannot be told",
         }[self.outcome]
+        if useful is None:
+            return f"{risk}."
+        return f"{risk}. {USED[useful][0].upper()}{USED[useful][1:]}."
 
     @property
     def deciding(self) -> tuple[Reason, ...]:
-        """The reasons that made the outcome."""
-        return tuple(r for r in self.reasons if r.outcome == self.outcome)
+        """The reasons that made the outcome, then those for which usefulness fails."""
+        open_use = () if self.usefulness in (None, "useful enough") else (self.usefulness,)
+        return tuple(r for r in self.reasons if r.outcome in (self.outcome, *open_use))
+
+    @property
+    def others(self) -> tuple[Reason, ...]:
+        """The reasons that did not make it."""
+        return tuple(r for r in self.reasons if r not in self.deciding)
+
+    @property
+    def signal(self) -> Outcome:
+        """Whether to show it as good, bad or open: a file that is not useful enough is not good."""
+        useful = self.usefulness in (None, "useful enough")
+        return self.outcome if useful or self.outcome != "may go out" else "cannot be told"
 
     def sentence(self) -> str:
         """Outcome, deciding reasons and assumptions in plain words."""
@@ -93,12 +108,23 @@ class Verdict:
         return "\n".join([*lines, self.assumptions])
 
 
+USED: dict[Usefulness | None, str] = {
+    "useful enough": "it is useful enough",
+    "less useful than wanted": "it is less useful than wanted",
+    "usefulness cannot be told": "whether it is useful enough cannot be told",
+}
+
+
 def judge(
     attribute: "AttributeRisk | None",
     identification: "IdentificationRisk | None",
     thresholds: Thresholds | None = None,
+    *,
+    diagnostics: Mapping[str, Any] | None = None,
+    membership: "Membership | None" = None,
+    utility: "Utility | None" = None,
 ) -> Verdict:
-    """Compare both risks with the thresholds; a number within its error of one is a doubt.
+    """Compare the results with the thresholds; a number within its error of one is a doubt.
 
     A record is above a threshold when its value less two Monte Carlo standard errors is, and may be
     above when its value plus two is. A record marked unreliable can raise doubt, never decide.
@@ -109,20 +135,29 @@ def judge(
     identification : IdentificationRisk, optional
         A risk that was not measured is a doubt: nothing is said of it.
     thresholds : Thresholds, optional
+    diagnostics : mapping, optional
+        ``fit.diagnostics``: chains that disagree are a doubt about what was computed from them.
+    membership : Membership, optional
+    utility : Utility, optional
+        Judged only by thresholds that were set for them. Utility has an outcome of its own.
 
     Returns
     -------
     Verdict
     """
     limits = thresholds or Thresholds()
+    sampled = attribute is not None or membership is not None
     reasons = [
         *_attribute_reasons(attribute, limits),
         *_identification_reasons(identification, limits),
+        *(of_chains(diagnostics or {}, limits.rhat) if sampled else []),
+        *of_membership(membership, limits),
+        *of_usefulness(utility, limits),
     ]
-    order: tuple[Outcome, ...] = ("should not go out", "cannot be told", "may go out")
-    outcome = min((r.outcome for r in reasons), key=order.index)
+    found, order = {r.outcome for r in reasons}, (*RISK[:2], *USE[:2], RISK[2], USE[2])
     return Verdict(
-        outcome=outcome,
+        outcome=next(outcome for outcome in RISK if outcome in found),
+        usefulness=next((use for use in USE if use in found), None),
         reasons=tuple(sorted(reasons, key=lambda r: order.index(r.outcome))),
         assumptions=_assumptions(attribute, identification),
         thresholds=limits,
@@ -132,7 +167,7 @@ def judge(
 def _attribute_reasons(risk: "AttributeRisk | None", limits: Thresholds) -> list[Reason]:
     if risk is None:
         return [
-            _doubt("attribute risk", "Attribute risk was not measured, so nothing is said of it.")
+            doubt("attribute risk", "Attribute risk was not measured, so nothing is said of it.")
         ]
     return [
         *_given_away(risk),  # first: the screen shows two reasons
@@ -149,12 +184,9 @@ NAMED = 10  # records given away that the verdict names
 def _disclosed(risk: "AttributeRisk") -> Reason:
     count = int(risk.records["disclosed"].sum())
     if count:
-        return Reason(
-            measure="disclosed",
-            outcome="should not go out",
-            sentence=f"Released unchanged: {_records(count)}, whose values anyone can read.",
-        )
-    return _for("disclosed", "No audited record is released unchanged.")
+        text = f"Released unchanged: {records(count)}, whose values anyone can read."
+        return against("disclosed", text)
+    return no_objection("disclosed", "No audited record is released unchanged.")
 
 
 def known_for_certain(risk: "AttributeRisk") -> list[str]:
@@ -174,11 +206,10 @@ def _given_away(risk: "AttributeRisk") -> list[Reason]:
     more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
     variables = ", ".join(map(str, known.columns[known.any(axis=0)]))
     return [
-        Reason(
-            measure="certain disclosure",
-            outcome="should not go out",
-            sentence=f"For {_records(len(labels))} the release leaves no value but the true one "
-            f"possible ({variables}); it is known for certain: {shown}{more}.",
+        against(
+            "certain disclosure",
+            f"For {records(len(labels))} the release leaves no value but the true one possible "
+            f"({variables}); it is known for certain: {shown}{more}.",
         )
     ]
 
@@ -186,7 +217,7 @@ def _given_away(risk: "AttributeRisk") -> list[Reason]:
 def _probability(risk: "AttributeRisk", limit: float) -> Reason:
     above, maybe = _counts_above(risk, np.full(len(risk.index), limit))
     words = f"the intruder {{}} the true values a probability above {limit:g}"
-    return _limited(
+    return limited(
         "probability of the truth",
         (above, words.format("gives")),
         (maybe, words.format("may give")),
@@ -195,16 +226,16 @@ def _probability(risk: "AttributeRisk", limit: float) -> Reason:
 
 
 def _bayes_factor(risk: "AttributeRisk", limit: float) -> Reason:
+    most = times(limit)
     # log odds(p) - log odds(prior) > limit  <=>  p > prior e^limit / (1 - prior + prior e^limit)
     prior, factor = risk.records["prior"].to_numpy(), math.exp(limit)
     above, maybe = _counts_above(risk, prior * factor / (1 - prior + prior * factor))
-    times = f"{factor:.3g}" if factor < 10 else f"{factor:,.0f}"
-    words = f"the release {{}} the odds of the true values by more than {times}"
-    return _limited(
+    words = f"the release {{}} the odds of the true values by more than {most}"
+    return limited(
         "log Bayes factor",
         (above, words.format("multiplies")),
         (maybe, words.format("may multiply")),
-        f"For no record does the release multiply the odds of the truth by more than {times}.",
+        f"For no record does the release multiply the odds of the truth by more than {most}.",
     )
 
 
@@ -219,34 +250,22 @@ def _counts_above(risk: "AttributeRisk", limit: Array) -> tuple[int, int]:
     return int(sure.sum()), int(maybe.sum())
 
 
-def _limited(
-    measure: str, above: tuple[int, str], maybe: tuple[int, str], all_clear: str
-) -> Reason:
-    if above[0]:
-        text = f"For {_records(above[0])} {above[1]}."
-        return Reason(measure=measure, outcome="should not go out", sentence=text)
-    if maybe[0]:
-        text = f"For {_records(maybe[0])} {maybe[1]}: the error of the computation leaves it open."
-        return _doubt(measure, text)
-    return _for(measure, all_clear)
-
-
 def _reliability(risk: "AttributeRisk", limit: float) -> Reason:
     reliable = risk.records["reliable"]
     count, share = int((~reliable).sum()), float((~reliable).mean())
     of = f"{count:,} of {len(reliable):,} records ({percent(share)})"
     text = f"The numbers of {of} are marked unreliable"
     if not count:
-        return _for("unreliable records", "No audited record is marked unreliable.")
+        return no_objection("unreliable records", "No audited record is marked unreliable.")
     if share > limit:
-        return _doubt("unreliable records", f"{text}, more than the {percent(limit)} allowed.")
-    return _for("unreliable records", f"{text}; {percent(limit)} are allowed.")
+        return doubt("unreliable records", f"{text}, more than the {percent(limit)} allowed.")
+    return no_objection("unreliable records", f"{text}; {percent(limit)} are allowed.")
 
 
 def _identification_reasons(risk: "IdentificationRisk | None", limits: Thresholds) -> list[Reason]:
     if risk is None:
         return [
-            _doubt(
+            doubt(
                 "identification risk",
                 "Identification risk was not measured, so nothing is said of it.",
             )
@@ -255,14 +274,8 @@ def _identification_reasons(risk: "IdentificationRisk | None", limits: Threshold
     rate, limit = float(rates.max()), limits.true_match_rate
     text = f"{percent(rate)} of records would be matched uniquely and correctly"
     if rate > limit:
-        return [
-            Reason(
-                measure="true match rate",
-                outcome="should not go out",
-                sentence=f"{text}, more than the {percent(limit)} allowed.",
-            )
-        ]
-    return [_for("true match rate", f"{text} at most; {percent(limit)} are allowed.")]
+        return [against("true match rate", f"{text}, more than the {percent(limit)} allowed.")]
+    return [no_objection("true match rate", f"{text} at most; {percent(limit)} are allowed.")]
 
 
 def _assumptions(
@@ -279,20 +292,3 @@ def _assumptions(
         )
     parts = [part.strip().rstrip(".") for part in parts]
     return f"Under these assumptions: {'; '.join(parts) or 'none, for nothing was measured'}."
-
-
-def _doubt(measure: str, sentence: str) -> Reason:
-    return Reason(measure=measure, outcome="cannot be told", sentence=sentence)
-
-
-def _for(measure: str, sentence: str) -> Reason:
-    return Reason(measure=measure, outcome="may go out", sentence=sentence)
-
-
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count:,} records"
-
-
-def percent(share: float) -> str:
-    """A share as per cent."""
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from bayes_risk._core.errors import TruncationWarning
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.synthesizer import Progress
 
+from .kept_draws import kept_chains
 from .latent_state import Draws, Prior, State, Units
 from .poisson_state import CountPrior, CountUnits
 from .progress import ticker
@@ -47,9 +49,25 @@ def sampled(
     ``build(transformed=...)`` makes the PyMC model, whose variables hold the ``blocks`` of phi;
     ``start(prior, units, rng)`` scatters the chains.
     """
+    from .latent_pymc import draws_of
+
+    record = partial(_record, build, blocks, prior, units, start, run, rng)
+    idata = kept_chains(record, run.length)
+    return idata, draws_of(idata, prior, blocks)
+
+
+def _record(
+    build: Callable[..., Any],
+    blocks: Any,
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
+    start: Callable[..., State],
+    run: Run,
+    rng: np.random.Generator,
+) -> Any:
     import pymc as pm
 
-    from .latent_pymc import BlockedSweep, draws_of
+    from .latent_pymc import BlockedSweep
 
     seeds, starts = rng.spawn(2)
     tick = ticker(run.progress, "fit", run.length.steps)
@@ -59,13 +77,11 @@ def sampled(
     }
     with build(transformed=run.sampler == "nuts") as model:
         if run.sampler == "nuts":
-            idata = pm.sample(**options)
-        else:
-            step = BlockedSweep(model, prior, units, blocks=blocks, thin=run.thin, rng=seeds)
-            children = starts.spawn(run.length.chains)
-            points = [step.point(start(prior, units, child)) for child in children]
-            idata = pm.sample(step=step, initvals=points, **options)
-    return idata, draws_of(idata, prior, blocks)
+            return pm.sample(**options)
+        step = BlockedSweep(model, prior, units, blocks=blocks, thin=run.thin, rng=seeds)
+        children = starts.spawn(run.length.chains)
+        points = [step.point(start(prior, units, child)) for child in children]
+        return pm.sample(step=step, initvals=points, **options)
 
 
 def diagnose(

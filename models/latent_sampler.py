@@ -14,8 +14,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk.steps import kept, packing_of
+
 from . import latent_class as kernel
 from .latent_conditional import conditional_sweep
+from .latent_splits import owners, sweep_with_splits, variables
 from .latent_state import Draws, Prior, State, Units, given_arrays, joined, n_normalised
 from .poisson_state import CountPrior, CountUnits
 
@@ -24,16 +27,21 @@ Ints = npt.NDArray[np.int64]
 Progress = Callable[[str, int, int], None]
 
 CHUNK = 20
+LOG_NOBODY = -36.0  # log(1 - V) of a class that has nearly all that is left
 
 
 def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State:
-    """A scattered start: every class half like some record, half like everybody."""
+    """A scattered start: every class half like some record, half like everybody.
+
+    Where classes are split and merged everybody starts in one class: from there chains soon agree,
+    while many classes are slow to merge (docs/split-merge.md).
+    """
     K = prior.n_classes
     phi = np.ones((prior.width, K))
     chances = units.multiplicity / units.multiplicity.sum()
     seeds = units.positions[rng.choice(len(units.positions), size=K, p=chances)]
     scatter_levels(phi, prior, units, seeds)
-    return start_at(phi)
+    return start_together(phi) if prior.splits > 0 else start_at(phi)
 
 
 def scatter_levels(
@@ -63,20 +71,37 @@ def start_at(phi: Array) -> State:
     return State(alpha=1.0, log_left=log_left, pi=np.full(K, 1.0 / K), phi=phi)
 
 
+def start_together(phi: Array) -> State:
+    """Nearly all weight on the first class."""
+    K = phi.shape[1]
+    log_left = np.full(K - 1, LOG_NOBODY)
+    pi = np.exp(LOG_NOBODY * np.arange(K))
+    pi[0] = 1.0 - pi[1:].sum()
+    return State(alpha=1.0, log_left=log_left, pi=pi, phi=phi)
+
+
 @numba.njit(cache=True, nogil=True)
 def _run(  # type: ignore[no-untyped-def]  # a kernel: numba reads no annotations
     rng, data, layout, prior, state, thin, swaps, out, first, last
 ):
     """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated."""
     positions, multiplicity, given = data
-    starts, a = layout
+    starts, a, splits = layout
     alpha, log_left, pi, phi = state
     K = pi.shape[0]
     n, M = np.zeros(K, np.int64), np.zeros(phi.shape, np.int64)
     label = np.zeros(positions.shape[0], np.int64)
+    splits *= given[2].shape[0] == 0  # their ratio knows no denominators
+    owner, variable = owners(multiplicity if splits > 0 else multiplicity[:0]), variables(starts)
+    z, tally = np.zeros(owner.shape[0], np.int16), np.zeros((2, 2), np.int64)
     for h in range(first, last):
         for _ in range(thin):
-            if given[2].shape[0] == 0:
+            if splits > 0:
+                alpha[0] = sweep_with_splits(
+                    rng, (positions, owner), (starts, a, variable), prior, swaps, splits,
+                    alpha[0], log_left, pi, phi, n, M, z, tally,
+                )  # fmt: skip
+            elif given[2].shape[0] == 0:
                 alpha[0] = kernel.sweep(
                     rng, positions, multiplicity, starts, a, prior, swaps,
                     alpha[0], log_left, pi, phi, n, M, label,
@@ -110,7 +135,7 @@ def compiled(
         return cut_off.run, (rows, layout)
     if isinstance(prior, Prior) and isinstance(units, Units):
         data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
-        return _run, (data, (prior.starts, prior.level))
+        return _run, (data, (prior.starts, prior.level, prior.splits))
     if isinstance(prior, CountPrior) and isinstance(units, CountUnits) and units.power is not None:
         from . import poisson_weighted_kernels as weighted  # compiled only where it is needed
 
@@ -173,7 +198,8 @@ def run_chains(
         )
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
-    return joined(joblib.Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
+    pool = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
+    return kept("chains", lambda: joined(pool(jobs)), packing_of(Draws))
 
 
 def doubled(

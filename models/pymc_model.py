@@ -18,6 +18,7 @@ from bayes_risk.microdata import Microdata
 from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
+from .kept_draws import kept_chains
 from .progress import ticker
 from .sampling import Length, mixing
 
@@ -168,7 +169,8 @@ def _fit(
     engine = Engine.of(builder)
     y, nothing = data.codes, np.zeros(len(data.codes), dtype=bool)
     condition = Condition(y=y, z=y, replaced=nothing, columns=(), power=power)
-    idata = pm.sample(model=pseudo_posterior(engine, condition), **options)
+    pseudo = pseudo_posterior(engine, condition)
+    idata = kept_chains(lambda: pm.sample(model=pseudo, **options), length)
     theta = {name: _flat(idata["posterior"][name]) for name in engine.layout.parameters}
     posterior = PyMCPosterior(
         engine=engine,

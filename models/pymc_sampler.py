@@ -9,6 +9,7 @@ table's own posterior, with its variances as mass matrix.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,9 @@ from pytensor.compile.sharedvalue import shared
 
 from bayes_risk._core.errors import ModelError
 from bayes_risk.microdata import Codes
+from bayes_risk.steps import kept
 
+from .kept_draws import CHAINS
 from .pymc_density import Engine, Theta
 from .pymc_forked import forked
 from .pymc_graph import RowGraph
@@ -195,6 +198,22 @@ class Sampler:
         tick: Callable[[int], None] = lambda done: None,
     ) -> list[Theta]:
         """Draws of each chain, every ``thin``-th kept."""
+        how: Any = {"draws": draws, "tune": tune, "thin": thin}
+        run = partial(self._run, condition, starts, **how, rng=rng, n_jobs=n_jobs, tick=tick)
+        return kept("draws", run, CHAINS)
+
+    def _run(
+        self,
+        condition: Condition,
+        starts: Sequence[Mapping[str, Any]],
+        *,
+        draws: int,
+        tune: int,
+        thin: int,
+        rng: np.random.Generator,
+        n_jobs: int,
+        tick: Callable[[int], None],
+    ) -> list[Theta]:
         length = Length(draws=draws, tune=tune, thin=thin)
         jobs = [
             (start, length, child)

@@ -19,6 +19,7 @@ from .families import (
     Poisson,
     StudentT,
 )
+from .kept_draws import kept_chains
 from .regression_part import Part, Rows, n_outcomes
 from .sampling import Length
 
@@ -86,6 +87,9 @@ class Nuts:
     def _sample(
         self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any
     ) -> Any:
+        return kept_chains(lambda: self._drawn(points, length, rng, tick), length)
+
+    def _drawn(self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any) -> Any:
         if self.nuts_sampler == "nutpie":
             return self._nutpie(length, rng)
         import pymc as pm
@@ -93,9 +97,15 @@ class Nuts:
         options = length.options(1, rng) | {"initvals": points}
         with self.model, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTensor's linker, and of overflows when tuning
-            if self.step is None:
-                self.step = pm.NUTS(target_accept=TARGET_ACCEPT, rng=np.random.default_rng(0))
+            self._compile()
             return pm.sample(step=self.step, callback=lambda trace, draw: tick(1), **options)
+
+    def _compile(self) -> None:
+        """The step, made once."""
+        import pymc as pm
+
+        if self.step is None:
+            self.step = pm.NUTS(target_accept=TARGET_ACCEPT, rng=np.random.default_rng(0))
 
     def _nutpie(self, length: Length, rng: np.random.Generator) -> Any:
         """The same by nutpie, which finds its own starts and metric."""
@@ -120,8 +130,11 @@ class Nuts:
         from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
         from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
 
-        if self.step is None:
+        if self.nuts_sampler == "nutpie":
             return
+        with self.model, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._compile()  # not yet, if the draws were kept by an earlier run
         columns = []
         for variable in self.step.vars:
             name, _, how = variable.name.partition("_")

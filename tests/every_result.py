@@ -2,6 +2,8 @@
 
 import warnings
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ def every() -> dict[str, object]:
     """Results by kind, made once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _attribute() | _files()
+        return _attribute() | _files() | _counted()
 
 
 def _attribute() -> dict[str, object]:
@@ -87,6 +89,19 @@ def _files() -> dict[str, object]:
             random_seed=5,
         ),
     }
+
+
+def _counted() -> dict[str, object]:
+    """Matching of files on disk, and how rare keys are among a tenfold population."""
+    table = people()
+    with TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{name}.parquet" for name in ("original", "1", "2", "3")]
+        for shift, path in enumerate(paths):
+            moved = table.assign(job=np.roll(table["job"].to_numpy(), shift))
+            moved.reset_index(drop=True).to_parquet(path)
+        keys: dict[str, Any] = {"known": ["sex", "age"], "synthesized": ["job"]}
+        files = br.identification_risk_of_files(paths[0], paths[1:], **keys)
+    return {"files": files, "uniqueness": br.uniqueness(table, ["age", "job"], fraction=0.1)}
 
 
 def parts() -> list[object]:

@@ -56,7 +56,7 @@ def files(tmp_path):
 def fake_run(monkeypatch, result=None, doing=lambda: None):
     """Put a ready result in the place of the work."""
 
-    def ready(study, progress, n_jobs):
+    def ready(study, seed, progress, n_jobs):
         progress("fit", 1, 1)
         doing()
         return result or study_result(study)
@@ -230,7 +230,7 @@ def test_a_real_interruption_leaves_no_folder(tmp_path, name):
     )
     try:
         for _ in range(600):
-            if any(".partial-" in f for f in os.listdir(tmp_path)):
+            if any(f.endswith(".work") for f in os.listdir(tmp_path)):
                 break
             time.sleep(0.1)
         time.sleep(3)

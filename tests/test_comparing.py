@@ -11,7 +11,7 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk.comparing.front import dominates, drawn_means, on_front
-from bayes_risk.comparing.plots import whisker_ends
+from bayes_risk.plots.comparison import whisker_ends
 from bayes_risk.comparing.words import MEASURES, RISKS, UTILITIES
 from bayes_risk.models import CART, DPMPM, Forest
 

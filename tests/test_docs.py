@@ -1,21 +1,28 @@
 """The documentation: pages are reached, public names are listed, links lead somewhere."""
 
+import ast
+import inspect
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 
 import bayes_risk as br
+from bayes_risk import plots
+from bayes_risk.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 TREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LISTED = re.compile(r"^\.\. autosummary::\n(.*?)(?=^```|^\.\. )", re.MULTILINE | re.DOTALL)
+ROOM = re.compile(r"^\.\. currentmodule:: (\S+)\n(.*?)(?=^```|^\.\. currentmodule)", re.M | re.S)
+PYTHON = re.compile(r"^```(?:python|\{code-cell\}[^\n]*)\n(.*?)^```", re.M | re.S)
 BLOCK = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,4} +(.+)$", re.MULTILINE)
@@ -49,14 +56,85 @@ def test_every_page_is_in_the_table_of_contents_once():
     assert sorted([*reached, "index"]) == pages()
 
 
+def listed():
+    """Names that the reference lists, by the module they are taken from."""
+    found = {}
+    for room, block in ROOM.findall((DOCS / "api" / "index.md").read_text(encoding="utf-8")):
+        lines = (line.strip() for line in block.splitlines())
+        names = [line for line in lines if line and not line.startswith((":", ".."))]
+        found[room] = found.get(room, []) + names
+    return found
+
+
 def test_every_public_name_is_in_the_reference_once():
-    listed = [
-        line.strip()
-        for block in LISTED.findall((DOCS / "api" / "index.md").read_text(encoding="utf-8"))
-        for line in block.splitlines()
-        if line.strip() and not line.strip().startswith(":")
+    reference = listed()
+    assert sorted(reference["bayes_risk"]) == sorted(br.__all__)
+    assert sorted(reference["bayes_risk.models"]) == sorted(br.models.__all__)
+
+
+def test_every_plot_is_in_the_reference_once():
+    functions = [name for name in plots.__all__ if callable(getattr(plots, name))]
+    assert sorted(listed()["bayes_risk.plots"]) == sorted(functions)
+
+
+def test_what_the_reference_lists_exists():
+    gone = [
+        f"{room}.{name}"
+        for room, names in listed().items()
+        for name in names
+        if not hasattr(import_module(room), name)
     ]
-    assert sorted(listed) == sorted([*br.__all__, *br.models.__all__])
+    assert gone == []
+
+
+def calls(page):
+    """Calls of public functions in the Python of a page: written, name, keywords given."""
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    for block in PYTHON.findall(text):
+        source = "\n".join(x for x in block.splitlines() if not x.startswith((":tags:", "%")))
+        if "%%" in block:  # a file that is written, not Python
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call):
+                written = ast.unparse(node.func)
+                if re.match(r"(br|br\.models|plots)\.\w+$", written):
+                    yield written, [k.arg for k in node.keywords if k.arg]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_examples_call_what_exists_with_keywords_that_exist(page):
+    wrong = []
+    for written, keywords in calls(page):
+        room, _, name = written.rpartition(".")
+        found = getattr({"br": br, "br.models": br.models, "plots": plots}[room], name, None)
+        given = inspect.signature(found).parameters if found else {}
+        loose = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in given.values())
+        if found is None or not (loose or set(keywords) <= set(given)):
+            wrong.append((written, keywords))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", pages())
+def test_public_names_in_the_text_exist(page):
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\bbr\.(models\.[A-Z]\w+|[A-Za-z]\w+)", text))
+    rooms = {n: br.models if n.startswith("models.") else br for n in named}
+    assert [n for n, room in rooms.items() if not hasattr(room, n.removeprefix("models."))] == []
+
+
+def test_every_command_and_option_is_on_its_page():
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    group = typer.main.get_command(app)
+    options = {
+        flag
+        for command in group.commands.values()
+        for given in command.params
+        for flag in [*given.opts, *given.secondary_opts]
+        if flag.startswith("-")
+    }
+    wanted = {f"`{flag}`" for flag in options} | {f"`bayes-risk {name}" for name in group.commands}
+    assert {"`--known`", "`bayes-risk audit"} <= wanted
+    assert sorted(text for text in wanted if text not in page) == []
 
 
 @pytest.mark.parametrize("page", pages())
@@ -79,6 +157,21 @@ def test_a_tutorial_is_run_when_the_pages_are_built(page):
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     assert text.startswith("---\nfile_format: mystnb\n")
     assert "```{code-cell} ipython3\n" in text
+
+
+def test_every_script_and_study_file_is_on_the_page_of_examples():
+    page = (DOCS / "examples.md").read_text(encoding="utf-8")
+    folder = ROOT / "examples"
+    found = {p.name for kind in ("*.toml", "*.py", "papers/*.py") for p in folder.glob(kind)}
+    shared = {"match_table.py"}  # is imported by others
+    assert set(re.findall(r"`([\w]+\.(?:py|toml))`", page)) == found - shared
+
+
+def test_the_study_on_the_first_page_is_the_one_that_is_run():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```toml\n(.*?)^```$", text, re.M | re.S)
+    (run,) = re.findall(r"^%%writefile study.toml\n(.*?)^```$", text, re.M | re.S)
+    assert shown == run
 
 
 def test_the_pages_load_nothing_from_outside():

@@ -1,27 +1,30 @@
 """The examples run as they stand, with fewer draws."""
 
-import runpy
 import tomllib
-from pathlib import Path
 
 import pytest
 
 import bayes_risk as br
+from bayes_risk.reporting import render_study, report
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.run import run_compare, run_study, run_sweep
+from bayes_risk.run import run_study
 from bayes_risk.study.study import read_study
+from tests.browser import browser, needs_browser, probed
+from tests.small_examples import EXAMPLES, audited, compared, main_of, swept
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DOUBT = ["ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"]
+STUDIES = ["study", "cart_study", "regression_study", "business_study"]
 
 
-def main_of(name):
-    return runpy.run_path(str(EXAMPLES / name))["main"]
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Folder for the reports of examples that write one themselves."""
+    return tmp_path_factory.mktemp("reports")
 
 
 @pytest.mark.filterwarnings(*DOUBT)
-def test_demo_study(tmp_path):
-    path = tmp_path / "demo-study.html"
+def test_demo_study(reports):
+    path = reports / "demo_study.html"
     risk, ident = main_of("demo_study.py")(path, draws=60, targets=200, refit_budget=0)
     assert len(risk.index) == 200 and ident.n == 6366
     assert "Redbook survey of 1974" in path.read_text()
@@ -49,11 +52,8 @@ def test_own_pymc_model(capsys):
 
 
 @pytest.mark.filterwarnings(*DOUBT)
-def test_regression_study(tmp_path):
-    study = read_study(EXAMPLES / "regression_study.toml")
-    model = study.model.model_copy(update={"draws": 20, "tune": 40})
-    section = study.attribute.model_copy(update={"targets": 10, "refit_budget": 0})
-    result = run_study(study.model_copy(update={"model": model, "attribute": section}))
+def test_regression_study():
+    result = audited("regression_study")
     assert len(result.attribute.index) == 10
     assert result.identification.radius == {"disease": br.Relative(0.1)}
     assert list(result.attribute.closeness_summary().index) == ["disease", "visits"]
@@ -61,10 +61,7 @@ def test_regression_study(tmp_path):
 
 @pytest.mark.filterwarnings(*DOUBT)
 def test_sweep_study():
-    study = read_study(EXAMPLES / "sweep_study.toml")
-    model = study.model.model_copy(update={"draws": 30, "tune": 30})
-    section = study.attribute.model_copy(update={"targets": 20, "refit_budget": 0})
-    found = run_sweep(study.model_copy(update={"model": model, "attribute": section})).sensitivity
+    found = swept().sensitivity
     assert found.dataset.sizes["prior"] == 6 and len(found.factors) == 7
     assert found.base == {
         **{"prior": "uniform", "knows_records": 1.0, "knows_columns": "none"},
@@ -76,14 +73,7 @@ def test_sweep_study():
 
 @pytest.mark.filterwarnings(*DOUBT)
 def test_compare_study():
-    study = read_study(EXAMPLES / "compare_study.toml")
-    few = {"replicates": 2, "candidates": dict(study.compare.candidates)}
-    mixture = few["candidates"]["mixture"]
-    few["candidates"]["mixture"] = mixture.model_copy(
-        update={"model": mixture.model | {"draws": 30, "tune": 30}}
-    )
-    section = study.compare.model_copy(update=few)
-    found = run_compare(study.model_copy(update={"compare": section})).comparison
+    found = compared().comparison
     assert found.m == (2, 2, 2, 10, 2) and set(found.synthesized) <= {
         ("EDU", "PRO"),
         ("PRO", "EDU"),
@@ -105,10 +95,8 @@ def test_risk_utility_map(tmp_path):
 
 
 @pytest.mark.filterwarnings(*DOUBT)
-def test_business_study(tmp_path):
-    study = read_study(EXAMPLES / "business_study.toml")
-    model = study.model.model_copy(update={"draws": 40, "tune": 40, "n_classes": 15})
-    result = run_study(study.model_copy(update={"model": model}))
+def test_business_study():
+    result = audited("business_study")
     risk = result.attribute
     assert len(risk.index) == 1 and risk.n_guesses == 98
     assert "second largest visits" in risk.assumptions["records"]
@@ -186,6 +174,59 @@ def test_prior_sensitivity(tmp_path):
     along = found.along("prior")["mean_probability"]
     assert along.to_numpy().tolist() == mean.tolist()
     assert (tmp_path / "prior-tornado.png").exists() and (tmp_path / "prior-bars.png").exists()
+
+
+# --- their reports ------------------------------------------------------------------------------
+
+
+def written(name, folder):
+    """The report of an example: of a study its own, of a sweep and a comparison one by report()."""
+    path = folder / f"{name}.html"
+    if name in STUDIES:
+        path.write_text(render_study(audited(name)), encoding="utf-8")
+    elif name == "demo_study":
+        if not path.exists():  # unless the test above has made it
+            main_of("demo_study.py")(path, draws=60, targets=200, refit_budget=0)
+    else:
+        of = swept().sensitivity if name == "sweep_study" else compared().comparison
+        report(of, path=path, command=f"bayes-risk {name.removesuffix('_study')} {name}.toml")
+    return path
+
+
+def opens_well(page, folder):
+    """No complaint on the console, nothing from outside, no sideways scrolling; all is drawn."""
+    found = probed(page, folder, widths=[400, 1000])
+    for width, what in found.items():
+        assert what["wide"] <= width and what["stuck"] == []
+        assert all(height > 100 for height in what["drawn"])
+    text = page.read_text(encoding="utf-8")
+    assert len(what["drawn"]) == text.count("<figure") > 0 and what["title"]
+    assert all(f'id="{part}"' in text for part in ("verdict", "assumptions", "citing"))
+
+
+@browser
+@needs_browser
+@pytest.mark.filterwarnings(*DOUBT)
+@pytest.mark.parametrize("name", [*STUDIES, "demo_study", "sweep_study", "compare_study"])
+def test_its_report_opens_well(name, reports, tmp_path):
+    opens_well(written(name, reports), tmp_path)
+
+
+@pytest.mark.slow
+@browser
+@needs_browser
+@pytest.mark.filterwarnings(*DOUBT)
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_report_of_the_study_as_it_stands_opens_well(name, tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text(render_study(run_study(read_study(EXAMPLES / f"{name}.toml"))))
+    opens_well(page, tmp_path)
+
+
+def test_every_script_that_writes_a_report_is_opened():
+    scripts = {p.name for p in EXAMPLES.glob("*.py") if "report(" in p.read_text()}
+    assert scripts == {"demo_study.py"}
+    assert {p.stem for p in EXAMPLES.glob("*.toml")} == {*STUDIES, "sweep_study", "compare_study"}
 
 
 def test_every_example_is_run_here():

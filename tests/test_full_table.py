@@ -74,12 +74,17 @@ def enumerated(fit, release, *, intruder=None, n=7, known=None):
     return plan.fits(), cases
 
 
+def made(posteriors):
+    """As the plan hands them out: when they are asked for."""
+    return [lambda posterior=posterior: posterior for posterior in posteriors]
+
+
 def both_ways(fit, release, prior="uniform", **how):
     """The table by products, and by the evidence of every listed value, from the same draws."""
     posteriors, cases = enumerated(fit, release, **how)
     seeds = [np.random.SeedSequence(k) for k in range(len(posteriors))]
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    found = predictive_evidence(posteriors[0], posteriors[1:], cases, rngs=rngs, n_jobs=1)
+    found = predictive_evidence(made(posteriors), cases, rngs=rngs, n_jobs=1)
     rngs = [np.random.default_rng(seed) for seed in seeds]
     parts = posteriors_to_parts(posteriors, cases, rngs)
     grid = Table.of(fit.microdata.n_levels[cases.columns])
@@ -164,8 +169,7 @@ def test_table_contains_the_neighbourhood(fit):
     near = br.Neighbourhood(1).of(fit.microdata, cases.profiles, cases.columns)
     seeds = [np.random.SeedSequence(k) for k in range(3)]
     found = predictive_evidence(
-        posteriors[0],
-        posteriors[1:],
+        made(posteriors),
         cases.with_guesses(near),
         rngs=[np.random.default_rng(seed) for seed in seeds],
         n_jobs=1,

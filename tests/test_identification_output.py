@@ -13,7 +13,7 @@ from rich.console import Console
 import bayes_risk as br
 from bayes_risk.identification.replicates import Replicates
 from bayes_risk.output import identification_summary, plain
-from bayes_risk.reporting.content import matches_table
+from bayes_risk.reporting.matching import matches_table
 from bayes_risk.reporting.terminal import _trust, match_table
 from bayes_risk.reporting.unsampled import counting
 from tests.edge_results import attribute, confidential, identification, study_result

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "pymc": {"models", "population"},
     "pytensor": {"models", "population"},
     "arviz": {"models", "diagnostics", "draws"},
-    "matplotlib": {"plots", "reporting", "sweeping", "comparing"},
+    "matplotlib": {"plots", "reporting"},
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
         *{"prior_weights", "prior_comparison", "sweeping", "comparing"},

@@ -34,6 +34,8 @@ KINDS = {
     "matching": (plots.plot_sweep, "matching", {"alpha": 0.5}),
     "before, after": (plots.plot_before_after, "reweighting", {"ms": 9}),
     "path": (plots.plot_path, "reweighting", {"ms": 9}),
+    "context": (plots.plot_context, "context", {"height": 0.3}),
+    "map": (plots.plot_risk_utility, "comparison", {"ms": 9}),
     "squares": (plots.plot_utility, "utility", {"alpha": 0.5}),
     "worst pairs": (plots.plot_worst_pairs, "utility", {"height": 0.3}),
 }
@@ -89,8 +91,42 @@ def sign_of(handle):
 
 
 def test_results_draw_themselves_by_the_same_functions():
-    for name in ("membership", "privacy loss", "full table", "reweighting", "matching", "utility"):
+    for name in (
+        *("membership", "privacy loss", "full table", "reweighting", "matching", "utility"),
+        *("context", "comparison"),
+    ):
         assert isinstance(every()[name].plot(), Axes)
+
+
+def test_context_measures_stand_beside_what_they_compare_with():
+    found = every()["context"]
+    axes, table = plots.plot_context(found), found.summary()
+    shown = table.loc[
+        [name[1] in ("repu", "disco", "dcap", "tcap", "dcr_zero") for name in table.index]
+    ]
+    widths = [bar.get_width() for bar in axes.patches]
+    assert widths == pytest.approx(shown["value"].to_list()[::-1])
+    beside = line(axes, "with the original")[:, 0]
+    assert beside == pytest.approx(shown["compare"].to_numpy()[::-1])
+
+
+def test_the_map_is_drawn_in_the_ink_of_the_page():
+    """On dark paper a black front would not be seen."""
+    found = every()["comparison"]
+    with mpl.rc_context({"text.color": "#123456"}):
+        axes = plots.plot_risk_utility(found, kind="points")
+    front = [x for x in axes.lines if x.get_label() == "Pareto front"]
+    assert [x.get_color() for x in front] == ["#123456"] * len(front)
+    black = to_rgba("black")
+    assert all(to_rgba(x.get_color()) != black for x in axes.lines)
+
+
+def test_the_mark_of_the_base_stands_within_the_axes():
+    found = every()["sensitivity"]
+    axes = plots.plot_factor(found, "m")
+    low, high = axes.get_ylim()
+    top = max(float(y) for x in axes.lines for y in np.atleast_1d(x.get_ydata()))
+    assert low == 0 and high > 1.05 * top
 
 
 # --- calibration -------------------------------------------------------------------------------

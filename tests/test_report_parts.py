@@ -26,6 +26,8 @@ SECTIONS = {
     "context": "context",
     "identification-sweep": "matching",
     "comparison": "comparison",
+    "identification-of-files": "files",
+    "uniqueness": "uniqueness",
 }
 
 
@@ -64,6 +66,9 @@ def test_a_keyboard_and_a_screen_reader_find_their_way(whole):
     body = page.tags[page.tags.index("body") + 1 :]
     assert body[0] == "a" and whole.index('class="skip"') < whole.index("<h1")
     regions = [a for t, a in page.attributes if a.get("role") == "region"]
+    drawings = [a for t, a in page.attributes if a.get("role") == "group"]
+    assert len(drawings) == page.tags.count("figure") == page.tags.count("figcaption")
+    assert all(a["tabindex"] == "0" and a["aria-labelledby"] in page.ids for a in drawings)
     assert len(regions) == page.tags.count("table") == page.tags.count("caption")
     assert all(a["tabindex"] == "0" and a["aria-labelledby"] in page.ids for a in regions)
     assert all(a.get("scope") in {"col", "row"} for t, a in page.attributes if t == "th")
@@ -87,7 +92,10 @@ def test_each_says_its_sentence_and_its_numbers(whole):
 
     plain = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", whole)).split())
     plain = plain.replace("\N{NO-BREAK SPACE}", " ")
-    for name in ("privacy loss", "membership", "full table", "utility", "context", "comparison"):
+    for name in (
+        *("privacy loss", "membership", "full table", "utility", "context", "comparison"),
+        *("files", "uniqueness"),
+    ):
         sentence = every()[name].sentence().replace("+- ", "\N{PLUS-MINUS SIGN} ")
         assert " ".join(sentence.split()) in plain
     utility = every()["utility"]
@@ -144,7 +152,7 @@ def test_seeds_versions_and_command_to_do_it_again(whole):
 def test_anything_with_a_sentence_and_a_summary_is_shown(tmp_path):
     table = every()["identification"].summary()
 
-    class Uniqueness:
+    class Something:
         __module__ = "bayes_risk.somewhere"
 
         def sentence(self):
@@ -153,9 +161,78 @@ def test_anything_with_a_sentence_and_a_summary_is_shown(tmp_path):
         def summary(self):
             return table
 
-    text = of(tmp_path, Uniqueness())
+    text = of(tmp_path, Something())
     Page(text)
     assert "Few are alone." in text and "expected match risk" in text
+
+
+# --- what has no records, and what is of the original alone ------------------------------------
+
+
+def row_of(text, head):
+    """The cells of the row with a head, as they are shown."""
+    cells = re.search(rf'<th scope="row">{re.escape(head)}</th>(.*?)</tr>', text)[1]
+    return re.findall("<td>(.*?)</td>", cells)
+
+
+def test_matching_of_files_is_judged_and_its_keys_are_assumptions(tmp_path):
+    found = every()["files"]
+    text = of(tmp_path, found)
+    assert "Identification risk was not measured" not in text
+    assert "unsynthesised: sex, age; matched against synthetic values: job" in text
+    assert "<dt>True match rate</dt>" in text and "Reiter, J. P. and Mitra" in text
+    pooled = found.summary().loc["pooled"]
+    cells = row_of(text, "Expected correct matches")
+    spread = f"{2 * found.pooled_mcse:.1f}"
+    assert cells[0].startswith(f"{pooled['expected_match_risk']:,.1f} (") and spread in cells[0]
+    assert cells[-1] == f"{found.baseline_expected_match_risk:,.1f}"
+    assert f"{found.n_profiles:,} distinct profiles of {found.n:,} records" in text
+
+
+def test_a_file_above_the_threshold_should_not_go_out(tmp_path):
+    found = every()["files"]
+    rate = float(found.summary()["true_match_rate"].max())
+    limits = (rate / 2, 1.0)
+    outcomes = [of(tmp_path, found, thresholds=Thresholds(true_match_rate=at)) for at in limits]
+    assert ["should not go out." in text for text in outcomes] == [rate > 0, False]
+    assert rate > 0
+
+
+def test_records_kept_one_by_one_are_judged_before_files(tmp_path):
+    ident = identification()
+    text = of(tmp_path, every()["files"], ident)
+    assert f"unsynthesised: {', '.join(ident.held)}" in text
+    assert {"identification", "identification-of-files"} <= set(headings(text))
+
+
+def test_uniqueness_says_records_shares_and_intervals(tmp_path):
+    found = every()["uniqueness"]
+    text = of(tmp_path, found)
+    table = found.summary()
+    alone = row_of(text, "Alone with their key in the file")
+    share = 100 * found.sample_uniques / found.n
+    assert alone[:2] == [str(found.sample_uniques), f"{share:.1f}\N{NO-BREAK SPACE}%"]
+    matches = row_of(text, "Right matches among all records")
+    assert matches[0] == f"{table.at['expected_matches', 'value']:,.1f}"
+    assert matches[-1] == f"{table.at['expected_matches', 'without']:,.0f}"
+    assert "no release comes in" in text and "keys: age, job" in text
+    assert "Skinner" in text and "<dt>k-anonymity</dt>" in text
+
+
+def test_uniqueness_of_the_file_alone(tmp_path):
+    from tests.every_result import people
+
+    text = of(tmp_path, br.uniqueness(people(), ["age", "job"]))
+    Page(text)
+    assert "Alone in the file and in the population" not in text
+
+
+def test_releases_at_the_ends_are_no_result(tmp_path):
+    from tests.every_result import people
+
+    ends = br.release_bounds(people(), synthesized=["job"], m=1, random_seed=1)
+    with pytest.raises(br.InputError, match="ReleaseBounds"):
+        of(tmp_path, ends)
 
 
 # --- what is unreliable, and why ---------------------------------------------------------------

@@ -11,6 +11,7 @@ from bayes_risk.demo import STUDIES
 from bayes_risk.run import audit as run
 from bayes_risk.run import run_study
 from bayes_risk.study import making
+from bayes_risk.study.contents import SECTIONS
 from bayes_risk.study.identification import IdentificationSection
 from bayes_risk.study.models import (
     KINDS,
@@ -22,7 +23,7 @@ from bayes_risk.study.models import (
     RegressionSection,
 )
 from bayes_risk.study.sections import AttributeSection, GridSection
-from bayes_risk.study.study import SECTIONS, Study, parse_study, read_study
+from bayes_risk.study.study import Study, parse_study, read_study
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -244,7 +244,7 @@ class Comparison:
             A measure that was not taken; an unknown kind; bounds that were not asked for, or have
             no such measure (attribute risk has none: no model made them).
         """
-        from bayes_risk.comparing.plots import plot_map
+        from bayes_risk.plots import plot_risk_utility
 
         one_of("kind", kind, KINDS)
         if whiskers is not None and not whiskers > 0:
@@ -256,7 +256,8 @@ class Comparison:
                 "utility are known, not attribute risk: give bounds=True to compare, and "
                 'risk="expected_match_risk" here'
             )
-        return plot_map(self, of, kind=kind, whiskers=whiskers, bounds=bounds, ax=ax)
+        how: dict[str, Any] = {"kind": kind, "whiskers": whiskers, "bounds": bounds}
+        return plot_risk_utility(self, risk=of[0], utility=of[1], **how, ax=ax)
 
     def points(self, name: str, risk: str, utility: str) -> Array:
         """Utility and risk of a candidate's replicates, shape (R, 2); rows without NaN."""

@@ -1,5 +1,6 @@
 """Candidate releases made, measured and laid side by side."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +22,7 @@ from bayes_risk.comparing.measuring import (
 )
 from bayes_risk.comparing.result import SEEDS, Comparison, ordered
 from bayes_risk.release import Release
+from bayes_risk.steps import Arrays, Packing, kept
 from bayes_risk.synthesizer import Progress
 from bayes_risk.utilities.bounds import release_bounds
 
@@ -142,6 +144,25 @@ def compare(
     return work.result(sizes, ends)
 
 
+Measured = tuple[dict[str, Number], tuple[int, tuple[str, ...]]]
+
+
+def _packed(measured: Measured) -> dict[str, Any]:
+    """Numbers as an array; names, m and what was synthesised as JSON in bytes."""
+    numbers, made = measured
+    about = json.dumps([[*numbers], *made]).encode()
+    return {"numbers": [*numbers.values()], "about": np.frombuffer(about, dtype=np.uint8)}
+
+
+def _unpacked(arrays: Arrays) -> Measured:
+    names, m, synthesized = json.loads(arrays["about"].tobytes())
+    rows = (Number(*map(float, row)) for row in arrays["numbers"])
+    return dict(zip(names, rows, strict=True)), (m, tuple(synthesized))
+
+
+MEASURED = Packing(_packed, _unpacked)
+
+
 def _quiet(stage: str, done: int, total: int) -> None:
     """Show nothing."""
 
@@ -173,13 +194,22 @@ class _Work:
         tell()
         seeds = seeds_of(self.random_seed, name, r)
         try:
-            made = self._make(candidate, r, seeds, tell)
-            own = candidate.attribute if isinstance(candidate, Candidate) else {}
-            self.numbers[name, r] = self.audit.of(made, seeds[2:], own, tell)
+            measured = kept(
+                f"{name}, replicate {r + 1}",
+                lambda: self._measured(candidate, r, seeds, tell),
+                MEASURED,
+            )
         except (InputError, ModelError) as error:
             raise type(error)(f"candidate {name!r}: {error}") from error
-        self.made[name] = _described(made.release)
+        self.numbers[name, r], self.made[name] = measured
         self.tell(name, r + 1, size)
+
+    def _measured(
+        self, candidate: Candidate | Brought, r: int, seeds: Sequence[int], tell: Any
+    ) -> "Measured":
+        made = self._make(candidate, r, seeds, tell)
+        own = candidate.attribute if isinstance(candidate, Candidate) else {}
+        return self.audit.of(made, seeds[2:], own, tell), _described(made.release)
 
     def _make(
         self, candidate: Candidate | Brought, r: int, seeds: Sequence[int], tell: Any

@@ -1,6 +1,6 @@
 """Tables of one target after the other: weights of draws, sums of cells, prior, posterior."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -13,6 +13,7 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.microdata import Microdata
 from bayes_risk.priors import TruthFactor
+from bayes_risk.steps import kept_blocks, packing_of
 from bayes_risk.synthesizer import Posterior, Predictive, Targets
 
 from .spread import Fits, Flags, LogPrior, Spread, Sums, Truth, spread
@@ -201,14 +202,14 @@ def spreads(
             truth,
         )
 
-    out: list[Spread] = []
-    with threadpool_limits(limits=1, user_api="blas"):
-        jobs = (joblib.delayed(one)(u) for u in range(len(targets)))
+    def run(which: list[int]) -> Iterator[Spread]:
         pool = joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-        for found in pool(jobs):
-            out.append(cast(Spread, found))
-            tick(len(out))
-    return out
+        for u, found in zip(which, pool(joblib.delayed(one)(u) for u in which), strict=True):
+            tick(u + 1)
+            yield cast(Spread, found)
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        return kept_blocks("targets", len(targets), run, packing_of(Spread))
 
 
 def _log_prior(

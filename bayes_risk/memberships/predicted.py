@@ -7,6 +7,7 @@ leave-one-out weights ``w_h = 1 / p_h(y_i)``.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import joblib
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.plan import Plan
+from bayes_risk.steps import kept, list_of, packing_of
 from bayes_risk.synthesizer import Posterior, Predictive, Targets
 
 Array = npt.NDArray[np.float64]
@@ -52,6 +54,13 @@ def predicted(
     posterior: Posterior, targets: Targets, *, rng: np.random.Generator, n_jobs: int
 ) -> Predicted:
     """Leave-one-out log predictives of all guesses; targets not ``fitted`` are not taken out."""
+    step = partial(_predicted, posterior, targets, rng=rng, n_jobs=n_jobs)
+    return kept("predictives", step, packing_of(Predicted))
+
+
+def _predicted(
+    posterior: Posterior, targets: Targets, *, rng: np.random.Generator, n_jobs: int
+) -> Predicted:
     parts = [_of_part(p, targets, n_jobs) for p in posterior.predictives(targets, rng=rng)]
     if len(parts) == 1:
         return parts[0]
@@ -71,6 +80,17 @@ def refitted(
     rng: np.random.Generator,
 ) -> list[Predicted]:
     """Log predictives of one target from m + 1 fits without it: no weights, so no k-hat."""
+    step = partial(_refitted, plan, posteriors, targets, u, rng)
+    return kept("refit", step, list_of(packing_of(Predicted)))
+
+
+def _refitted(
+    plan: Plan,
+    posteriors: Sequence[Posterior],
+    targets: Targets,
+    u: int,
+    rng: np.random.Generator,
+) -> list[Predicted]:
     one = targets.only(np.array([u]))
     unseen = replace(one, fitted=np.zeros(1, dtype=bool))
     record, found = int(one.record[0]), []

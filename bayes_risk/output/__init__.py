@@ -5,6 +5,7 @@ from bayes_risk.output.manifest import MANIFEST, data_hash, manifest, settings, 
 from bayes_risk.output.numbers import plain, write_json
 from bayes_risk.output.records import records_table
 from bayes_risk.output.study import identification_summary, write_study
+from bayes_risk.output.workplace import workplace
 
 __all__ = [
     "MANIFEST",
@@ -17,6 +18,7 @@ __all__ = [
     "records_table",
     "settings",
     "versions",
+    "workplace",
     "write_json",
     "write_study",
 ]

@@ -37,8 +37,10 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def output_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a hidden sibling folder to write in, and rename it to `folder` when all went well.
+def output_folder(
+    folder: Path, *, overwrite: bool = False, aside: Path | None = None
+) -> Iterator[Path]:
+    """Give a hidden folder to write in, and rename it to `folder` when all went well.
 
     Whatever goes wrong, Ctrl-C included, the hidden folder is removed and an older output is left
     (or put back) as it was.
@@ -49,6 +51,8 @@ def output_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
         Where the output shall lie.
     overwrite : bool
         Replace an older output, once the new one is complete.
+    aside : Path, optional
+        A folder of the same file system for the hidden one; by default that of `folder`.
 
     Yields
     ------
@@ -62,7 +66,7 @@ def output_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """
     folder = folder.absolute()
     check_target(folder, overwrite=overwrite)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=folder.parent))
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.partial-", dir=aside or folder.parent))
     try:
         yield partial
         for file in partial.iterdir():

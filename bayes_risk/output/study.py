@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> None:
     """Write report.html, summary.json, records.csv, risk.nc and manifest.json.
 
-    Of privacy loss, membership, full table and reweighting a table of records each; of utility a
-    table of columns, pairs and estimates; the release if the study asks for it. Confidential values
-    appear in ``risk.nc`` alone, and only if the study asks for them.
+    Of privacy loss, context measures, membership, full table and reweighting a table of records
+    each; of utility a table of columns, pairs and estimates; of context measures and bounds a table
+    of measures; the release if the study asks for it. Confidential values appear in ``risk.nc``
+    alone, and only if the study asks for them.
     """
     from bayes_risk.reporting import render_study
-    from bayes_risk.reporting.further import further_records, utility_tables
+    from bayes_risk.reporting.further import further_records, further_tables
 
     attribute, identification = result.attribute, result.identification
     (folder / "report.html").write_text(render_study(result, command=command), encoding="utf-8")
@@ -35,10 +36,8 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
         table.to_csv(folder / "records.csv", lineterminator="\n")
         confidential = result.study.output.confidential
         write_netcdf(folder / "risk.nc", attribute, identification, confidential=confidential)
-    if result.utility is not None:
-        utility_tables(result.utility).to_csv(
-            folder / "utility.csv", index=False, lineterminator="\n"
-        )
+    for name, table in further_tables(result).items():
+        table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
     for name, table in further_records(result).items():
         table.to_csv(folder / f"{name}.csv", index_label="record", lineterminator="\n")
     if result.study.output.release:
@@ -57,7 +56,7 @@ def summary(result: "StudyResult") -> dict[str, Any]:
     """File-level numbers, of what was measured.
 
     Keys ``study, attribute_risk, identification_risk, privacy_loss, membership, full_table,
-    utility, reweighting, diagnostics``.
+    utility, context, bounds, reweighting, diagnostics``.
     """
     from bayes_risk.reporting.further import further_summaries
 
@@ -66,6 +65,7 @@ def summary(result: "StudyResult") -> dict[str, Any]:
         "title": result.study.title,
         "random_seed": result.random_seed,
         "verdict": verdict.outcome,
+        "usefulness": verdict.usefulness,
         "reasons": [asdict(r) for r in verdict.reasons],
         "assumptions": verdict.assumptions,
         "thresholds": asdict(verdict.thresholds),

@@ -27,6 +27,8 @@ from bayes_risk.plots.canvas import (
     legend,
 )
 from bayes_risk.plots.closeness import plot_closeness
+from bayes_risk.plots.comparison import plot_risk_utility
+from bayes_risk.plots.context import plot_context
 from bayes_risk.plots.full_table import plot_full_table, plot_likeliest
 from bayes_risk.plots.geography import plot_geography
 from bayes_risk.plots.identification import plot_match_probabilities
@@ -63,6 +65,7 @@ __all__ = [
     "plot_attribute_risk",
     "plot_before_after",
     "plot_closeness",
+    "plot_context",
     "plot_diagnostics",
     "plot_factor",
     "plot_full_table",
@@ -71,6 +74,7 @@ __all__ = [
     "plot_path",
     "plot_posterior",
     "plot_ranks",
+    "plot_risk_utility",
     "plot_sweep",
     "plot_tornado",
     "plot_worst",

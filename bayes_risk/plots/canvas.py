@@ -8,6 +8,7 @@ import math
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"
+SKY, PURPLE = "#56B4E9", "#CC79A7"
 MANY_POINTS = 1_500
 EDGES = [i / 50 for i in range(51)]
 
@@ -26,6 +28,17 @@ def axes_of(ax: "Axes | None") -> "Axes":
         ax = Figure(figsize=(6.4, 3.2), layout="constrained").add_subplot()
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def ink() -> str:
+    """The colour of words: what would be black, but on dark paper is light."""
+    return str(rcParams["text.color"])
+
+
+def paper() -> str:
+    """The colour around marks, which keeps them apart: that of the axes, or white."""
+    face = str(rcParams["axes.facecolor"])
+    return "white" if face == "none" else face
 
 
 def legend(axes: "Axes", *, side: str = "left") -> None:

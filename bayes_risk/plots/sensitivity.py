@@ -174,8 +174,9 @@ def _curve(
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     share = "share of " if factor == "knows_records" else ""
     axes.set(xlabel=share + _named(factor), ylabel=_wrapped(measure))
-    axes.margins(y=0.12)
-    axes.set_ylim(bottom=0)
+    low, high = axes.get_ylim()
+    if low >= 0:
+        axes.set_ylim(0, 1.12 * high)  # room for the mark of the base
 
 
 def _bars(
@@ -209,7 +210,8 @@ def _bars(
     axes.invert_yaxis()
     axes.set_xlabel(WORDS.get(measure, measure.replace("_", " ")))
     axes.set_ylabel(_named(factor))
-    axes.set_xlim(left=0)
+    if axes.get_xlim()[0] > 0:
+        axes.set_xlim(left=0)
 
 
 def _beside(line: "xr.Dataset", measure: str) -> "tuple[np.ndarray | None, np.ndarray | None]":

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["render_study", "report"]
 
+JUDGED = {"Membership": "membership", "Utility": "utility"}
+
 
 def report(
     *parts: Any,
@@ -37,10 +39,10 @@ def report(
     Parameters
     ----------
     *parts : results
-        One or more, in any order, one of each kind: AttributeRisk, IdentificationRisk, Utility,
-        ContextMeasures, Membership, PrivacyLoss, FullTableRisk, Reweighting, Sensitivity,
-        IdentificationSweep, Comparison; and any other result that has ``sentence()`` and
-        ``summary()``. A path may stand last instead of ``path=``.
+        One or more, in any order, one of each kind: AttributeRisk, IdentificationRisk, FileRisk,
+        Uniqueness, Utility, ContextMeasures, Membership, PrivacyLoss, FullTableRisk, Reweighting,
+        Sensitivity, IdentificationSweep, Comparison; and any other result that has ``sentence()``
+        and ``summary()``. A path may stand last instead of ``path=``.
     path : path of the file to write
         An existing file is replaced, once the new one is complete.
     title : str
@@ -48,7 +50,7 @@ def report(
     thresholds : Thresholds, optional
         What the verdict compares with.
     diagnostics : mapping, optional
-        ``fit.diagnostics``, to be shown with the rest.
+        ``fit.diagnostics``, to be shown with the rest; chains that disagree are a doubt.
     command : str
         How to do it again, such as the name of the script; shown beside seeds and versions.
 
@@ -64,8 +66,9 @@ def report(
 
     Notes
     -----
-    The verdict rests on attribute and identification risk alone; of a risk that is not among the
-    parts nothing can be told, and the verdict says so.
+    The verdict rests on attribute and identification risk (FileRisk, where there is no
+    IdentificationRisk), and on membership and utility where ``thresholds`` has something for them;
+    of a risk that is not among the parts nothing can be told, and the verdict says so.
 
     Examples
     --------
@@ -80,7 +83,13 @@ def report(
     attribute, identification, others = _sorted(results)
     text = page(
         title=title,
-        verdict=judge(attribute, identification, thresholds),
+        verdict=judge(
+            attribute,
+            identification or _of_files(others),
+            thresholds,
+            diagnostics=diagnostics,
+            **{name: part for part in others if (name := JUDGED.get(type(part).__name__))},
+        ),
         attribute=attribute,
         identification=identification,
         diagnostics=diagnostics or {},
@@ -98,7 +107,8 @@ def render_study(result: "StudyResult", *, command: str = "") -> str:
 
     others = in_order(
         [
-            *(result.utility, result.privacy_loss, result.membership),
+            *(result.utility, result.context, result.bounds),
+            *(result.privacy_loss, result.membership),
             *(result.full_table, result.reweighting),
         ]
     )
@@ -137,6 +147,11 @@ def _seeds(parts: list[Any]) -> list[tuple[str, str]]:
         if seed is not None:
             found.append((f"Seed of {type(part).__name__}", str(seed)))
     return found
+
+
+def _of_files(others: list[Any]) -> Any:
+    """Matching of whole files, which has what the verdict asks of an IdentificationRisk."""
+    return next((part for part in others if type(part).__name__ == "FileRisk"), None)
 
 
 def _sorted(

@@ -6,17 +6,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bayes_risk import plots
 from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.identification.words import tables_searched
 from bayes_risk.reporting.citing import citations
 from bayes_risk.reporting.doubts import doubts
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.glossary import glossary
+from bayes_risk.reporting.matching import assumed, matches_table
 from bayes_risk.reporting.numbers import how_close
 from bayes_risk.reporting.tables import Section, Table
 from bayes_risk.reporting.unsampled import counting, is_exact, no_error
@@ -24,7 +25,6 @@ from bayes_risk.reporting.words import (
     ASSUMPTIONS,
     COUNTS,
     DIAGNOSTICS,
-    MATCHES,
     MEASURES,
     NONE,
     PLUS_MINUS,
@@ -34,7 +34,7 @@ from bayes_risk.reporting.words import (
     percent,
 )
 from bayes_risk.results import AttributeRisk
-from bayes_risk.verdict import Verdict, known_for_certain
+from bayes_risk.verdict import Verdict
 
 
 def page(
@@ -107,16 +107,9 @@ def _assumptions(
     said = [part.assumptions for part in (attribute, *others) if hasattr(part, "assumptions")]
     known = said[0] if said else {}
     pairs = [(words, known[key]) for key, words in ASSUMPTIONS.items() if known.get(key)]
-    if identification is not None:
-        keys = [
-            ("unsynthesised", identification.held),
-            ("matched against synthetic values", identification.sought),
-        ]
-        held = "; ".join(f"{what}: {', '.join(map(str, names))}" for what, names in keys if names)
-        pairs.append(("Keys held by the matching intruder", held))
-        pairs.append(("Who is in the file: the intruder", identification.presence()))
-        pairs.append(("When nothing matches, the intruder", _otherwise(identification)))
-    return pairs
+    files = next((part for part in others if type(part).__name__ == "FileRisk"), None)
+    matching = files if identification is None else identification
+    return pairs + ([] if matching is None else assumed(matching))
 
 
 def _doubts(*of: Any) -> Table | None:
@@ -126,14 +119,6 @@ def _doubts(*of: Any) -> Table | None:
     caption = "Numbers to be read with care, or not at all."
     heads = ("Of what", "Why", "What would help")
     return Table(caption=caption, heads=heads, rows=found)
-
-
-def _otherwise(identification: IdentificationRisk) -> str:
-    if identification.population != "in the file":
-        return "takes the target to be outside the file"
-    if identification.fallback:
-        return "chooses among all who share the unsynthesised keys"
-    return "gives up"
 
 
 def _attribute(risk: AttributeRisk) -> dict[str, Any]:
@@ -175,8 +160,12 @@ def measures_table(risk: AttributeRisk) -> Table:
 
 def worst_table(risk: AttributeRisk, k: int = 10) -> Table:
     """The records at highest risk, by label; k-hat only where there were weights."""
-    table = risk.records.assign(known=known_for_certain(risk))
+    table = risk.records.assign(place=np.arange(len(risk.index)))
     worst = table.sort_values("probability", ascending=False, kind="stable").head(k)
+    known = risk.certain()
+    names = known.columns.astype(str)
+    given_away = known.to_numpy()[worst["place"].to_numpy()]
+    worst = worst.assign(known=[", ".join(names[row]) for row in given_away])
     columns: dict[str, Callable[[pd.Series], str]] = {
         "Probability of the truth": lambda row: number(float(row["probability"])),
         "Error (2 s.e.)": lambda row: error(float(row["mcse"])),
@@ -254,37 +243,6 @@ def _identification(risk: IdentificationRisk) -> dict[str, Any]:
         "counting": "; ".join(counting(risk, alone=True)),
         "figures": [picture("matches", plots.plot_match_probabilities, risk, caption)],
     }
-
-
-def matches_table(risk: IdentificationRisk) -> Table:
-    """Match measures: pooled, averaged, without synthetic values, and the range over releases."""
-    table = risk.summary()
-    errors = risk.expected_match_risk_mcse
-    ends, each = table.to_dict("index"), table.iloc[: risk.m]
-    pooled, mean = ends["pooled"], ends["mean"]
-    rows: list[tuple[str, ...]] = []
-    for key, words in MATCHES.items():
-        form = percent if key.endswith("rate") else _count
-        low, high = form(float(each[key].min())), form(float(each[key].max()))
-        span = low if low == high else f"{low} to {high}"
-        rows.append((words, form(pooled[key]), form(mean[key]), span, NONE))
-    words, *values = rows[0][:3]
-    brackets = [
-        f" ({error(errors[k], 1)})" if errors[k] == errors[k] else "" for k in ("pooled", "mean")
-    ]
-    first = [v + e for v, e in zip(values, brackets, strict=True)]
-    rows[0] = (words, *first, rows[0][3], number(risk.baseline_expected_match_risk, 1))
-    what = f"{risk.table_word}s"
-    heads = ("Measure", "Pooled", f"Mean of {what}", f"Over {what}", "Without the release")
-    searched = f"1 {risk.table_word}" if risk.m == 1 else f"{risk.m:,} {what}"
-    if risk.release_of is not None:
-        searched = tables_searched(risk.m, risk.release_of)
-    caption = f"{risk.n:,} records, {searched}; in brackets two standard errors."
-    return Table(caption=caption, heads=heads, rows=rows)
-
-
-def _count(value: float) -> str:
-    return number(float(value), 0 if float(value).is_integer() else 1)
 
 
 def _diagnostics(found: Mapping[str, Any]) -> Table | None:

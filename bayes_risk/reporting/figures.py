@@ -33,6 +33,8 @@ _OF_THE_PAGE = {
     "#666666": "var(--grey)",
     "#0072b2": "var(--blue)",
     "#e69f00": "var(--orange)",
+    "#56b4e9": "var(--sky)",
+    "#d55e00": "var(--red)",
 }
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.table import Table
 
-from bayes_risk.reporting.words import PLUS_MINUS, number
+from bayes_risk.reporting.words import PLUS_MINUS, number, percent
 
 if TYPE_CHECKING:
     from bayes_risk.full_table.result import FullTableRisk
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from bayes_risk.memberships.result import Membership
     from bayes_risk.reweighting_result import Reweighting
     from bayes_risk.run import StudyResult
+    from bayes_risk.study.inherent import InherentBounds
     from bayes_risk.study.study import Study
+    from bayes_risk.utilities.context_result import ContextMeasures
     from bayes_risk.utilities.result import Utility
 
 
@@ -23,6 +25,10 @@ def further_lines(result: "StudyResult") -> list[str]:
     said = []
     if result.utility is not None:
         said.append(f"Utility: {_kept(result.utility)}")
+    if result.context is not None:
+        said.append(f"Context: {_known_elsewhere(result.context)}")
+    if result.bounds is not None:
+        said.append(f"Bounds: {_on_the_scale(result.bounds)}")
     if result.privacy_loss is not None:
         said.append(f"Privacy loss: {_moved(result.privacy_loss)}")
     if result.membership is not None:
@@ -39,6 +45,30 @@ def _kept(found: "Utility") -> str:
         return told
     (a, b), ratio = found.pairs.index[0], float(found.pairs["ratio"].iloc[0])
     return f"{told}; worst kept pair {a}, {b} ({ratio:.3g})"
+
+
+def _known_elsewhere(found: "ContextMeasures") -> str:
+    """Replicated uniques, and DiSCO of the target for which it is largest."""
+    value = found.summary()["value"]
+    told = f"repU {percent(value['', 'repu'])} ({percent(value['', 'uio'])} unique in the original)"
+    if not found.targets:
+        return told
+    worst = max(found.targets, key=lambda target: float(value[target, "disco"]))
+    disco, dorig = (percent(float(value[worst, name])) for name in ("disco", "dorig"))
+    most = ", the largest of its targets" if len(found.targets) > 1 else ""
+    return f"{told}; DiSCO of {worst} {disco} ({dorig} in the original){most}"
+
+
+def _on_the_scale(found: "InherentBounds") -> str:
+    """The first measure between the ends."""
+    from bayes_risk.study.inherent import words_of
+
+    name = (found.headlines or found.measures)[0]
+    row = found.summary().loc[name]
+    return (
+        f"{words_of(name)} {row['release']:.3g}, between {row['minimum']:.3g} (uniform values) and "
+        f"{row['maximum']:.3g} (redrawn within patterns)"
+    )
 
 
 def _moved(found: "PrivacyLoss") -> str:
@@ -112,11 +142,24 @@ def further_records(result: "StudyResult") -> dict[str, pd.DataFrame]:
     """Tables of records by the name of their file; no confidential value."""
     found = {
         "privacy_loss": result.privacy_loss,
+        "context": result.context,
         "membership": result.membership,
         "full_table": result.full_table,
         "reweighting": result.reweighting,
     }
     return {name: part.records for name, part in found.items() if part is not None}
+
+
+def further_tables(result: "StudyResult") -> dict[str, pd.DataFrame]:
+    """Tables of measures by the name of their file."""
+    found = {}
+    if result.utility is not None:
+        found["utility"] = utility_tables(result.utility)
+    if result.context is not None:
+        found["context_measures"] = context_table(result.context)
+    if result.bounds is not None:
+        found["bounds"] = result.bounds.summary().reset_index()
+    return found
 
 
 def further_summaries(result: "StudyResult") -> dict[str, Any]:
@@ -126,11 +169,19 @@ def further_summaries(result: "StudyResult") -> dict[str, Any]:
         "membership": result.membership,
         "full_table": result.full_table,
         "utility": result.utility,
+        "bounds": result.bounds,
     }
     found: dict[str, Any] = {name: part and _summarised(part) for name, part in parts.items()}
     if result.membership is not None:
         sentence = membership_sentence(result.membership, result.study)
         found["membership"] |= {"sentence": sentence}
+    context = result.context
+    found["context"] = context and {
+        "sentence": context.sentence(),
+        "keys": context.keys,
+        "targets": context.targets,
+        "measures": context_table(context).set_index("measure"),
+    }
     loop = result.reweighting
     found["reweighting"] = loop and {
         "sentence": loop.sentence(),
@@ -141,7 +192,16 @@ def further_summaries(result: "StudyResult") -> dict[str, Any]:
     return found
 
 
-def _summarised(part: "PrivacyLoss | Membership | FullTableRisk | Utility") -> dict[str, Any]:
+def context_table(found: "ContextMeasures") -> pd.DataFrame:
+    """Context measures, one row each, named with their target: ``disco (job)``."""
+    table = found.summary()
+    names = [f"{measure} ({target})" if target else measure for target, measure in table.index]
+    return table.set_axis(pd.Index(names, name="measure")).reset_index()
+
+
+def _summarised(
+    part: "PrivacyLoss | Membership | FullTableRisk | Utility | InherentBounds",
+) -> dict[str, Any]:
     found = {"sentence": part.sentence(), "measures": part.summary()}
     return found | {"assumptions": getattr(part, "assumptions", {})}
 

@@ -49,6 +49,7 @@ OF_TABLE = {
     "targets": ("Records audited", False),
     "unreliable": ("Marked unreliable", False),
 }
+PLACES = ("median_rank",)  # counted too, but halves occur
 COUNTED = ("with_guesses_ruled_out", "members", "others", "unreliable", "values", "targets")
 
 
@@ -136,11 +137,15 @@ def _measures(
         if pd.isna(row["value"]):
             continue
         value = int(row["value"]) if key in COUNTED else float(row["value"])
-        form = percent if share else number
+        form = percent if share else _place if key in PLACES else number
         baseline = NONE if key in COUNTED else form(float(row["baseline"]))
         rows.append((text, form(value), _spread(row, share=share), baseline))
     heads = ("Measure", "Value", "Error (2 s.e.)", "Without the release")
     return Table(caption=caption, heads=heads, rows=rows)
+
+
+def _place(value: float) -> str:
+    return number(value, 0 if value.is_integer() else 1)
 
 
 def _spread(row: "pd.Series[Any]", *, share: bool) -> str:
@@ -153,15 +158,15 @@ def _spread(row: "pd.Series[Any]", *, share: bool) -> str:
 
 
 def _rounds(loop: "Reweighting") -> Table:
-    """One row a round: risk before utility."""
+    """One row a round: risk and its error before utility."""
     rows = []
     for r, row in loop.summary().iterrows():
         above = NONE if pd.isna(row["above"]) else number(int(row["above"]))
         rows.append(
             (
                 f"{r}" + (" (all weights 1)" if r == 0 else ""),
-                number(float(row["mean_probability"])),
-                number(float(row["max_probability"])),
+                _with_error(row["mean_probability"], row["mcse"]),
+                _with_error(row["max_probability"], row["mcse_max"]),
                 above,
                 number(float(row["mean_weight"])),
                 number(float(row["min_weight"])),
@@ -170,7 +175,22 @@ def _rounds(loop: "Reweighting") -> Table:
             )
         )
     heads = (
-        *("Round", "Truth, mean", "Truth, worst", "Records above", "Mean weight"),
+        *("Round", "Truth, mean", "Truth, worst", _above(loop), "Mean weight"),
         *("Least weight", "Margins off by", "Pairs off by"),
     )
-    return Table(caption="Risk and utility of each round.", heads=heads, rows=rows)
+    without = float(loop.risk.records["prior"].mean())
+    caption = (
+        "Probability of the truth, mean over records and in the worst case, two standard errors in "
+        f"brackets ({number(without)} on average without the release); then how far one-way and "
+        "two-way tables are from the original's (total variation, 0 to 1)."
+    )
+    return Table(caption=caption, heads=heads, rows=rows)
+
+
+def _above(loop: "Reweighting") -> str:
+    return "Records above" if loop.until is None else f"Records above {loop.until:g}"
+
+
+def _with_error(value: float, mcse: float) -> str:
+    spread = error(float(mcse))
+    return number(float(value)) + ("" if spread in ("0", NONE) else f" ({spread})")

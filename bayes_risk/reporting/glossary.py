@@ -76,6 +76,13 @@ OTHERS = {
             " over releases."
         ),
     },
+    "uniqueness": {
+        "Key": "The values of the columns that the intruder is taken to know of everybody.",
+        "k-anonymity": "Every key is held by at least k records of the file.",
+        "Population unique": (
+            "Nobody else in the population holds the key: whoever matches it is right."
+        ),
+    },
     "utility": {
         "pMSE": (
             "How well a model tells released records from the original's: mean squared difference "
@@ -130,6 +137,7 @@ OTHERS = {
         ),
     },
 }
+SAME = {"identification": "identification-of-files"}  # sections that share their words
 OF_NUMBERS = ("Grid", "Expected distance", "Region")
 
 
@@ -141,7 +149,7 @@ def glossary(
     if risk is not None:
         found |= _of_attributes(risk)
     for name, words in OTHERS.items():
-        if name in sections:
+        if name in sections or SAME.get(name) in sections:
             found |= words
     sampled = {"membership", "privacy-loss", "full-table", "reweighting"} & set(sections)
     if sampled or (risk is not None and not is_exact(risk)):

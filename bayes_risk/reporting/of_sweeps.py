@@ -3,6 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from bayes_risk import plots
@@ -39,17 +40,25 @@ def _tornado(found: "Sensitivity") -> Table:
     rows = [
         (
             name_of(str(name)),
-            number(float(row["low"])),
-            said(str(name), row["at_low"]),
-            number(float(row["high"])),
-            said(str(name), row["at_high"]),
+            *_end(found, str(name), row, "low"),
+            *_end(found, str(name), row, "high"),
             error(float(row["mcse"])),
         )
         for name, row in found.tornado().iterrows()
     ]
     heads = ("Factor", "Lowest", "At", "Highest", "At", "Error (2 s.e.)")
-    caption = "Probability of the truth, mean over records; one factor at a time, widest first."
+    caption = (
+        "Probability of the truth, mean over records, in brackets the same without the release; "
+        "one factor at a time, widest first."
+    )
     return Table(caption=caption, heads=heads, rows=rows)
+
+
+def _end(found: "Sensitivity", name: str, row: "pd.Series[Any]", side: str) -> tuple[str, str]:
+    """The lowest or highest risk along a factor, beside what holds without the release; where."""
+    at = row[f"at_{side}"]
+    without = float(found.along(name)["baseline"].sel({name: at}))
+    return f"{number(float(row[side]))} ({number(without)})", said(name, at)
 
 
 def _tornado_picture(found: "Sensitivity") -> Picture:
@@ -75,7 +84,7 @@ def _along(found: "Sensitivity", factor: str) -> Picture:
 def of_identification_sweep(found: "IdentificationSweep") -> Section:
     """Expected matches over radii, keys, or whatever was swept."""
     worst = found.worst()
-    at = "; ".join(f"{name}: {worst[name]}" for name in found.swept)
+    at = "; ".join(f"{_swept(name)}: {_setting(worst[name])}" for name in found.swept)
     told = (
         f"The expected number of correct matches is largest, "
         f"{number(worst['expected_match_risk'], 1)} "
@@ -95,7 +104,7 @@ def _settings(found: "IdentificationSweep") -> Table:
     table = found.summary()
     rows = [
         (
-            ", ".join(map(str, label)) if isinstance(label, tuple) else str(label),
+            ", ".join(map(_setting, label)) if isinstance(label, tuple) else _setting(label),
             number(float(row["expected_match_risk"]), 1),
             error(float(row["mcse"]), 1),
             number(float(row["baseline"]), 1),
@@ -105,11 +114,40 @@ def _settings(found: "IdentificationSweep") -> Table:
         for label, row in table.head(ROWS).iterrows()
     ]
     heads = (
-        *(", ".join(found.swept), "Expected matches", "Error (2 s.e.)", "Without the release"),
+        *(
+            ", ".join(map(_swept, found.swept)),
+            "Expected matches",
+            "Error (2 s.e.)",
+            "Without the release",
+        ),
         *("True match rate", "False match rate"),
     )
     more = f"; the first {ROWS} of {len(table):,} settings" if len(table) > ROWS else ""
-    return Table(caption=f"Releases pooled{more}.", heads=heads, rows=rows)
+    n = int(found.dataset["n"].max())
+    caption = f"Releases pooled, {n:,} records{more}."
+    return Table(caption=caption, heads=heads, rows=rows)
+
+
+SWEPT = {
+    "fallback": "When nothing matches, chooses among the rest",
+    "known": "Unsynthesised keys",
+    "synthesized": "Synthesised keys",
+    "m": "Data sets released (m)",
+    "strategy": "Claims a match",
+}
+
+
+def _swept(name: str) -> str:
+    """What was varied, in words."""
+    text = SWEPT.get(name, name)
+    return text[0].upper() + text[1:]
+
+
+def _setting(value: Any) -> str:
+    """A setting in words: yes and no, numbers to four digits."""
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _matches(found: "IdentificationSweep") -> list[Picture]:
@@ -143,17 +181,17 @@ def _front(found: "Comparison") -> list[Table]:
     rows = [
         (
             f"{candidate}: {MEASURES[measure].words if measure in MEASURES else measure}",
-            number(float(row["mean"])),
-            error(float(row["mcse"])),
-            number(float(_first(row["baseline"], row["null"]))),
+            *_measured(measure, row),
         )
         for (candidate, measure), (_, row) in zip(table.index, table.iterrows(), strict=True)
         if measure in SHOWN
     ]
-    heads = ("Candidate and measure", "Mean over replicates", "Error (2 s.e.)", "To read against")
+    heads = ("Candidate and measure", "Mean", "Error (2 s.e.)", "To read against")
+    most = max(found.replicates_of)
     caption = (
-        "Risks are to be read against the same without the release, utility against a release "
-        "drawn from the truth."
+        f"Means over {most} replicate{'s' if most > 1 else ''} (fits and releases with other "
+        "seeds). Risks are to be read against the same without the release, utility against a "
+        "release drawn from the truth."
     )
     return [Table(caption=caption, heads=heads, rows=rows)]
 
@@ -162,6 +200,16 @@ SHOWN = (
     *("mean_probability", "max_probability", "expected_match_risk", "true_match_rate"),
     *("ratio_cart", "pmse_cart", "pairs_worst_ratio", "interval_overlap"),
 )
+
+
+def _measured(measure: str, row: "pd.Series[Any]") -> tuple[str, str, str]:
+    """Mean, error, and what to read it against; rates as per cent."""
+    mean, mcse = float(row["mean"]), float(row["mcse"])
+    against = float(_first(row["baseline"], row["null"]))
+    if not measure.endswith("_rate"):
+        return number(mean), error(mcse), number(against)
+    spread = error(100 * mcse, 1)
+    return percent(mean), f"{spread} %" if mcse > 0 else spread, percent(against)
 
 
 def _first(a: Any, b: Any) -> Any:

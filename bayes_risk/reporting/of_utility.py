@@ -1,5 +1,6 @@
 """Utility and context measures as sections of the report."""
 
+import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from bayes_risk import plots
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.tables import Section, Table
 from bayes_risk.reporting.words import NONE, number, percent
+from bayes_risk.utilities.meanings import MEANINGS
 
 if TYPE_CHECKING:
     from bayes_risk.utilities.context_result import ContextMeasures
@@ -43,6 +45,7 @@ WRITTEN = {  # context measures, as their authors write them
     **{"dcap": "DCAP", "tcap": "TCAP", "dcr_zero": "DCR = 0", "dcr_median": "DCR, median"},
     **{"dcr_5_percent": "DCR, 5 %", "closer_than_holdout": "Closer than holdout"},
 }
+DISTANCES = ("dcr_median", "dcr_5_percent")  # the others are shares of records
 HOW_TO_READ = (
     "Utility stands beside risk because a file that says nothing is safe and useless. A number is "
     "to be read against its neighbour: what a release drawn from the truth itself shows on average."
@@ -159,8 +162,8 @@ def _figures(found: "Utility") -> list[Picture]:
 def of_context(found: "ContextMeasures") -> Section:
     """What other tools report, each with its denominator and what it is not."""
     caption = (
-        "Shares of records, with the release (bars) and in the original alone (diamonds), which is "
-        "what they are to be read against."
+        "Shares of records, with the release (bars), and what they are to be read against: the "
+        "same in the original alone (diamonds)."
     )
     return Section(
         name="context",
@@ -168,33 +171,61 @@ def of_context(found: "ContextMeasures") -> Section:
         title="Context measures: what other tools report",
         sentence=found.sentence(),
         tables=[_context(found), _meanings(found)],
-        figures=[picture("context-shares", _plot, found, caption, height=3.4)],
+        figures=[picture("context-shares", plots.plot_context, found, caption, height=3.4)],
     )
-
-
-def _plot(found: "ContextMeasures", ax: Any) -> Any:
-    return found.plot(ax=ax)
 
 
 def _context(found: "ContextMeasures") -> Table:
     rows: list[tuple[str, ...]] = []
     table = found.summary()
     for (target, measure), (_, row) in zip(table.index, table.iterrows(), strict=True):
-        form = number if measure in ("dcr_median", "dcr_5_percent") else percent
-        values = [form(float(row[name])) for name in ("value", "compare")]
+        form = number if measure in DISTANCES else percent
+        ends = [form(float(row[name])) for name in ("lowest", "highest")]
+        span = NONE if found.m == 1 else ends[0] if ends[0] == ends[1] else " to ".join(ends)
         name = WRITTEN.get(measure, measure)
         of = number(round(float(row["of"])))
-        rows.append((f"{name} of {target}" if target else name, *values, of))
-    heads = ("Measure", "Value", "Compared with", "Records it is a share of")
-    keys = ", ".join(map(str, found.keys))
-    return Table(caption=f"Keys: {keys}. Means over {found.m:,} releases.", heads=heads, rows=rows)
+        beside = _beside(measure, form(float(row["compare"])))
+        cells = (form(float(row["value"])), span, beside, of)
+        rows.append((f"{name} of {target}" if target else name, *cells))
+    heads = ("Measure", "Value", "Over releases", "To read against", "Records")
+    what = "1 release" if found.m == 1 else f"Means over {found.m:,} releases"
+    caption = f"Keys: {', '.join(map(str, found.keys))}. {what}. Shares are of so many records."
+    return Table(caption=caption, heads=heads, rows=rows)
+
+
+def _beside(measure: str, value: str) -> str:
+    """What a measure is compared with: the number, and which it is."""
+    other = MEANINGS[measure].compare
+    if value == NONE:
+        return NONE
+    if other:
+        return f"{value} ({WRITTEN.get(other, other)})"
+    return value if measure == "closer_than_holdout" else f"{value} (original)"
 
 
 def _meanings(found: "ContextMeasures") -> Table:
     table = found.meanings()
     rows = [
-        (WRITTEN.get(str(k), str(k)), str(row["is"]), str(row["is_not"]))
+        (
+            WRITTEN.get(str(k), str(k)),
+            f"{_definition(str(k), str(row['is']))}. A share of: {row['share_of']}."
+            if str(k) not in DISTANCES
+            else f"{_definition(str(k), str(row['is']))}.",
+            _as_written(str(row["is_not"])),
+        )
         for k, row in table.iterrows()
     ]
     heads = ("Measure", "What it is", "What it is not")
     return Table(caption="What the measures are, and are not.", heads=heads, rows=rows)
+
+
+def _definition(name: str, words: str) -> str:
+    """The definition without the name, which stands beside it."""
+    head, colon, rest = words.partition(": ")
+    told = rest if colon and head == WRITTEN.get(name) else words
+    return told[0].upper() + told[1:]
+
+
+def _as_written(words: str) -> str:
+    """Names of measures as their authors write them."""
+    return re.sub(r"(?<=see )\w+", lambda found: WRITTEN.get(found[0], found[0]), words)

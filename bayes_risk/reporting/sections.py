@@ -10,20 +10,26 @@ from bayes_risk.reporting.further_sections import (
     of_privacy_loss,
     of_reweighting,
 )
+from bayes_risk.reporting.matching import of_files
+from bayes_risk.reporting.of_bounds import of_bounds
 from bayes_risk.reporting.of_sweeps import (
     of_anything,
     of_comparison,
     of_identification_sweep,
     of_sensitivity,
 )
+from bayes_risk.reporting.of_uniqueness import of_uniqueness
 from bayes_risk.reporting.of_utility import of_context, of_utility
 from bayes_risk.reporting.tables import Section
 
 # by name of the class, so that no result is imported that nobody has
 SECTIONS: dict[str, Callable[[Any], Section]] = {
+    "FileRisk": of_files,
+    "Uniqueness": of_uniqueness,
     "Utility": of_utility,
     "Comparison": of_comparison,
     "ContextMeasures": of_context,
+    "InherentBounds": of_bounds,
     "PrivacyLoss": of_privacy_loss,
     "Membership": of_membership,
     "FullTableRisk": of_full_table,

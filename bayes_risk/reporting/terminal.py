@@ -109,7 +109,7 @@ def print_result(result: "StudyResult", notes: Sequence[str], *, console: Consol
 
 def print_verdict(verdict: "Verdict", *, console: Console, most: int = 2) -> None:
     """Print the headline in colour, the first deciding reasons and what it all rests on."""
-    console.print(Text(verdict.headline, style=COLOURS[verdict.outcome]))
+    console.print(Text(verdict.headline, style=COLOURS[verdict.signal]))
     for reason in verdict.deciding[:most]:
         console.print(Text(f"- {reason.sentence}"))
     more = len(verdict.deciding) - most

@@ -13,13 +13,16 @@ from bayes_risk.output import write_study
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
 from bayes_risk.reweighting_result import Reweighting
-from bayes_risk.run.shared import diagnostics_of, in_folder, seed_of, seeds_of
-from bayes_risk.study.declare import attribute_options, identification_options
+from bayes_risk.run.shared import diagnostics_of, in_folder, seeds_of
+from bayes_risk.study.declare import attribute_options, matching_options
 from bayes_risk.study.further import full_table_of, membership_of
+from bayes_risk.study.inherent import InherentBounds
 from bayes_risk.study.making import Clock, Made, Progress, made
 from bayes_risk.study.sections import AttributeSection
 from bayes_risk.study.study import Study
 from bayes_risk.study.utility import utility_of
+from bayes_risk.study.yardsticks import Measured, bounds_of, context_of
+from bayes_risk.utilities.context_result import ContextMeasures
 from bayes_risk.utilities.result import Utility
 from bayes_risk.verdict import Verdict, judge
 
@@ -44,6 +47,8 @@ class StudyResult:
     attribute : AttributeRisk or None
     identification : IdentificationRisk or None
     utility : Utility or None
+    context : ContextMeasures or None
+    bounds : InherentBounds or None
     membership : Membership or None
     full_table : FullTableRisk or None
     privacy_loss : PrivacyLoss or None
@@ -64,6 +69,8 @@ class StudyResult:
     verdict: Verdict
     seconds: Mapping[str, float]
     utility: Utility | None = None
+    context: ContextMeasures | None = None
+    bounds: InherentBounds | None = None
     membership: Membership | None = None
     full_table: FullTableRisk | None = None
     privacy_loss: PrivacyLoss | None = None
@@ -71,7 +78,8 @@ class StudyResult:
 
     def __repr__(self) -> str:
         parts: list[Any] = [self.reweighting, self.attribute, self.identification]
-        parts += [self.utility, self.privacy_loss, self.membership, self.full_table]
+        parts += [self.utility, self.context, self.bounds]
+        parts += [self.privacy_loss, self.membership, self.full_table]
         return "\n\n".join([self.study.title, *(repr(p) for p in parts if p), repr(self.verdict)])
 
 
@@ -79,6 +87,7 @@ def run_study(
     study: Study,
     *,
     overwrite: bool = False,
+    restart: bool = False,
     progress: Progress | None = None,
     n_jobs: int = 2,
     command: str = "",
@@ -91,6 +100,9 @@ def run_study(
         From `read_study`, or made in a script.
     overwrite : bool
         Replace an output folder that an earlier run wrote.
+    restart : bool
+        Throw away the steps that a stopped run finished. By default the same study goes on from
+        them, and ends with the same bytes as without the stop.
     progress : callable (stage, done, total), optional
         Called as work proceeds; quiet by default.
     n_jobs : int
@@ -105,21 +117,23 @@ def run_study(
     Raises
     ------
     InputError
-        Data or settings that do not fit; an output folder that exists (before any work is done).
+        Data or settings that do not fit; an output folder that exists (before any work is done), or
+        that another run is writing; finished steps of a run that was not the same.
     """
     return in_folder(
         study,
-        lambda: _run(study, progress, n_jobs),
+        "audit",
+        lambda seed: _run(study, seed, progress, n_jobs),
         write_study,
-        stage="report",
         overwrite=overwrite,
+        restart=restart,
         progress=progress,
         command=command,
     )
 
 
-def _run(study: Study, progress: Progress | None, n_jobs: int) -> StudyResult:
-    clock, seed = Clock(), seed_of(study)
+def _run(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> StudyResult:
+    clock = Clock()
     seeds = seeds_of(seed)
     how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
     ready = made(study, clock, seeds=seeds, **how)
@@ -140,17 +154,26 @@ def _audits(
 ) -> dict[str, Any]:
     """Every audit that the study asks for, and the verdict on the two risks."""
     attribute = loss = identification = membership = full_table = utility = None
+    context = bounds = None
     if study.attribute is not None:
         with clock("attribute risk"):
             attribute, loss = _attribute(study.attribute, ready, seeds[0], how)
     if study.identification is not None:
         with clock("identification risk"):
             df, release = ready.df, ready.release
-            matching = identification_options(study.identification, df, release.datasets)
+            matching = matching_options(study, df, release.datasets)
             identification = br.identification_risk(df, release, **matching)
     if study.utility is not None:
         with clock("utility"):
             utility = utility_of(study, ready, random_seed=seeds[3], n_jobs=how["n_jobs"])
+    if study.context is not None:
+        with clock("context measures"):
+            context = context_of(study, ready, random_seed=seeds[4])
+    if study.bounds is not None:
+        with clock("bounds"):
+            measured = Measured(identification=identification, utility=utility, context=context)
+            how_many = {"random_seed": seeds[5], "n_jobs": how["n_jobs"]}
+            bounds = bounds_of(study, ready, measured, **how_many)
     if study.membership is not None:
         with clock("membership"):
             membership = membership_of(study, ready, random_seed=seeds[1], **how)
@@ -162,9 +185,18 @@ def _audits(
         "privacy_loss": loss,
         "identification": identification,
         "utility": utility,
+        "context": context,
+        "bounds": bounds,
         "membership": membership,
         "full_table": full_table,
-        "verdict": judge(attribute, identification, study.thresholds.limits()),
+        "verdict": judge(
+            attribute,
+            identification,
+            study.thresholds.limits(),
+            diagnostics=diagnostics_of(study, ready.fit),
+            membership=membership,
+            utility=utility,
+        ),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.comparing.result import Comparison
-from bayes_risk.run.shared import in_folder, seed_of
+from bayes_risk.run.shared import in_folder
 from bayes_risk.study.candidates import candidates_of, compare_options
 from bayes_risk.study.making import Clock, Progress, read_data
 from bayes_risk.study.study import Study
@@ -41,6 +41,7 @@ def run_compare(
     study: Study,
     *,
     overwrite: bool = False,
+    restart: bool = False,
     progress: Progress | None = None,
     n_jobs: int = 2,
     command: str = "",
@@ -49,7 +50,7 @@ def run_compare(
 
     Parameters
     ----------
-    study, overwrite, progress, n_jobs, command
+    study, overwrite, restart, progress, n_jobs, command
         As in `run_study`. What the study says of membership, the full table and a sweep is left
         aside.
 
@@ -71,17 +72,18 @@ def run_compare(
 
     return in_folder(
         study,
-        lambda: _compare(study, progress, n_jobs),
+        "comparison",
+        lambda seed: _compare(study, seed, progress, n_jobs),
         write_comparison,
-        stage="pictures",
         overwrite=overwrite,
+        restart=restart,
         progress=progress,
         command=command,
     )
 
 
-def _compare(study: Study, progress: Progress | None, n_jobs: int) -> ComparisonResult:
-    clock, seed = Clock(), seed_of(study)
+def _compare(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> ComparisonResult:
+    clock = Clock()
     with clock("data"):
         df, sha256 = read_data(study.data)
         candidates, options = candidates_of(study, df), compare_options(study, df)

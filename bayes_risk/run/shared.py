@@ -6,7 +6,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from bayes_risk.output import output_folder
+from bayes_risk.output import check_target, output_folder, workplace
+from bayes_risk.run.identity import identity
+from bayes_risk.steps import keeping
 from bayes_risk.study.making import Progress
 from bayes_risk.study.study import Study
 
@@ -22,23 +24,33 @@ class Writer(Protocol):
 
 def in_folder(
     study: Study,
-    work: Callable[[], Result],
+    kind: str,
+    work: Callable[[int], Result],
     write: Writer,
     *,
-    stage: str,
     overwrite: bool,
+    restart: bool,
     progress: Progress | None,
     command: str,
 ) -> Result:
-    """Work, and write the study's folder if it names one: complete, or not there at all."""
-    if study.output.folder is None:
-        return work()
+    """``work(seed)``, and write the study's folder if it names one: complete, or not at all.
+
+    Steps are kept beside the folder while the run lasts.
+    """
+    output, seed = study.output.folder, seed_of(study)
+    if output is None:
+        return work(seed)
     say = progress or _quiet
-    with output_folder(study.output.folder, overwrite=overwrite) as folder:
-        result = work()
-        say(stage, 0, 1)
-        write(folder, result, command=command)
-        say(stage, 1, 1)
+    check_target(output, overwrite=overwrite)
+    with workplace(output, identity(study, kind), seed, restart=restart) as place:
+        if place.store.found:
+            say("steps found", place.store.found, place.store.found)
+        with keeping(place.store):
+            result = work(place.random_seed)
+        with output_folder(output, overwrite=overwrite, aside=place.folder) as folder:
+            say("report", 0, 1)
+            write(folder, result, command=command)
+            say("report", 1, 1)
     return result
 
 
@@ -52,8 +64,8 @@ def seed_of(study: Study) -> int:
 
 
 def seeds_of(seed: int) -> list[int]:
-    """Of fit, release, attribute risk, membership, full table, and utility."""
-    return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(6)]
+    """Of fit, release, attribute risk, membership, full table, utility, context, and bounds."""
+    return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(8)]
 
 
 def diagnostics_of(study: Study, fit: Any) -> dict[str, Any]:

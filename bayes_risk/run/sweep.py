@@ -6,7 +6,7 @@ from typing import Any
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.run.shared import diagnostics_of, in_folder, seed_of, seeds_of
+from bayes_risk.run.shared import diagnostics_of, in_folder, seeds_of
 from bayes_risk.study.declare import fit_model
 from bayes_risk.study.making import Clock, Progress, made
 from bayes_risk.study.study import Study
@@ -46,6 +46,7 @@ def run_sweep(
     study: Study,
     *,
     overwrite: bool = False,
+    restart: bool = False,
     progress: Progress | None = None,
     n_jobs: int = 2,
     command: str = "",
@@ -54,7 +55,7 @@ def run_sweep(
 
     Parameters
     ----------
-    study, overwrite, progress, n_jobs, command
+    study, overwrite, restart, progress, n_jobs, command
         As in `run_study`. What the study says of identification, membership and the full table is
         left aside.
 
@@ -71,23 +72,25 @@ def run_sweep(
         raise InputError(
             'the study has no [sweep]: say what varies, as in priors = ["uniform", "marginal"]'
         )
-    only = dict.fromkeys(("identification", "utility", "membership", "full_table"))
+    others = ("identification", "utility", "context", "bounds", "membership", "full_table")
+    only = dict.fromkeys(others)
     study = study.model_copy(update=only)
     from bayes_risk.reporting.swept import write_sweep
 
     return in_folder(
         study,
-        lambda: _sweep(study, progress, n_jobs),
+        "sweep",
+        lambda seed: _sweep(study, seed, progress, n_jobs),
         write_sweep,
-        stage="pictures",
         overwrite=overwrite,
+        restart=restart,
         progress=progress,
         command=command,
     )
 
 
-def _sweep(study: Study, progress: Progress | None, n_jobs: int) -> SweepResult:
-    clock, seed = Clock(), seed_of(study)
+def _sweep(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> SweepResult:
+    clock = Clock()
     seeds = seeds_of(seed)
     ready = made(study, clock, seeds=seeds, n_jobs=n_jobs, progress=progress)
     weights = None if ready.reweighting is None else ready.reweighting.rounds[-1].weights

@@ -11,11 +11,12 @@ from bayes_risk.study.comparing import CandidateSection
 from bayes_risk.study.identification import IdentificationSection
 from bayes_risk.study.keys import read_section, sentences, told
 from bayes_risk.study.sections import AttributeSection, ReleaseSection
+from bayes_risk.study.thresholds import check_estimate
 
 if TYPE_CHECKING:
     from bayes_risk.study.study import Study
 
-LEFT_OUT = ("compare", "sweep", "membership", "full_table")
+LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds", "thresholds")
 
 
 def check_compare(study: "Study") -> None:
@@ -31,8 +32,29 @@ def check_compare(study: "Study") -> None:
         raise ValueError("[compare] needs a risk; add a section [attribute], [identification]")
     if section.needs is not None and getattr(study, section.needs) is None:
         raise ValueError(f'[compare] risk = "{section.risk}" needs a section [{section.needs}]')
+    check_estimate(study, section.utility, f'[compare] utility = "{section.utility}"')
     for name in section.candidates:
-        candidate_study(study, name)
+        made = candidate_study(study, name).synthesized
+        if made is not None:
+            _check_columns(study, name, made)
+
+
+def _check_columns(study: "Study", name: str, made: Sequence[str]) -> None:
+    """Utility and the ends of the scale ask something of what a candidate synthesises."""
+    assert study.compare is not None
+    compared = None if study.utility is None else study.utility.columns
+    if compared is not None and not set(compared).intersection(made):
+        raise ValueError(
+            f"[utility] columns = {compared} has none that [compare.{name}] synthesises "
+            f"({list(made)}); add one, or leave columns out"
+        )
+    patterns = study.bounds.patterns if study.bounds and study.compare.bounds else None
+    for pattern in patterns or []:
+        if pattern in made:
+            raise ValueError(
+                f"[bounds] patterns names {pattern!r}, which [compare.{name}] synthesises; leave "
+                "it out"
+            )
 
 
 def candidate_study(study: "Study", name: str) -> "Study":
@@ -62,7 +84,7 @@ def candidate_study(study: "Study", name: str) -> "Study":
 
 def _changed(study: "Study", given: CandidateSection) -> dict[str, Any]:
     """The sections that a candidate has for itself."""
-    from bayes_risk.study.study import read_model
+    from bayes_risk.study.contents import read_model
 
     model = study.model if given.model is None else read_model(_model(study, given.model))
     release = study.release
@@ -120,22 +142,21 @@ def _release(study: "Study", given: dict[str, Any]) -> dict[str, Any]:
 
 def compare_options(study: "Study", df: pd.DataFrame) -> dict[str, Any]:
     """``[compare]`` as keyword arguments of ``compare``."""
-    from bayes_risk.study.declare import attribute_options, identification_options
+    from bayes_risk.study.declare import attribute_options, matching_options
 
     section = study.compare
     assert section is not None
     audit, keys = study.attribute, study.identification
 
     def matching(files: Any) -> dict[str, Any]:
-        assert keys is not None
-        tables = getattr(files, "datasets", files)
-        return identification_options(keys, df, tables)
+        return matching_options(study, df, getattr(files, "datasets", files))
 
     return {
         "attribute": None if audit is None else attribute_options(audit),
         "identification": None if keys is None else matching,
+        "utility": {} if study.utility is None else study.utility.options,
         "replicates": section.replicates,
-        "bounds": section.bounds,
+        "bounds": study.bounds.options if section.bounds and study.bounds else section.bounds,
     }
 
 

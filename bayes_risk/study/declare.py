@@ -23,6 +23,7 @@ from bayes_risk.study.models import (
     RegressionPriorSection,
     RegressionSection,
 )
+from bayes_risk.study.people import read_people
 from bayes_risk.study.priors import (
     DistributionSection,
     PriorDensity,
@@ -109,6 +110,8 @@ def fit_options(study: Study) -> dict[str, Any]:
         keys.append("nuts_sampler")
     if isinstance(model, PoissonMixtureSection):
         keys.append("thin")
+    if isinstance(model, DPMPMSection):
+        keys.append("splits")
     return options | {key: getattr(model, key) for key in keys}
 
 
@@ -129,13 +132,15 @@ def _intruder(section: AttributeSection) -> Any:
     return section.intruder.declared(section.knows_columns)
 
 
-def identification_options(
-    section: IdentificationSection, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
+def matching_options(
+    study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
 ) -> dict[str, Any]:
     """``[identification]`` as keyword arguments of ``identification_risk``."""
+    section = study.identification
+    assert section is not None
     options = section.model_dump(exclude={"radius", "population"})
     options["radius"] = {c: _radius(r) for c, r in (section.radius or {}).items()} or None
-    options["population"] = _population(section, df, releases)
+    options["population"] = _population(study, section, df, releases)
     return options
 
 
@@ -150,7 +155,10 @@ def _radius(given: float | RadiusSection) -> Any:
 
 
 def _population(
-    section: IdentificationSection, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
+    study: Study,
+    section: IdentificationSection,
+    df: pd.DataFrame,
+    releases: Sequence[pd.DataFrame],
 ) -> Any:
     """Counts of a file, or of a log-linear model of the exact keys."""
     if section.population is None:
@@ -158,7 +166,9 @@ def _population(
     given = section.population
     keys = [*section.known, *section.synthesized]
     if given.file is not None:
-        return br.Population.counted(read_table(given.file), keys)
+        data = study.data
+        people = read_people(given.file, df[keys], missing=data.missing_codes, na=data.na)
+        return br.Population.counted(people, keys)
     size = given.size
     if given.fitted_to == "original":
         return br.Population.log_linear(df, keys, size=size)

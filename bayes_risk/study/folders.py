@@ -31,6 +31,9 @@ def from_folder(study: "Study", base: Path) -> "Study":
     if study.membership is not None and study.membership.others is not None:
         others = {"others": base / study.membership.others}
         update["membership"] = study.membership.model_copy(update=others)
+    if study.context is not None and study.context.holdout is not None:
+        holdout = {"holdout": base / study.context.holdout}
+        update["context"] = study.context.model_copy(update=holdout)
     if study.compare is not None:
         update["compare"] = _compare(study, study.compare, base)
     if study.utility is not None:

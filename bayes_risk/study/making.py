@@ -15,7 +15,9 @@ from bayes_risk.demo import demo_data
 from bayes_risk.output import data_hash
 from bayes_risk.release import Release
 from bayes_risk.reweighting_result import Reweighting
+from bayes_risk.steps import within
 from bayes_risk.study.checks import check_columns, check_guesses, check_intruder, check_members
+from bayes_risk.study.context import check_yardsticks
 from bayes_risk.study.declare import (
     attribute_options,
     declare_model,
@@ -41,9 +43,10 @@ class Clock:
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time what is done in the block."""
+        """Time what is done in the block, the steps that are kept of it under the stage's name."""
         start = time.perf_counter()
-        yield
+        with within(stage):
+            yield
         self.seconds[stage] = time.perf_counter() - start
 
 
@@ -146,6 +149,7 @@ def declared(study: Study, df: pd.DataFrame) -> Any:
     check_guesses(study, df)
     check_members(study, df)
     check_utility(study, df)
+    check_yardsticks(study, df)
     if isinstance(study.model, DPMPMSection) and fitted:
         declaration = with_zeros(declaration, study.model.impossible, df)
     check_hyper(study, declaration)

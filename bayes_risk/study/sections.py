@@ -17,7 +17,6 @@ from bayes_risk.study.keys import (
     Number,
     Positive,
     Section,
-    Share,
     SomeColumns,
     Switch,
     misfit,
@@ -25,7 +24,6 @@ from bayes_risk.study.keys import (
     told,
 )
 from bayes_risk.study.priors import Prior, PriorDensity, PriorInterval, parts_of
-from bayes_risk.verdict import Thresholds
 
 MissingCodes = Literal["error", "level", "blank"]
 
@@ -241,19 +239,6 @@ class AttributeSection(Section):
             elif isinstance(prior, PriorDensity):
                 found += prior.density
         return found
-
-
-class ThresholdsSection(Section):
-    """``[thresholds]``: what the agency accepts."""
-
-    attribute_probability: Share = 0.5
-    attribute_log_bayes_factor: Positive = 3.0
-    true_match_rate: Share = 0.05
-    share_unreliable: Share = 0.01
-
-    def limits(self) -> Thresholds:
-        """Return what the verdict compares with."""
-        return Thresholds(**self.model_dump())
 
 
 class OutputSection(Section):

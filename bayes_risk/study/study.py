@@ -16,8 +16,11 @@ from bayes_risk.study.agreement import (
     check_zeros,
 )
 from bayes_risk.study.audits import FullTableSection, MembershipSection, ReweightSection
+from bayes_risk.study.bounds import BoundsSection, check_bounds
 from bayes_risk.study.candidates import check_compare
 from bayes_risk.study.comparing import CompareSection
+from bayes_risk.study.contents import FURTHER, HOMES, SECTIONS, read_model
+from bayes_risk.study.context import ContextSection
 from bayes_risk.study.counts import (
     PoissonMixtureSection,
     check_attribute,
@@ -26,10 +29,9 @@ from bayes_risk.study.counts import (
 )
 from bayes_risk.study.folders import from_folder
 from bayes_risk.study.identification import IdentificationSection
-from bayes_risk.study.intruder import IntruderSection, attribute_settings
-from bayes_risk.study.keys import Section, misfit, read_section, sentences, told, unknown
+from bayes_risk.study.intruder import attribute_settings
+from bayes_risk.study.keys import Section, read_section, sentences, unknown
 from bayes_risk.study.models import (
-    KINDS,
     DPMPMSection,
     ModelSection,
     PMMSection,
@@ -41,37 +43,11 @@ from bayes_risk.study.sections import (
     DataSection,
     OutputSection,
     ReleaseSection,
-    ThresholdsSection,
 )
 from bayes_risk.study.sweep import SweepSection
 from bayes_risk.study.sweep_agreement import UNASKED, check_sweep
+from bayes_risk.study.thresholds import ThresholdsSection, check_thresholds
 from bayes_risk.study.utility import UtilitySection
-
-SECTIONS: dict[str, type[Section]] = {
-    "data": DataSection,
-    "release": ReleaseSection,
-    "attribute": AttributeSection,
-    "identification": IdentificationSection,
-    "utility": UtilitySection,
-    "membership": MembershipSection,
-    "full_table": FullTableSection,
-    "reweight": ReweightSection,
-    "sweep": SweepSection,
-    "compare": CompareSection,
-    "thresholds": ThresholdsSection,
-    "output": OutputSection,
-}
-# their keys repeat those of others
-FURTHER = ("utility", "membership", "full_table", "reweight", "sweep", "compare")
-HOMES = {
-    f"[{name}]": list(section.model_fields)
-    for name, section in SECTIONS.items()
-    if name not in FURTHER
-} | {
-    "[model]": [key for kind in KINDS.values() for key in kind.model_fields if key != "columns"],
-    "[attribute.intruder]": list(IntruderSection.model_fields),
-}
-SAMPLING = ("draws", "tune", "chains")
 
 
 class Study(Section):
@@ -85,6 +61,8 @@ class Study(Section):
     attribute: AttributeSection | None = None
     identification: IdentificationSection | None = None
     utility: UtilitySection | None = None
+    context: ContextSection | None = None
+    bounds: BoundsSection | None = None
     membership: MembershipSection | None = None
     full_table: FullTableSection | None = None
     reweight: ReweightSection | None = None
@@ -142,8 +120,11 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _something_to_do(self) -> "Study":
-        asked = (self.attribute, self.identification, self.membership, self.full_table)
-        if self.utility is None and all(section is None for section in asked):
+        asked = (
+            *(self.attribute, self.identification, self.membership, self.full_table),
+            *(self.utility, self.context),
+        )
+        if all(section is None for section in asked):
             raise ValueError(
                 "nothing to measure: add a section [attribute], [identification] or both"
             )
@@ -205,6 +186,8 @@ class Study(Section):
             check(self)
         check_membership(self)
         check_full_table(self)
+        check_bounds(self)
+        check_thresholds(self)
         return self
 
     @model_validator(mode="after")
@@ -351,33 +334,6 @@ def parse_study(content: Mapping[str, Any], *, source: str = "study") -> Study:
         return Study.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{source}: {sentences(error, Study, content, '', HOMES)}") from None
-
-
-def read_model(value: Any) -> Any:
-    """``[model]``, of the kind that it names."""
-    if not isinstance(value, Mapping):
-        return read_section(DPMPMSection, value, "[model]")
-    kind = value.get("kind", "DPMPM")
-    if kind not in list(KINDS):
-        raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in KINDS)))
-    fields = KINDS[kind].model_fields
-    needless = [key for key in SAMPLING if key in value and key not in fields]
-    if needless:
-        raise told(
-            f'[model] {" and ".join(needless)}: kind = "{kind}" is fitted without sampling; leave '
-            f"out {' and '.join(needless)}"
-        )
-    return read_section(KINDS[kind], value, "[model]", {**_other_kinds(value, kind), **HOMES})
-
-
-def _other_kinds(keys: Mapping[str, Any], kind: str) -> dict[str, list[str]]:
-    """Keys that this kind of model does not have, under the names of the kinds that do."""
-    homes: dict[str, list[str]] = {}
-    for key in keys:
-        have = [f'"{name}"' for name, other in KINDS.items() if key in other.model_fields]
-        if have and f'"{kind}"' not in have:
-            homes.setdefault(f'kind = {" or ".join(have)}; this one is "{kind}"', []).append(key)
-    return homes
 
 
 def model_files(model: ModelSection) -> list[Path]:

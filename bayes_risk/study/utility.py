@@ -66,6 +66,11 @@ class UtilitySection(Section):
         files = [f"{base / path}:{name}" for path, name in self.files]
         return self.model_copy(update={"analyses": files})
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The section as keyword arguments of ``utility``; reads the files of the analyses."""
+        return self.model_dump(exclude={"analyses"}) | {"analyses": self.functions() or None}
+
     def functions(self) -> dict[str, Callable[[pd.DataFrame], Any]]:
         """Analyses by name.
 
@@ -116,12 +121,6 @@ def utility_of(study: "Study", made: "Made", *, random_seed: int, n_jobs: int) -
     """
     section = study.utility
     assert section is not None
-    options = section.model_dump(exclude={"analyses"})
     return br.utility(
-        made.df,
-        made.release,
-        analyses=section.functions() or None,
-        random_seed=random_seed,
-        n_jobs=n_jobs,
-        **options,
+        made.df, made.release, random_seed=random_seed, n_jobs=n_jobs, **section.options
     )

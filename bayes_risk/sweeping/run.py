@@ -12,6 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.kept_evidence import AttributeEvidence
 from bayes_risk.prior_comparison import measures
 from bayes_risk.release import Release
+from bayes_risk.steps import within
 from bayes_risk.sweeping.hyper import Declarations, Gathered
 from bayes_risk.sweeping.result import Sensitivity
 from bayes_risk.sweeping.settings import HYPER, Setting, Swept, audit_of, swept
@@ -118,7 +119,8 @@ def sensitivity(
     done, total, tell = 0, sum(map(len, groups)), how.get("progress") or _quiet
     tell("settings", done, total)
     for group in groups:
-        _fill(table, group, declared, release, how)
+        with within("setting"):
+            _fill(table, group, declared, release, how)
         done += len(group)
         tell("settings", done, total)
     return table.result(one_at_a_time, random_seed)

@@ -162,6 +162,7 @@ def utility(
         n_records=tuple(len(frame) for frame in tables.frames),
         rules=rules,
         confidence=float(confidence),
+        permutations=permutations,
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
 

@@ -140,17 +140,9 @@ class ContextMeasures:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """RepU, DiSCO, DCAP and TCAP beside what they compare with."""
-        from bayes_risk.plots import BLUE, ORANGE, axes_of, legend
+        from bayes_risk.plots import plot_context
 
-        table = self.summary()
-        table = table[[m in SHOWN for _, m in self.rows]].iloc[::-1]
-        axes, places = axes_of(ax), np.arange(len(table))
-        axes.barh(places, table["value"], height=0.6, color=BLUE, label="with the release")
-        axes.plot(table["compare"], places, "D", color=ORANGE, label="with the original")
-        axes.set_yticks(places, [f"{SHOWN[m]} {t}".strip() for t, m in table.index])
-        axes.set(xlim=(0, 1), xlabel="share of records")
-        legend(axes)
-        return axes
+        return plot_context(self, ax=ax)
 
     def sentence(self) -> str:
         """The result in plain words."""

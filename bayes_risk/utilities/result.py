@@ -50,6 +50,8 @@ class Utility:
         Combining rules for the releases.
     confidence : float
         Of the intervals.
+    permutations : int
+        Trees grown for the null of CART, over all releases together.
     seed_entropy : str
         The seed that made it.
 
@@ -72,6 +74,7 @@ class Utility:
     n_records: tuple[int, ...]
     rules: str
     confidence: float
+    permutations: int
     seed_entropy: str
 
     @property

@@ -55,7 +55,8 @@ def two_changes(fit, release, posteriors, distance=2):
     clock, rows = Clock(), np.arange(len(fit.microdata.codes))
     cases, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(distance), rows)
     rngs = np.random.default_rng(1).spawn(len(posteriors))
-    found = predictive_evidence(posteriors[0], posteriors[1:], cases, rngs=rngs, n_jobs=2)
+    made = [lambda posterior=posterior: posterior for posterior in posteriors]
+    found = predictive_evidence(made, cases, rngs=rngs, n_jobs=2)
     grounds = Grounds(fit.microdata, cases, release, found.base)
     prior = prior_weights("uniform", grounds)
     nothing, none = np.full(len(cases), -np.inf), np.zeros(len(cases), dtype=bool)

@@ -8,8 +8,19 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from bayes_risk.comparing.words import MEASURES, UTILITY
-from bayes_risk.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of
+from bayes_risk.comparing.words import MEASURES, UTILITY, chosen
+from bayes_risk.plots.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    axes_of,
+    ink,
+    paper,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +30,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
-SKY, PURPLE = "#56B4E9", "#CC79A7"  # of Okabe & Ito too
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LEFT, RIGHT = "\N{LEFTWARDS ARROW}", "\N{RIGHTWARDS ARROW}"
@@ -35,26 +45,34 @@ class Look(NamedTuple):
     marker: str
 
 
-def plot_map(
+def plot_risk_utility(
     found: "Comparison",
-    of: tuple[str, str],
     *,
-    kind: str,
-    whiskers: float | None,
-    bounds: bool,
+    risk: str | None = None,
+    utility: str | None = None,
+    kind: str = "boxes",
+    whiskers: float | None = None,
+    bounds: bool = False,
     ax: "Axes | None" = None,
+    **kwargs: Any,
 ) -> "Axes":
-    """Candidates on a map of utility (x) and risk (y); options as in `Comparison.plot`.
+    """The risk-utility map: candidates on utility (x) and risk (y), the Pareto front drawn.
 
     Parameters
     ----------
     found : Comparison
-    of : (str, str)
-        Risk and utility.
-    kind : {"points", "rectangles", "boxes"}
-    whiskers : float or None
+    risk, utility : str, optional
+        Measures, as in `Comparison.pareto`; by default the usual.
+    kind : {"boxes", "rectangles", "points"}
+        As in `Comparison.plot`, which checks it.
+    whiskers : float, optional
+        Where whiskers end: None at the last replicate, else at the last within so many
+        interquartile ranges of the rectangle.
     bounds : bool
+        Mark the releases at the ends of the scale.
     ax : matplotlib Axes, optional
+    **kwargs
+        To `Axes.plot`, for the mark of each candidate.
 
     Returns
     -------
@@ -62,14 +80,15 @@ def plot_map(
     """
     if ax is None:
         ax = Figure(figsize=(7.2, 5.0), layout="constrained").add_subplot()
+    of = (chosen("risk", risk, found.measures), chosen("utility", utility, found.measures))
     axes, table = axes_of(ax), found.pareto(*of)
     looks = zip(found.names, islice(cycle(COLOURS), len(found.names)), cycle(MARKERS), strict=False)
     for name, colour, marker in looks:
         points = found.points(name, *of)
         if len(points):
-            _candidate(
-                axes, points, Look(colour, marker), name, kind, whiskers, table.loc[[name]].iloc[0]
-            )
+            look = Look(colour, marker)
+            _candidate(axes, points, look, kind, whiskers, table.loc[[name]].iloc[0])
+            _mark(axes, points.mean(axis=0), look, name, kwargs)
     _front(axes, table)
     _level(axes, found, of)
     axes.margins(EDGE)
@@ -86,12 +105,11 @@ def _candidate(
     axes: "Axes",
     points: Array,
     look: Look,
-    name: str,
     kind: str,
     whiskers: float | None,
     row: "pd.Series",
 ) -> None:
-    """Replicates, rectangle or box, and a mark in the middle that carries the name."""
+    """Replicates, and their rectangle, box or error."""
     alone, middle = len(points) == 1, points.mean(axis=0)
     small: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ls": "", "zorder": 2}
     if kind != "points" and not alone:
@@ -107,10 +125,13 @@ def _candidate(
         x, y = float(middle[0]), float(middle[1])
         across, up = 2 * np.nan_to_num([row["utility_mcse"], row["risk_mcse"]])
         axes.errorbar(x, y, xerr=across, yerr=up, color=look.colour, lw=1, capsize=2, zorder=3)
-    axes.plot(
-        *middle, marker=look.marker, ms=8, ls="", color=look.colour, mec="white", mew=1.0,
-        label=_plain(name), zorder=4,
-    )  # fmt: skip
+
+
+def _mark(axes: "Axes", middle: Array, look: Look, name: str, given: dict[str, Any]) -> None:
+    """The mean, which carries the name."""
+    style: dict[str, Any] = {"marker": look.marker, "color": look.colour, "ms": 8, "ls": ""}
+    style |= {"mec": paper(), "mew": 1.0, "label": _plain(name), "zorder": 4}
+    axes.plot(*middle, **(style | given))
 
 
 def quartiles(points: Array) -> Array:
@@ -160,7 +181,7 @@ def _front(axes: "Axes", table: "pd.DataFrame") -> None:
     front = table[table["on_front"]]  # the most useful first
     if len(front) > 1:
         axes.plot(
-            front["utility"], front["risk"], drawstyle="steps-post", color="black", ls="--", lw=1,
+            front["utility"], front["risk"], drawstyle="steps-post", color=ink(), ls="--", lw=1,
             zorder=1, label="Pareto front",
         )  # fmt: skip
 
@@ -201,7 +222,7 @@ def _end(axes: "Axes", name: str, true: Array, shown: Array) -> None:
     left, right = axes.get_xlim()
     share = (shown[0] - left) / (right - left)
     side = "left" if share < 0.15 else "right" if share > 0.85 else "center"
-    axes.plot(*shown, marker="*", ms=10, ls="", color="black", mfc="white", zorder=5, clip_on=False)
+    axes.plot(*shown, marker="*", ms=10, ls="", color=ink(), mfc=paper(), zorder=5, clip_on=False)
     axes.annotate(
         told,
         (float(shown[0]), float(shown[1])),

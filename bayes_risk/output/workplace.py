@@ -1,0 +1,164 @@
+"""Where a run works: a hidden folder with a lock, what the run is, and its finished steps.
+
+It lies beside the output folder and goes when the run ends well, or when it cannot end well. It
+stays when the run was stopped, so that the same command goes on where it was.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk.steps import Store
+
+RUN, LOCK, STEPS = "run.json", "lock", "steps"
+SHOWN = 3  # differences that a refusal names
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """A folder of one run.
+
+    Attributes
+    ----------
+    folder : Path
+    store : Store
+        Of finished steps.
+    random_seed : int
+        That with which the run was begun.
+    """
+
+    folder: Path
+    store: Store
+    random_seed: int
+
+
+@contextmanager
+def workplace(
+    output: Path, run: Mapping[str, Any], random_seed: int, *, restart: bool = False
+) -> Iterator[Workplace]:
+    """Lock the place of an output folder, and find the steps that an earlier run finished.
+
+    Parameters
+    ----------
+    output : Path
+        The output folder; the workplace is ``.NAME.work`` beside it.
+    run : mapping
+        What the run is, JSON. Steps of another run are refused.
+    random_seed : int
+        Of a new run; one that is gone on with has its own.
+    restart : bool
+        Throw finished steps away.
+
+    Yields
+    ------
+    Workplace
+
+    Raises
+    ------
+    InputError
+        Another run is writing there; or the steps that lie there are of a different run.
+    """
+    folder = output.absolute().with_name(f".{output.name}.work")
+    with _locked(folder, output):
+        if restart:
+            _emptied(folder)
+        seed = _same_run(folder, json.loads(json.dumps(run)), random_seed)
+        store = Store(folder / STEPS)
+        try:
+            yield Workplace(folder, store, seed)
+        except (InputError, ModelError):  # the same again would fail again
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        except BaseException as error:
+            if len(store) == 0:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                steps = (
+                    "1 finished step is" if len(store) == 1 else f"{len(store)} finished steps are"
+                )
+                error.add_note(f"{steps} kept in {folder}; the same command goes on from there")
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path, output: Path) -> Iterator[None]:
+    """One run at a time; the system frees the lock of a run that dies."""
+    import fcntl
+
+    while True:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):  # gone meanwhile, with the run that had it
+            handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(handle, 20).decode() or "unknown"
+                os.close(handle)
+                raise InputError(
+                    f"another run (process {holder}) is writing {str(output)!r}; wait for it, or "
+                    "give another --output"
+                ) from None
+            if os.fstat(handle).st_nlink:  # still the file in the folder
+                break
+            os.close(handle)
+    try:
+        os.truncate(handle, 0)
+        os.write(handle, str(os.getpid()).encode())
+        yield
+    finally:
+        os.close(handle)
+
+
+def _emptied(folder: Path) -> None:
+    shutil.rmtree(folder / STEPS, ignore_errors=True)
+    (folder / RUN).unlink(missing_ok=True)
+
+
+def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
+    """The seed of the run that was begun here; a new run is written down."""
+    path = folder / RUN
+    try:
+        begun = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):  # nothing yet, or torn before any step
+        _emptied(folder)
+        aside = path.with_suffix(".tmp")
+        aside.write_text(json.dumps({"random_seed": random_seed, "run": run}), encoding="utf-8")
+        aside.chmod(0o600)
+        aside.replace(path)
+        return random_seed
+    found = differences(begun["run"], run)
+    if found:
+        raise InputError(
+            f"{str(folder)!r} holds finished steps of another run: {'; '.join(found[:SHOWN])}"
+            f"{' ...' if len(found) > SHOWN else ''}. Put that back, or throw the steps away with "
+            "--restart"
+        )
+    return int(begun["random_seed"])
+
+
+def differences(then: Any, now: Any, name: str = "") -> list[str]:
+    """What differs between two nested mappings, in words."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        names = [*then, *(k for k in now if k not in then)]
+        return [
+            text
+            for k in names
+            for text in differences(then.get(k), now.get(k), f"{name} {k}".strip())
+        ]
+    if then == now:
+        return []
+    if "sha256" in name:
+        return [f"{name.replace(' sha256', '')} has changed"]
+    return [f"{name} was {_short(then)}, is {_short(now)}"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,41 @@
+"""The ends of the scale of risk as a section of the report."""
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from bayes_risk.reporting.tables import Section, Table
+from bayes_risk.reporting.words import NONE, PLUS_MINUS, scaled
+from bayes_risk.study.inherent import PLACES, words_of
+from bayes_risk.verdict_reason import begun
+
+if TYPE_CHECKING:
+    from bayes_risk.study.inherent import InherentBounds
+
+NOTE = (
+    "The ends bound what synthesis given the patterns can do on average. A model that knows more "
+    "columns, or copies records, can be above the maximum, and that is a finding. Where the ends "
+    "are close together the position is noise."
+)
+
+
+def of_bounds(found: "InherentBounds") -> Section:
+    """Each measure at both ends, of the release between them, and unchanged."""
+    rows = []
+    for name, row in found.summary().iterrows():
+        position = NONE if pd.isna(row["position"]) else f"{row['position']:.2f}"
+        places = (scaled(float(row[place])) for place in PLACES)
+        error = NONE if pd.isna(row["mcse"]) else f"{PLUS_MINUS} {2 * row['mcse']:.2g}"
+        rows.append((begun(words_of(str(name))), *places, error, position))
+    heads = (
+        *("Measure", "Minimum", "Release", "Maximum", "Unchanged"),
+        *("Release, 2 s.e.", "Position (0 to 1)"),
+    )
+    return Section(
+        name="bounds",
+        short="Bounds",
+        title="Bounds: the same numbers at both ends of the scale",
+        sentence=found.sentence(),
+        tables=[Table(caption=f"Means over {found.m:,} data sets each.", heads=heads, rows=rows)],
+        note=NOTE,
+    )

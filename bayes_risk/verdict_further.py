@@ -1,0 +1,150 @@
+"""Reasons beyond the two risks: chains that disagree, membership, and usefulness."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayes_risk.comparing.words import MEASURES
+from bayes_risk.verdict_reason import (
+    Reason,
+    Thresholds,
+    Usefulness,
+    against,
+    begun,
+    doubt,
+    limited,
+    no_objection,
+    times,
+)
+
+if TYPE_CHECKING:
+    from bayes_risk.memberships.result import Membership
+    from bayes_risk.utilities.result import Utility
+
+DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
+
+
+def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reason]:
+    """Whether errors that are taken between chains can themselves be trusted.
+
+    The largest of some hundred R-hats is above the limit now and then in sound chains too, so that
+    it counts only beside a smallest effective number of draws below ``DRAWS_A_CHAIN`` a chain.
+    """
+    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
+    if limit is None or math.isinf(limit) or "max_rhat" not in diagnostics:
+        return []
+    chains = int(diagnostics.get("chains", 1))
+    if chains == 1:
+        text = "The fit has one chain, so that nobody can tell whether it has settled"
+        return [doubt("agreement of the chains", f"{text}: take at least 2 chains.")]
+    if not rhat > limit:
+        text = f"The chains of the fit agree (largest R-hat {rhat:.3f}; {limit:g} is allowed)."
+        return [no_objection("agreement of the chains", text)] if rhat == rhat else []
+    wanted = DRAWS_A_CHAIN * chains
+    worst = f"largest R-hat {rhat:.3f}, above {limit:g}"
+    if ess >= wanted:
+        text = f"The chains of the fit hold enough draws ({worst}, but {ess:,.0f} effective draws)."
+        return [no_objection("agreement of the chains", text)]
+    cure = "take more draws, or more chains"
+    cure += ", or fewer classes" if "n_classes" in diagnostics else ""
+    text = (
+        f"The chains of the fit disagree ({worst}, and {ess:,.0f} effective draws where {wanted} "
+        f"are wanted), and with them the errors of the risk cannot be trusted: {cure}."
+    )
+    return [doubt("agreement of the chains", text)]
+
+
+def of_membership(found: "Membership | None", limits: Thresholds) -> list[Reason]:
+    """Whether it can be told who is in the data, where the agency has set a threshold."""
+    asked = (limits.membership_auc, limits.membership_log_bayes_factor)
+    if asked == (None, None):
+        return []
+    if found is None:
+        text = "Membership has a threshold and was not measured, so nothing is said of it."
+        return [doubt("membership", text)]
+    reasons = [] if asked[0] is None else [_told_apart(found, asked[0])]
+    return reasons + ([] if asked[1] is None else [_members(found, asked[1])])
+
+
+def _told_apart(found: "Membership", limit: float) -> Reason:
+    """The area under the curve; its error is over the persons asked about, and over the draws."""
+    measure = "membership, area under the curve"
+    if not found.has_others:
+        text = "Nobody outside the data was asked about, so that members cannot be told apart."
+        return doubt(measure, text)
+    row = found.summary().to_dict("index")["auc"]
+    value, error = float(row["value"]), 2 * math.hypot(row["standard_error"], row["mcse"])
+    text = f"The release points to the member of a pair {100 * value:.1f} times in 100"
+    allowed = f"{100 * limit:g} are allowed"
+    if value - error > limit:
+        return against(measure, f"{text}; {allowed}.")
+    if not value + error <= limit:
+        return doubt(measure, f"{text}; {allowed}, and the error leaves open if it is more.")
+    return no_objection(measure, f"{text}; {allowed}.")
+
+
+def _members(found: "Membership", limit: float) -> Reason:
+    """Bayes factors of members, one by one; an unreliable one can be a doubt, no decision."""
+    value, error = found.log_bayes_factor[found.member], 2 * found.mcse[found.member]
+    sure = found.reliable[found.member] & (value - error > limit)
+    maybe = ~sure & (value + np.nan_to_num(error) > limit)
+    words = f"the release {{}} the odds of being in the data by more than {times(limit)}"
+    return limited(
+        "membership, log Bayes factor",
+        (int(sure.sum()), words.format("multiplies")),
+        (int(maybe.sum()), words.format("may multiply")),
+        f"For no member does the release multiply the odds of being in the data by more than "
+        f"{times(limit)}.",
+    )
+
+
+def of_usefulness(found: "Utility | None", limits: Thresholds) -> list[Reason]:
+    """Whether the release is as useful as the agency wants it, by the measures it has named."""
+    wanted = limits.utility or {}
+    if wanted and found is None:
+        text = "Utility has a threshold and was not measured, so nothing is said of it."
+        return [_of_use("utility", "usefulness cannot be told", text)]
+    return [] if found is None else [_useful(found, name, x) for name, x in wanted.items()]
+
+
+def _useful(found: "Utility", name: str, limit: float) -> Reason:
+    rows, lower = found.summary(), MEASURES[name].lower
+    words = MEASURES[name].words
+    value = float(rows["value"].get(name, float("nan")))
+    if math.isnan(value):
+        text = f"Not measured: {words}, of which a threshold was set."
+        return _of_use(name, "usefulness cannot be told", text)
+    error = 2 * error_of_null(found, name)
+    low, high = (value - error, value + error) if lower else (-value - error, -value + error)
+    most = limit if lower else -limit
+    wanted = f"at {'most' if lower else 'least'} {limit:g} is wanted"
+    text = f"{begun(words)}: {value:.3g}; {wanted}"
+    if low > most:
+        return _of_use(name, "less useful than wanted", f"{text}.")
+    if high > most:
+        text = f"{text}, and the error of the computation leaves it open."
+        return _of_use(name, "usefulness cannot be told", text)
+    return _of_use(name, "useful enough", f"{text}.")
+
+
+def error_of_null(found: "Utility", name: str) -> float:
+    """Monte Carlo error of a measure of the files as they are; 0 but for a tree's null.
+
+    The null is the mean over K permutations with standard deviation s, so that its error is
+    ``s / sqrt(K)``; that of s is about ``s / sqrt(2 (K - 1))``. A ratio moves by as much as its
+    denominator; ``z = (pMSE - null) / s`` by ``1 / sqrt(K)`` and ``z / sqrt(2 (K - 1))``.
+    """
+    K, rows = found.permutations, found.propensity.xs("cart", level="model")
+    if name == "ratio_cart":
+        relative = (rows["null_sd"] / rows["null_pmse"]).mean() / math.sqrt(K)
+        return float(rows["ratio"].mean() * relative)
+    if name == "standardized_cart":
+        z = float(rows["standardized"].mean())
+        return math.hypot(1 / math.sqrt(K), z / math.sqrt(2 * (K - 1)))
+    return 0.0
+
+
+def _of_use(measure: str, outcome: Usefulness, sentence: str) -> Reason:
+    return Reason(measure=measure, outcome=outcome, sentence=sentence)

@@ -1,0 +1,100 @@
+"""What a verdict is made of: thresholds, reasons, and the words for both."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal["may go out", "should not go out", "cannot be told"]
+Usefulness = Literal["useful enough", "less useful than wanted", "usefulness cannot be told"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """What the agency accepts; ``docs/reading-the-numbers.md`` gives reasons for the defaults.
+
+    Attributes
+    ----------
+    attribute_probability : float, in (0, 1]
+        No record's true values should get more posterior probability than this.
+    attribute_log_bayes_factor : float, positive
+        The release should not raise the log odds of any record's truth by more than this.
+    true_match_rate : float, in [0, 1]
+        Share of all records that may be matched uniquely and correctly, pooled or per release.
+    share_unreliable : float, in [0, 1]
+        Share of targets whose number the diagnostics may reject before nothing can be told.
+    rhat : float above 1, or None
+        Largest R-hat of the fit that needs no explanation; None: not judged.
+    membership_auc : float, in [0, 1], or None
+        How often the release may point to the member of a pair; None: not judged.
+    membership_log_bayes_factor : float, positive, or None
+        The release should not raise the log odds that a member is in the data by more than this;
+        None: not judged.
+    utility : mapping of measure to float, or None
+        Rows of ``Utility.summary()``: what they may be at most (overlap of intervals: at least);
+        None: not judged.
+    """
+
+    attribute_probability: float = 0.5
+    attribute_log_bayes_factor: float = 3.0
+    true_match_rate: float = 0.05
+    share_unreliable: float = 0.01
+    rhat: float | None = 1.05
+    membership_auc: float | None = None
+    membership_log_bayes_factor: float | None = None
+    utility: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One sentence of the verdict: which measure, which way it points, in words."""
+
+    measure: str
+    outcome: Outcome | Usefulness
+    sentence: str
+
+
+def against(measure: str, sentence: str) -> Reason:
+    """A risk is too high."""
+    return Reason(measure=measure, outcome="should not go out", sentence=sentence)
+
+
+def doubt(measure: str, sentence: str) -> Reason:
+    """Nobody can tell."""
+    return Reason(measure=measure, outcome="cannot be told", sentence=sentence)
+
+
+def no_objection(measure: str, sentence: str) -> Reason:
+    """A risk is low enough."""
+    return Reason(measure=measure, outcome="may go out", sentence=sentence)
+
+
+def limited(measure: str, above: tuple[int, str], maybe: tuple[int, str], all_clear: str) -> Reason:
+    """Numbers of records surely and perhaps above a limit, with what the release does to them."""
+    if above[0]:
+        return against(measure, f"For {records(above[0])} {above[1]}.")
+    if maybe[0]:
+        text = f"For {records(maybe[0])} {maybe[1]}: the error of the computation leaves it open."
+        return doubt(measure, text)
+    return no_objection(measure, all_clear)
+
+
+def records(count: int) -> str:
+    """How many, in words."""
+    return "1 record" if count == 1 else f"{count:,} records"
+
+
+def percent(share: float) -> str:
+    """A share as per cent."""
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
+def times(log_factor: float) -> str:
+    """A factor, from its log."""
+    factor = math.exp(log_factor)
+    return f"{factor:.3g}" if factor < 10 else f"{factor:,.0f}"
+
+
+def begun(words: str) -> str:
+    """Words as the beginning of a sentence; names such as pMSE and repU stay as they are."""
+    return words[0].upper() + words[1:] if words.partition(" ")[0].islower() else words

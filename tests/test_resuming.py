@@ -1,0 +1,315 @@
+"""Runs that are stopped go on where they were, and end with the same bytes."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayes_risk as br
+from bayes_risk.output.workplace import differences, workplace
+from bayes_risk.run import run_compare, run_study, run_sweep
+from bayes_risk.steps import Store
+from bayes_risk.study.study import parse_study
+
+ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # short fits
+CLASSES = {
+    "title": "classes",
+    "random_seed": 5,
+    "data": {"demo": "italy"},
+    "model": {"n_classes": 8, "draws": 40, "tune": 20},
+    "release": {"m": 2},
+    "attribute": {"guesses": "hamming-2", "targets": 60, "target_mcse": 1e-6, "max_doublings": 1},
+    "identification": {"known": [], "synthesized": ["AGE", "EDU", "PRO"]},
+    "membership": {"records": 20, "held_out": 0.1, "comparisons": 20},
+    "full_table": {"targets": 5},
+}
+NUTS = {
+    "title": "numbers",
+    "random_seed": 5,
+    "data": {"demo": "visits"},
+    "model": {
+        "kind": "Regression",
+        "formulas": {"disease": "1 + limited", "visits": "1 + disease"},
+        "families": {"disease": "normal", "visits": "poisson"},
+        "draws": 30,
+        "tune": 30,
+    },
+    "release": {"m": 2, "columns": ["disease", "visits"]},
+    "attribute": {
+        "guesses": {
+            "disease": {"additive": 10.0, "n": 3},
+            "visits": {"bounds": [0, 20], "n": 21, "truth": "add"},
+        },
+        "targets": 10,
+    },
+}
+TREES = {
+    "title": "trees",
+    "random_seed": 5,
+    "data": {"demo": "italy"},
+    "model": {"kind": "CART", "order": ["EDU", "PRO"]},
+    "release": {"m": 2, "columns": ["EDU", "PRO"]},
+    "attribute": {"targets": 40},
+    "compare": {
+        "replicates": 2,
+        "few": {"model": {"kind": "CART", "order": ["EDU", "PRO"], "min_leaf": 40}},
+        "many": {"model": {"kind": "CART", "order": ["EDU", "PRO"]}},
+    },
+    "utility": {},
+}
+SWEPT = CLASSES | {
+    "attribute": {"guesses": "neighbourhood", "targets": 30},
+    "sweep": {"priors": ["uniform", "marginal"], "m": [1, 2], "model": {"level_prior": [0.5, 1.0]}},
+}
+SWEPT = {k: v for k, v in SWEPT.items() if k not in ("membership", "full_table")}
+RUNS = {"audit": run_study, "sweep": run_sweep, "compare": run_compare}
+
+
+class Stop(KeyboardInterrupt):
+    """A stop at a chosen step."""
+
+
+def content(folder):
+    """What a run leaves, but for times."""
+    found = {p.name: p.read_bytes() for p in folder.iterdir()}
+    manifest = json.loads(found.pop("manifest.json"))
+    del manifest["settings"]["output"]
+    found.pop("report.html", None)  # holds how long it took
+    return found, {k: v for k, v in manifest.items() if k not in ("seconds", "finished")}
+
+
+def stopped_after(monkeypatch, n):
+    """Stop the run when so many steps were written."""
+    put, count = Store.put, iter(range(n))
+
+    def counted(self, *args, **more):
+        put(self, *args, **more)
+        if next(count, None) is None:
+            raise Stop
+
+    monkeypatch.setattr(Store, "put", counted)
+
+
+@pytest.mark.parametrize(
+    ("what", "study"),
+    [("audit", CLASSES), ("audit", NUTS), ("compare", TREES), ("sweep", SWEPT)],
+    ids=["classes", "numbers", "compare", "sweep"],
+)
+def test_a_stopped_run_ends_with_the_same_bytes(tmp_path, monkeypatch, what, study):
+    """Stopped at every second step until it ends."""
+    run, given = RUNS[what], parse_study(study)
+    run(given.with_output(tmp_path / "whole"))
+    stops, target = 0, given.with_output(tmp_path / "out")
+    while not (tmp_path / "out").exists():
+        with monkeypatch.context() as patch:
+            stopped_after(patch, 1)
+            try:
+                run(target)
+            except Stop as stop:
+                stops += 1
+                (note,) = stop.__notes__
+                assert "kept in" in note
+        assert stops < 200
+    assert stops > 2
+    assert content(tmp_path / "out") == content(tmp_path / "whole")
+    assert sorted(os.listdir(tmp_path)) == ["out", "whole"]
+
+
+def test_a_drawn_seed_is_remembered(tmp_path, monkeypatch):
+    study = parse_study(CLASSES | {"random_seed": None}).with_output(tmp_path / "out")
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        stopped_after(patch, 0)
+        run_study(study)
+    begun = json.loads((tmp_path / ".out.work" / "run.json").read_text())
+    assert run_study(study).random_seed == begun["random_seed"]
+
+
+# --- other runs -------------------------------------------------------------------------------
+
+
+def stopped(study, monkeypatch):
+    """A run stopped after its first step."""
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        stopped_after(patch, 0)
+        run_study(study)
+
+
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """A study of a file, its run stopped."""
+    rng = np.random.default_rng(1)
+    table = tmp_path / "data.csv"
+    table.write_text("a,b\n" + "".join(f"{x},{y}\n" for x, y in rng.integers(0, 3, (60, 2))))
+    given = {
+        "random_seed": 1,
+        "data": {"path": str(table), "levels": {"a": ["0", "1", "2"], "b": ["0", "1", "2"]}},
+        "model": {"n_classes": 3, "draws": 20, "tune": 10},
+        "release": {"m": 1},
+        "attribute": {"targets": 5},
+        "output": {"folder": str(tmp_path / "out")},
+    }
+    stopped(parse_study(given), monkeypatch)
+    return given
+
+
+def with_changes(given, **changes):
+    """The same study with some keys of its sections changed."""
+    out = {k: dict(v) if isinstance(v, dict) else v for k, v in given.items()}
+    for section, value in changes.items():
+        out[section] = {**out[section], **value} if isinstance(value, dict) else value
+    return parse_study(out)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"model": {"draws": 40}}, "settings model draws was 20, is 40"),
+        ({"random_seed": 2}, "settings random_seed was 1, is 2"),
+        ({"data": {"levels": {"a": ["0", "2", "1"], "b": ["0", "1", "2"]}}}, "levels has changed"),
+    ],
+    ids=["draws", "seed", "levels"],
+)
+def test_another_study_is_refused_and_what_differs_is_named(begun, changes, told):
+    with pytest.raises(br.InputError, match=told):
+        run_study(with_changes(begun, **changes))
+    run_study(with_changes(begun))  # what was kept is still there
+
+
+def test_a_changed_file_is_refused_and_named(begun, tmp_path):
+    table = tmp_path / "data.csv"
+    table.write_text(table.read_text().replace("\n1,", "\n2,", 1))
+    with pytest.raises(br.InputError, match=r"data\.csv has changed"):
+        run_study(with_changes(begun))
+
+
+def test_another_version_is_refused_and_named(begun, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("bayes_risk.run.identity.versions", lambda: {"bayes_risk": "99"})
+        with pytest.raises(br.InputError, match='version bayes_risk was ".*", is "99"'):
+            run_study(with_changes(begun))
+
+
+def test_restart_throws_the_steps_away(begun, tmp_path):
+    result = run_study(with_changes(begun, model={"draws": 40}), restart=True)
+    assert result.diagnostics["draws"] == 40
+    assert sorted(os.listdir(tmp_path)) == ["data.csv", "out"]
+
+
+def test_a_run_that_cannot_end_well_keeps_nothing(begun, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise br.InputError("no")
+
+    monkeypatch.setattr("bayes_risk.run.audit.judge", fails)
+    with pytest.raises(br.InputError, match="no"):
+        run_study(with_changes(begun))
+    assert sorted(os.listdir(tmp_path)) == ["data.csv"]
+
+
+def test_what_is_kept_is_for_its_owner_alone(tmp_path, monkeypatch):
+    table = tmp_path / "data.csv"
+    table.write_text("a,b\n" + "u,x\nv,y\n" * 20)
+    given = {
+        "random_seed": 1,
+        "data": {"path": str(table)},
+        "model": {"n_classes": 3, "draws": 20, "tune": 10},
+        "release": {"m": 1},
+        "attribute": {"targets": 5},
+        "output": {"folder": str(tmp_path / "out")},
+    }
+    stopped(parse_study(given), monkeypatch)
+    files = [p for p in (tmp_path / ".out.work").rglob("*") if p.is_file()]
+    assert len(files) > 3
+    assert [p.name for p in files if p.stat().st_mode & 0o077] == []
+
+
+def test_differences_are_named_in_words():
+    then, now = {"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"b": 1, "c": [2]}, "e": 3}
+    assert differences(then, now) == ["a c was [1], is [2]", "d was 2, is null", "e was null, is 3"]
+
+
+def held(output, ready, done):
+    """Hold a workplace, as another process."""
+    with workplace(Path(output), {"run": 1}, 0):
+        ready.set()
+        done.wait(60)
+
+
+def test_one_run_at_a_time(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=held, args=(str(tmp_path / "out"), ready, done))
+    other.start()
+    try:
+        assert ready.wait(60)
+        with (
+            pytest.raises(br.InputError, match=rf"another run \(process {other.pid}\) is writing"),
+            workplace(tmp_path / "out", {"run": 1}, 0),
+        ):
+            pytest.fail("two runs")
+    finally:
+        done.set()
+        other.join()
+    with workplace(tmp_path / "out", {"run": 1}, 0):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_lock_of_a_dead_run_is_free(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=held, args=(str(tmp_path / "out"), ready, done))
+    other.start()
+    assert ready.wait(60)
+    os.kill(other.pid, signal.SIGKILL)
+    other.join()
+    with workplace(tmp_path / "out", {"run": 1}, 0) as place:
+        assert place.store.found == 0
+
+
+CHILD = """
+import os, signal, sys, threading
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from bayes_risk.run import run_study
+from bayes_risk.study.study import parse_study
+import json, warnings
+warnings.simplefilter("ignore")
+study = parse_study(json.loads(sys.argv[2])).with_output(Path(sys.argv[3]))
+def progress(stage, done, total):
+    if stage != "steps found" and timer is None:
+        start()
+timer = None
+def start():
+    global timer
+    timer = threading.Timer(float(sys.argv[4]), lambda: os.kill(os.getpid(), signal.SIGKILL))
+    timer.daemon = True
+    timer.start()
+run_study(study, progress=progress)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", [CLASSES, NUTS], ids=["classes", "numbers"])
+def test_killed_at_random_points(tmp_path, study):
+    """Real processes, killed without warning until one ends."""
+    run_study(parse_study(study).with_output(tmp_path / "whole"))
+    rng, kills, limit = np.random.default_rng(7), 0, 1.0
+    while not (tmp_path / "out").exists():
+        after = str(rng.uniform(0.0, limit))
+        words = [str(ROOT), json.dumps(study), str(tmp_path / "out"), after]
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        kills += done.returncode != 0
+        limit *= 1.15  # compiling is no step: a slow machine needs longer
+    assert kills > 3
+    assert content(tmp_path / "out") == content(tmp_path / "whole")
+    assert sorted(os.listdir(tmp_path)) == ["out", "whole"]

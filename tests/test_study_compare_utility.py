@@ -1,0 +1,148 @@
+"""A comparison takes the options of ``[utility]`` and ``[bounds]`` for every candidate."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk.run import run_compare
+from bayes_risk.study.study import parse_study, read_study
+
+STUDY = """
+random_seed = 5
+
+[data]
+path = "people.csv"
+
+[model]
+kind = "CART"
+order = ["job", "pay"]
+
+[release]
+m = 2
+
+[identification]
+known = ["sex"]
+synthesized = ["job"]
+
+[utility]
+permutations = 3
+groups = 3
+columns = ["sex", "pay"]
+numbers = ["pay"]
+confidence = 0.9
+analyses = "analyses.py:pay"
+
+[bounds]
+patterns = ["sex"]
+how = "permute"
+
+[thresholds]
+utility = { lowest_interval_overlap = 0.5 }
+
+[compare]
+replicates = 2
+utility = "lowest_interval_overlap"
+bounds = true
+
+[compare.trees]
+
+[compare.bushes]
+model = { min_leaf = 30 }
+"""
+ANALYSES = """
+import statsmodels.formula.api as smf
+
+def pay(df):
+    return smf.ols("pay ~ sex", df).fit()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    rng = np.random.default_rng(2)
+    sex, job = rng.choice(["f", "m"], 80), rng.choice(["clerk", "pilot", "baker"], 80)
+    pay = np.round(10 + 2 * (sex == "f") + rng.normal(size=80), 2)
+    where = tmp_path_factory.mktemp("study")
+    pd.DataFrame({"sex": sex, "job": job, "pay": pay}).to_csv(where / "people.csv", index=False)
+    (where / "analyses.py").write_text(ANALYSES)
+    (where / "study.toml").write_text(STUDY)
+    return where
+
+
+@pytest.fixture(scope="module")
+def result(folder):
+    study = read_study(folder / "study.toml").with_output(folder / "out")
+    return run_compare(study, n_jobs=1)
+
+
+def test_every_candidate_is_measured_with_the_studys_options(result, folder):
+    found, section = result.comparison, result.study.utility
+    df = br.read_table(folder / "people.csv")
+    options = dict(permutations=3, groups=3, columns=["sex", "pay"], numbers=["pay"])
+    for name, leaf in (("trees", 5), ("bushes", 30)):
+        seeds = found.seed_table.loc[(name, 1)]
+        fit = br.models.CART(order=["job", "pay"], min_leaf=leaf).fit(
+            df, random_seed=int(seeds["fit"])
+        )
+        release = fit.synthesize(m=2, random_seed=int(seeds["release"]))
+        useful = br.utility(
+            df,
+            release,
+            analyses=section.functions(),
+            confidence=0.9,
+            random_seed=int(seeds["utility"]),
+            **options,
+        ).summary()["value"]
+        row = found.replicates.loc[(name, 1)]
+        for measure in ("pmse_cart", "margins_hellinger", "lowest_interval_overlap"):
+            assert row[measure] == useful[measure]
+
+
+def test_the_map_is_of_the_studys_own_analyses(result, folder):
+    table = pd.read_csv(folder / "out" / "front.csv", index_col="candidate")
+    means = result.comparison.summary()
+    for name in ("trees", "bushes"):
+        overlap = means.loc[(name, "lowest_interval_overlap")]
+        assert table.at[name, "utility"] == pytest.approx(overlap["mean"])
+
+
+def test_the_ends_are_made_as_the_study_says(result):
+    """Permuted within patterns, each file keeps its own pay by sex: the analysis is the same."""
+    ends = result.comparison.bounds
+    at = ends["lowest_interval_overlap"]
+    assert at["maximum"] == pytest.approx(1.0) == pytest.approx(at["unchanged"])
+    assert at["minimum"] < 0.9
+
+
+def content(**compare):
+    return {
+        "data": {"path": "a.csv"},
+        "model": {"kind": "CART", "order": ["job"]},
+        "identification": {"known": ["sex"], "synthesized": ["job"]},
+        "compare": {"a": {}} | compare,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (content(utility="interval_overlap"),
+         r'\[compare\] utility = "interval_overlap" is of analyses; give \[utility\] analyses'),
+        (content(bounds=True, b={"model": {"order": ["sex"]}}) | {"bounds": {"patterns": ["sex"]}},
+         r"\[bounds\] patterns names 'sex', which \[compare.b\] synthesises; leave it out"),
+        (content(b={"model": {"order": ["pay"]}}) | {"utility": {"columns": ["sex", "job"]}},
+         r"\[utility\] columns = \['sex', 'job'\] has none that \[compare.b\] synthesises"),
+    ],
+    ids=["analyses", "patterns", "columns"],
+)  # fmt: skip
+def test_what_does_not_fit_is_told(given, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(given)
+
+
+def test_options_of_columns_are_checked_before_anything_is_made(folder):
+    given = content() | {"data": {"path": str(folder / "people.csv")}}
+    given["utility"] = {"numbers": ["wage"]}
+    with pytest.raises(br.InputError, match=r"\[utility\] numbers .*'wage'"):
+        run_compare(parse_study(given), progress=lambda *_: pytest.fail("began"))

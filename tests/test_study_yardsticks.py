@@ -1,0 +1,321 @@
+"""``[context]``, ``[bounds]`` and the thresholds of a study: keys, runs, folder, report, screen."""
+
+import io
+import json
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import bayes_risk as br
+from bayes_risk.output import settings
+from bayes_risk.reporting import render_study, report
+from bayes_risk.reporting.content import as_toml
+from bayes_risk.reporting.further import further_lines
+from bayes_risk.reporting.terminal import print_result
+from bayes_risk.run import run_compare, run_study, run_sweep
+from bayes_risk.study.study import parse_study, read_study
+from tests.test_report import Page
+
+N = 90
+STUDY = """
+random_seed = 5
+
+[data]
+path = "people.csv"
+index = "id"
+
+[model]
+kind = "CART"
+order = ["job", "pay"]
+
+[release]
+m = 2
+
+[attribute]
+guesses = { pay = { additive = 2, n = 3, truth = "add" } }
+targets = 5
+
+[identification]
+known = ["sex"]
+synthesized = ["job"]
+
+[utility]
+permutations = 4
+
+[context]
+keys = ["sex", "job"]
+target = "pay"
+groups = { pay = 4 }
+holdout = "others.csv"
+lookups = 50
+
+[bounds]
+patterns = ["sex"]
+
+[thresholds]
+utility = { pmse_cart = 0.0, margins_hellinger = 1.0 }
+"""
+
+
+def people(seed, n=N):
+    rng = np.random.default_rng(seed)
+    sex, job = rng.choice(["f", "m"], n), rng.choice(["clerk", "pilot", "baker"], n)
+    pay = np.round(10 + 2 * (sex == "f") + rng.normal(size=n), 1)
+    return pd.DataFrame({"id": [f"P{k}" for k in range(n)], "sex": sex, "job": job, "pay": pay})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    where = tmp_path_factory.mktemp("study")
+    people(2).to_csv(where / "people.csv", index=False)
+    people(3, 40).drop(columns="id").assign(id=[f"Q{k}" for k in range(40)]).to_csv(
+        where / "others.csv", index=False
+    )
+    (where / "study.toml").write_text(STUDY)
+    return where
+
+
+@pytest.fixture(scope="module")
+def result(folder):
+    return run_study(read_study(folder / "study.toml").with_output(folder / "out"), n_jobs=1)
+
+
+def content(**sections):
+    found = tomllib.loads(STUDY) | sections
+    return {name: section for name, section in found.items() if section is not None}
+
+
+# --- what is measured --------------------------------------------------------------------------
+
+
+def test_context_is_that_of_the_library(result, folder):
+    df = br.read_table(folder / "people.csv", index="id")
+    again = br.context_measures(
+        df,
+        result.release,
+        keys=["sex", "job"],
+        target=["pay"],
+        groups={"pay": 4},
+        holdout=br.read_table(folder / "others.csv", index="id"),
+        lookups=50,
+        random_seed=int(result.context.seed_entropy),
+    )
+    pd.testing.assert_frame_equal(again.summary(), result.context.summary())
+    assert ("", "closer_than_holdout") in result.context.rows
+
+
+def test_bounds_are_what_separate_calls_give(result, folder):
+    df = br.read_table(folder / "people.csv", index="id")
+    found = result.bounds.summary()
+    seeds = np.random.SeedSequence(int(result.bounds.seed_entropy)).generate_state(2)
+    ends = br.release_bounds(
+        df, synthesized=["job", "pay"], patterns=["sex"], m=2, random_seed=int(seeds[0])
+    )
+    keys = {"known": ["sex"], "synthesized": ["job"]}
+    for place, release in (
+        ("minimum", ends.minimum),
+        ("release", result.release),
+        ("maximum", ends.maximum),
+        ("unchanged", ends.unchanged),
+    ):
+        match = br.identification_risk(df, release, **keys).summary()
+        expected = match.at["pooled", "expected_match_risk"]
+        assert found.at["expected_match_risk", place] == expected
+        context = br.context_measures(
+            df, release, keys=["sex", "job"], target=["pay"], groups={"pay": 4}, distances=False
+        )
+        value = context.summary()["value"]
+        assert found.at["disco (pay)", place] == value["pay", "disco"]
+    useful = br.utility(df, ends.maximum, permutations=4, random_seed=int(seeds[1])).summary()
+    assert found.at["pmse_cart", "maximum"] == useful.at["pmse_cart", "value"]
+    span = found["maximum"] - found["minimum"]
+    position = (found["release"] - found["minimum"]) / span.where(span != 0)
+    pd.testing.assert_series_equal(found["position"], position, check_names=False)
+    assert (result.bounds.alone, result.bounds.n, result.bounds.m) == (0, N, 2)
+
+
+def test_the_original_unchanged_is_as_useful_as_can_be(result):
+    found = result.bounds.summary()
+    assert found.at["pairs_total_variation", "unchanged"] == 0
+    row = found.loc["pairs_total_variation"]
+    assert row["minimum"] > row["maximum"] > 0  # uniform values are worst
+
+
+def test_they_change_no_other_number(result, folder):
+    given = content(context=None, bounds=None, thresholds=None)
+    alone = run_study(parse_study(given | _data(folder)), n_jobs=1)
+    assert alone.context is None and alone.bounds is None
+    for ours, theirs in zip(result.release.datasets, alone.release.datasets, strict=True):
+        pd.testing.assert_frame_equal(ours, theirs)
+    pd.testing.assert_frame_equal(alone.utility.summary(), result.utility.summary())
+    pd.testing.assert_frame_equal(alone.attribute.summary(), result.attribute.summary())
+    assert alone.verdict.outcome == result.verdict.outcome and alone.verdict.usefulness is None
+
+
+def _data(folder):
+    return {"data": {"path": str(folder / "people.csv"), "index": "id"}}
+
+
+def test_a_study_of_context_alone_is_a_study(folder):
+    given = content(
+        attribute=None, identification=None, utility=None, bounds=None, thresholds=None,
+        context={"keys": ["sex"], "distances": ["job"]},
+    )  # fmt: skip
+    result = run_study(parse_study(given | _data(folder)), n_jobs=1)
+    assert result.context.compared == ("job",) and result.context.targets == ()
+    assert "repU" in further_lines(result)[0] and "DiSCO" not in further_lines(result)[0]
+
+
+# --- where it shows ----------------------------------------------------------------------------
+
+
+def test_the_folder_holds_them(result, folder):
+    found = json.loads((folder / "out" / "summary.json").read_text())
+    value = result.context.summary().at[("pay", "disco"), "value"]
+    assert found["context"]["measures"]["disco (pay)"]["value"] == pytest.approx(value)
+    assert found["context"]["sentence"] == result.context.sentence()
+    row = result.bounds.summary().loc["expected_match_risk"]
+    assert found["bounds"]["measures"]["expected_match_risk"]["maximum"] == row["maximum"]
+    table = pd.read_csv(folder / "out" / "context_measures.csv").set_index("measure")
+    assert table.at["disco (pay)", "value"] == pytest.approx(value, abs=1e-12)
+    records = pd.read_csv(folder / "out" / "context.csv", index_col="record")
+    assert list(records) == ["replicated_unique", "disco_pay"] and len(records) == N
+    bounds = pd.read_csv(folder / "out" / "bounds.csv").set_index("measure")
+    assert bounds.at["expected_match_risk", "minimum"] == pytest.approx(row["minimum"])
+    for name in ("context_measures.csv", "context.csv", "bounds.csv"):
+        assert "baker" not in (folder / "out" / name).read_text()
+
+
+def test_report_repr_and_screen_tell_them(result, tmp_path):
+    page = Page(render_study(result))
+    assert {"context", "bounds"} <= set(page.ids)
+    assert "ContextMeasures" in repr(result) and "InherentBounds" in repr(result)
+    lines = {line.partition(":")[0]: line for line in further_lines(result)}
+    assert "DiSCO of pay" in lines["Context"] and "expected correct matches" in lines["Bounds"]
+    console = Console(width=100, record=True, file=io.StringIO())
+    print_result(result, [], console=console)
+    text = console.export_text()
+    assert lines["Bounds"][:60] in text and len(text.splitlines()) <= 28
+    assert "By its risk the file may go out, but" in text or "less useful than wanted" in text
+    shown = report(result.bounds, result.identification, path=tmp_path / "r.html").read_text()
+    assert 'id="bounds"' in shown and "redrawn among records with the same sex" in shown
+
+
+def test_the_verdict_says_that_usefulness_fails(result, folder):
+    assert result.verdict.usefulness == "less useful than wanted"
+    found = json.loads((folder / "out" / "summary.json").read_text())["study"]
+    assert found["usefulness"] == "less useful than wanted"
+    assert found["thresholds"]["utility"] == {"pmse_cart": 0.0, "margins_hellinger": 1.0}
+    assert found["thresholds"]["membership_auc"] is None and found["thresholds"]["rhat"] == 1.05
+
+
+def test_settings_are_a_study_file_again(result):
+    again = parse_study(tomllib.loads(as_toml(settings(result.study))))
+    for name in ("context", "bounds", "thresholds"):
+        assert getattr(again, name) == getattr(result.study, name)
+
+
+def test_rhat_is_left_alone_with_inf():
+    study = parse_study(tomllib.loads("[thresholds]\nrhat = inf\n[data]\npath='a'\n[attribute]"))
+    assert study.thresholds.limits().rhat == np.inf
+    assert parse_study(tomllib.loads(as_toml(settings(study)))).thresholds == study.thresholds
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+@pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
+def test_chains_that_disagree_leave_a_study_open(folder):
+    """Eight draws of a chain hold no hundred: the study's own diagnostics reach the verdict."""
+    mixture = {"kind": "DPMPM", "n_classes": 3, "draws": 8, "tune": 1}
+    given = content(
+        **dict.fromkeys(("context", "bounds", "utility", "thresholds")),
+        data={"path": str(folder / "people.csv"), "columns": ["sex", "job"]},
+        model=mixture,
+        attribute={"targets": 5, "refit_budget": 0},
+        identification={"known": [], "synthesized": ["sex", "job"]},
+    )
+    result = run_study(parse_study(given), n_jobs=1)
+    (reason,) = [r for r in result.verdict.reasons if "chains" in r.measure]
+    assert result.diagnostics["max_rhat"] > 1.05 and result.diagnostics["min_ess"] < 200
+    assert reason.outcome == "cannot be told" and "fewer classes" in reason.sentence
+
+
+# --- keys that are wrong -----------------------------------------------------------------------
+
+KEYS = {"keys": ["sex"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"context": {}}, r"\[context\] keys is missing; give a list of column names"),
+        ({"context": {"keys": []}}, r"\[context\] keys = \[\] does not fit; give a list of col"),
+        ({"context": {"key": ["sex"]}}, r"\[context\] has no key 'key'; did you mean 'keys'"),
+        ({"context": {**KEYS, "target": ["sex"]}}, r"target names 'sex', which is among keys"),
+        ({"context": {**KEYS, "groups": {"pay": 4}}}, r"groups names 'pay', which is neither"),
+        ({"context": {**KEYS, "groups": {"sex": 1}}}, r"groups.sex = 1 does not fit; give a ta"),
+        ({"context": {**KEYS, "distances": 3}}, r"distances = 3 does not fit; give true or false"),
+        ({"context": {**KEYS, "distances": False, "holdout": "h.csv"}}, r"holdout is for distan"),
+        ({"bounds": {"patterns": ["job"]}}, r"\[bounds\] patterns names 'job', which is synthes"),
+        ({"bounds": {"numbers": ["sex"]}}, r"\[bounds\] numbers has no key 'sex'; it knows job"),
+        ({"bounds": {"how": "swap"}}, r"\[bounds\] how = 'swap' does not fit; give \"bootstrap"),
+        ({"bounds": {}, "utility": None, "identification": None, "context": None,
+          "thresholds": None}, r"\[bounds\] measures at both ends .* add one of them"),
+        ({"thresholds": {"utility": {"pmse": 1}}}, r"\[thresholds\] utility has no key 'pmse'; d"),
+        ({"thresholds": {"utility": {"pmse_cart": "low"}}}, r"utility.pmse_cart = 'low' does not"),
+        ({"thresholds": {"utility": {"interval_overlap": 0.5}}},
+         r"utility.interval_overlap is of analyses; give \[utility\] analyses"),
+        ({"utility": None}, r"\[thresholds\] utility needs a section \[utility\]; add it"),
+        ({"thresholds": {"membership_auc": 0.6}}, r"membership_auc needs a section \[membership"),
+        ({"thresholds": {"membership_auc": 6}}, r"membership_auc = 6 does not fit; give a number"),
+        ({"thresholds": {"rhat": 1.0}}, r"rhat = 1.0 does not fit; give a number above 1"),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)  # fmt: skip
+def test_keys_that_do_not_fit_are_named(given, message):
+    with pytest.raises(br.InputError, match=message):
+        parse_study(content(**given))
+
+
+def test_an_area_under_the_curve_needs_people_outside():
+    given = {
+        "data": {"path": "a.csv"},
+        "membership": {},
+        "thresholds": {"membership_auc": 0.6},
+    }
+    with pytest.raises(br.InputError, match="membership_auc compares members with people outside"):
+        parse_study(given)
+    assert parse_study(given | {"membership": {"held_out": 0.5}}).thresholds.membership_auc == 0.6
+    alone = given | {"thresholds": {"membership_log_bayes_factor": 3}}
+    assert parse_study(alone).thresholds.limits().membership_log_bayes_factor == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"context": {"keys": ["sexe"]}}, r"\[context\] keys names column 'sexe'; the data have"),
+        ({"context": {**KEYS, "target": "jobs"}}, r"\[context\] target names column 'jobs'"),
+        ({"context": {**KEYS, "distances": ["x"]}}, r"\[context\] distances names column 'x'"),
+        ({"context": {"keys": ["job"], "groups": {"job": 3}}}, r"groups names 'job', which holds"),
+        ({"bounds": {"patterns": ["age"]}}, r"\[bounds\] patterns names column 'age'"),
+        ({"bounds": {"numbers": ["job"]}}, r"\[bounds\] numbers names 'job', which holds no num"),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_columns_that_are_not_there_are_told_before_anything_is_fitted(given, message, folder):
+    study = parse_study(content(**({"context": None} | given)) | _data(folder))
+    with pytest.raises(br.InputError, match=message):
+        run_study(study, progress=lambda *_: pytest.fail("began"))
+
+
+# --- beside a sweep and a comparison -----------------------------------------------------------
+
+
+def test_a_sweep_and_a_comparison_leave_them_aside(folder):
+    given = content(sweep={"m": [1]}, compare={"replicates": 1, "a": {}}) | _data(folder)
+    given["context"].pop("holdout")
+    study = parse_study(given)
+    assert run_sweep(study, n_jobs=1).study.context is None
+    assert run_compare(study, n_jobs=1).comparison.names == ("a",)
