@@ -111,6 +111,7 @@ class DPMPM:
         tune: int = 1000,
         chains: int = 2,
         thin: int = 5,
+        splits: int = 0,
         sampler: str = "gibbs",
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
@@ -133,6 +134,11 @@ class DPMPM:
             Kept draws and warm-up of each chain, at least 4, 0 and 1.
         thin : int
             Sweeps between kept draws.
+        splits : int
+            How often each sweep proposes to split a latent class in two, or to merge two: moves
+            that plain sweeps make slowly (docs/split-merge.md). With the fit, all that is sampled
+            later from the table or from it and a release takes them; except where a release was
+            drawn given columns that stay, and where unknown records are imputed.
         sampler : {"gibbs", "nuts"}
             Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
         random_seed : int, Generator or None
@@ -150,7 +156,8 @@ class DPMPM:
         ------
         InputError
             Tables that `Microdata.from_frame` refuses; counts out of range; weights of another
-            length, missing or outside (0, 1]; structural zeros that the table contradicts.
+            length, missing or outside (0, 1]; structural zeros that the table contradicts; splits
+            with ``weights``, ``impossible`` or ``sampler="nuts"``.
 
         Warns
         -----
@@ -159,11 +166,13 @@ class DPMPM:
 
         Notes
         -----
-        Cost of a sweep: U p K multiplications for U distinct profiles, plus n draws of a class.
+        Cost of a sweep: U p K multiplications for U distinct profiles, plus n draws of a class. A
+        split or merge costs what 2 p multiplications and a logarithm cost for each of its members.
         """
         length = Length.checked(draws=draws, tune=tune, chains=chains)
         thin = at_least("thin", thin, 1)
         one_of("sampler", sampler, ("gibbs", "nuts"))
+        splits = _checked_splits(self, splits, weights, sampler)
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(df, levels=levels, releases=releases, missing=missing)
         if df.numbers:
@@ -178,11 +187,25 @@ class DPMPM:
             concentration=(float(self.concentration_prior[0]), float(self.concentration_prior[1])),
             level=float(self.level_prior),
             starts=starts,
+            splits=splits,
             zeros=zeros,
         )
         run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
         alpha = checked_weights(weights, df.index)
         return _fit(self, df, prior, run, alpha, np.random.default_rng(random_seed))
+
+
+def _checked_splits(model: DPMPM, splits: int, weights: Any, sampler: str) -> int:
+    """``splits`` where there are such moves: plain tables, blocked sweeps."""
+    splits = at_least("splits", splits, 0)
+    other = {"weights": weights is not None, "impossible": model.impossible is not None}
+    for name, given in (other | {'sampler="nuts"': sampler == "nuts"}).items():
+        if splits > 0 and given:
+            raise InputError(
+                f"splits={splits} with {name}: classes are split and merged in blocked sweeps of "
+                f"all records without weights or structural zeros; leave splits or {name} out"
+            )
+    return splits
 
 
 def _fit(

@@ -58,8 +58,8 @@ class Prior:
     """Hyper-parameters and layout of a latent-class model.
 
     ``starts`` (p + 1,) says where the levels of each variable begin in the long row of levels;
-    ``swaps`` whether a sweep also tries to swap neighbouring classes; ``zeros`` the combinations
-    that are impossible.
+    ``swaps`` whether a sweep also tries to swap neighbouring classes, ``splits`` how often it tries
+    to split or merge classes; ``zeros`` the combinations that are impossible.
     """
 
     n_classes: int
@@ -67,6 +67,7 @@ class Prior:
     level: float
     starts: Ints
     swaps: bool = True
+    splits: int = 0
     zeros: ZeroLayout | None = None
 
     @property

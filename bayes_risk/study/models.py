@@ -55,6 +55,13 @@ class DPMPMSection(Section):
     draws: Count = 1000
     tune: Count = 1000
     chains: AtLeastTwo = 2
+    splits: NotNegative = 0
+
+    @model_validator(mode="after")
+    def _no_splits_around_zeros(self) -> "DPMPMSection":
+        if self.splits > 0 and self.impossible is not None:
+            raise ValueError("[model] splits does not go with impossible; leave one of them out")
+        return self
 
     @property
     def modelled(self) -> list[str] | None:
