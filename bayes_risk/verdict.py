@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk.verdict_further import of_chains, of_membership, of_usefulness
+from bayes_risk.verdict_further import (
+    of_chains,
+    of_membership,
+    of_usefulness,
+    standard_errors,
+)
 from bayes_risk.verdict_reason import (
     Outcome,
     Reason,
@@ -127,7 +132,8 @@ def judge(
     """Compare the results with the thresholds; a number within its error of one is a doubt.
 
     A record is above a threshold when its value less two Monte Carlo standard errors is, and may be
-    above when its value plus two is. A record marked unreliable can raise doubt, never decide.
+    above when its value plus two is; more than two where the chains of the fit disagree. A record
+    marked unreliable can raise doubt, never decide.
 
     Parameters
     ----------
@@ -136,7 +142,7 @@ def judge(
         A risk that was not measured is a doubt: nothing is said of it.
     thresholds : Thresholds, optional
     diagnostics : mapping, optional
-        ``fit.diagnostics``: chains that disagree are a doubt about what was computed from them.
+        ``fit.diagnostics``: where chains disagree, errors between them are taken wider.
     membership : Membership, optional
     utility : Utility, optional
         Judged only by thresholds that were set for them. Utility has an outcome of its own.
@@ -146,12 +152,13 @@ def judge(
     Verdict
     """
     limits = thresholds or Thresholds()
+    width = standard_errors(diagnostics or {}, limits.rhat)
     sampled = attribute is not None or membership is not None
     reasons = [
-        *_attribute_reasons(attribute, limits),
+        *_attribute_reasons(attribute, limits, width),
         *_identification_reasons(identification, limits),
         *(of_chains(diagnostics or {}, limits.rhat) if sampled else []),
-        *of_membership(membership, limits),
+        *of_membership(membership, limits, width),
         *of_usefulness(utility, limits),
     ]
     found, order = {r.outcome for r in reasons}, (*RISK[:2], *USE[:2], RISK[2], USE[2])
@@ -164,15 +171,17 @@ def judge(
     )
 
 
-def _attribute_reasons(risk: "AttributeRisk | None", limits: Thresholds) -> list[Reason]:
+def _attribute_reasons(
+    risk: "AttributeRisk | None", limits: Thresholds, width: float
+) -> list[Reason]:
     if risk is None:
         return [
             doubt("attribute risk", "Attribute risk was not measured, so nothing is said of it.")
         ]
     return [
         *_given_away(risk),  # first: the screen shows two reasons
-        _probability(risk, limits.attribute_probability),
-        _bayes_factor(risk, limits.attribute_log_bayes_factor),
+        _probability(risk, limits.attribute_probability, width),
+        _bayes_factor(risk, limits.attribute_log_bayes_factor, width),
         _disclosed(risk),
         _reliability(risk, limits.share_unreliable),
     ]
@@ -214,8 +223,8 @@ def _given_away(risk: "AttributeRisk") -> list[Reason]:
     ]
 
 
-def _probability(risk: "AttributeRisk", limit: float) -> Reason:
-    above, maybe = _counts_above(risk, np.full(len(risk.index), limit))
+def _probability(risk: "AttributeRisk", limit: float, width: float) -> Reason:
+    above, maybe = _counts_above(risk, np.full(len(risk.index), limit), width)
     words = f"the intruder {{}} the true values a probability above {limit:g}"
     return limited(
         "probability of the truth",
@@ -225,11 +234,11 @@ def _probability(risk: "AttributeRisk", limit: float) -> Reason:
     )
 
 
-def _bayes_factor(risk: "AttributeRisk", limit: float) -> Reason:
+def _bayes_factor(risk: "AttributeRisk", limit: float, width: float) -> Reason:
     most = times(limit)
     # log odds(p) - log odds(prior) > limit  <=>  p > prior e^limit / (1 - prior + prior e^limit)
     prior, factor = risk.records["prior"].to_numpy(), math.exp(limit)
-    above, maybe = _counts_above(risk, prior * factor / (1 - prior + prior * factor))
+    above, maybe = _counts_above(risk, prior * factor / (1 - prior + prior * factor), width)
     words = f"the release {{}} the odds of the true values by more than {most}"
     return limited(
         "log Bayes factor",
@@ -239,10 +248,10 @@ def _bayes_factor(risk: "AttributeRisk", limit: float) -> Reason:
     )
 
 
-def _counts_above(risk: "AttributeRisk", limit: Array) -> tuple[int, int]:
+def _counts_above(risk: "AttributeRisk", limit: Array, width: float) -> tuple[int, int]:
     """How many records are surely above their limit, and how many more may be."""
     table = risk.records
-    value, error = table["probability"].to_numpy(), 2 * table["mcse"].to_numpy()
+    value, error = table["probability"].to_numpy(), width * table["mcse"].to_numpy()
     open_ = ~table["disclosed"].to_numpy()  # the others have a reason of their own
     # a number without an error (NaN) or marked unreliable can be a doubt, but decides nothing
     sure = open_ & table["reliable"].to_numpy() & (value - error > limit)

@@ -27,7 +27,7 @@ DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 
 
 def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reason]:
-    """Whether errors that are taken between chains can themselves be trusted.
+    """Whether chains agree, or errors between them have to be taken wider.
 
     The largest of some hundred R-hats is above the limit now and then in sound chains too, so that
     it counts only beside a smallest effective number of draws below ``DRAWS_A_CHAIN`` a chain.
@@ -47,16 +47,33 @@ def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reaso
     if ess >= wanted:
         text = f"The chains of the fit hold enough draws ({worst}, but {ess:,.0f} effective draws)."
         return [no_objection("agreement of the chains", text)]
-    cure = "take more draws, or more chains"
-    cure += ", or fewer classes" if "n_classes" in diagnostics else ""
+    width = standard_errors(diagnostics, limit)
     text = (
         f"The chains of the fit disagree ({worst}, and {ess:,.0f} effective draws where {wanted} "
-        f"are wanted), and with them the errors of the risk cannot be trusted: {cure}."
+        f"are wanted): {width:.1f} standard errors were allowed for instead of 2. More chains, or "
+        "more draws, bring that down."
     )
-    return [doubt("agreement of the chains", text)]
+    return [no_objection("agreement of the chains", text)]
 
 
-def of_membership(found: "Membership | None", limits: Thresholds) -> list[Reason]:
+def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> float:
+    """How many standard errors hold the true value as surely as 2 do if it were normal.
+
+    Errors are taken between chains. Of C chains that have not met, each is one draw: Student's t
+    with C - 1 degrees of freedom.
+    """
+    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
+    chains = int(diagnostics.get("chains", 1))
+    if limit is None or chains == 1 or not rhat > limit or ess >= DRAWS_A_CHAIN * chains:
+        return 2.0
+    from scipy.stats import norm, t
+
+    return float(t.ppf(norm.cdf(2.0), chains - 1))
+
+
+def of_membership(
+    found: "Membership | None", limits: Thresholds, width: float = 2.0
+) -> list[Reason]:
     """Whether it can be told who is in the data, where the agency has set a threshold."""
     asked = (limits.membership_auc, limits.membership_log_bayes_factor)
     if asked == (None, None):
@@ -64,18 +81,18 @@ def of_membership(found: "Membership | None", limits: Thresholds) -> list[Reason
     if found is None:
         text = "Membership has a threshold and was not measured, so nothing is said of it."
         return [doubt("membership", text)]
-    reasons = [] if asked[0] is None else [_told_apart(found, asked[0])]
-    return reasons + ([] if asked[1] is None else [_members(found, asked[1])])
+    reasons = [] if asked[0] is None else [_told_apart(found, asked[0], width)]
+    return reasons + ([] if asked[1] is None else [_members(found, asked[1], width)])
 
 
-def _told_apart(found: "Membership", limit: float) -> Reason:
+def _told_apart(found: "Membership", limit: float, width: float) -> Reason:
     """The area under the curve; its error is over the persons asked about, and over the draws."""
     measure = "membership, area under the curve"
     if not found.has_others:
         text = "Nobody outside the data was asked about, so that members cannot be told apart."
         return doubt(measure, text)
     row = found.summary().to_dict("index")["auc"]
-    value, error = float(row["value"]), 2 * math.hypot(row["standard_error"], row["mcse"])
+    value, error = float(row["value"]), math.hypot(2 * row["standard_error"], width * row["mcse"])
     text = f"The release points to the member of a pair {100 * value:.1f} times in 100"
     allowed = f"{100 * limit:g} are allowed"
     if value - error > limit:
@@ -85,9 +102,9 @@ def _told_apart(found: "Membership", limit: float) -> Reason:
     return no_objection(measure, f"{text}; {allowed}.")
 
 
-def _members(found: "Membership", limit: float) -> Reason:
+def _members(found: "Membership", limit: float, width: float) -> Reason:
     """Bayes factors of members, one by one; an unreliable one can be a doubt, no decision."""
-    value, error = found.log_bayes_factor[found.member], 2 * found.mcse[found.member]
+    value, error = found.log_bayes_factor[found.member], width * found.mcse[found.member]
     sure = found.reliable[found.member] & (value - error > limit)
     maybe = ~sure & (value + np.nan_to_num(error) > limit)
     words = f"the release {{}} the odds of being in the data by more than {times(limit)}"

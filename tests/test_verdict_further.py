@@ -15,7 +15,7 @@ from bayes_risk.memberships.curve import Standing
 from bayes_risk.memberships.result import Membership
 from bayes_risk.reporting import report
 from bayes_risk.verdict import Thresholds, judge
-from bayes_risk.verdict_further import DRAWS_A_CHAIN, error_of_null
+from bayes_risk.verdict_further import DRAWS_A_CHAIN, error_of_null, standard_errors
 from tests.edge_results import attribute, identification
 
 CALM = identification(n=60)
@@ -42,28 +42,46 @@ def reason(verdict, start):
     [
         (1.803, 3.0, 2, "cannot be told"),
         (1.051, 199.0, 2, "cannot be told"),
-        (1.051, 199.0, 4, "cannot be told"),
+        (1.051, 399.0, 4, "may go out"),  # 3.3 standard errors
         (1.049, 3.0, 2, "may go out"),  # chains agree
         (1.2, 201.0, 2, "may go out"),  # errors can be estimated
-        (1.2, 201.0, 4, "cannot be told"),  # 100 draws a chain are wanted
         (1.05, 3.0, 2, "may go out"),
     ],
 )
-def test_chains_that_disagree_with_few_draws_are_a_doubt(rhat, ess, chains, outcome):
-    verdict = judged(fit(rhat, ess, chains))
-    assert verdict.outcome == reason(verdict, "agreement").outcome == outcome
+def test_where_chains_disagree_errors_are_taken_wider(rhat, ess, chains, outcome):
+    """0.3 with an error of 0.02 is below 0.5 by 10 standard errors; two chains want 14."""
+    risk = attribute([0.3], mcse=0.02)
+    verdict = judge(risk, CALM, diagnostics=fit(rhat, ess, chains))
+    assert verdict.outcome == reason(verdict, "probability").outcome == outcome
 
 
-def test_the_doubt_names_figures_and_cures():
-    said = judged(fit(1.803, 3.0, n_classes=30.0)).deciding[0].sentence
+@pytest.mark.parametrize("chains", [2, 3, 4, 8])
+def test_standard_errors_of_chains_that_never_met(chains):
+    """Means of normal chains lie so often within so many of their estimated standard errors."""
+    width = standard_errors(fit(1.8, 3.0, chains), 1.05)
+    rng, n = np.random.default_rng(chains), 200_000
+    x = rng.normal(size=(n, chains))
+    inside = np.abs(x.mean(axis=1)) <= width * x.std(axis=1, ddof=1) / math.sqrt(chains)
+    expected = 2 * stats.norm.cdf(2) - 1
+    assert abs(inside.mean() - expected) < 4 * math.sqrt(expected * (1 - expected) / n)
+
+
+def test_chains_that_agree_take_two_standard_errors():
+    assert standard_errors(fit(1.01, 900.0), 1.05) == standard_errors({}, 1.05) == 2.0
+
+
+def test_the_reason_names_figures_and_cures():
+    said = reason(judged(fit(1.803, 3.0)), "agreement").sentence
     assert "1.803, above 1.05" in said and "3 effective draws where 200 are wanted" in said
-    assert "take more draws, or more chains, or fewer classes" in said
-    assert "classes" not in judged(fit(1.803, 3.0)).deciding[0].sentence
+    assert "14.0 standard errors were allowed for instead of 2" in said
+    assert "More chains" in said
 
 
 @pytest.mark.parametrize("limit", [None, math.inf, 2.0], ids=["none", "inf", "2"])
 def test_the_limit_is_the_agencys(limit):
-    assert judged(fit(1.803, 3.0), Thresholds(rhat=limit)).outcome == "may go out"
+    risk = attribute([0.3], mcse=0.02)
+    verdict = judge(risk, CALM, Thresholds(rhat=limit), diagnostics=fit(1.803, 3.0))
+    assert verdict.outcome == "may go out"
 
 
 def test_one_chain_is_a_doubt_and_no_chain_is_none():
@@ -104,7 +122,8 @@ def test_two_errors_of_two_chains_hold_the_truth_seventy_times_in_a_hundred():
 
 
 def test_the_report_passes_the_diagnostics_on(tmp_path):
-    path = report(attribute(), CALM, path=tmp_path / "r.html", diagnostics=fit(1.803, 3.0))
+    risk = attribute([0.3], mcse=0.02)
+    path = report(risk, CALM, path=tmp_path / "r.html", diagnostics=fit(1.803, 3.0))
     assert "Whether the file may go out cannot be told." in path.read_text()
 
 
