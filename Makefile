@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.installed-docs
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHON ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow bench docs clean
+.PHONY: help demo test lint slow soak bench docs clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -25,6 +26,9 @@ test: lint ## lint, then the fast tests
 
 slow: $(STAMP) ## calibration and other long tests
 	$(BIN)/python -m pytest -m slow
+
+soak: $(STAMP) ## thousands of random studies and broken files, under half an hour
+	$(BIN)/python -m pytest -m soak -n 2 tests/soak tests/test_fuzz_study.py tests/test_fuzz_files.py
 
 bench: $(STAMP) ## seconds and memory for stated n, m, H, G
 	@set -e; for script in tests/benchmarks/bench_*.py; do \
@@ -53,11 +57,12 @@ $(STAMP): pyproject.toml requirements-lock.txt
 	fi; \
 	if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then "$$python" -m venv --clear $(VENV); fi
 	@echo 'Installing bayes_risk and its dependencies into $(VENV) (once; two minutes, more on a slow network) ...'
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c requirements-lock.txt -e '.[dev]'
+	@$(PIP) --require-hashes -r requirements-lock.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@echo 'Compiling (once; about a minute) ...'
 	@$(BIN)/python -c 'from bayes_risk.demo import compile_kernels; compile_kernels()' >/dev/null 2>&1
 	@touch $@
 
-$(DOCS): $(STAMP)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c requirements-lock.txt -e '.[docs]'
+$(DOCS): $(STAMP) requirements-docs-lock.txt
+	@$(PIP) --require-hashes -r requirements-lock.txt -r requirements-docs-lock.txt
 	@touch $@

@@ -183,7 +183,8 @@ def test_the_pages_load_nothing_from_outside():
 def test_what_builds_the_pages_is_pinned():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = {re.split("[<>=]", name)[0] for name in project["optional-dependencies"]["docs"]}
-    lock = (ROOT / "requirements-lock.txt").read_text(encoding="utf-8").splitlines()
+    files = ("requirements-lock.txt", "requirements-docs-lock.txt")
+    lock = [x for f in files for x in (ROOT / f).read_text(encoding="utf-8").splitlines()]
     assert wanted - {line.partition("==")[0] for line in lock} == set()
 
 

@@ -40,7 +40,7 @@ MAY_IMPORT = {
             "geography",
         },
         *{"kept_evidence", "memberships", "losses", "sensitivity", "full_table", "impossible"},
-        "reweighting_result",
+        *{"reweighting_result", "redaction"},
         *{"identification", "population", "results", "diagnostics", "draws", "utilities"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },
@@ -125,14 +125,31 @@ def test_version_is_the_same_everywhere():
     assert f"\nversion: {bayes_risk.__version__}\n" in citation
 
 
-def test_lock_pins_every_direct_dependency_by_name_and_version_alone():
-    lines = (ROOT / "requirements-lock.txt").read_text().splitlines()
-    pins = [line for line in lines if line and not line.startswith("#")]
-    assert [p for p in pins if not re.fullmatch(r"[a-z0-9.-]+==[0-9][A-Za-z0-9.]*", p)] == []
+PIN = r"[a-z0-9-]+==[0-9][A-Za-z0-9.+]*( ; sys_platform == \"[a-z0-9]+\")?( --hash=sha256:[0-9a-f]{64})+"
+
+
+@pytest.mark.parametrize(
+    ("lock", "extra"), [("requirements-lock.txt", "dev"), ("requirements-docs-lock.txt", "docs")]
+)
+def test_lock_pins_every_dependency_by_version_and_hashes_alone(lock, extra):
+    """No package index, no local file, nothing that pip would take without its hash."""
+    text = (ROOT / lock).read_text().replace(" \\\n    ", " ")
+    pins = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert [p for p in pins if not re.fullmatch(PIN, p)] == []
     project = PROJECT["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["dev"]
+    wanted = list(project["optional-dependencies"][extra])
+    wanted += project["dependencies"] if extra == "dev" else []
     names = {re.split(r"[<>=]", requirement)[0] for requirement in wanted}
     assert names - {p.partition("==")[0] for p in pins} == set()
+
+
+def test_make_installs_nothing_without_its_hash():
+    text = (ROOT / "Makefile").read_text()
+    installs = [line for line in text.splitlines() if "$(PIP) " in line]
+    assert len(installs) == 3
+    assert [i for i in installs if "--require-hashes" not in i] == [
+        "\t@$(PIP) --no-deps --no-build-isolation -e ."
+    ]
 
 
 def test_no_module_is_too_long():
