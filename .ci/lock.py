@@ -1,7 +1,8 @@
-"""Write the lock files: every package that the extras need, pinned, with hashes of its files.
+"""Write the lock files: every package that the extras need, pinned, with their hashes.
 
-``python .ci/lock.py`` in an environment made from ".[dev,docs]": versions are those installed, hashes
-those of the package index that pip is set to use (wheels for CPython 3.11 to 3.14, and sources).
+``python .ci/lock.py`` in an environment made from ".[dev,docs]": versions are
+those installed, hashes those of the package index that pip is set to use (wheels
+for CPython 3.11 to 3.14, and sources).
 """
 
 import os
@@ -77,7 +78,8 @@ def written(path: Path, names: set[str], what: str) -> None:
     for name in sorted(names):
         version = ELSEWHERE_VERSIONS.get(name) or distribution(name).version
         marker = f" ; {ELSEWHERE[name]}" if name in ELSEWHERE else ""
-        parts = [f"{name}=={version}{marker}", *(f"--hash=sha256:{h}" for h in hashes(name, version))]
+        found = [f"--hash=sha256:{sha256}" for sha256 in hashes(name, version)]
+        parts = [f"{name}=={version}{marker}", *found]
         lines.append(" \\\n    ".join(parts) + "\n")
         print(name, version, len(parts) - 1, file=sys.stderr)
     path.write_text("".join(lines), encoding="utf-8")

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .population.uniqueness import uniqueness
     from .population.uniqueness_result import Uniqueness
     from .priors import Density, Interval, Mixture, TruthFactor
+    from .redaction.redact import Redacted, redact
     from .release import Release
     from .reporting import report
     from .results import AttributeRisk
@@ -100,6 +101,7 @@ __all__ = [
     "Population",
     "PrivacyLoss",
     "Quantile",
+    "Redacted",
     "Relative",
     "Release",
     "ReleaseBounds",
@@ -128,6 +130,7 @@ __all__ = [
     "privacy_loss",
     "read_synthpop",
     "read_table",
+    "redact",
     "release_bounds",
     "replicates",
     "report",
@@ -168,6 +171,7 @@ _ROOMS = {
     "population.population": ["Population"],
     "identification.radii": ["SD", "Absolute", "Quantile", "Relative"],
     "identification.replicates": ["replicates"],
+    "redaction.redact": ["Redacted", "redact"],
     "results": ["AttributeRisk"],
     "sweeping.result": ["Sensitivity"],
     "sweeping.run": ["sensitivity"],

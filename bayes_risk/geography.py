@@ -187,7 +187,7 @@ def _on_earth(places: Array, names: Sequence[str]) -> None:
     for name, values, largest in zip(names, places.T, (360.0, 90.0), strict=True):
         if np.abs(values).max() > largest:
             raise InputError(
-                f"column {name!r} holds {values[np.abs(values).argmax()]:g}, which is no angle on "
+                f"column {name!r} goes beyond {largest:g}, which is no angle on "
                 f'the earth; distance="haversine" takes longitude, then latitude, in degrees; use '
                 f'"euclidean" for other coordinates'
             )

@@ -13,6 +13,7 @@ from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.guesses import Guesses, GuessSet
 from bayes_risk.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.search import Search
+from bayes_risk.variables import check_magnitude
 
 Array = npt.NDArray[np.float64]
 SAME = 1e-12  # relative: what a listed value may differ from the truth and still be it
@@ -102,6 +103,7 @@ class Grid:
         around_truth = self.bounds is None and self.values is None
         grid = self._centred(y, number) if around_truth else self._common(y, number)
         grid, truth = self._with_truth(grid, y, number)
+        check_magnitude(grid[np.abs(grid) > 1], number.name, "the guesses")
         true: Array = grid[truth, np.arange(len(y))]
         return np.where(grid < number.lowest, true, grid), truth
 

@@ -94,10 +94,11 @@ class Neighbourhood:
                 f"{len(profiles):,} profiles; audit fewer targets at a time (targets=) or lower "
                 "the distance"
             )
-        codes = (profiles[:, columns][None] + shifts[:, None, :]) % d
+        codes = profiles[:, columns].astype(np.int32)[None] + shifts[:, None, :]
+        np.remainder(codes, d.astype(np.int32), out=codes)  # in place: the largest array there is
         truth = np.zeros(len(profiles), dtype=np.int64)
         counted = np.ones(codes.shape[:2], dtype=bool)
-        return GuessSet(codes.astype(np.int32), truth, counted, shifts)
+        return GuessSet(codes, truth, counted, shifts)
 
     def in_words(self) -> str:
         """One sentence for reports."""

@@ -228,8 +228,8 @@ def _check_levels(name: str, levels: tuple[Hashable, ...], has_missing: bool, dt
         raise InputError(f"levels of column {name!r} name a value twice; name each level once")
     if len(levels) + has_missing < 2:
         raise InputError(
-            f"column {name!r} has {len(levels)} level ({', '.join(map(repr, levels))}): it cannot "
-            f"vary; drop it, or declare the levels that nobody holds"
+            f"column {name!r} has {len(levels)} level: it cannot vary; drop it, or declare the "
+            "levels that nobody holds"
         )
     if len(levels) > MAX_LEVELS:
         raise InputError(

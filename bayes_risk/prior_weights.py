@@ -234,7 +234,8 @@ def _from_interval(prior: Interval, microdata: Microdata, guesses: GuessSet, col
     out = np.full(values.shape, -np.inf)
     for those, share in ((inside, np.log(prior.probability)), (outside, left)):
         weights = np.where(those, raw, -np.inf)
-        out = np.where(those, weights - log_sum(weights) + share, out)
+        total = log_sum(weights)  # minus infinity: nobody is there
+        out = np.where(those, weights - np.where(those.any(axis=0), total, 0.0) + share, out)
     return out
 
 

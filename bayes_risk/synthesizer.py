@@ -98,9 +98,9 @@ class Targets:
             guesses.cells[:, seen], axis=0, return_index=True, return_inverse=True
         )
         dtype = np.result_type(profiles, guesses.codes)
-        codes = np.repeat(profiles[None], len(first), axis=0).astype(dtype)
+        codes = np.repeat(profiles.astype(dtype, copy=False)[None], len(first), axis=0)
         for q in seen:
-            codes[:, :, self.columns[q]] = guesses.codes[first][:, block, q]
+            codes[:, :, self.columns[q]] = guesses.codes[:, block, q][first]
         return codes, cell.reshape(-1).astype(np.int64)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 
 MISSING_LABEL = "(missing)"
+LARGEST, SMALLEST = 1e30, 1e-100  # sizes of numbers that can be worked with
 
 Codes = npt.NDArray[np.int32]
 
@@ -49,11 +50,11 @@ class Variable:
                 f'drop them, or pass missing="level" to make them a level of their own'
             )
         if (codes < 0).any():
-            value = column.to_numpy(dtype=object)[int(np.argmax(codes < 0))]
+            strange = codes < 0
             raise InputError(
-                f"column {self.name!r} of {source} holds {value!r}, which is not among its levels; "
-                f"declare it: make the column a pandas category with every possible level, or pass "
-                "levels="
+                f"column {self.name!r} of {source} holds a value in row {_row(strange)} which is "
+                f"not among its levels (so in {int(strange.sum()):,} rows); declare it: make the "
+                "column a pandas category with every possible level, or pass levels="
             )
         return codes.astype(np.int32)
 
@@ -122,6 +123,7 @@ class Number:
                 f"column {self.name!r} of {source} has {int(bad.sum())} missing or infinite "
                 f"values; fill them or drop those records"
             )
+        check_magnitude(values, self.name, source)
         return values
 
     def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
@@ -130,6 +132,30 @@ class Number:
         exact = not self.whole or bool((values == np.round(values)).all())
         column = pd.Series(values, index=index, name=self.name)
         return column.astype(self.dtype) if exact else column
+
+
+def check_magnitude(values: npt.NDArray[np.float64], name: str, source: str) -> None:
+    """Numbers whose squares would be infinite or zero are an error; missing ones pass.
+
+    Above 1e30 in size single precision ends, which splits of trees are kept in.
+    """
+    size = np.abs(values)
+    huge, tiny = int((size > LARGEST).sum()), int(((size > 0) & (size < SMALLEST)).sum())
+    if huge:
+        raise InputError(
+            f"column {name!r} of {source} has {huge} numbers above {LARGEST:g} in size; divide it "
+            "by a power of ten, in all files alike"
+        )
+    if tiny:
+        raise InputError(
+            f"column {name!r} of {source} has {tiny} numbers between 0 and {SMALLEST:g} in size; "
+            "set them to 0, or multiply the column by a power of ten, in all files alike"
+        )
+
+
+def _row(wrong: npt.NDArray[np.bool_]) -> int:
+    """The first such row, counted from 1: what it holds is not told."""
+    return int(np.argmax(wrong)) + 1
 
 
 def scalar(value: Any) -> Hashable:

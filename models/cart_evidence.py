@@ -17,6 +17,7 @@ from .trees import Tree, grow
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+ROOM = 2**19  # guesses of targets at a time
 
 
 class Leaves(NamedTuple):
@@ -84,25 +85,30 @@ def grown_anew(
     return Simulated(out, deviations, np.full(U, np.inf))
 
 
-def rows_of(tree: Tree, targets: Targets) -> tuple[Ints, Array, Ints]:
-    """Leaf (G', U) and value (G', U) of the guesses, and which of these each guess has (G,)."""
-    rows, cell = targets.rows(frozenset([tree.column, *tree.predictors.tolist()]))
+def rows_of(tree: Tree, targets: Targets, block: slice = slice(None)) -> tuple[Ints, Array, Ints]:
+    """Leaf (G', block) and value of the guesses, and which of these each guess has (G,)."""
+    rows, cell = targets.rows(frozenset([tree.column, *tree.predictors.tolist()]), block)
     leaf: Ints = tree.leaf(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
     return leaf, rows[:, :, tree.column].astype(float), cell
 
 
 def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     """What one tree adds whose leaves show genuine values, shape (G, U)."""
-    j = tree.column
-    leaf, guessed, cell = rows_of(tree, targets)
-    (y, released, value), V = numbered(
-        [leaves.data.codes[:, j].astype(float), z[:, j].astype(float), guessed]
-    )
-    shown = Shown.of(tree, y, tree.node(z), released, V, leaves.weights)
+    j, guesses = tree.column, targets.guesses.codes
+    y, released = leaves.data.codes[:, j].astype(float), z[:, j].astype(float)
+    seen = [y, released, *(guesses[:, :, q] for q in np.flatnonzero(targets.columns == j))]
+    values = np.unique(np.concatenate([np.unique(x).astype(float) for x in seen]))
+    y, released = np.searchsorted(values, y), np.searchsorted(values, released)
+    shown = Shown.of(tree, y, tree.node(z), released, len(values), leaves.weights)
     check_made(leaves.data, tree, shown)
-    own = tree.leaf(targets.profiles), y[targets.record]
-    gain: Array = log_gain(tree, shown, leaves.kind, own, (leaf, value), targets.weight)[cell]
-    return gain
+    leaf, held, out = tree.leaf(targets.profiles), y[targets.record], np.empty(guesses.shape[:2])
+    step = max(ROOM // len(guesses), 1)
+    for block in (slice(u, u + step) for u in range(0, len(targets), step)):
+        at, value, cell = rows_of(tree, targets, block)
+        guessed, own = np.searchsorted(values, value), (leaf[block], held[block])
+        gain = log_gain(tree, shown, leaves.kind, own, (at, guessed), targets.weight[block])
+        out[:, block] = gain[cell]
+    return out
 
 
 def _smoothed(

@@ -1,5 +1,6 @@
 """Design matrices: formulas evaluated on coded rows, real or hypothetical."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,8 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Codes, Microdata, Variable
+
+from .formulas import parse
 
 Array = npt.NDArray[np.float64]
 CONSTANT = "Intercept"
@@ -49,7 +52,8 @@ class Design:
                 matrix = parsed.get_model_matrix(frame, na_action="ignore", context={})
             except Exception as error:
                 raise InputError(
-                    f"the formula of {response!r}, {formula!r}, cannot be evaluated: {error}"
+                    f"the formula of {response!r}, {formula!r}, cannot be evaluated: "
+                    f"{_what_failed(error)}"
                 ) from None
         names = tuple(str(c) for c in matrix.columns)
         if not intercept:
@@ -69,7 +73,7 @@ class Design:
             except Exception as error:
                 raise InputError(
                     f"the formula of {self.response!r}, {self.formula!r}, cannot be evaluated for "
-                    f"{source}: {error}"
+                    f"{source}: {_what_failed(error)}"
                 ) from None
         found = np.asarray(matrix, dtype=float).reshape(len(codes), -1)
         if not self.intercept:
@@ -110,6 +114,14 @@ class Design:
                 f"{source}; change the term, or the values that it is applied to"
             )
         return matrix
+
+
+def _what_failed(error: BaseException) -> str:
+    """The factor and the kind of error; what an error says may hold values of records."""
+    inner = error.__cause__ or error.__context__ or error
+    factor = re.search(r"factor `(.*?)`", str(error))
+    where = f"{factor[1]!r} fails" if factor else "it fails"
+    return f"{where} with {type(inner).__name__}; check the kinds of its columns and its arguments"
 
 
 def used(parsed: Any) -> list[str]:
@@ -178,24 +190,6 @@ def _inner(term: str) -> str:
             return term[2:place].strip()
         depth += (sign in "([{") - (sign in ")]}")
     return term
-
-
-def parse(response: str, formula: str) -> Any:
-    """The formula's right-hand side, formulaic's own object."""
-    from formulaic import Formula, SimpleFormula
-
-    try:
-        parsed = Formula(formula)
-    except Exception as error:
-        raise InputError(
-            f"the formula of {response!r}, {formula!r}, cannot be read: {error}"
-        ) from None
-    if not isinstance(parsed, SimpleFormula):
-        raise InputError(
-            f"the formula of {response!r}, {formula!r}, has a left-hand side or several parts; "
-            f'give one right-hand side alone: {{"{response}": "1 + ..."}}'
-        )
-    return parsed
 
 
 def frame_of(microdata: Microdata, codes: Codes, columns: Sequence[str]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bayes_risk._core.errors import ModelError
 from bayes_risk.microdata import Codes, Microdata
 
-from .trees import encoded, level_orders
+from .trees import encoded, level_orders, without_advice
 
 Array = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -118,9 +118,10 @@ def grow_forest(
     K = data.variables[column].n_levels
     jobs = (joblib.delayed(_grown)(X, y, K, int(seed), min_leaf) for seed in seeds)
     parts = []
-    for grown in joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
-        parts.append(grown)
-        tick(1)
+    with without_advice():
+        for grown in joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
+            parts.append(grown)
+            tick(1)
     sizes = [len(feature) for feature, _, _ in parts]
     return Trees(
         column=column,

@@ -193,6 +193,7 @@ def _linear(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callabl
 def _gam(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callable[[Codes], Array]:
     """Sum of smooth functions of the numbers (cubic B-splines, penalised) and of the dummies."""
     from statsmodels.gam.api import BSplines, GLMGam
+    from statsmodels.tools.sm_exceptions import PerfectSeparationError
 
     x = design(codes)
     smooth = [
@@ -206,7 +207,11 @@ def _gam(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callable[[
     low, high = x[:, smooth].min(axis=0), x[:, smooth].max(axis=0)
     splines = BSplines(x[:, smooth], df=[SPLINE_DF] * len(smooth), degree=[3] * len(smooth))
     plain = np.column_stack([np.ones(len(y)), x[:, rest]])
-    result = GLMGam(y, exog=plain, smoother=splines, alpha=np.ones(len(smooth))).fit()
+    try:
+        result = GLMGam(y, exog=plain, smoother=splines, alpha=np.ones(len(smooth))).fit()
+    except (PerfectSeparationError, np.linalg.LinAlgError, ValueError):
+        notes.append("the smooth fit failed (a perfect or a singular one); least squares stand in")
+        return _linear(y, design, codes, notes)
 
     def means(rows: Codes) -> Array:
         new = design(rows)

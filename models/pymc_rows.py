@@ -62,10 +62,10 @@ class Builder:
         if not variable.whole or variable.name in self.continuous:
             return values
         if (values != np.round(values)).any():
-            value = values[values != np.round(values)][0]
+            count = int((values != np.round(values)).sum())
             raise InputError(
-                f"column {variable.name!r} holds whole numbers and was given {value:g}; give whole "
-                "numbers, or convert the column to float"
+                f"column {variable.name!r} holds whole numbers and was given {count:,} fractions; "
+                "give whole numbers, or convert the column to float"
             )
         return values.astype(np.int64)
 

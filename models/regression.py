@@ -18,8 +18,9 @@ from bayes_risk.microdata import Microdata, Number
 from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
-from .design import parse, used
+from .design import used
 from .families import Family, OrderedLogit, family_of
+from .formulas import parse
 from .regression_draws import brought
 from .regression_fit import RegressionFit
 from .regression_part import Part, check_outcome
@@ -38,7 +39,8 @@ class Regression:
     ----------
     formulas : mapping of column to formula
         In the order of synthesis; each a right-hand side in formulaic's syntax, "1 + x + C(z)". A
-        formula may use columns that are not modelled, and modelled ones that come before.
+        formula may use columns that are not modelled, and modelled ones that come before, and
+        listed functions alone (``docs/confidentiality.md``): it is never run as a program.
     families : mapping of column to family, optional
         "normal", "lognormal", "student", "bernoulli", "poisson", "negative-binomial", "ordered",
         "categorical", or ``Binomial(trials=...)``. By default numbers are normal, categories of two

@@ -1,5 +1,6 @@
 """Draws of regressions brought from elsewhere, and draws as ArviZ keeps them."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Microdata
+from bayes_risk.variables import LARGEST
 
 from .families import CategoricalLogit
 from .regression_part import Coefficients, Part
@@ -80,7 +82,9 @@ def to_idata(parts: Sequence[Part], draws: Sequence[Coefficients]) -> Any:
     for part, found in zip(parts, draws, strict=True):
         for name, values in flat(part, found).items():
             posterior[f"{part.name}: {name}"] = values.reshape(found.n_chains, -1)
-    return az.from_dict(posterior=posterior)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # fewer draws than chains are as they are
+        return az.from_dict(posterior=posterior)
 
 
 def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
@@ -179,8 +183,12 @@ def _column(part: Part, table: pd.DataFrame, name: str) -> Array:
             f"the draws of {part.name!r} lack the coefficient {name!r}; they have "
             f"{list(table.columns)}"
         )
-    values = table[found].to_numpy(dtype=float)
-    _check(part, name, bool(np.isfinite(values).all()), "be finite")
+    try:
+        values = table[found].to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    _check(part, name, bool(np.isfinite(values).all()), "be finite numbers")
+    _check(part, name, bool((np.abs(values) <= LARGEST).all()), f"be at most {LARGEST:g} in size")
     return values
 
 

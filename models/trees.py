@@ -7,7 +7,9 @@ of the root separates better (Breiman et al. 1984); deeper down, and for more ou
 an approximation. It costs one pass, where all subsets of d levels would cost 2^(d - 1).
 """
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,8 +118,17 @@ def grow(
     make = DecisionTreeRegressor if numeric else DecisionTreeClassifier
     machine = make(min_samples_leaf=min_leaf, random_state=seed)
     X = encoded(data.codes, predictors, ranks)
-    machine.fit(X, y if numeric else y.astype(np.int64), sample_weight=weights)
+    with without_advice():
+        machine.fit(X, y if numeric else y.astype(np.int64), sample_weight=weights)
     return _from_sklearn(machine.tree_, X, data, column, predictors, ranks)
+
+
+@contextmanager
+def without_advice() -> Iterator[None]:
+    """Many levels for few records make scikit-learn advise a regression: not for categories."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        yield
 
 
 def level_orders(

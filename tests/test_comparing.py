@@ -11,9 +11,9 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk.comparing.front import dominates, drawn_means, on_front
-from bayes_risk.plots.comparison import whisker_ends
 from bayes_risk.comparing.words import MEASURES, RISKS, UTILITIES
 from bayes_risk.models import CART, DPMPM, Forest
+from bayes_risk.plots.comparison import whisker_ends
 
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}
 GUESSES = {"guesses": br.Hamming(2)}

@@ -172,7 +172,7 @@ def test_quantiles_and_shares_of_unique_patterns():
         ({"unique": [1, 0, 1, 0, 1, 0, 1]}, "of type int64; give True or False"),
         (
             {"population": pd.DataFrame({"lon": [1.0], "lat": [-91]}), "distance": "haversine"},
-            "column 'lat' holds -91, which is no angle on the earth; .*longitude, then latitude",
+            "column 'lat' goes beyond 90, which is no angle .*longitude, then latitude",
         ),
     ],
 )

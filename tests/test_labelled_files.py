@@ -118,7 +118,7 @@ def test_declared_levels_hold_against_labels_or_codes(tmp_path):
     listed = read_table(path, levels={"sex": ["女", "Männer"]})["sex"]
     assert listed.cat.categories.tolist() == ["女", "Männer"]
     assert read_table(path, levels={"sex": [1, 2, 3, 4]})["sex"].tolist() == [1, 2, 2, 1]
-    with pytest.raises(InputError, match="holds 'Männer', which is not among its declared levels"):
+    with pytest.raises(InputError, match="holds a value in row .* among its declared levels"):
         read_table(path, levels={"sex": ["女"]})
     with pytest.raises(InputError, match="levels names column 'q'"):
         read_table(path, levels={"q": "codes"})
@@ -353,7 +353,7 @@ def test_a_release_takes_the_levels_of_its_original(tmp_path):
 def test_codes_in_a_release_of_labels_are_named(tmp_path):
     original = read_table(spss(tmp_path / "a.sav", people(), {"sex": SEX}))
     (tmp_path / "b.csv").write_text("sex\n1\n2\n2\n1\n")
-    with pytest.raises(InputError, match="holds '1', which is none of .* write it with labels"):
+    with pytest.raises(InputError, match="holds a value in row 1 which .* write it with labels"):
         read_like(tmp_path / "b.csv", original)
 
 

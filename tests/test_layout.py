@@ -125,7 +125,10 @@ def test_version_is_the_same_everywhere():
     assert f"\nversion: {bayes_risk.__version__}\n" in citation
 
 
-PIN = r"[a-z0-9-]+==[0-9][A-Za-z0-9.+]*( ; sys_platform == \"[a-z0-9]+\")?( --hash=sha256:[0-9a-f]{64})+"
+PIN = (
+    r"[a-z0-9-]+==[0-9][A-Za-z0-9.+]*( ; sys_platform == \"[a-z0-9]+\")?"
+    r"( --hash=sha256:[0-9a-f]{64})+"
+)
 
 
 @pytest.mark.parametrize(

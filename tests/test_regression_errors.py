@@ -31,6 +31,9 @@ DECLARATIONS = [
     (({"y": "1 + scale(y)"},), "'y', which is itself"),
     (({"y": "1 +* x"},), "the formula of 'y', '1 \\+\\* x', cannot be read"),
     (({"y": "1 + (x"},), "cannot be read"),
+    (({"y": "1 + I(x - x.mean())"},), "'I\\(x - x.mean\\(\\)\\)' .* function 'x.mean'; .*center"),
+    (({"y": "1 + k + x.rank()"},), "'x.rank\\(\\)' of the formula of 'y' has the function"),
+    (({"y": "1 + nothing(x)"},), "the function 'nothing'; formulas know"),
     (({"y": "y ~ x"},), "has a left-hand side or several parts; give one right-hand"),
     (({"y": "1 | x"},), "'1 | x', has a left-hand side or several parts"),
     (({"y": 3},), "the formula of 'y'"),
@@ -111,9 +114,6 @@ TABLES = [
     ({"y": "1 + log(zero)"}, {}, DF, "'log\\(zero\\)'"),
     ({"y": "1 + x"}, {}, shifted(x=[np.nan] + [1.0] * 19), "'x' .*1 missing or infinite"),
     ({"y": "1"}, {}, shifted(y=[np.inf] + [1.0] * 19), "'y' .*1 missing or infinite"),
-    ({"y": "1 + I(x - x.mean())"}, {}, DF, "'I\\(x - x.mean\\(\\)\\)' .* several records .*center"),
-    ({"y": "1 + k + x.rank()"}, {}, DF, "'x.rank\\(\\)' of the formula of 'y' looks at several"),
-    ({"y": "1 + nothing(x)"}, {}, DF, "cannot be evaluated: .*nothing"),
     ({"y": "1 + poly(x, -1)"}, {}, DF, "'1 \\+ poly\\(x, -1\\)', cannot be evaluated"),
 ]
 

@@ -89,8 +89,8 @@ def test_parquet_says_what_it_needs_or_reads(tmp_path):
     ("text", "message"),
     [
         ("age\n1\n", "index='id' is no column of"),
-        ("id\n1\n1\n", "but 1 is missing or not unique"),
-        ("id,a\n1,1\n,2\n", "but nan is missing or not unique"),
+        ("id\n1\n1\n", "but that of row 2 is missing or not unique"),
+        ("id,a\n1,1\n,2\n", "but that of row 2 is missing or not unique"),
     ],
 )
 def test_bad_record_labels_are_named(tmp_path, text, message):
@@ -108,7 +108,7 @@ def test_declared_levels_make_categories_and_leave_the_table_alone():
 
 def test_values_outside_the_declared_levels_are_named():
     df = pd.DataFrame({"a": ["x", "z"]})
-    with pytest.raises(InputError, match="column 'a' of the data holds 'z'.*declared levels"):
+    with pytest.raises(InputError, match="column 'a' of the data holds .*declared levels"):
         declare_levels(df, {"a": ["x", "y"]}, "the data")
     with pytest.raises(InputError, match="names column 'q'"):
         declare_levels(df, {"q": ["x"]}, "the data")

@@ -3,12 +3,18 @@
 Two exceptions and two warnings are all there is. Each docstring tells the cure.
 """
 
+MOST = 2_000
+
 
 class InputError(ValueError):
     """Something given does not fit.
 
-    The message names the column or argument, the value, and what would be right.
+    The message names the column or argument, the value, and what would be right. Of a message of
+    more than 2,000 characters (names of thousands of columns) the middle is left out.
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_shortened(str(message)))
 
 
 class ModelError(RuntimeError):
@@ -43,3 +49,9 @@ class TruncationWarning(UserWarning):
 
     Cure: fit again with more classes (``n_classes``).
     """
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= MOST:
+        return message
+    return f"{message[: MOST - 520]} ... {message[-500:]}"

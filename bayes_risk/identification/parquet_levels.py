@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.errors import InputError
 from bayes_risk.identification.keys import coded, source
 from bayes_risk.identification.parquet_rows import ParquetTable
 from bayes_risk.microdata import MAX_LEVELS
@@ -33,6 +34,7 @@ def distinct_values(
     report: Callable[[int], None] | None = None,
 ) -> dict[str, "pa.Array"]:
     """Find the values that stand in records start .. stop - 1."""
+    _check_types(table, keys)
     found: dict[str, pa.Array] = {}
     done = start
     for piece in table.pieces(keys, start, stop, batch):
@@ -45,6 +47,24 @@ def distinct_values(
         if report is not None:
             report(done)
     return found
+
+
+def _check_types(table: ParquetTable, keys: Sequence[str]) -> None:
+    """Keys are values that can be looked up: no lists, no tables, no half precision."""
+    import pyarrow as pa
+
+    for key in keys:
+        if key not in table.types:
+            raise InputError(
+                f"{table.name} lacks column {key!r}; it has {list(table.types)}: its footer names "
+                "columns in two ways"
+            )
+        kind = table.types[key]
+        if pa.types.is_nested(kind) or pa.types.is_float16(kind):
+            raise InputError(
+                f"key {key!r} of {table.name} is stored as {kind}, of which values cannot be "
+                "matched; write it as text or as a number"
+            )
 
 
 def together(arrays: Sequence["pa.Array"]) -> "pa.Array":

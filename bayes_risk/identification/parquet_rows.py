@@ -123,7 +123,7 @@ class ParquetTable:
         if not stored:  # folders say it all
             yield part.groups[group], self._columns({}, part, columns, part.groups[group])
             return
-        for rows in opened.iter_batches(batch_size=batch, row_groups=[group], columns=stored):
+        for rows in _batches(opened, part.path, batch, group, stored):
             arrays = {name: rows.column(name) for name in stored}
             yield len(rows), self._columns(arrays, part, columns, len(rows))
 
@@ -171,9 +171,34 @@ def opened_parquet(path: str) -> Any:
     try:
         schema = pq.read_schema(path)
         text = [f.name for f in schema if pa.types.is_string(f.type) or _is_large(f.type)]
-        return pq.ParquetFile(path, read_dictionary=text)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path!r} is no readable Parquet file: {error}") from None
+        opened = pq.ParquetFile(path, read_dictionary=text)
+        noted = (schema.pandas_metadata or {}).get("columns", [])
+        sizes = [opened.metadata.row_group(g).num_rows for g in range(opened.num_row_groups)]
+        if min(sizes, default=0) < 0 or not all("pandas_type" in column for column in noted):
+            raise ValueError("its footer says what cannot be")
+        return opened
+    except (*_BROKEN, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
+
+
+_BROKEN = (OSError, ValueError, TypeError, AttributeError, KeyError)  # of bytes, of metadata
+
+
+def _unreadable(path: str, error: Exception) -> InputError:
+    first = str(error).partition("\n")[0][:200]
+    return InputError(f"{path!r} is no readable Parquet file: {first}")
+
+
+def _batches(
+    opened: Any, path: str, batch: int, group: int, columns: Sequence[str]
+) -> Iterator[Any]:
+    """Yield the records of a row group as they are decoded; pages may be broken."""
+    import pyarrow as pa
+
+    try:
+        yield from opened.iter_batches(batch_size=batch, row_groups=[group], columns=columns)
+    except (*_BROKEN, pa.ArrowException) as error:
+        raise _unreadable(path, error) from None
 
 
 def _categories(schema: Any) -> list[str]:

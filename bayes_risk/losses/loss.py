@@ -71,6 +71,7 @@ def _of_evidence(given: AttributeEvidence) -> PrivacyLoss:
         )
     found, guesses = given.found, given.cases.guesses
     total = np.where(guesses.counted, found.log_evidence.sum(axis=0), np.nan)  # shape (G, U)
+    _check_possible(total)
     most, least = _extremes(total)
     deviations = found.deviations.astype(float)
     apart = _at(deviations, most) - _at(deviations, least)  # shape (F, B, U)
@@ -143,6 +144,15 @@ def _result(
         assumptions=words,
         seed_entropy=given.seed_entropy,
     )
+
+
+def _check_possible(total: Array) -> None:
+    refuted = ~(total > -np.inf).any(axis=0)
+    if refuted.any():
+        raise InputError(
+            f"for {int(refuted.sum())} of {total.shape[1]} distinct targets no guess can have "
+            'given the release: the truth is not among them; give a finer grid, or truth="add"'
+        )
 
 
 def _extremes(total: Array) -> tuple[Ints, Ints]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pandas as pd
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON in which numbers that do not exist (NaN, infinities) are null."""
-    path.write_text(json.dumps(plain(content), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    """Write JSON in which numbers that do not exist are null; a new file is its owner's alone."""
+    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from bayes_risk.identification.radii import as_setting
 from bayes_risk.output.arrays import write_netcdf
 from bayes_risk.output.manifest import MANIFEST, manifest
 from bayes_risk.output.numbers import write_json
+from bayes_risk.output.public import write_public
 from bayes_risk.output.records import records_table
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
 
     Of privacy loss, context measures, membership, full table and reweighting a table of records
     each; of utility a table of columns, pairs and estimates; of context measures and bounds a table
-    of measures; the release if the study asks for it. Confidential values appear in ``risk.nc``
-    alone, and only if the study asks for them.
+    of measures; the release and a redacted page if the study asks for them. Confidential values
+    appear in ``risk.nc`` alone, and only if the study asks for them.
     """
     from bayes_risk.reporting import render_study
     from bayes_risk.reporting.further import further_records, further_tables
@@ -42,6 +43,8 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
         table.to_csv(folder / f"{name}.csv", index_label="record", lineterminator="\n")
     if result.study.output.release:
         write_release(folder, result.release)
+    if result.study.output.redact:
+        write_public(folder, result)
     write_json(folder / MANIFEST, manifest(result, command))
 
 

@@ -90,6 +90,7 @@ def run_study(
     restart: bool = False,
     progress: Progress | None = None,
     n_jobs: int = 2,
+    max_memory: str | int | None = None,
     command: str = "",
 ) -> StudyResult:
     """Run a study, and write its folder if it names one.
@@ -107,6 +108,9 @@ def run_study(
         Called as work proceeds; quiet by default.
     n_jobs : int
         Number of workers. Results do not depend on it.
+    max_memory : str or int, optional
+        The most memory to take, ``"2GiB"`` or a number of bytes: blocks are made smaller and
+        workers fewer to keep beneath it. Results do not depend on it.
     command : str
         How the run was started, for the manifest.
 
@@ -118,18 +122,22 @@ def run_study(
     ------
     InputError
         Data or settings that do not fit; an output folder that exists (before any work is done), or
-        that another run is writing; finished steps of a run that was not the same.
+        that another run is writing; finished steps of a run that was not the same; more work than
+        ``max_memory`` can hold, with the estimate.
     """
-    return in_folder(
-        study,
-        "audit",
-        lambda seed: _run(study, seed, progress, n_jobs),
-        write_study,
-        overwrite=overwrite,
-        restart=restart,
-        progress=progress,
-        command=command,
-    )
+    from bayes_risk.run.costs import held_beneath
+
+    with held_beneath(study, n_jobs, max_memory) as workers:
+        return in_folder(
+            study,
+            "audit",
+            lambda seed: _run(study, seed, progress, workers),
+            write_study,
+            overwrite=overwrite,
+            restart=restart,
+            progress=progress,
+            command=command,
+        )
 
 
 def _run(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> StudyResult:
@@ -144,12 +152,12 @@ def _run(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> Stu
         diagnostics=diagnostics_of(study, ready.fit),
         release=ready.release,
         reweighting=ready.reweighting,
-        **_audits(study, ready, clock, seeds[2:], how),
+        **audits(study, ready, clock, seeds[2:], how),
         seconds=clock.seconds,
     )
 
 
-def _audits(
+def audits(
     study: Study, ready: Made, clock: Clock, seeds: list[int], how: dict[str, Any]
 ) -> dict[str, Any]:
     """Every audit that the study asks for, and the verdict on the two risks."""

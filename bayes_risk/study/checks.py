@@ -260,8 +260,10 @@ def _known(name: str, where: str, df: pd.DataFrame) -> None:
 
 def _known_label(label: int | str, where: str, df: pd.DataFrame) -> None:
     if label not in df.index:
+        kind = "text" if isinstance(df.index[0], str) else "numbers"
         raise InputError(
-            f"{where} names {label!r}, which is no record label; labels are like {df.index[0]!r}"
+            f"{where} names {label!r}, which is no record label; the labels are {kind}, those of "
+            "[data] index, or the numbers of the rows from 0"
         )
 
 

@@ -55,7 +55,8 @@ def declare_model(model: ModelSection) -> Any:
         )  # what is impossible, `with_zeros` tells it, which needs the data
     if isinstance(model, PyMCSection):
         (build,) = functions_in([model.file], key="build")
-        return br.models.PyMCModel(build, columns=model.columns)
+        told = guarded(build, model.file[0], key="build")
+        return br.models.PyMCModel(told, columns=model.columns)
     if isinstance(model, RegressionSection):
         return br.models.Regression(
             model.formulas,

@@ -61,10 +61,19 @@ def _module(path: Path, where: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        # what code says of itself is told; what it says of values may be of records
+        coded = isinstance(error, SyntaxError | ImportError | NameError)
+        said = f": {error}" if coded else f" in line {_last_line(error, path)}"
         raise InputError(
-            f"{where}: {str(path)!r} cannot be run: {type(error).__name__}: {error}"
+            f"{where}: {str(path)!r} cannot be run: {type(error).__name__}{said}"
         ) from None
     return module
+
+
+def _last_line(error: Exception, path: Path) -> int | str:
+    """The last line of the file that took part in an error."""
+    lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path)]
+    return (lines[-1] if lines else None) or "?"
 
 
 def guarded(function: Function, path: Path, *, key: str, section: str = "[model]") -> Function:
@@ -90,13 +99,8 @@ def guarded(function: Function, path: Path, *, key: str, section: str = "[model]
         try:
             return function(table)
         except Exception as error:  # its text may hold values of records, so its kind is told
-            lines = [
-                frame.lineno
-                for frame in extract_tb(error.__traceback__)
-                if frame.filename == str(path)
-            ]
             raise InputError(
-                f"{section} {key}: line {lines[-1] if lines else '?'} of {path.name!r} fails with "
+                f"{section} {key}: line {_last_line(error, path)} of {path.name!r} fails with "
                 f"{type(error).__name__}; it is given tables of any rows with the columns "
                 f"{list(table.columns)}"
             ) from None

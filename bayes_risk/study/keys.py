@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
 AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
+AtLeastThree = Annotated[int, Field(ge=3, strict=True, description="a whole number >= 3")]
 AtLeastFour = Annotated[int, Field(ge=4, strict=True, description="a whole number >= 4")]
 NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
 Number = Annotated[float, Field(allow_inf_nan=False, description="a number")]
@@ -29,6 +30,7 @@ Columns = Annotated[list[str], Field(description="a list of column names")]
 SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
 Label = Annotated[int, Field(strict=True)] | str  # of a record
+MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
 
 
@@ -110,12 +112,15 @@ def sentences(
     where: str,
     homes: Mapping[str, Sequence[str]],
 ) -> str:
-    """Every problem of a table, each once."""
+    """The first problems of a table, each once, and how many there are besides."""
+    problems = error.errors()
     found = (
         _sentence(e["type"], e["loc"], e["msg"], section, content, where, homes)
-        for e in error.errors()
+        for e in problems[:MOST_PROBLEMS]
     )
-    return "; ".join(dict.fromkeys(found))
+    more = len(problems) - MOST_PROBLEMS
+    rest = f"; and {more:,} more" if more > 0 else ""
+    return "; ".join(dict.fromkeys(found)) + rest
 
 
 def file_and_name(function: str) -> tuple[Path, str]:
@@ -126,7 +131,16 @@ def file_and_name(function: str) -> tuple[Path, str]:
 
 def misfit(label: str, value: Any, right: str) -> str:
     """Sentence on a value that does not fit."""
-    return f"{label} = {value!r} does not fit; give {right}"
+    return f"{label} = {shortened(value)} does not fit; give {right}"
+
+
+def shortened(value: Any) -> str:
+    """A value as it is written, or its beginning."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of too many digits, tables in tables
+        return f"a {type(value).__name__} that is too long to be shown"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def as_keys(sentence: str) -> str:
@@ -143,11 +157,11 @@ def unknown(
     homes: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Sentence on a key that a table does not have: where it belongs, or what comes near."""
-    start = f"{where} has no key {key!r}"
+    start = f"{where} has no key {shortened(key)}"
     belongs = [name for name, keys in (homes or {}).items() if key in keys and name != where]
     if belongs:
         return f"{start}; it belongs to {' or '.join(belongs)}"
-    near = get_close_matches(key, known, n=1)
+    near = get_close_matches(key[:MOST_SHOWN], known, n=1)
     if near:
         return f"{start}; did you mean {near[0]!r}?"
     return f"{start}; it knows {', '.join(known)}"

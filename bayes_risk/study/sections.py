@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bayes_risk.study.intruder import BY_MODEL, IntruderSection
 from bayes_risk.study.keys import (
+    AtLeastThree,
     AtLeastTwo,
     Columns,
     Count,
@@ -247,3 +248,5 @@ class OutputSection(Section):
     folder: Path | None = Field(None, description="the path of a folder that does not exist yet")
     confidential: Switch = False
     release: Switch = False
+    redact: Switch = False
+    min_count: AtLeastThree = 10

@@ -1,6 +1,5 @@
 """A study: one TOML file that says what is audited and how."""
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,6 +46,7 @@ from bayes_risk.study.sections import (
 from bayes_risk.study.sweep import SweepSection
 from bayes_risk.study.sweep_agreement import UNASKED, check_sweep
 from bayes_risk.study.thresholds import ThresholdsSection, check_thresholds
+from bayes_risk.study.toml_file import read_toml, too_deep
 from bayes_risk.study.utility import UtilitySection
 
 
@@ -315,17 +315,11 @@ def read_study(path: Path | str) -> Study:
     Raises
     ------
     InputError
-        A file that is missing or no TOML; a key that is unknown, missing or does not fit: named
-        with its section, and with the nearest known key.
+        A file that is missing, no TOML, or above 2 MB; a key that is unknown, missing or does not
+        fit: named with its section, and with the nearest known key.
     """
     path = Path(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"there is no study file {str(path)!r}; check the path") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{path} is not a readable TOML file: {error}") from None
-    return from_folder(parse_study(content, source=path.name), path.parent)
+    return from_folder(parse_study(read_toml(path), source=path.name), path.parent)
 
 
 def parse_study(content: Mapping[str, Any], *, source: str = "study") -> Study:
@@ -334,6 +328,8 @@ def parse_study(content: Mapping[str, Any], *, source: str = "study") -> Study:
         return Study.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{source}: {sentences(error, Study, content, '', HOMES)}") from None
+    except RecursionError:
+        raise too_deep(source) from None
 
 
 def model_files(model: ModelSection) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -66,12 +65,13 @@ def _converted(column: pd.Series, original: pd.Series, where: str) -> pd.Series:
 def _with_levels(column: pd.Series, dtype: pd.CategoricalDtype, where: str) -> pd.Series:
     """The same values, with the original's levels."""
     values = column.astype(column.cat.categories.dtype) if _is_category(column) else column
-    strange = values.dropna()[lambda held: ~held.isin(dtype.categories)]
-    if len(strange):
+    strange = (values.notna() & ~values.isin(dtype.categories)).to_numpy()
+    if strange.any():  # neither the value nor the levels are told: they are the data's
         raise InputError(
-            f"{where} holds {strange.iloc[0]!r}, which is none of the original's levels "
-            f"{_some(list(dtype.categories))}; if the file holds codes, write it with labels; "
-            "if the value can be, declare it among the original's levels"
+            f"{where} holds a value in row {int(strange.argmax()) + 1} which is none of the "
+            f"original's {len(dtype.categories):,} levels (so in {strange.sum():,} rows); if the "
+            "file holds codes, write it with labels; if the value can be, declare it among the "
+            "original's levels"
         )
     return values.astype(dtype)
 
@@ -98,8 +98,3 @@ def _is_category(column: pd.Series) -> bool:
 
 def _is_date(column: pd.Series) -> bool:
     return bool(pd.api.types.is_datetime64_any_dtype(column.dtype))
-
-
-def _some(levels: list[Any]) -> str:
-    shown = ", ".join(map(repr, levels[:8]))
-    return f"{shown}, ..." if len(levels) > 8 else shown

@@ -72,7 +72,7 @@ def _checked_header(file: Path, dialect: Dialect) -> list[str]:
             escapechar=dialect.escape,
             doublequote=dialect.escape is None,
         )
-        header = next(rows, None)
+        header = next(_without_nul(rows, file), None)
         if not header:
             raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
         repeated = sorted({name for name in header if header.count(name) > 1})
@@ -80,13 +80,23 @@ def _checked_header(file: Path, dialect: Dialect) -> list[str]:
             raise InputError(
                 f"the header of {str(file)!r} names {repeated} more than once; rename one"
             )
-        for row in rows:
+        for row in _without_nul(rows, file):
             if row and len(row) != len(header):
                 raise InputError(
                     f"line {rows.line_num} of {str(file)!r} has {len(row)} fields and the header "
                     f"{len(header)}; quote fields that hold commas, and fill or delete the row"
                 )
     return header
+
+
+def _without_nul(rows: Iterator[list[str]], file: Path) -> Iterator[list[str]]:
+    """NUL characters end a field without a word: an error."""
+    for row in rows:
+        if any("\0" in field for field in row):
+            raise InputError(
+                f"{str(file)!r} holds NUL characters, as files in UTF-16 do; save it as UTF-8"
+            )
+        yield row
 
 
 def _checked_na(na: Any) -> list[str]:

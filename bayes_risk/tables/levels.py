@@ -4,6 +4,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
@@ -52,14 +54,24 @@ def declare_levels(
     for name, values in levels.items():
         if name not in df.columns:
             raise InputError(f"levels names column {name!r}; {source} has {list(df.columns)}")
-        strange = df[name].dropna()[lambda column, v=values: ~column.isin(list(v))]
-        if len(strange):
+        strange = _strangers(df[name], list(values))
+        if strange.any():  # what it holds is not told: it is somebody's
             raise InputError(
-                f"column {name!r} of {source} holds {strange.iloc[0]!r}, which is not among its "
-                f"declared levels {list(values)}; add it to the levels, or mend the file"
+                f"column {name!r} of {source} holds a value in row {int(strange.argmax()) + 1} "
+                f"which is not among its declared levels {list(values)} (so in {strange.sum():,} "
+                "rows); add it to the levels, or mend the file"
             )
         declared[name] = pd.CategoricalDtype(list(values))
     return df.astype(declared)
+
+
+def _strangers(column: pd.Series, values: list[Hashable]) -> npt.NDArray[np.bool_]:
+    """Which cells hold a value that is none of those, in the eyes of the conversion too."""
+    found = column.isin(values).to_numpy(dtype=bool)
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        found = found & (pd.Index(values).get_indexer_for(pd.Index(column)) >= 0)
+    strange: npt.NDArray[np.bool_] = column.notna().to_numpy(dtype=bool) & ~found
+    return strange
 
 
 def chosen(columns: Sequence[str], present: Sequence[str], file: Path) -> list[str]:

@@ -11,13 +11,41 @@ from bayes_risk.tables.levels import chosen
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Read a Parquet file; its columns are what they are stored as."""
+    """Read a Parquet file; its columns are what they are stored as, decimals are numbers."""
     try:
         table = pd.read_parquet(file)
+        numbers = _numbers(file)
     except ImportError:
         raise InputError(
             f"reading {str(file)!r} needs pyarrow: pip install 'bayes_risk[parquet]', or give a CSV"
         ) from None
-    except (OSError, ValueError) as error:
-        raise broken(file, f"is no readable Parquet file: {error}") from None
+    except InputError:
+        raise
+    except Exception as error:  # pyarrow and pandas stumble over broken bytes in many ways
+        raise broken(file, f"is no readable Parquet file: {_first_line(error)}") from None
+    table = table.astype({name: float for name in numbers if name in table.columns})
     return table if columns is None else table[chosen(columns, list(table.columns), file)]
+
+
+def _numbers(file: Path) -> list[str]:
+    """Columns that are stored as numbers of another kind than NumPy's usual ones."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = parquet.read_schema(file)
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_nested(kind):
+            raise InputError(
+                f"column {field.name!r} of {str(file)!r} holds lists or tables in its cells; "
+                "store one value a cell"
+            )
+    repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if repeated:
+        raise InputError(f"{str(file)!r} has columns {repeated} more than once; rename one")
+    other = (pa.types.is_decimal, pa.types.is_float16)
+    return [field.name for field in schema if any(is_it(field.type) for is_it in other)]
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -135,10 +135,10 @@ def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
         )
     labels = table[index]
     if labels.isna().any() or labels.duplicated().any():
-        wrong = labels[labels.isna() | labels.duplicated()].iloc[0]
+        wrong = int((labels.isna() | labels.duplicated()).to_numpy().argmax()) + 1
         raise InputError(
-            f"column {index!r} of {str(file)!r} labels the records, but {wrong} is missing or "
-            f"not unique; give each record a label of its own"
+            f"column {index!r} of {str(file)!r} labels the records, but that of row {wrong} is "
+            f"missing or not unique; give each record a label of its own"
         )
     return table.set_index(index)
 

@@ -79,4 +79,5 @@ def _correlation(x: Reals, y: Reals) -> float:
     x, y = x[both], y[both]
     if not len(x) or x.min() == x.max() or y.min() == y.max():
         return float("nan")
-    return float(np.corrcoef(x, y)[0, 1])
+    inside = [(v - v.min()) / np.ptp(v) for v in (x, y)]  # squares of tiny numbers are 0
+    return float(np.corrcoef(*inside)[0, 1])

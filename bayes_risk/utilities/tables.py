@@ -14,6 +14,7 @@ from bayes_risk.identification.keys import coded, source
 from bayes_risk.microdata import MAX_LEVELS, same_records
 from bayes_risk.release import SAME, Release
 from bayes_risk.utilities.cells import group_edges, group_of
+from bayes_risk.variables import check_magnitude
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -247,6 +248,7 @@ def _floats(column: pd.Series, name: str, where: str) -> Reals:
         ) from None
     if np.isinf(values).any():
         raise InputError(f"column {name!r} of {where} holds infinite values; mend or drop them")
+    check_magnitude(values, name, where)
     return values
 
 

@@ -1,0 +1,79 @@
+"""The process of a command: what it writes is its owner's, and what it says holds no value."""
+
+import atexit
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from traceback import extract_tb
+
+SHOWN = "BAYES_RISK_TRACEBACK"
+FLAGS, FOLDER = "PYTENSOR_FLAGS", "compiledir"
+QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
+
+_own: list[bool] = []  # whether the process is a command's, and not a script's
+
+
+def own_process() -> None:
+    """Make all that this process writes readable by its owner alone."""
+    os.umask(0o077)
+    _own.append(True)
+
+
+def compile_in(folder: Path) -> None:
+    """Let PyTensor, if it comes to be needed, compile in a folder that goes with the process.
+
+    Numbers that a model was given as constants stand in what it compiles, and in the home folder
+    they would stay. A folder that the user has chosen is left alone, and so is a script's.
+    """
+    given, own = os.environ.get(FLAGS, ""), os.getpid()
+    if not _own or "pytensor" in sys.modules or FOLDER in given or "," in str(folder):
+        return
+
+    def remove() -> None:
+        if os.getpid() == own:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)  # before PyTensor's own, and so after it
+    os.environ[FLAGS] = ",".join([*filter(None, [given]), f"base_{FOLDER}={folder}"])
+
+
+def withheld(error: BaseException) -> str:
+    """Kind and place of an error that nobody foresaw; its text may hold values of records."""
+    frames = extract_tb(error.__traceback__)
+    own = [f for f in frames if "bayes_risk" in f.filename] or list(frames)
+    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    return (
+        f"stopped by an unexpected {type(error).__name__}{where}; its text is withheld, for it may "
+        f"hold values of the data: {SHOWN}=1 in the environment shows it"
+    )
+
+
+def shows_all() -> bool:
+    """Whether the user asked for texts and tracebacks of unexpected errors."""
+    return bool(os.environ.get(SHOWN))
+
+
+def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+    """Our warnings, each once; then, of those of other packages, only which they are."""
+    chosen = [
+        w
+        for w in caught
+        if issubclass(w.category, UserWarning) and not issubclass(w.category, QUIET)
+    ]
+    ours = [str(w.message) for w in chosen if _is_ours(w)]
+    others = [
+        f"{w.category.__name__} ({Path(w.filename).name}, line {w.lineno})"
+        for w in chosen
+        if not _is_ours(w)
+    ]
+    return list(dict.fromkeys([*ours, *others]))
+
+
+def _is_ours(warning: warnings.WarningMessage) -> bool:
+    package, kind = str(__package__), warning.category
+    return kind.__module__.startswith(f"{package}.") or (
+        kind is UserWarning and package in Path(warning.filename).parts
+    )

@@ -1,0 +1,277 @@
+"""No pickle is loaded, no network is needed, and what a command writes is its owner's alone."""
+
+import ast
+import os
+import pickle
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayes_risk as br
+from bayes_risk import process
+from bayes_risk.run import run_study
+from bayes_risk.steps import Store
+from bayes_risk.study.study import parse_study, read_study
+from bayes_risk.tables import read_releases, read_table
+from bayes_risk.tables.kinds import SUFFIXES
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = [*(ROOT / "models").glob("*.py")] + [
+    path
+    for path in (ROOT / "bayes_risk").rglob("*.py")
+    if ROOT / "bayes_risk" / "models" not in path.parents
+]
+AUDIT = (
+    'random_seed = 1\n[data]\npath = "people.csv"\n[model]\nkind = "CART"\norder = ["job"]\n'
+    '[release]\nm = 2\n[attribute]\n[identification]\nknown = ["age"]\nsynthesized = ["job"]\n'
+    "[utility]\npermutations = 2\n"
+)
+
+# --- pickles and code -------------------------------------------------------------------------
+
+LOADERS = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "torch", "yaml"}
+CALLS = {"eval", "exec", "read_pickle", "to_pickle", "load_pickle", "allow_pickle", "compile"}
+OF = {("joblib", "load"), ("joblib", "dump"), ("np", "load"), ("np", "save"), ("np", "fromfile")}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_source_loads_a_pickle_or_runs_text(path):
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [a.name for a in node.names if a.name.partition(".")[0] in LOADERS]
+        elif isinstance(node, ast.ImportFrom):
+            found += [node.module] * ((node.module or "").partition(".")[0] in LOADERS)
+        elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+            found.append(node.arg)
+        elif isinstance(node, ast.Call):
+            called = node.func
+            if isinstance(called, ast.Name) and called.id in CALLS:
+                found.append(called.id)
+            if isinstance(called, ast.Attribute):
+                of = (ast.unparse(called.value), called.attr)
+                found += [called.attr] * (of in OF or called.attr in {"read_pickle", "to_pickle"})
+    assert found == []
+
+
+class Bomb:
+    """A pickle that makes a folder where it is loaded."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = str(target)
+
+    def __reduce__(self):
+        return os.mkdir, (self.target,)
+
+
+BOMBS = {f"{suffix}-{protocol}": (suffix, protocol)
+         for suffix in (*SUFFIXES, ".nc", ".pkl", ".npy") for protocol in (0, 5)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("suffix", "protocol"), BOMBS.values(), ids=BOMBS)
+def test_a_pickle_under_another_name_is_not_loaded(tmp_path, suffix, protocol):
+    """Protocol 0 is text, and may pass for a table of it; any other is a named error."""
+    target, file = tmp_path / "ran", tmp_path / f"a{suffix}"
+    file.write_bytes(pickle.dumps(Bomb(target), protocol=protocol))
+    original = pd.DataFrame({"a": ["x", "y"]})
+    for read in (lambda: read_table(file), lambda: read_releases([file], original)):
+        try:
+            table = read()
+        except br.InputError as error:
+            assert file.name in str(error)
+        else:
+            assert protocol == 0 and suffix == ".csv", table
+    assert not target.exists()
+    pickle.loads(file.read_bytes())  # it would have
+    assert target.exists()
+
+
+def test_a_pickled_table_of_pandas_and_of_numpy_is_refused(tmp_path):
+    pd.DataFrame({"a": [1, 2]}).to_pickle(tmp_path / "a.csv")
+    np.save(tmp_path / "b.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
+    for name in ("a.csv", "b.npy"):
+        with pytest.raises(br.InputError, match=name):
+            read_table(tmp_path / name)
+
+
+def test_a_study_file_that_is_a_pickle_is_refused(tmp_path):
+    (tmp_path / "s.toml").write_bytes(pickle.dumps(Bomb(tmp_path / "ran"), protocol=4))
+    with pytest.raises(br.InputError, match=r"s\.toml"):
+        read_study(tmp_path / "s.toml")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_kept_step_that_became_a_pickle_is_computed_again(tmp_path):
+    store = Store(tmp_path / "steps")
+    store.put("fit", {"a": np.arange(3)})
+    (file,) = (tmp_path / "steps").glob("*.nc")
+    file.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert Store(tmp_path / "steps").get("fit") is None
+    assert not (tmp_path / "ran").exists()
+
+
+def test_kept_steps_hold_no_objects(tmp_path):
+    store = Store(tmp_path / "steps")
+    with pytest.raises((TypeError, ValueError, KeyError)):
+        store.put("fit", {"a": np.array([{}, "b"], dtype=object)})
+    assert len(store) == 0
+
+
+@pytest.mark.parametrize("brought", [b"pickle", "draws.pkl", {"y": Bomb(Path("ran"))}])
+def test_draws_are_tables_and_nothing_else(tmp_path, monkeypatch, brought):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "draws.pkl").write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
+    model = br.models.Regression({"y": "1 + x"})
+    df = pd.DataFrame({"x": np.arange(20.0), "y": np.arange(20.0)})
+    with pytest.raises(br.InputError):
+        model.from_draws(df, brought)
+    assert not (tmp_path / "ran").exists()
+
+
+# --- the network ------------------------------------------------------------------------------
+
+
+def people(folder: Path) -> None:
+    rng = np.random.default_rng(1)
+    table = {"age": rng.choice(["young", "old"], 40), "job": rng.choice(["a", "b", "c"], 40)}
+    pd.DataFrame(table).to_csv(folder / "people.csv", index=False)
+    (folder / "s.toml").write_text(AUDIT)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_audit_and_its_report_open_no_socket(tmp_path, monkeypatch):
+    people(tmp_path)
+    opened = []
+
+    def refused(*words, **options):
+        opened.append(words)
+        raise OSError("no network")
+
+    for name in ("socket", "create_connection", "getaddrinfo", "gethostbyname"):
+        monkeypatch.setattr(socket, name, refused)
+    study = read_study(tmp_path / "s.toml").with_output(tmp_path / "out")
+    result = run_study(study, n_jobs=1)
+    br.report(result.attribute, result.identification, result.utility, tmp_path / "r.html")
+    assert opened == []
+    for path in (tmp_path / "r.html", tmp_path / "out" / "report.html"):
+        text = path.read_text()
+        assert not [tag for tag in ('src="http', "src='http", "@import", "<link ") if tag in text]
+
+
+def _alone() -> list[str]:
+    """What starts a program in a network namespace without interfaces."""
+    words = ["unshare", "--user", "--map-root-user", "--net"]
+    try:
+        done = subprocess.run([*words, "true"], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no unshare")
+    if done.returncode:
+        pytest.skip(f"unshare is not permitted: {done.stderr.decode().strip()}")
+    return words
+
+
+def test_an_audit_runs_where_there_is_no_network(tmp_path):
+    words = _alone()
+    people(tmp_path)
+    reach = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
+    cut_off = subprocess.run([*words, sys.executable, "-c", reach], capture_output=True,
+                             text=True,
+                             check=False)  # fmt: skip
+    assert "unreachable" in cut_off.stderr.lower()  # no route, not even to itself
+    command = [sys.executable, "-m", "bayes_risk.cli", "audit", "s.toml", "--jobs", "1"]
+    done = subprocess.run([*words, *command], cwd=tmp_path, capture_output=True,
+                          text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+                          check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "s-risk" / "report.html").is_file()
+
+
+# --- whose files they are ---------------------------------------------------------------------
+
+
+def test_a_command_writes_for_its_owner_alone_whatever_the_umask_was(tmp_path):
+    people(tmp_path)
+    code = (
+        "import os, sys; os.umask(0); from bayes_risk.cli import main; sys.argv = "
+        "['bayes-risk', 'identify', 'people.csv', 'people.csv', '--known', 'age', "
+        "'--synthesized', 'job', '--json', 'n.json']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True,
+                          text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+                          check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE((tmp_path / "n.json").stat().st_mode) == 0o600
+
+
+def test_a_command_compiles_beside_its_output_unless_told_where(tmp_path, monkeypatch):
+    monkeypatch.setattr(process.atexit, "register", lambda _: None)
+    monkeypatch.setattr(process, "_own", [True])
+    monkeypatch.delitem(sys.modules, "pytensor", raising=False)
+    monkeypatch.setenv("PYTENSOR_FLAGS", "floatX=float64")
+    process.compile_in(tmp_path)
+    set_to = f"floatX=float64,base_compiledir={tmp_path}"
+    assert os.environ["PYTENSOR_FLAGS"] == set_to
+    process.compile_in(tmp_path / "other")
+    assert os.environ["PYTENSOR_FLAGS"] == set_to
+
+
+def test_a_script_keeps_its_own_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "_own", [])
+    monkeypatch.delenv("PYTENSOR_FLAGS", raising=False)
+    process.compile_in(tmp_path)
+    assert "PYTENSOR_FLAGS" not in os.environ
+
+
+OWN = """
+import pymc as pm
+TOP = 123456.789  # of the table
+
+
+def build(table):
+    with pm.Model() as model:
+        a = pm.Normal("a", 0, 10)
+        mean = pm.math.exp(a / TOP) * table["x"].to_numpy()
+        pm.Normal("y", mean, 2.0, observed=table["y"].to_numpy())
+    return model
+"""
+
+
+@pytest.mark.slow
+def test_constants_of_a_compiled_model_do_not_stay_on_disk(tmp_path):
+    """A scalar constant stands in what PyTensor compiles: with the run it goes."""
+    rng, home = np.random.default_rng(1), tmp_path / "home"
+    home.mkdir()
+    x = rng.normal(10, 2, 40).round(3)
+    table = pd.DataFrame({"x": x, "y": (x + rng.normal(0, 2, 40)).round(3)})
+    table.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "s.toml").write_text(
+        'random_seed = 1\n[data]\npath = "people.csv"\n[model]\nkind = "PyMCModel"\n'
+        'build = "own.py:build"\ncolumns = ["y"]\ndraws = 20\ntune = 20\n'
+        '[release]\nm = 1\ncolumns = ["y"]\n[attribute]\ntargets = 3\nrefit_budget = 0\n'
+        "guesses = { y = { percent = 10, n = 3 } }\n"
+    )
+    code = "import sys; from bayes_risk.cli import main; sys.argv = ['', 'audit', 's.toml']; main()"
+    env = os.environ | {"PYTHONPATH": str(ROOT), "HOME": str(home), "PYTENSOR_FLAGS": ""}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True,
+                          text=True, env=env,
+                          check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    held = [path for path in tmp_path.rglob("*") if path.is_file()]
+    found = [path.name for path in held if b"123456.78" in path.read_bytes()]
+    assert found == ["own.py"] and "Warning" not in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["home", "own.py", "people.csv", "s-risk", "s.toml"]
+    assert not [path for path in held if path.suffix in (".so", ".cpp") and home in path.parents]
+
+
+def test_settings_of_the_redacted_page():
+    with pytest.raises(br.InputError, match=r"\[output\] min_count = 2 does not fit; .*>= 3"):
+        parse_study({"data": {"demo": "italy"}, "model": {"kind": "DPMPM"}, "attribute": {},
+                     "output": {"min_count": 2}})  # fmt: skip
