@@ -17,6 +17,15 @@ import typer
 
 from bayes_risk import __version__
 from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk.cli_options import (
+    DryRunOption,
+    JobsOption,
+    MemoryOption,
+    OutputOption,
+    OverwriteOption,
+    RestartOption,
+)
+from bayes_risk.process import compile_in, own_process, shows_all, told, withheld
 
 if TYPE_CHECKING:
     from bayes_risk.identification.result import IdentificationRisk
@@ -28,7 +37,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,  # locals hold confidential values
 )
-USAGE_ERROR, INTERRUPTED = 2, 130
+UNEXPECTED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 RUNS = {  # by name, for nothing heavy is imported before
     "audit": ("run_study", "bayes_risk.reporting.terminal", "print_result"),
     "sweep": ("run_sweep", "bayes_risk.reporting.swept", "print_sweep"),
@@ -52,22 +61,9 @@ class MissingCodes(StrEnum):
     blank = "blank"
 
 
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Folder for the results; must not exist yet.")
-]
-OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="Replace the folder of an earlier run.")
-]
-RestartOption = Annotated[
-    bool, typer.Option("--restart", help="Throw away the finished steps of a run that was stopped.")
-]
-JobsOption = Annotated[
-    int, typer.Option("--jobs", min=1, help="Number of workers; results do not depend on it.")
-]
-
-
 def main() -> None:
     """Run the command line."""
+    own_process()
     app()
 
 
@@ -99,6 +95,7 @@ def demo(
     ] = DemoData.fair,
     seed: Annotated[int | None, typer.Option(min=0, help="Another random seed.")] = None,
     jobs: JobsOption = 2,
+    max_memory: MemoryOption = None,
 ) -> None:
     """Audit a synthetic copy of real data that comes with the package."""
     with _plain_errors():
@@ -107,7 +104,8 @@ def demo(
 
         content = STUDIES[data.value] | ({} if seed is None else {"random_seed": seed})
         study = parse_study(content).with_output(output or Path("bayes-risk-demo"))
-        _run(study, "audit", overwrite=overwrite, restart=restart, jobs=jobs)
+        how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
+        _run(study, "audit", jobs=jobs, **how)
 
 
 @app.command()
@@ -117,20 +115,27 @@ def audit(
     overwrite: OverwriteOption = False,
     restart: RestartOption = False,
     jobs: JobsOption = 2,
+    max_memory: MemoryOption = None,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Fit, synthesise, measure both risks and report, as a study file says."""
     with _plain_errors():
         from bayes_risk.study.study import read_study
 
         study = read_study(study_file)
+        if dry_run:
+            from bayes_risk.reporting.costs import print_costs
+
+            return print_costs(study, n_jobs=jobs, max_memory=max_memory)
         folder = output or study.output.folder or Path(f"{study_file.stem}-risk")
-        _run(study.with_output(folder), "audit", overwrite=overwrite, restart=restart, jobs=jobs)
+        how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
+        _run(study.with_output(folder), "audit", jobs=jobs, **how)
 
 
 @app.command()
 def sweep(
     study_file: Annotated[
-        Path, typer.Argument(metavar="STUDY.toml", help="A study file with a section [sweep].")
+        Path, typer.Argument(metavar="STUDY.toml", help="A study file with a section \\[sweep].")
     ],
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
@@ -147,7 +152,7 @@ def sweep(
 @app.command()
 def compare(
     study_file: Annotated[
-        Path, typer.Argument(metavar="STUDY.toml", help="A study file with a section [compare].")
+        Path, typer.Argument(metavar="STUDY.toml", help="A study file with a section \\[compare].")
     ],
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
@@ -243,7 +248,7 @@ def _varied(study_file: Path, section: str, cure: str, output: Path | None) -> "
     return study.with_output(output or Path(f"{given or study_file.stem}-{section}"))
 
 
-def _run(study: "Study", what: str, *, overwrite: bool, restart: bool, jobs: int) -> None:
+def _run(study: "Study", what: str, *, overwrite: bool, jobs: int, **how: Any) -> None:
     """Run with bars, and print the result and the warnings."""
     from rich.console import Console
 
@@ -257,11 +262,13 @@ def _run(study: "Study", what: str, *, overwrite: bool, restart: bool, jobs: int
 
         from bayes_risk.output import check_target
 
-        check_target(Path(study.output.folder or "."), overwrite=overwrite)  # before slow imports
+        folder = Path(study.output.folder or ".")
+        check_target(folder, overwrite=overwrite)  # before slow imports
+        compile_in(folder.absolute().with_name(f".{folder.name}.compiled"))
         command = shlex.join(["bayes-risk", *sys.argv[1:]])
         runner, room, printer = RUNS[what]
         run = getattr(import_module("bayes_risk.run"), runner)
-        how = {"overwrite": overwrite, "restart": restart, "n_jobs": jobs}
+        how |= {"overwrite": overwrite, "n_jobs": jobs}
         result = run(study, progress=progress, command=command, **how)
     getattr(import_module(room), printer)(result, notes, console=Console())
 
@@ -277,6 +284,11 @@ def _plain_errors() -> Iterator[None]:
     except KeyboardInterrupt as error:
         _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]), "yellow")
         raise typer.Exit(INTERRUPTED) from None
+    except Exception as error:
+        if shows_all() or isinstance(error, typer.Exit):
+            raise
+        _say("; ".join([f"bayes-risk: {withheld(error)}", *_notes(error)]), "red")
+        raise typer.Exit(UNEXPECTED) from None
 
 
 def _notes(error: BaseException | None) -> list[str]:
@@ -341,13 +353,7 @@ def _collected_warnings() -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield notes
-    quiet = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
-    ours = [
-        w
-        for w in caught
-        if issubclass(w.category, UserWarning) and not issubclass(w.category, quiet)
-    ]
-    notes.extend(dict.fromkeys(str(w.message) for w in ours))
+    notes.extend(told(caught))
 
 
 def _names(given: list[str] | None) -> list[str]:

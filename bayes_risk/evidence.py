@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
 from bayes_risk._core.logspace import log_sum
+from bayes_risk.costs.ceiling import most_targets
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.release import Release
 from bayes_risk.steps import kept, kept_blocks, packing_of
@@ -30,6 +31,7 @@ from bayes_risk.synthesizer import (
 Array = npt.NDArray[np.float64]
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
 ROOM = 2**18  # targets x draws
+PART = 2**21  # deviations at a time, in double precision
 FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of threads
 
 
@@ -60,7 +62,11 @@ class Evidence:
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
-        return np.sqrt(variance_of_estimate(self.deviations.astype(float)))
+        F, B, G, U = self.deviations.shape
+        out, size = np.empty((G, U)), max(PART // (F * B * G), FEW)
+        for part in (slice(u, u + size) for u in range(0, U, size)):  # all would be a run's peak
+            out[:, part] = np.sqrt(variance_of_estimate(self.deviations[..., part].astype(float)))
+        return out
 
     def share_by_fit(self) -> Array:
         """Variance that each fit brings in, median over targets and guesses, shape (F,)."""
@@ -139,11 +145,10 @@ def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
     """Log evidence (m, G, U) that the model computed itself: no draws, no error, or its own."""
     U = len(targets)
     if not isinstance(found, Simulated):
-        nothing = np.zeros((2, *found.shape[1:]), dtype=np.float32)
-        found = Simulated(found, nothing, np.full(U, np.inf))
+        found = Simulated(found, np.zeros((2, *found.shape[1:])), np.full(U, np.inf))
     return _relative_to_truth(
         Evidence(
-            log_evidence=found.log_p,
+            log_evidence=found.log_p.copy(),
             deviations=found.deviations[None].astype(np.float32),
             khat=np.zeros(U),
             ess=found.ess,
@@ -261,7 +266,8 @@ def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
         )
         yield from joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
 
-    parts = kept_blocks("blocks", len(blocks), run, packing_of(_Ratio))
+    name = f"blocks of {blocks[0].stop}"  # those of another size are other steps
+    parts = kept_blocks(name, len(blocks), run, packing_of(_Ratio))
     return _Ratio(
         value=np.concatenate([p.value for p in parts], axis=1),
         deviation=np.concatenate([p.deviation for p in parts], axis=2),
@@ -271,8 +277,12 @@ def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
 
 
 def _blocks(predictive: Predictive, targets: Targets) -> list[slice]:
-    size = min(max(BLOCK, ROOM // len(predictive.batch)), max(FEW, -(-len(targets) // SHARES)))
-    return [slice(b, min(b + size, len(targets))) for b in range(0, len(targets), size)]
+    """Blocks of targets; a lone last one, added up in another order, joins those before it."""
+    draws, guesses, n = len(predictive.batch), len(targets.guesses.codes), len(targets)
+    size = min(max(BLOCK, ROOM // draws), max(FEW, -(-n // SHARES)))
+    size = min(size, max(most_targets(draws, guesses, int(predictive.batch.max()) + 1), FEW))
+    starts = [b for b in range(0, n, size) if b == 0 or n - b > 1]
+    return [slice(b, e) for b, e in zip(starts, [*starts[1:], n], strict=True)]
 
 
 def _loo_block(
@@ -334,18 +344,25 @@ def _together(parts: Sequence[_Ratio]) -> _Ratio:
     )
 
 
-def _combined(ratios: Sequence[_Ratio], m: int, targets: Targets) -> Evidence:
-    """log evidence_l = log ratio of release l less that of the base; its error counts m times."""
-    base, others = ratios[0], ratios[1:]
-    factors = np.array([-float(m)] + [1.0] * m, dtype=np.float32)
-    deviations = np.stack([r.deviation for r in ratios]) * factors[:, None, None, None]
+def _combined(ratios: list[_Ratio], m: int, targets: Targets) -> Evidence:
+    """Log ratio of each release less the base's, whose error counts m times; uses the list up."""
+    base, F = ratios[0], len(ratios)
+    khat, ess = np.full(len(base.khat), -np.inf), np.full(len(base.khat), np.inf)
+    log_evidence = np.empty((F - 1, *base.value.shape))
+    deviations = np.empty((F, *base.deviation.shape), dtype=np.float32)
+    for k in range(F):
+        ratio = ratios.pop(0)
+        np.multiply(ratio.deviation, np.float32(1.0 if k else -m), out=deviations[k])
+        if k:
+            log_evidence[k - 1] = _change(ratio.value, base.value)
+        khat, ess = np.maximum(khat, ratio.khat), np.minimum(ess, ratio.ess)
     return _relative_to_truth(
         Evidence(
-            log_evidence=np.stack([_change(r.value, base.value) for r in others]),
+            log_evidence=log_evidence,
             deviations=deviations,
-            khat=np.max([r.khat for r in ratios], axis=0),
-            ess=np.min([r.ess for r in ratios], axis=0),
-            refitted=np.zeros(len(base.khat), dtype=bool),
+            khat=khat,
+            ess=ess,
+            refitted=np.zeros(len(khat), dtype=bool),
             base=base.value,
         ),
         targets,
@@ -356,19 +373,16 @@ def _relative_to_truth(found: Evidence, targets: Targets) -> Evidence:
     """The same less that of the true guess, whose evidence and deviation become zero.
 
     A guess that only stands in for the truth (`Grid(truth="nearest")`) may be impossible: then the
-    best guess is the reference.
+    best guess is the reference. The large arrays are changed in place.
     """
     truth = targets.guesses.truth
     at = np.take_along_axis(found.log_evidence, truth[None, None, :], axis=1)
     best = found.log_evidence.max(axis=1, keepdims=True)
     at = np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
     shift = np.take_along_axis(found.deviations, truth[None, None, None, :], axis=2)
-    return replace(
-        found,
-        log_evidence=found.log_evidence - at,
-        deviations=found.deviations - shift,
-        base=None if found.base is None else _less_its_truth(found.base, truth),
-    )
+    np.subtract(found.log_evidence, at, out=found.log_evidence)
+    np.subtract(found.deviations, shift, out=found.deviations)
+    return replace(found, base=None if found.base is None else _less_its_truth(found.base, truth))
 
 
 def _less_its_truth(base: Array, truth: npt.NDArray[np.int64]) -> Array:

@@ -70,19 +70,24 @@ class LatentPosterior:
         """Leave-one-out predictive, one part: level probabilities integrated out given labels."""
         if self.units.power is not None:
             return self._weighted(targets, rng)
+        unit, asked = self.units.unit[targets.record], None
+        if self.prior.zeros is None:  # labels of the targets' units are all that is looked up
+            asked = np.unique(unit[unit >= 0])
+            unit = np.where(unit >= 0, np.searchsorted(asked, unit), -1)
         tables = collapse(
             self.prior,
             self.units,
             self.draws,
             fixed=self.conditional,
             integrate_weights=not self.conditional.any(),
+            asked=asked,
             rng=rng,
         )
         part = predictive_of(
             tables,
             self.prior,
             targets,
-            unit=self.units.unit[targets.record],
+            unit=unit,
             linked=None if self.linked is None else self.linked[targets.record],
             given=self.conditional,
             n_chains=self.draws.n_chains,
@@ -171,7 +176,7 @@ def predictive_of(
         truth=truth,
         linked=z,
         columns=targets.columns,
-        guesses=targets.guesses.codes + begin[targets.columns],
+        guesses=targets.guesses.codes + begin[targets.columns].astype(np.int32),
         held=held,
         told=np.where(given | in_part, truth, -1),
         tied=tied,

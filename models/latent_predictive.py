@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 FLOOR = 1e-300
+LABELS = 2**23  # labels of units at a time, of which those asked for are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,8 +35,8 @@ class Tables:
 
     Shapes: ``Q (H, D, K)`` probability of a level in a class; ``tau (H, p, K)`` class totals plus
     prior mass; ``n (H, K)`` class counts; ``alpha (H,)``; ``pi (H, K)`` or None (then the weights
-    are integrated out); ``label (H, U)`` one label per unit; ``fallen (H,)`` how many records fell
-    into structural zeros, counted in the others.
+    are integrated out); ``label (H, U)`` one label per unit asked for; ``fallen (H,)`` how many
+    records fell into structural zeros, counted in the others.
     """
 
     Q: Array
@@ -65,7 +66,7 @@ class LatentPredictive:
         Rows of its synthetic levels if the release was drawn from its own class; -1 elsewhere.
     columns : ndarray of int, shape (q,)
         The guessed variables.
-    guesses : ndarray of int, shape (G, U, q)
+    guesses : ndarray of int32, shape (G, U, q)
         Rows of the guessed levels.
     held : ndarray of int, shape (U, p)
         Rows of the own levels that the target's unit holds; -1 elsewhere.
@@ -82,7 +83,7 @@ class LatentPredictive:
     truth: Ints
     linked: Ints
     columns: Ints
-    guesses: Ints
+    guesses: npt.NDArray[np.int32]
     held: Ints
     told: Ints
     tied: Ints
@@ -125,7 +126,8 @@ class LatentPredictive:
         log_truth, sums = np.empty((H, U)), np.zeros((self.n_batches, U, G))
         inside, label = self.unit[block] >= 0, np.full((H, U), K, np.int16)
         label[:, inside] = t.label[:, self.unit[block][inside]]  # class K: nothing to take out
-        guesses = np.ascontiguousarray(self.guesses[:, block].swapaxes(0, 1))  # shape (U, G, q)
+        rows = self.guesses[:, block].swapaxes(0, 1)  # shape (U, G, q)
+        guesses = np.ascontiguousarray(rows, dtype=np.int64)
         of_draws = (t.Q, t.tau, t.n, t.alpha, t.n if t.pi is None else t.pi, t.pi is None)
         if weights is not None:
             of_targets = (label, self.truth[block], self.linked[block], self.held[block])
@@ -156,30 +158,39 @@ def collapse(
     *,
     fixed: npt.NDArray[np.bool_],
     integrate_weights: bool,
+    asked: Ints | None = None,
     rng: np.random.Generator,
 ) -> Tables:
     """Labels anew for each draw, then counts instead of level probabilities.
 
     A label drawn from p(z | y, theta_h) makes (theta_h, z) a draw of the joint posterior, so the
-    chain itself need not keep labels. Cost: one sweep per draw.
+    chain itself need not keep labels. Labels are kept of the units ``asked`` for; None: of all.
+    Cost: one sweep per draw.
     """
     H, (D, K), p = len(draws), draws.phi.shape[1:], len(prior.starts) - 1
     Q, tau = np.empty((H, D, K)), np.empty((H, p, K))
-    n, label = np.empty((H, K), np.int64), np.empty((H, len(units.positions)), np.int16)
-    given, fallen, out = given_arrays(units.given), None, (Q, tau, n, label)
+    n, n_units = np.empty((H, K), np.int64), len(units.positions)
+    label = np.empty((H, n_units if asked is None else len(asked)), np.int16)
+    given, fallen = given_arrays(units.given), None
     if prior.zeros is not None:
         from .latent_zeros import collapse_fallen_into  # compiled only where it is needed
 
+        out = (Q, tau, n, label)
         fallen = collapse_fallen_into(prior, units, draws, given, fixed, out, rng=rng)
     else:
-        collapse_draws(
-            rng,
-            (units.positions, units.multiplicity),
-            given[:2],
-            (draws.pi, draws.phi),
-            (prior.starts, prior.level, fixed),
-            out,
-        )
+        step = H if asked is None else max(LABELS // n_units, 1)
+        for some in (slice(h, h + step) for h in range(0, H, step)):
+            drawn = label[some] if asked is None else np.empty((len(n[some]), n_units), np.int16)
+            collapse_draws(
+                rng,
+                (units.positions, units.multiplicity),
+                given[:2],
+                (draws.pi[some], draws.phi[some]),
+                (prior.starts, prior.level, fixed),
+                (Q[some], tau[some], n[some], drawn),
+            )
+            if asked is not None:
+                label[some] = drawn[:, asked]
     return Tables(
         Q=Q,
         tau=tau,

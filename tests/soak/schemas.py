@@ -1,5 +1,7 @@
 """Random tables: levels nobody holds, constants, duplicates, numbers of any size, one record."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
