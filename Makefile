@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHON ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow soak bench docs clean
+.PHONY: help demo test lint slow soak bench docs wheel clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -38,6 +38,9 @@ bench: $(STAMP) ## seconds and memory for stated n, m, H, G
 docs: $(DOCS) ## these pages as HTML, examples run: docs/_build/html/index.html
 	@rm -rf docs/api/generated
 	$(BIN)/python -m sphinx -W --keep-going -n -q -j 2 -b html docs docs/_build/html
+
+wheel: $(STAMP) ## dist/*.whl, the same bytes from the same commit
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) demo-output build dist docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -274,7 +274,11 @@ SEVERAL = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEVERAL)
 def test_imputing_leaves_little_of_the_error_of_the_product(name):
-    """Three records and two classes: the hardest case for the base chains (docs)."""
+    """Three records and two classes: the hardest case for the base chains (docs).
+
+    The median of three audits: of eight tried in "own, none known" one erred by four of its
+    reported errors, its chains having stayed long in a rare mode.
+    """
     classes, m, known = SEVERAL[name]
     model = br.models.PoissonMixture(2, concentration_prior=(1.5, 1.0), rate_prior=PRIOR)
     fit = model.fit(frame(COLUMN[:, None]), draws=4000, tune=300, chains=4, thin=10, random_seed=5)
@@ -285,18 +289,19 @@ def test_imputing_leaves_little_of_the_error_of_the_product(name):
     def exact(i, guess):
         return all_tables(fit.prior, known, zs, i, guess[0], own=classes == "own")
 
-    def audit(evidence):
+    def audit(evidence, seed):
         return br.attribute_risk(
             fit,
             release,
             intruder=intruder(np.array(known, dtype=bool)),
             guesses={"x0": br.Grid(values=ASKED)},
             evidence=evidence,
-            random_seed=7,
+            random_seed=seed,
         )
 
-    (left, error), (wrong, _) = gaps(audit("imputed"), exact), gaps(audit("product"), exact)
-    noise = (error**2).mean()
+    found = [gaps(audit("imputed", seed), exact) for seed in (7, 8, 9)]
+    left, wrong = np.median([gap for gap, _ in found], axis=0), gaps(audit("product", 7), exact)[0]
+    noise = 0.45 * np.mean([error**2 for _, error in found])  # variance of a median of three
     assert (left**2).mean() < 0.1**2 * (wrong**2).mean() + 4 * noise
     assert (wrong**2).mean() > 16 * noise  # or there would be nothing to see
 
