@@ -68,9 +68,9 @@ class Terms:
         start = np.concatenate([[0], np.cumsum(n_levels[columns])]).astype(np.int64)
         place = np.full(p, -1, np.int64)
         place[columns] = start[:-1]
-        label = t.label[:, part.unit[u]].astype(np.int64)
-        if part.unit[u] < 0:
-            label = np.full(len(t.n), K)
+        label = np.full(len(t.n), K)
+        if part.unit[u] >= 0:
+            label = t.label[:, part.unit[u]].astype(np.int64)
         size = len(draws) * K
         factor = np.empty((int(start[-1]), size))
         log_base, log_truth = np.empty(size), np.empty(size)

@@ -178,7 +178,7 @@ def collapse(
         out = (Q, tau, n, label)
         fallen = collapse_fallen_into(prior, units, draws, given, fixed, out, rng=rng)
     else:
-        step = H if asked is None else max(LABELS // n_units, 1)
+        step = H if asked is None else max(LABELS // max(n_units, 1), 1)
         for some in (slice(h, h + step) for h in range(0, H, step)):
             drawn = label[some] if asked is None else np.empty((len(n[some]), n_units), np.int16)
             collapse_draws(

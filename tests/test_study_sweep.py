@@ -350,16 +350,20 @@ def test_a_sweep_writes_its_folder(written):
 
 
 @pytest.mark.parametrize(
-    ("room", "stage"), [(run, "_sweep"), (swept, "write_sweep")], ids=["sweep", "folder"]
+    ("room", "stage", "left"),
+    [(run, "_sweep", []), (swept, "write_sweep", [".out.work"])],
+    ids=["sweep", "folder"],
 )
-def test_an_interruption_leaves_nothing(table, tmp_path, monkeypatch, room, stage):
+def test_an_interruption_leaves_finished_steps_alone(
+    table, tmp_path, monkeypatch, room, stage, left
+):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(room, stage, interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(study_of(table, {"m": [1]}).with_output(tmp_path / "out"))
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == left
 
 
 def test_what_is_no_part_of_a_sweep_is_left_aside(table):
