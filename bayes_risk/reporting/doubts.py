@@ -124,7 +124,7 @@ def of_fit(diagnostics: Mapping[str, Any]) -> list[Doubt]:
     rhat, ess = (float(diagnostics.get(k, "nan")) for k in ("max_rhat", "min_ess"))
     longer = "sample longer (draws, tune), or with more chains"
     if rhat > GOOD_RHAT:
-        why = f"the largest R-hat is {rhat:.3f}, above {GOOD_RHAT}: chains disagree"
+        why = f"the largest R-hat is {rhat:.3f}, above {GOOD_RHAT}: not all chains have settled"
         found.append(Doubt("Fit", why, longer))
     if ess < GOOD_ESS:
         why = f"the smallest effective sample size is {ess:,.0f}, below {GOOD_ESS:,.0f}"
