@@ -213,12 +213,13 @@ def _given_away(risk: "AttributeRisk") -> list[Reason]:
         return []
     shown = ", ".join(str(label) for label in labels[:NAMED])
     more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
-    variables = ", ".join(map(str, known.columns[known.any(axis=0)]))
+    names = known.columns[known.any(axis=0)].astype(str)
+    which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
     return [
         against(
             "certain disclosure",
-            f"For {records(len(labels))} the release leaves no value but the true one possible "
-            f"({variables}); it is known for certain: {shown}{more}.",
+            f"For {records(len(labels))} the release leaves only the true value of {which} possible; "
+            f"known for certain: {shown}{more}.",
         )
     ]
 

@@ -99,8 +99,12 @@ def stopped_after(monkeypatch, n):
 
 @pytest.mark.parametrize(
     ("what", "study"),
-    [("audit", CLASSES), ("audit", NUTS), ("compare", TREES), ("sweep", SWEPT)],
-    ids=["classes", "numbers", "compare", "sweep"],
+    [
+        pytest.param("audit", CLASSES, id="classes"),
+        pytest.param("compare", TREES, id="compare"),
+        pytest.param("audit", NUTS, id="numbers", marks=pytest.mark.slow),
+        pytest.param("sweep", SWEPT, id="sweep", marks=pytest.mark.slow),
+    ],
 )
 def test_a_stopped_run_ends_with_the_same_bytes(tmp_path, monkeypatch, what, study):
     """Stopped at every second step until it ends."""

@@ -119,11 +119,12 @@ def plot_worst(
     places = np.arange(len(table))
     error = 2 * table["mcse"].fillna(0)
     style: dict[str, Any] = {
-        **{"fmt": "o", "color": BLUE, "capsize": 3},
+        **{"fmt": "o", "color": BLUE, "capsize": 3, "clip_on": False},
         "label": "with the release (\N{PLUS-MINUS SIGN} 2 s.e.)",
     }
     axes.errorbar(table["probability"], places, xerr=error, **(style | kwargs))
-    axes.plot(table["prior"], places, "D", color=ORANGE, ms=5, label="without the release")
+    before: dict[str, Any] = {"color": ORANGE, "ms": 5, "clip_on": False}
+    axes.plot(table["prior"], places, "D", **before, label="without the release")
     axes.set_yticks(places, [as_text(v) for v in table.index])
     top = upper((table["probability"] + error).max(), table["prior"].max())
     axes.set(
