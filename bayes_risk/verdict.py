@@ -218,8 +218,8 @@ def _given_away(risk: "AttributeRisk") -> list[Reason]:
     return [
         against(
             "certain disclosure",
-            f"For {records(len(labels))} the release leaves only the true value of {which} possible; "
-            f"known for certain: {shown}{more}.",
+            f"For {records(len(labels))} the release leaves only the true value of {which} "
+            f"possible; known for certain: {shown}{more}.",
         )
     ]
 
