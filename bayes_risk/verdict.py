@@ -202,7 +202,9 @@ def known_for_certain(risk: "AttributeRisk") -> list[str]:
     """Names of the variables that the release gives away for certain, one text per target."""
     known = risk.certain()
     names = known.columns.astype(str)
-    return [", ".join(names[row]) for row in known.to_numpy()]
+    rows, row_of = np.unique(known.to_numpy(), axis=0, return_inverse=True)
+    texts = [", ".join(names[row]) for row in rows]
+    return [texts[k] for k in row_of.ravel()]
 
 
 def _given_away(risk: "AttributeRisk") -> list[Reason]:
