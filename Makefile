@@ -6,9 +6,10 @@ STAMP := $(VENV)/.installed
 DOCS := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHON ?=
+TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow soak bench docs wheel clean
+.PHONY: help demo test lint slow soak lowest newest vulnerabilities bench docs wheel clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -30,6 +31,15 @@ slow: $(STAMP) ## calibration and other long tests
 soak: $(STAMP) ## thousands of random studies and broken files, under half an hour
 	$(BIN)/python -m pytest -m soak -n 2 tests/soak tests/test_fuzz_study.py tests/test_fuzz_files.py
 
+lowest: ## the fast tests with the lowest versions allowed, in .venv-lowest
+	@PYTHON="$(PYTHON)" .ci/with-versions lowest $(TESTS)
+
+newest: ## the same with the newest versions allowed, in .venv-newest
+	@PYTHON="$(PYTHON)" .ci/with-versions newest $(TESTS)
+
+vulnerabilities: $(STAMP) ## known vulnerabilities of the locked versions, if a registry answers
+	@$(BIN)/python .ci/vulnerabilities.py
+
 bench: $(STAMP) ## seconds and memory for stated n, m, H, G
 	@set -e; for script in tests/benchmarks/bench_*.py; do \
 	    echo "$$script"; $(BIN)/python "$$script"; \
@@ -43,7 +53,7 @@ wheel: $(STAMP) ## dist/*.whl, the same bytes from the same commit
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) demo-output build dist docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest .venv-newest demo-output build dist docs/_build docs/api/generated *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find bayes_risk models tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Made anew only when what is to be installed changes. The stamp comes last: an interrupted set-up is repeated.

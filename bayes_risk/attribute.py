@@ -89,7 +89,7 @@ def attribute_risk(
     random_seed : int, Generator or None
         Same seed, same bytes, for any ``n_jobs``.
     n_jobs : int
-        Threads.
+        Workers: threads, unless joblib's ``parallel_config`` says something else.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 

@@ -1,9 +1,7 @@
 """The command ``bayes-risk``: nothing heavy is imported before a command runs."""
 
 import logging
-import os
 import shlex
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,14 +16,19 @@ import typer
 from bayes_risk import __version__
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.cli_options import (
+    Backend,
+    BackendOption,
     DryRunOption,
     JobsOption,
     MemoryOption,
     OutputOption,
     OverwriteOption,
     RestartOption,
+    names,
+    radius_of,
 )
-from bayes_risk.process import compile_in, own_process, shows_all, told, withheld
+from bayes_risk.process import INTERRUPTED, compile_in, own_process, shows_all, told, withheld
+from bayes_risk.process import interrupts as _interrupts
 
 if TYPE_CHECKING:
     from bayes_risk.identification.result import IdentificationRisk
@@ -37,7 +40,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,  # locals hold confidential values
 )
-UNEXPECTED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+UNEXPECTED, USAGE_ERROR = 1, 2
 RUNS = {  # by name, for nothing heavy is imported before
     "audit": ("run_study", "bayes_risk.reporting.terminal", "print_result"),
     "sweep": ("run_sweep", "bayes_risk.reporting.swept", "print_sweep"),
@@ -95,6 +98,7 @@ def demo(
     ] = DemoData.fair,
     seed: Annotated[int | None, typer.Option(min=0, help="Another random seed.")] = None,
     jobs: JobsOption = 2,
+    backend: BackendOption = Backend.threads,
     max_memory: MemoryOption = None,
 ) -> None:
     """Audit a synthetic copy of real data that comes with the package."""
@@ -105,7 +109,7 @@ def demo(
         content = STUDIES[data.value] | ({} if seed is None else {"random_seed": seed})
         study = parse_study(content).with_output(output or Path("bayes-risk-demo"))
         how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
-        _run(study, "audit", jobs=jobs, **how)
+        _run(study, "audit", jobs=jobs, backend=backend, **how)
 
 
 @app.command()
@@ -115,6 +119,7 @@ def audit(
     overwrite: OverwriteOption = False,
     restart: RestartOption = False,
     jobs: JobsOption = 2,
+    backend: BackendOption = Backend.threads,
     max_memory: MemoryOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -123,13 +128,9 @@ def audit(
         from bayes_risk.study.study import read_study
 
         study = read_study(study_file)
-        if dry_run:
-            from bayes_risk.reporting.costs import print_costs
-
-            return print_costs(study, n_jobs=jobs, max_memory=max_memory)
         folder = output or study.output.folder or Path(f"{study_file.stem}-risk")
         how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
-        _run(study.with_output(folder), "audit", jobs=jobs, **how)
+        _run(study.with_output(folder), "audit", dry_run, jobs=jobs, backend=backend, **how)
 
 
 @app.command()
@@ -141,12 +142,16 @@ def sweep(
     overwrite: OverwriteOption = False,
     restart: RestartOption = False,
     jobs: JobsOption = 2,
+    backend: BackendOption = Backend.threads,
+    max_memory: MemoryOption = None,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Vary the attribute audit of a study file, to see how far it rests on what was assumed."""
     with _plain_errors():
         needs = '[sweep] priors = ["uniform", "marginal"]'
         study = _varied(study_file, "sweep", f"say what varies: {needs}", output)
-        _run(study, "sweep", overwrite=overwrite, restart=restart, jobs=jobs)
+        how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
+        _run(study, "sweep", dry_run, jobs=jobs, backend=backend, **how)
 
 
 @app.command()
@@ -158,12 +163,16 @@ def compare(
     overwrite: OverwriteOption = False,
     restart: RestartOption = False,
     jobs: JobsOption = 2,
+    backend: BackendOption = Backend.threads,
+    max_memory: MemoryOption = None,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Make several releases, again and again, and lay their risk and utility side by side."""
     with _plain_errors():
         needs = '[compare.trees] and model = { kind = "CART", order = ["income"] }'
         study = _varied(study_file, "compare", f"name candidates: {needs}", output)
-        _run(study, "compare", overwrite=overwrite, restart=restart, jobs=jobs)
+        how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
+        _run(study, "compare", dry_run, jobs=jobs, backend=backend, **how)
 
 
 @app.command()
@@ -217,15 +226,15 @@ def identify(
 
         _check_new(json)
         how: dict[str, Any] = {"index": index, "missing": missing_codes.value, "na": na or []}
-        words = dict.fromkeys(_names(codes), "codes") | dict.fromkeys(_names(labels), "labels")
+        words = dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels")
         df = read_table(original, levels=words, **how)
         releases = read_releases(synthetic, df, **how)
         risk = identification_risk(
             df,
             releases,
-            known=_names(known),
-            synthesized=_names(synthesized),
-            radius=_radius(radius),
+            known=names(known),
+            synthesized=names(synthesized),
+            radius=radius_of(radius),
             closed=not open_ends,
             fallback=fallback,
         )
@@ -248,13 +257,35 @@ def _varied(study_file: Path, section: str, cure: str, output: Path | None) -> "
     return study.with_output(output or Path(f"{given or study_file.stem}-{section}"))
 
 
-def _run(study: "Study", what: str, *, overwrite: bool, jobs: int, **how: Any) -> None:
-    """Run with bars, and print the result and the warnings."""
+def _run(
+    study: "Study",
+    what: str,
+    dry_run: bool = False,
+    *,
+    overwrite: bool,
+    jobs: int,
+    backend: Backend,
+    **how: Any,
+) -> None:
+    """Run with bars, and print the result and the warnings; or print what it would cost."""
     from rich.console import Console
 
     from bayes_risk.reporting.terminal import Bars
+    from bayes_risk.workers import telling
 
-    with _interrupts() as stop, _hushed(), _collected_warnings() as notes, Bars() as bars:
+    how |= {"n_jobs": jobs, "backend": backend.value}
+    if dry_run:
+        from bayes_risk.reporting.costs import print_costs
+
+        return print_costs(study, what, **how)
+    showing = Bars()
+    with (
+        _interrupts() as stop,
+        _hushed(),
+        _collected_warnings() as notes,
+        showing as bars,
+        telling(showing.waiting),
+    ):
 
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
@@ -268,8 +299,8 @@ def _run(study: "Study", what: str, *, overwrite: bool, jobs: int, **how: Any) -
         command = shlex.join(["bayes-risk", *sys.argv[1:]])
         runner, room, printer = RUNS[what]
         run = getattr(import_module("bayes_risk.run"), runner)
-        how |= {"overwrite": overwrite, "n_jobs": jobs}
-        result = run(study, progress=progress, command=command, **how)
+        how |= {"overwrite": overwrite, "progress": progress, "command": command}
+        result = run(study, **how)
     getattr(import_module(room), printer)(result, notes, console=Console())
 
 
@@ -278,7 +309,7 @@ def _plain_errors() -> Iterator[None]:
     """Errors of input and model are one red line; an interruption says what it left: nothing."""
     try:
         yield
-    except (InputError, ModelError, OSError) as error:
+    except (InputError, ModelError, OSError, MemoryError) as error:
         _say("; ".join([f"bayes-risk: {error}", *_notes(error)]), "red")
         raise typer.Exit(USAGE_ERROR) from None
     except KeyboardInterrupt as error:
@@ -308,34 +339,6 @@ def _say(text: str, style: str) -> None:
 
 
 @contextmanager
-def _interrupts() -> Iterator[Callable[[], None]]:
-    """Make every polite stop signal a KeyboardInterrupt; give a function that raises a lost one."""
-    stopped, own = False, os.getpid()
-
-    def stop(*_: Any) -> None:
-        nonlocal stopped
-        if os.getpid() != own:  # a forked worker, ended by its pool; raising here can hang it
-            os._exit(INTERRUPTED)
-        stopped = True
-        raise KeyboardInterrupt
-
-    def again() -> None:
-        if stopped:
-            raise KeyboardInterrupt
-
-    names = [n for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
-    before = {n: signal.signal(getattr(signal, n), stop) for n in names}
-    try:
-        yield again
-    except Exception:  # what a sampler made of the interruption
-        again()
-        raise
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
-
-
-@contextmanager
 def _hushed() -> Iterator[None]:
     """Silence PyMC's chatter; what matters comes as warnings and diagnostics."""
     before = logging.root.manager.disable
@@ -354,31 +357,6 @@ def _collected_warnings() -> Iterator[list[str]]:
         warnings.simplefilter("always")
         yield notes
     notes.extend(told(caught))
-
-
-def _names(given: list[str] | None) -> list[str]:
-    return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]
-
-
-def _radius(given: list[str] | None) -> dict[str, float]:
-    """Read NAME=NUMBER, each name once."""
-    radius: dict[str, float] = {}
-    for part in _names(given):
-        name, _, number = (word.strip() for word in part.rpartition("="))
-        if name in radius:
-            raise InputError(f"--radius names {name!r} more than once; give each key one radius")
-        if not name or not _is_number(number):
-            raise InputError(f"--radius {part!r} is not NAME=NUMBER; write it as income=0.1")
-        radius[name] = float(number)
-    return radius
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_new(path: Path | None) -> None:

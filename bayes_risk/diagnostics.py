@@ -6,6 +6,8 @@ The only door to ArviZ's Pareto smoothing and convergence diagnostics.
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._compat import effective_draws, pareto_smoothing, split_rhat
+
 Array = npt.NDArray[np.float64]
 EQUAL = 1e-10
 MIN_DRAWS = 25
@@ -60,8 +62,6 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
     logs) or more with probability 0.999. A k-hat above what it allows is replaced by that, and
     the weights are left as they are.
     """
-    import arviz as az
-
     H, U = log_weights.shape
     smoothed, khat = log_weights.copy(), np.zeros(U)
     vary = np.flatnonzero(np.ptp(log_weights, axis=0) > EQUAL)
@@ -70,7 +70,7 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
     elif len(vary):
         rows = np.ascontiguousarray(log_weights[:, vary].T)
         with np.errstate(all="ignore"):
-            lw, k = map(np.asarray, az.psislw(rows, reff=reff, normalize=False))
+            lw, k = pareto_smoothing(rows, reff)
         tail = _tail(rows, reff)
         allowed = np.where(_tied(tail), 0.0, _largest_allows(tail))
         sound = np.isfinite(k) & np.isfinite(lw).all(axis=1) & (k <= allowed)
@@ -106,15 +106,17 @@ def weight_ess(log_weights: Array) -> Array:
 
 
 def ess_and_rhat(values: Array, n_chains: int) -> tuple[Array, Array]:
-    """Bulk ESS and rank-normalised split R-hat of each column of (H, U); constants: H and 1."""
-    import arviz as az
+    """Bulk ESS and rank-normalised split R-hat of each column of (H, U); constants: H and 1.
 
+    Chains that stand still at different places: R-hat is infinite.
+    """
     H, U = values.shape
     ess, rhat = np.full(U, float(H)), np.ones(U)
     by_chain = values.reshape(n_chains, H // n_chains, U)
     for u in np.flatnonzero(np.ptp(values, axis=0) > EQUAL):
-        ess[u] = az.ess(by_chain[:, :, u], method="bulk")
-        rhat[u] = az.rhat(by_chain[:, :, u], method="rank") if n_chains > 1 else np.nan
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ess[u] = effective_draws(by_chain[:, :, u])
+            rhat[u] = split_rhat(by_chain[:, :, u]) if n_chains > 1 else np.nan
     return ess, rhat
 
 

@@ -8,31 +8,35 @@ and *simulated*: what the model computes itself. The derivation stands in `docs/
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
-from bayes_risk._core.logspace import log_sum
-from bayes_risk.costs.ceiling import most_targets
-from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
+from bayes_risk.diagnostics import pareto_smoothed, weight_ess
+from bayes_risk.log_ratios import (
+    FEW,
+    Ratio,
+    change,
+    loo_ratio,
+    ratio_of_sums,
+    together,
+    weighted_ratio,
+)
 from bayes_risk.release import Release
 from bayes_risk.steps import kept, kept_blocks, packing_of
 from bayes_risk.synthesizer import (
     Posterior,
-    Predictive,
     Progress,
     SampledFit,
     Simulated,
     Targets,
 )
+from bayes_risk.workers import in_order
 
 Array = npt.NDArray[np.float64]
-BLOCK = 128  # targets at a time; more of them where draws are few, up to
-ROOM = 2**18  # targets x draws
 PART = 2**21  # deviations at a time, in double precision
-FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,19 +108,6 @@ class Evidence:
         return replace(self, log_evidence=self.log_evidence[:m], deviations=deviations)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Ratio:
-    """log E[p(y*)] - log E[p(y_i)] of one fit.
-
-    ``value`` (G, U); ``deviation`` of each batch of draws (B, G, U); ``khat`` and ``ess`` (U,).
-    """
-
-    value: Array
-    deviation: npt.NDArray[np.float32]
-    khat: Array
-    ess: Array
-
-
 def predictive_evidence(
     fits: Sequence[Callable[[], Posterior]],
     targets: Targets,
@@ -132,11 +123,11 @@ def predictive_evidence(
     ratios = []
     for k, (fit, rng) in enumerate(zip(fits, rngs, strict=True)):
 
-        def ratio(fit: Callable[[], Posterior] = fit, rng: np.random.Generator = rng) -> _Ratio:
+        def ratio(fit: Callable[[], Posterior] = fit, rng: np.random.Generator = rng) -> Ratio:
             parts = fit().predictives(targets, rng=rng)
-            return _together([_loo_ratio(part, targets, n_jobs) for part in parts])
+            return together([loo_ratio(part, targets, n_jobs) for part in parts])
 
-        ratios.append(kept(f"evidence of fit {k}", ratio, packing_of(_Ratio)))
+        ratios.append(kept(f"evidence of fit {k}", ratio, packing_of(Ratio)))
         tick(1)
     return _combined(ratios, len(fits) - 1, targets)
 
@@ -173,13 +164,13 @@ def refit_evidence(
 
     def run(which: list[int]) -> Iterator[Evidence]:
         base, *augmented = [one() for one in fits]
-        jobs = (
-            joblib.delayed(_refitted)(
-                fit, release, base, augmented, targets.only(np.array([u])), children[u]
+        jobs = [
+            partial(
+                _refitted, fit, release, base, augmented, targets.only(np.array([u])), children[u]
             )
             for u in which
-        )
-        found = joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
+        ]
+        found = in_order(jobs, n_jobs=n_jobs, what="refits")
         for done, part in enumerate(found, start=len(targets) - len(which) + 1):
             if progress is not None:
                 progress("refits", done, len(targets))
@@ -209,10 +200,10 @@ def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_job
     log_p[:, made_it] = -np.inf
     plain = np.where(made_it, -np.inf, 0.0)
     at_theta = fit.theta_predictive(targets, release, None)
-    unweighted = _weighted_ratio(at_theta, plain, targets, n_jobs)
+    unweighted = weighted_ratio(at_theta, plain, targets, n_jobs)
     parts, deviations = [], [np.zeros_like(unweighted.deviation)]
     for l in range(release.m):
-        part = _weighted_ratio(fit.theta_predictive(targets, release, l), log_p[l], targets, n_jobs)
+        part = weighted_ratio(fit.theta_predictive(targets, release, l), log_p[l], targets, n_jobs)
         parts.append(part)
         deviations.append(part.deviation - unweighted.deviation)
     used = np.where(made_it, log_p[:, ~made_it].min(), log_p) if made_it.any() else log_p
@@ -220,7 +211,7 @@ def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_job
     ess = min(float(weight_ess(row[~made_it][:, None])[0]) for row in used)
     return _relative_to_truth(
         Evidence(
-            log_evidence=np.stack([_change(p.value, unweighted.value) for p in parts]),
+            log_evidence=np.stack([change(p.value, unweighted.value) for p in parts]),
             deviations=np.stack(deviations),
             khat=np.full(len(targets), khat),
             ess=np.full(len(targets), ess),
@@ -247,104 +238,12 @@ def _refitted(
         parts = []
         for predictive in posterior.predictives(target, rng=child):
             log_p = predictive.log_truth(slice(0, 1))
-            parts.append(_ratio_of_sums(predictive, slice(0, 1), log_p))
-        ratios.append(_together(parts))
+            parts.append(ratio_of_sums(predictive, slice(0, 1), log_p))
+        ratios.append(together(parts))
     return _combined(ratios, len(augmented), target)
 
 
-def _loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> _Ratio:
-    """E[w p(y*)] / E[w p(y_i)] with w the smoothed 1 / p(y_i), block by block."""
-    blocks = _blocks(predictive, targets)
-    first = predictive.log_truth(slice(0, min(BLOCK, len(targets))))
-    n_chains = (int(predictive.batch.max()) + 1) // 2
-    reff = relative_efficiency(first, n_chains)
-
-    def run(which: list[int]) -> Iterator[_Ratio]:
-        jobs = (
-            joblib.delayed(_loo_block)(predictive, blocks[b], reff, targets.fitted[blocks[b]])
-            for b in which
-        )
-        yield from joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs)
-
-    name = f"blocks of {blocks[0].stop}"  # those of another size are other steps
-    parts = kept_blocks(name, len(blocks), run, packing_of(_Ratio))
-    return _Ratio(
-        value=np.concatenate([p.value for p in parts], axis=1),
-        deviation=np.concatenate([p.deviation for p in parts], axis=2),
-        khat=np.concatenate([p.khat for p in parts]),
-        ess=np.concatenate([p.ess for p in parts]),
-    )
-
-
-def _blocks(predictive: Predictive, targets: Targets) -> list[slice]:
-    """Blocks of targets; a lone last one, added up in another order, joins those before it."""
-    draws, guesses, n = len(predictive.batch), len(targets.guesses.codes), len(targets)
-    size = min(max(BLOCK, ROOM // draws), max(FEW, -(-n // SHARES)))
-    size = min(size, max(most_targets(draws, guesses, int(predictive.batch.max()) + 1), FEW))
-    starts = [b for b in range(0, n, size) if b == 0 or n - b > 1]
-    return [slice(b, e) for b, e in zip(starts, [*starts[1:], n], strict=True)]
-
-
-def _loo_block(
-    predictive: Predictive, block: slice, reff: float, fitted: npt.NDArray[np.bool_]
-) -> _Ratio:
-    """One block; targets that the fit has not seen (``fitted``, (U,)) need no weights."""
-    log_p = predictive.log_truth(block)  # shape (H, U)
-    log_w, khat = np.zeros(log_p.shape), np.zeros(log_p.shape[1])
-    if fitted.any():
-        log_w[:, fitted], khat[fitted] = pareto_smoothed(-log_p[:, fitted], reff)
-    part = _ratio_of_sums(predictive, block, log_w + log_p)
-    return _Ratio(
-        value=part.value, deviation=part.deviation, khat=khat, ess=reff * weight_ess(log_w)
-    )
-
-
-def _ratio_of_sums(predictive: Predictive, block: slice, log_v: Array) -> _Ratio:
-    """log of sum_h v_h p_h(y*)/p_h(y_i) over sum_h v_h, in all and batch by batch."""
-    batch = predictive.batch
-    sums = predictive.log_sums(block, log_v)  # shape (B, G, U)
-    norm = np.stack([log_sum(log_v[batch == b]) for b in range(batch.max() + 1)])
-    value = _change(log_sum(sums), log_sum(norm))
-    by_batch = _change(sums, norm[:, None])
-    return _Ratio(
-        value=value,
-        deviation=_change(by_batch, value, nothing=0.0).astype(np.float32),
-        khat=np.zeros(log_v.shape[1]),
-        ess=np.full(log_v.shape[1], float(len(log_v))),
-    )
-
-
-def _weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_jobs: int) -> _Ratio:
-    """The same for weights (H,) that do not depend on the target."""
-    blocks = _blocks(predictive, targets)
-    floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)
-    parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_ratio_of_sums)(
-            predictive, block, np.repeat(floor[:, None], block.stop - block.start, axis=1)
-        )
-        for block in blocks
-    )
-    return _Ratio(
-        value=np.concatenate([p.value for p in parts], axis=1),
-        deviation=np.concatenate([p.deviation for p in parts], axis=2),
-        khat=np.concatenate([p.khat for p in parts]),
-        ess=np.concatenate([p.ess for p in parts]),
-    )
-
-
-def _together(parts: Sequence[_Ratio]) -> _Ratio:
-    """Parts that are independent a posteriori: their logs add."""
-    if len(parts) == 1:
-        return parts[0]
-    return _Ratio(
-        value=np.sum([p.value for p in parts], axis=0),
-        deviation=np.sum([p.deviation for p in parts], axis=0, dtype=np.float32),
-        khat=np.max([p.khat for p in parts], axis=0),
-        ess=np.min([p.ess for p in parts], axis=0),
-    )
-
-
-def _combined(ratios: list[_Ratio], m: int, targets: Targets) -> Evidence:
+def _combined(ratios: list[Ratio], m: int, targets: Targets) -> Evidence:
     """Log ratio of each release less the base's, whose error counts m times; uses the list up."""
     base, F = ratios[0], len(ratios)
     khat, ess = np.full(len(base.khat), -np.inf), np.full(len(base.khat), np.inf)
@@ -354,7 +253,7 @@ def _combined(ratios: list[_Ratio], m: int, targets: Targets) -> Evidence:
         ratio = ratios.pop(0)
         np.multiply(ratio.deviation, np.float32(1.0 if k else -m), out=deviations[k])
         if k:
-            log_evidence[k - 1] = _change(ratio.value, base.value)
+            log_evidence[k - 1] = change(ratio.value, base.value)
         khat, ess = np.maximum(khat, ratio.khat), np.minimum(ess, ratio.ess)
     return _relative_to_truth(
         Evidence(
@@ -389,11 +288,3 @@ def _less_its_truth(base: Array, truth: npt.NDArray[np.int64]) -> Array:
     """Base log ratios (G, U) less that of the truth, or of the best where that is impossible."""
     at = np.take_along_axis(base, truth[None], axis=0)
     return base - np.where(at > -np.inf, at, np.maximum(base.max(axis=0, keepdims=True), -1e300))
-
-
-def _change(x: Array, y: Array, nothing: float = -np.inf) -> Array:
-    """Difference x - y of logs; where x is minus infinity (nothing allows it), ``nothing``."""
-    possible = x > -np.inf
-    out = np.full(np.broadcast_shapes(x.shape, y.shape), nothing)
-    np.subtract(x, y, out=out, where=np.broadcast_to(possible, out.shape))
-    return out

@@ -3,12 +3,16 @@
 import atexit
 import os
 import shutil
+import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
+INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
 FLAGS, FOLDER = "PYTENSOR_FLAGS", "compiledir"
 QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
@@ -38,6 +42,34 @@ def compile_in(folder: Path) -> None:
 
     atexit.register(remove)  # before PyTensor's own, and so after it
     os.environ[FLAGS] = ",".join([*filter(None, [given]), f"base_{FOLDER}={folder}"])
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], None]]:
+    """Make every polite stop signal a KeyboardInterrupt; give a function that raises a lost one."""
+    stopped, own = False, os.getpid()
+
+    def stop(*_: Any) -> None:
+        nonlocal stopped
+        if os.getpid() != own:  # a forked worker, ended by its pool; raising here can hang it
+            os._exit(INTERRUPTED)
+        stopped = True
+        raise KeyboardInterrupt
+
+    def again() -> None:
+        if stopped:
+            raise KeyboardInterrupt
+
+    names = [n for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    before = {n: signal.signal(getattr(signal, n), stop) for n in names}
+    try:
+        yield again
+    except Exception:  # what a sampler made of the interruption
+        again()
+        raise
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
 
 
 def withheld(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from bayes_risk._core.errors import InputError
 
 MISSING_LABEL = "(missing)"
 LARGEST, SMALLEST = 1e30, 1e-100  # sizes of numbers that can be worked with
+WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 
 Codes = npt.NDArray[np.int32]
 
@@ -124,6 +125,7 @@ class Number:
                 f"values; fill them or drop those records"
             )
         check_magnitude(values, self.name, source)
+        check_whole(column, values, self.name, source)
         return values
 
     def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
@@ -132,6 +134,19 @@ class Number:
         exact = not self.whole or bool((values == np.round(values)).all())
         column = pd.Series(values, index=index, name=self.name)
         return column.astype(self.dtype) if exact else column
+
+
+def check_whole(column: pd.Series, values: npt.NDArray[np.float64], name: str, source: str) -> None:
+    """Whole numbers that double precision would round to others are an error."""
+    if not pd.api.types.is_integer_dtype(column.dtype):
+        return
+    rounded = int((np.abs(values) > WHOLE).sum())
+    if rounded:
+        raise InputError(
+            f"column {name!r} of {source} has {rounded} whole numbers above {WHOLE:,} in size, "
+            "which double precision rounds to others; leave the column out or make it text if it "
+            "names things, else divide it by a power of ten, in all files alike"
+        )
 
 
 def check_magnitude(values: npt.NDArray[np.float64], name: str, source: str) -> None:

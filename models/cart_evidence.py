@@ -47,7 +47,8 @@ def known_splits(
     """
     shape = targets.guesses.codes.shape[:2]
     log_p, ess = np.zeros((len(leaves.z), *shape)), np.full(len(targets), np.inf)
-    deviations = np.zeros((BATCHES, *shape))
+    none = np.broadcast_to(0.0, (BATCHES, *shape))  # takes no memory
+    deviations = none.copy() if any(leaves.smoothed) else none
     for l, z in enumerate(leaves.z):
         for t, tree in enumerate(leaves.trees):
             if not leaves.smoothed[t]:

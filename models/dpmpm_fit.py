@@ -40,7 +40,7 @@ class DPMPMFit:
     ----------
     model : DPMPM
     microdata : Microdata
-    idata : arviz.InferenceData
+    idata : xarray.DataTree or arviz.InferenceData
         ``posterior``; ``sample_stats`` with ``n_occupied``; ``log_predictive`` with R-hat and ESS
         of log p(profile | Theta) for up to 300 profiles, rare and frequent ones (labels of classes
         switch, so R-hat of weights or levels means nothing).

@@ -8,13 +8,14 @@ change of sum_k log(votes for the released value of record k). Derivation: `docs
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-import joblib
 import numba
 import numpy as np
 
 from bayes_risk.microdata import Codes
 from bayes_risk.synthesizer import Targets
+from bayes_risk.workers import in_order
 
 from .forest_trees import Array, Counts, Ints, Trees
 
@@ -97,22 +98,23 @@ def log_gains(
         log_votes = np.log(np.arange(len(base.trees) + 1) + dirichlet)
     G, U = targets.guesses.codes.shape[:2]
     size = max(1, min(BLOCK, ROOM // (len(base.trees) * G)))
-    blocks = [np.arange(b, min(b + size, U)) for b in range(0, U, size)]
-    parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_of_block)(base, shown, targets.only(block), drawn_before, log_votes)
-        for block in blocks
-    )
-    return np.concatenate(parts, axis=2)
+    jobs = [
+        partial(_of_block, base, shown, targets, which, drawn_before, log_votes)
+        for which in (np.arange(b, min(b + size, U)) for b in range(0, U, size))
+    ]
+    parts = in_order(jobs, n_jobs=n_jobs, what="evidence", where="threads")  # `shown` is large
+    return np.concatenate(list(parts), axis=2)
 
 
 def _of_block(
     base: Composition,
     shown: Sequence[Shown],
     targets: Targets,
+    which: Ints,
     drawn_before: frozenset[int],
     log_votes: Array,
 ) -> Array:
-    trees = base.trees
+    trees, targets = base.trees, targets.only(which)
     uses = frozenset(trees.predictors.tolist())
     rows, cell = targets.rows(uses | {trees.column})  # shape (G', U, p)
     trained, by = targets.rows(uses)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
@@ -12,6 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
+from bayes_risk.workers import in_order
 
 from .forest_evidence import Composition, Shown, log_gains
 from .forest_trees import Counts, Trees, grow_forest
@@ -205,13 +206,12 @@ class ForestFit:
         chunk = max(1, SHOWN_BYTES // (4 * (trees.bags.size + len(trees.right))))
         parts = []
         for l in range(0, len(codes), chunk):
-            shown = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                joblib.delayed(self._shown)(trees, drawn, z) for z in codes[l : l + chunk]
-            )
+            jobs = [partial(self._shown, trees, drawn, z) for z in codes[l : l + chunk]]
+            some = in_order(jobs, n_jobs=self.n_jobs, what="leaves", where="threads")
             parts.append(
                 log_gains(
                     base,
-                    shown,
+                    list(some),  # large
                     targets,
                     drawn_before=drawn,
                     dirichlet=self.model.dirichlet,

@@ -7,15 +7,16 @@ are numbered depth first, so that the left child of a node is the next node.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import joblib
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import ModelError
 from bayes_risk.microdata import Codes, Microdata
+from bayes_risk.workers import in_order
 
 from .trees import encoded, level_orders, without_advice
 
@@ -92,10 +93,9 @@ class Trees:
         out = np.zeros((len(X), self.K), dtype=np.int32)
         bags = self.bags if out_of_bag else self.bags[:, :0]
         parts = np.array_split(np.arange(len(X)), max(1, min(n_jobs, len(X) // MIN_ROWS)))
-        joblib.Parallel(n_jobs=len(parts), prefer="threads")(
-            joblib.delayed(_votes)(X, part[0], part[-1] + 1, self.nodes, bags, out)
-            for part in parts
-        )
+        jobs = [partial(_votes, X, part[0], part[-1] + 1, self.nodes, bags, out) for part in parts]
+        for _ in in_order(jobs, n_jobs=len(jobs), what="votes", where="threads"):  # into `out`
+            pass
         return out
 
 
@@ -116,10 +116,10 @@ def grow_forest(
     X = _encoded(part.codes, predictors, ranks)
     y = part.codes[:, column].astype(np.int64)
     K = data.variables[column].n_levels
-    jobs = (joblib.delayed(_grown)(X, y, K, int(seed), min_leaf) for seed in seeds)
+    jobs = [partial(_grown, X, y, K, int(seed), min_leaf) for seed in seeds]
     parts = []
     with without_advice():
-        for grown in joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(jobs):
+        for grown in in_order(jobs, n_jobs=n_jobs, what="trees"):
             parts.append(grown)
             tick(1)
     sizes = [len(feature) for feature, _, _ in parts]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._compat import draws_object, group, group_names
 from bayes_risk.steps import Arrays, Packing, kept, list_of
 
 from .sampling import Length
@@ -17,14 +18,14 @@ ABOUT = "about"
 def _taken_apart(idata: Any) -> dict[str, Any]:
     """Arrays as ``group/variable``; dimensions, text and attributes as JSON in bytes."""
     arrays, about = {}, {}
-    for group in idata.groups():
-        data, text = idata[group], {}
+    for name_of_group in group_names(idata):
+        data, text = group(idata, name_of_group), {}
         for name, held in data.variables.items():
             if held.dtype.kind in "biuf":
-                arrays[f"{group}/{name}"] = held.to_numpy()
+                arrays[f"{name_of_group}/{name}"] = held.to_numpy()
             else:
                 text[str(name)] = [str(v) for v in held.to_numpy().ravel()]
-        about[str(group)] = {
+        about[name_of_group] = {
             "dims": {str(name): list(held.dims) for name, held in data.variables.items()},
             "coords": [str(name) for name in data.coords],
             "text": text,
@@ -34,17 +35,16 @@ def _taken_apart(idata: Any) -> dict[str, Any]:
 
 
 def _put_together(arrays: Arrays) -> Any:
-    import arviz as az
     import xarray as xr
 
     groups: dict[str, Any] = {}
-    for group, about in json.loads(arrays[ABOUT].tobytes()).items():
+    for name_of_group, about in json.loads(arrays[ABOUT].tobytes()).items():
         values = {name: np.array(v) for name, v in about["text"].items()}
-        values |= {n: arrays[f"{group}/{n}"] for n in about["dims"] if n not in values}
+        values |= {n: arrays[f"{name_of_group}/{n}"] for n in about["dims"] if n not in values}
         shaped = {name: (dims, values[name]) for name, dims in about["dims"].items()}
         coords = {name: shaped.pop(name) for name in about["coords"]}
-        groups[group] = xr.Dataset(shaped, coords, about["attrs"])
-    return az.InferenceData(**groups)
+        groups[name_of_group] = xr.Dataset(shaped, coords, about["attrs"])
+    return draws_object(groups)
 
 
 def kept_chains(sample: Callable[[], Any], length: Length) -> Any:
@@ -55,7 +55,7 @@ def kept_chains(sample: Callable[[], Any], length: Length) -> Any:
 
     def whole() -> Any:
         idata = sample()
-        sizes = idata["posterior"].sizes
+        sizes = group(idata, "posterior").sizes
         if (sizes["chain"], sizes["draw"]) != (length.chains, length.draws):
             raise KeyboardInterrupt
         return idata

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._compat import add_group
 from bayes_risk._core.errors import TruncationWarning
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.synthesizer import Progress
@@ -101,9 +102,8 @@ def diagnose(
     order = np.argsort(units.multiplicity, kind="stable")
     some = np.sort(order[np.linspace(0, U - 1, min(U, DIAGNOSED)).astype(int)])
     ess, rhat = ess_and_rhat(log_masses(some), draws.n_chains)
-    idata.add_groups(
-        {"log_predictive": xr.Dataset({"ess": ("profile", ess), "rhat": ("profile", rhat)})}
-    )
+    diagnosed = xr.Dataset({"ess": ("profile", ess), "rhat": ("profile", rhat)})
+    add_group(idata, "log_predictive", diagnosed)
     full = float((draws.n_occupied == n_classes).mean())
     if full > 0.05 and n_classes > 1:
         warnings.warn(

@@ -6,13 +6,14 @@ each draw counts by class are kept, from which `latent_imputed_predictive.py` re
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.synthesizer import Targets
+from bayes_risk.workers import Ticks, in_order
 
 from .latent_imputation_kernels import keep, run, start_base
 from .latent_imputation_state import Kept, Problem, joined
@@ -136,12 +137,10 @@ def run_chains(
 ) -> tuple[Kept, list[Chain]]:
     """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
     jobs = [
-        joblib.delayed(run_chain)(
-            problem, start, draws=draws, tune=tune, thin=thin, rng=child, tick=tick
-        )
+        partial(run_chain, problem, start, draws=draws, tune=tune, thin=thin, rng=child)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
-    found = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
+    found = list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
     return joined([kept for kept, _ in found]), [chain for _, chain in found]
 
 

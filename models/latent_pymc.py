@@ -15,6 +15,8 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
+from bayes_risk._compat import group
+
 from .latent_sampler import run_chain
 from .latent_state import Draws, Prior, State, Units
 from .poisson_state import CountPrior, CountUnits
@@ -118,7 +120,7 @@ def weights_of(log_left: Array) -> Array:
 
 def draws_of(idata: Any, prior: Prior | CountPrior, blocks: Blocks) -> Draws:
     """Flatten ArviZ's posterior, chain after chain."""
-    posterior = idata["posterior"]
+    posterior, stats = group(idata, "posterior"), group(idata, "sample_stats")
     n_chains, size = posterior["alpha"].shape
     H, K = n_chains * size, prior.n_classes
     phi = empty_phi(prior, (H,))
@@ -128,7 +130,6 @@ def draws_of(idata: Any, prior: Prior | CountPrior, blocks: Blocks) -> Draws:
     log_left = np.empty((H, 0))
     if K > 1:
         log_left = left_of(posterior["stick"].to_numpy().reshape(H, K - 1))
-    stats = idata["sample_stats"]
     occupied = stats["n_occupied"].to_numpy().ravel() if "n_occupied" in stats else np.full(H, -1)
     return Draws(
         alpha=posterior["alpha"].to_numpy().ravel(),

@@ -7,14 +7,15 @@ lock. Mixtures of categories and of counts differ in their compiled loops only.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import joblib
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.steps import kept, packing_of
+from bayes_risk.workers import Ticks, in_order
 
 from . import latent_class as kernel
 from .latent_conditional import conditional_sweep
@@ -193,13 +194,11 @@ def run_chains(
 ) -> Draws:
     """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
     jobs = [
-        joblib.delayed(run_chain)(
-            prior, units, start, draws=draws, tune=tune, thin=thin, rng=child, tick=tick
-        )
+        partial(run_chain, prior, units, start, draws=draws, tune=tune, thin=thin, rng=child)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
-    pool = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
-    return kept("chains", lambda: joined(pool(jobs)), packing_of(Draws))
+    run = partial(in_order, jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws))
+    return kept("chains", lambda: joined(list(run())), packing_of(Draws))
 
 
 def doubled(

@@ -41,7 +41,7 @@ class PoissonMixtureFit:
     microdata : Microdata
     columns : CountColumns
         Which column is a count, a covariate, the exposure.
-    idata : arviz.InferenceData
+    idata : xarray.DataTree or arviz.InferenceData
         ``posterior``; ``sample_stats`` with ``n_occupied``; ``log_predictive`` with R-hat and ESS
         of log p(record | Theta) for up to 300 records (labels of classes switch, so R-hat of
         weights or rates means nothing).

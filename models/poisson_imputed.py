@@ -6,13 +6,14 @@ each draw sums by class are kept, from which `poisson_imputed_predictive.py` rea
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.synthesizer import Targets
+from bayes_risk.workers import Ticks, in_order
 
 from .latent_known import BASE_CHAINS
 from .latent_state import Draws
@@ -127,12 +128,10 @@ def run_chains(
 ) -> tuple[CountsKept, list[Chain]]:
     """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
     jobs = [
-        joblib.delayed(run_chain)(
-            problem, start, draws=draws, tune=tune, thin=thin, rng=child, tick=tick
-        )
+        partial(run_chain, problem, start, draws=draws, tune=tune, thin=thin, rng=child)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
-    found = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
+    found = list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
     return joined([kept for kept, _ in found]), [chain for _, chain in found]
 
 

@@ -34,7 +34,7 @@ class PyMCFit:
     ----------
     model : PyMCModel
     microdata : Microdata
-    idata : arviz.InferenceData
+    idata : xarray.DataTree or arviz.InferenceData
         As `pymc.sample` gives it.
     posterior : PyMCPosterior
         The draws as the engine uses them.

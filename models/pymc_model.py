@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._compat import group
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.microdata import Microdata
@@ -171,7 +172,8 @@ def _fit(
     condition = Condition(y=y, z=y, replaced=nothing, columns=(), power=power)
     pseudo = pseudo_posterior(engine, condition)
     idata = kept_chains(lambda: pm.sample(model=pseudo, **options), length)
-    theta = {name: _flat(idata["posterior"][name]) for name in engine.layout.parameters}
+    chains = group(idata, "posterior")
+    theta = {name: _flat(chains[name]) for name in engine.layout.parameters}
     posterior = PyMCPosterior(
         engine=engine,
         condition=condition,
@@ -218,7 +220,7 @@ def _diagnose(idata: Any, theta: dict[str, Any], chains: int) -> dict[str, float
     some = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], DIAGNOSED)).astype(int)
     with np.errstate(all="ignore"):  # a discrete parameter may never move
         ess, rhat = ess_and_rhat(flat[:, some], chains)
-    stats = idata["sample_stats"] if "sample_stats" in idata.groups() else {}
+    stats = group(idata, "sample_stats")
     return {
         "draws": len(flat) // chains,
         "chains": chains,

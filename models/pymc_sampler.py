@@ -21,13 +21,14 @@ from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
 from pymc.step_methods.hmc.quadpotential import QuadPotentialDiagAdapt
 from pytensor.compile.sharedvalue import shared
 
+from bayes_risk._compat import set_up_chain
 from bayes_risk._core.errors import ModelError
 from bayes_risk.microdata import Codes
 from bayes_risk.steps import kept
+from bayes_risk.workers import in_order
 
 from .kept_draws import CHAINS
 from .pymc_density import Engine, Theta
-from .pymc_forked import forked
 from .pymc_graph import RowGraph
 from .pymc_layout import Values
 from .pymc_leaves import substituted
@@ -216,13 +217,13 @@ class Sampler:
     ) -> list[Theta]:
         length = Length(draws=draws, tune=tune, thin=thin)
         jobs = [
-            (start, length, child)
+            partial(self._chain, start, length, child)
             for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
         ]
         chains = []
         with self.engine.lock:
             self._condition(condition)
-            for chain in forked(self._chain, jobs, n_jobs):
+            for chain in in_order(jobs, n_jobs=n_jobs, what="chains", where="forks"):
                 chains.append(chain)
                 tick(draws)
         return chains
@@ -237,7 +238,7 @@ class Sampler:
     def _chain(self, start: Mapping[str, Any], length: Length, rng: np.random.Generator) -> Theta:
         step = self.step
         step.sampling_state = self.fresh  # no chain knows of another
-        step.set_rng(rng)
+        set_up_chain(step, rng, tune=length.tune, draws=length.draws * length.thin)
         point = dict(zip(self.values, self.inward(*(start[k] for k in self.names)), strict=True))
         kept = []
         with np.errstate(all="ignore"):

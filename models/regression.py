@@ -187,13 +187,13 @@ class Regression:
         ----------
         df : DataFrame
             The confidential table.
-        draws : mapping of column to DataFrame or InferenceData, or one InferenceData
+        draws : mapping of column to DataFrame or ArviZ object, or one ArviZ object
             For each modelled column a table with one row a draw and one column a coefficient,
             named as the formula prints it ("Intercept", "age", "C(sex)[T.m]"; brms' ``b_`` in front
             is accepted), and "sigma", "nu", "alpha"; thresholds are "cut[1]", "cut[2]", ...;
             coefficients of nominal outcomes "age[level]" for every level but the first. Or an
-            ArviZ object whose posterior has scalar variables of these names. Or the ``idata`` of an
-            earlier fit.
+            ArviZ object (DataTree or InferenceData) whose posterior has scalar variables of these
+            names. Or the ``idata`` of an earlier fit.
         levels, releases, missing
             See `Microdata.from_frame`.
 

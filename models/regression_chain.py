@@ -8,13 +8,14 @@ or leaves them one after another. The derivation stands in `docs/weaker-regressi
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import ModelError
 from bayes_risk.microdata import Codes
+from bayes_risk.workers import Ticks, in_order
 
 from .families import LogNormal
 from .regression_part import Part
@@ -54,10 +55,10 @@ def run_chains(
 ) -> ImputedDraws:
     """Chains from outcomes ``starts``, each (J, n_U), with a generator of its own."""
     jobs = [
-        joblib.delayed(_run)(unknown, start, draws=draws, tune=tune, rng=child, tick=tick)
+        partial(_run, unknown, start, draws=draws, tune=tune, rng=child)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
-    return joined(joblib.Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
+    return joined(list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws))))
 
 
 def joined(chains: Sequence[ImputedDraws]) -> ImputedDraws:

@@ -7,14 +7,15 @@ the coefficients out again. The derivation stands in `docs/weaker-regression-cou
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.synthesizer import Targets
+from bayes_risk.workers import Ticks, in_order
 
 from .regression_counts_imputed_kernels import fill_tables, predict, sweep
 from .regression_part import Part
@@ -24,7 +25,7 @@ from .regression_pymc import location
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-CHAINS, THIN, WARM_UP = 4, 2, 100
+THIN, WARM_UP = 2, 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -142,12 +143,11 @@ def run_chains(
     tick: Callable[[int], None] = lambda done: None,
 ) -> list[CountChain]:
     """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
-    jobs = (
-        joblib.delayed(run_chain)(unknown, start, draws=draws, tune=tune, rng=child, tick=tick)
+    jobs = [
+        partial(run_chain, unknown, start, draws=draws, tune=tune, rng=child)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
-    )
-    found: list[CountChain] = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
-    return found
+    ]
+    return list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
 
 
 def started(unknown: UnknownCounts, c: int) -> CountChain:
@@ -173,12 +173,13 @@ class ImputedCountsPosterior:
         cls,
         unknown: Sequence[UnknownCounts],
         *,
+        chains: int,
         draws: int,
         rng: np.random.Generator,
         n_jobs: int,
         tick: Callable[[int], None],
     ) -> "ImputedCountsPosterior":
-        """Four chains of each regression.
+        """Some chains of each regression, as many as the fit without releases has.
 
         Cost of a sweep: about (m + k (m - 1)^2) modes, each some passes over n rows of k (k + 1)
         (k + 2) / 6 multiplications and an exponential.
@@ -186,7 +187,7 @@ class ImputedCountsPosterior:
         found = [
             run_chains(
                 one,
-                [started(one, c) for c in range(CHAINS)],
+                [started(one, c) for c in range(chains)],
                 draws=draws,
                 tune=WARM_UP,
                 rng=child,

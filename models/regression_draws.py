@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._compat import draws_of_posterior, group, holds_draws
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Microdata
 from bayes_risk.variables import LARGEST
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .regression_fit import RegressionFit
 
 Array = npt.NDArray[np.float64]
+CHAINS = ["chain", "draw"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,16 +77,14 @@ def column_names(part: Part) -> list[list[str]]:
 
 
 def to_idata(parts: Sequence[Part], draws: Sequence[Coefficients]) -> Any:
-    """All draws as ArviZ's InferenceData, one variable a coefficient: ``income: age``."""
-    import arviz as az
-
+    """All draws as ArviZ keeps them, one variable a coefficient: ``income: age``."""
     posterior = {}
     for part, found in zip(parts, draws, strict=True):
         for name, values in flat(part, found).items():
             posterior[f"{part.name}: {name}"] = values.reshape(found.n_chains, -1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # fewer draws than chains are as they are
-        return az.from_dict(posterior=posterior)
+        return draws_of_posterior(posterior)
 
 
 def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
@@ -105,7 +105,7 @@ def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
 
 def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, int]]:
     """A table of draws and its number of chains for each regression."""
-    if hasattr(draws, "posterior"):
+    if holds_draws(draws):
         table, chains = _from_arviz(draws)
         return {
             part.name: (_with_prefix(table, f"{part.name}: ", part.name), chains) for part in parts
@@ -113,7 +113,7 @@ def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, 
     if not isinstance(draws, Mapping):
         raise InputError(
             f"draws is a {type(draws).__name__}; give a mapping of column to DataFrame, or ArviZ's "
-            "InferenceData"
+            "DataTree or InferenceData"
         )
     absent = [p.name for p in parts if p.name not in draws]
     if absent:
@@ -122,22 +122,22 @@ def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, 
 
 
 def _table(given: Any, name: str) -> tuple[pd.DataFrame, int]:
-    if hasattr(given, "posterior"):
+    if holds_draws(given):
         return _from_arviz(given)
     if not isinstance(given, pd.DataFrame):
         raise InputError(
             f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one column "
-            "per coefficient, or ArviZ's InferenceData"
+            "per coefficient, or ArviZ's DataTree or InferenceData"
         )
     return given, 1
 
 
 def _from_arviz(idata: Any) -> tuple[pd.DataFrame, int]:
     """Scalar variables of a posterior, chain after chain."""
-    posterior = idata.posterior
-    scalars = [k for k, v in posterior.data_vars.items() if v.ndim == 2]
-    columns = {str(k): posterior[k].transpose("chain", "draw").values.ravel() for k in scalars}
-    return pd.DataFrame(columns), int(posterior.sizes["chain"])
+    posterior = group(idata, "posterior")
+    scalars = [k for k, v in posterior.data_vars.items() if sorted(map(str, v.dims)) == CHAINS]
+    columns = {str(k): posterior[k].transpose(*CHAINS).values.ravel() for k in scalars}
+    return pd.DataFrame(columns), posterior.sizes.get("chain", 1)
 
 
 def _with_prefix(table: pd.DataFrame, prefix: str, name: str) -> pd.DataFrame:

@@ -46,7 +46,7 @@ class RegressionFit:
     model : Regression
     microdata : Microdata
         The columns that the formulas name.
-    idata : arviz.InferenceData
+    idata : xarray.DataTree or arviz.InferenceData
         ``posterior``: one variable a coefficient, named ``income: age``, ``income: sigma``, on the
         original scale of the predictors.
     posterior : RegressionPosterior or BroughtDraws

@@ -8,7 +8,7 @@ releases the unknown rows of normal regressions are imputed. The derivation stan
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -157,7 +157,7 @@ def imputed(
     n_jobs: int,
     progress: Progress | None,
 ) -> "ImputedPosterior | ImputedCountsPosterior":
-    """p(y_U | y_A, Z^(1..m)), in 4 chains.
+    """p(y_U | y_A, Z^(1..m)), in 4 chains; of counts in as many as the fit has.
 
     Normal regressions: as many draws as the fit has, a sweep costs n_U J (4 k^2 + m k)
     multiplications and the designs of later regressions. Poisson regressions: `_imputed_counts`.
@@ -186,9 +186,11 @@ def _imputed_counts(
     from .regression_counts_imputed import ImputedCountsPosterior  # compiled only where needed
 
     unknown = unknown_counts(fit, release)
-    draws = max(length(fit) // COUNTS_SHARE, 4)
-    tick = ticker(progress, "unknown records", CHAINS * draws * len(unknown))
-    return ImputedCountsPosterior.sampled(unknown, draws=draws, rng=rng, n_jobs=n_jobs, tick=tick)
+    chains = min(p.draws.n_chains for p in fit.made(release) if isinstance(p, SampledPart))
+    draws = max(fit.n_draws // chains // COUNTS_SHARE, 4)
+    tick = ticker(progress, "unknown records", chains * draws * len(unknown))
+    how: Any = {"rng": rng, "n_jobs": n_jobs, "tick": tick}
+    return ImputedCountsPosterior.sampled(unknown, chains=chains, draws=draws, **how)
 
 
 def unknown_counts(fit: "RegressionFit", release: Release) -> "list[UnknownCounts]":

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._compat import group
 from bayes_risk._core.errors import InputError
 
 from .families import (
@@ -57,7 +58,8 @@ class Nuts:
             self._give(rows)
             points = start or [self._first(rng) for _ in range(length.chains)]
             trace = self._sample(points, length, rng, tick)
-            found = {str(k): v.to_numpy() for k, v in trace.posterior.data_vars.items()}
+            posterior = group(trace, "posterior")
+            found = {str(k): v.to_numpy() for k, v in posterior.data_vars.items()}
             if start is None:
                 self._learn_metric(found)
         return found

@@ -249,13 +249,12 @@ def test_steps_are_for_their_owner_alone(folder):
 @pytest.mark.parametrize("draws", [10, 7], ids=["whole", "cut short"])
 def test_chains_that_were_cut_short_are_no_fit(folder, draws):
     """PyMC swallows an interruption and returns the draws it has."""
-    import arviz as az
-
+    from bayes_risk._compat import draws_of_posterior
     from bayes_risk.models.kept_draws import kept_chains
     from bayes_risk.models.sampling import Length
 
     length = Length(draws=10, tune=0, chains=2)
-    found = az.from_dict(posterior={"x": np.arange(2.0 * draws).reshape(2, draws)})
+    found = draws_of_posterior({"x": np.arange(2.0 * draws).reshape(2, draws)})
 
     def steps():
         return again(folder, lambda: kept_chains(lambda: found, length))

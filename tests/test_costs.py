@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk import evidence
+from bayes_risk import evidence, log_ratios
 from bayes_risk._core.errors import InputError
 from bayes_risk.costs import beneath, bytes_of
 from bayes_risk.models import latent_predictive
@@ -96,7 +96,7 @@ def test_a_lone_last_target_joins_the_block_before():
 
     with beneath(1):
         for n in range(1, 40):
-            blocks = evidence._blocks(Draws(), Few(n))
+            blocks = log_ratios.blocks_of(Draws(), Few(n))
             assert [k for b in blocks for k in range(b.start, b.stop)] == list(range(n))
             assert n == 1 or min(b.stop - b.start for b in blocks) > 1
 

@@ -1,8 +1,12 @@
 """Tables and draws gone wrong: always a result, or an error that names what is wrong."""
 
+import json
 import os
 import resource
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,9 +15,11 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk.cli import app
 from tests.soak.choices import Drawn
+from tests.soak.damaged import kept
 from tests.soak.files import many_levels, written
 from tests.soak.reading import COLUMNS, WAYS
 
+ROOT = Path(__file__).resolve().parents[1]
 SEED = 10**6 * int(os.environ.get("SOAK_SEED", "0"))
 SECONDS = 10.0  # for one example, of files of at most 0.5 MB
 FEW = {"one table": 150, "releases": 60, "synthpop": 100, "matched files": 60, "draws": 40}
@@ -45,6 +51,30 @@ def test_a_few_files(way, tmp_path):
 def test_many_files(way, block, tmp_path):
     n = MANY.get(way, 600) // BLOCKS
     check(way, range(SEED + 1_000 + block * n, SEED + 1_000 + (block + 1) * n), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_few_damaged_steps(seed, tmp_path):
+    kept(Drawn(seed), tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_many_damaged_steps(block, tmp_path):
+    for seed in range(SEED + 1_000 + 100 * block, SEED + 1_100 + 100 * block):
+        (tmp_path / str(seed)).mkdir()
+        kept(Drawn(seed), tmp_path / str(seed))
+
+
+@pytest.mark.soak
+def test_damaged_files_of_draws_in_a_process_of_their_own(tmp_path):
+    """A reader that crashes on a file would take the tests with it."""
+    program = [sys.executable, "-m", "tests.soak.damaged", str(SEED), str(SEED + 400)]
+    done = subprocess.run(
+        [*program, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert json.loads(done.stdout)["read"] > 0
 
 
 def test_a_hundred_thousand_levels_in_time_and_memory(tmp_path):

@@ -25,7 +25,7 @@ EDGE = ABOVE_ENGINE | {"plots"}  # which the engine may reach: it is behind the 
 MAY_IMPORT = {
     "pymc": {"models", "population"},
     "pytensor": {"models", "population"},
-    "arviz": {"models", "diagnostics", "draws"},
+    "arviz": {"_compat"},
     "matplotlib": {"plots", "reporting"},
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk._compat import draws_of_posterior
 
 Regression, Prior, Binomial = br.models.Regression, br.models.RegressionPrior, br.models.Binomial
 N = 20
@@ -211,9 +212,7 @@ def test_thresholds_out_of_order():
 
 
 def test_an_inference_data_without_the_variables():
-    import arviz as az
-
-    idata = az.from_dict(posterior={"Intercept": np.zeros((2, 5))})
+    idata = draws_of_posterior({"Intercept": np.zeros((2, 5))})
     with pytest.raises(br.InputError, match="no variables of 'y'; they are named 'y: Intercept'"):
         Regression({"y": "1 + x"}).from_draws(DF, idata)
 

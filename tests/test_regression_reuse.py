@@ -7,6 +7,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
+from bayes_risk._compat import draws_of_posterior
 
 Regression = br.models.Regression
 CLOSE = 1e-9
@@ -313,8 +314,6 @@ def test_the_idata_of_a_fit_comes_back(fitted):
 
 @pytest.mark.parametrize("how", ["plain", "brms", "arviz", "other columns too"])
 def test_draws_come_as_tables_too(fitted, how):
-    import arviz as az
-
     model, df, fit, release, grids = fitted
     tables = frames(fit)
     if how == "brms":
@@ -324,7 +323,7 @@ def test_draws_come_as_tables_too(fitted, how):
         }
     elif how == "arviz":
         tables = {
-            k: az.from_dict(posterior={c: t[c].to_numpy().reshape(3, 40) for c in t})
+            k: draws_of_posterior({c: t[c].to_numpy().reshape(3, 40) for c in t})
             for k, t in tables.items()
         }
     elif how == "other columns too":

@@ -1,11 +1,21 @@
 """What random studies have found (``make soak``), each as small as it could be made."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import bayes_risk as br
+from bayes_risk.diagnostics import ess_and_rhat
+from bayes_risk.full_table.spread import _Walk
+from bayes_risk.output.workplace import workplace
+from bayes_risk.reporting.further import further_lines
+from bayes_risk.steps import Store
+from bayes_risk.steps.store import JOURNAL
+from tests.every_result import every
 
 SCALE = [1e300, -1e300, 1e31, 5e-320, 1e-120]
 
@@ -118,3 +128,82 @@ def test_messages_stay_short_whatever_columns_are_called():
     with pytest.raises(br.InputError, match="z") as caught:
         br.identification_risk(table, table, known=["z"], synthesized=["y"])
     assert len(str(caught.value)) <= 2_000
+
+
+def test_the_rank_of_a_truth_that_is_all_but_certain_has_a_span():
+    """An error of log odds of 1e283, where the odds are infinite, is beyond single precision."""
+    walk = SimpleNamespace(log_post=np.array([[0.0, -5.0]], dtype=np.float32))
+    assert [_Walk._rank(walk, shift) for shift in (1e283, 0.0, -1e283)] == [1.0, 1.0, 2.0]
+
+
+# --- what is kept, what is said -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "uint64"])
+def test_whole_numbers_that_doubles_would_round_are_named(dtype):
+    """They were released as others, in columns that were not synthesised too."""
+    table = numbers().assign(z=pd.Series(2**53 + np.arange(20)).astype(dtype))
+    with pytest.raises(br.InputError, match="'z' of the original has 20 whole numbers above 9,007"):
+        br.models.CART(["x"]).fit(table)
+    table["z"] -= 20
+    release = br.models.CART(["x"]).fit(table).synthesize(m=1, random_seed=1)
+    assert release.datasets[0]["z"].equals(table["z"])
+
+
+def test_chains_that_stand_still_at_different_places_have_an_infinite_rhat():
+    """NumPy warned of a division by zero."""
+    still = np.repeat([1.0, 2.0], 4)
+    ess, rhat = ess_and_rhat(np.column_stack([still, np.ones(8)]), n_chains=2)
+    assert np.isposinf(rhat[0]) and ess[0] <= len(still)
+    assert rhat[1] == 1 and ess[1] == len(still)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"\xff\xfe", b'{"steq": "a"}', b"[]", b"5", b'{"step": 1, "file": null}', b'{"step"'],
+    ids=["bytes", "key", "list", "number", "type", "torn"],
+)
+def test_the_step_of_a_damaged_line_of_the_journal_is_computed_again(line, tmp_path):
+    store = Store(tmp_path / "steps")
+    for step in "ab":
+        store.put(step, {"x": np.arange(3)})
+    journal = tmp_path / "steps" / JOURNAL
+    first, second = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(line + b"\n" + second)
+    again = Store(tmp_path / "steps")
+    assert again.get("a") is None and np.array_equal(again.get("b")["x"], np.arange(3))
+    journal.write_bytes(first + line)
+    assert list(Store(tmp_path / "steps").steps) == ["a"]
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[]", b'{"run": {}}', b'{"random_seed": "x"}', b""])
+def test_a_damaged_note_of_the_run_begins_anew(content, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        with workplace(tmp_path / "out", {"a": 1}, 5) as place:
+            place.store.put("s", {"x": np.arange(3)})
+            raise KeyboardInterrupt
+    (tmp_path / ".out.work" / "run.json").write_bytes(content)
+    with workplace(tmp_path / "out", {"a": 1}, 6) as place:
+        assert place.random_seed == 6 and len(place.store) == 0
+
+
+@pytest.mark.parametrize("name", ["privacy loss", "membership", "full table"])
+def test_the_screen_says_how_many_numbers_are_unreliable(name):
+    found = every()[name]
+    half = np.arange(len(found.reliable)) % 2 == 0
+    for reliable in (half, np.ones(len(half), dtype=bool)):
+        parts = {name.replace(" ", "_"): replace(found, reliable=reliable)}
+        empty = dict.fromkeys(
+            ["utility", "context", "bounds", "privacy_loss", "membership", "full_table"]
+        )
+        (line,) = further_lines(SimpleNamespace(**(empty | parts)))
+        records = replace(found, reliable=reliable).records
+        doubtful = int((~records["reliable"]).sum())
+        said = f"; {doubtful} of {len(records)} records unreliable"
+        assert line.endswith(said) if doubtful else "unreliable" not in line
+
+
+def test_a_bayes_factor_beyond_doubles_is_infinite_and_no_error():
+    found = every()["membership"]
+    large = replace(found, log_bayes_factor=found.log_bayes_factor + 1e4)
+    assert "factor inf" in large.sentence() and (large.records["probability"] == 1).all()

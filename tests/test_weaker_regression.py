@@ -498,7 +498,12 @@ def test_imputed_counts_of_a_regression_by_enumeration(n_known, m):
     everything = np.ones(3, dtype=bool)
     unknown = UnknownCounts.of(whole, seen, everything, zs[:m])
     posterior = ImputedCountsPosterior.sampled(
-        [unknown], draws=100, rng=np.random.default_rng(1), n_jobs=1, tick=lambda done: None
+        [unknown],
+        chains=4,
+        draws=100,
+        rng=np.random.default_rng(1),
+        n_jobs=1,
+        tick=lambda done: None,
     )
     grid = as_guesses(br.Grid(values=list(range(8))), ["visits"])
     columns = np.array([column])

@@ -1,6 +1,6 @@
 """What can go wrong, and what statistical doubt looks like.
 
-Two exceptions and two warnings are all there is. Each docstring tells the cure.
+Three exceptions and three warnings are all there is. Each docstring tells the cure.
 """
 
 MOST = 2_000
@@ -22,6 +22,14 @@ class ModelError(RuntimeError):
 
     Raised when a fit lacks a capability (``evidence="exact"`` on a model without closed form) or
     when a sampler failed. Choose another evidence, or fit the model again with other settings.
+    """
+
+
+class MemoryCeilingError(MemoryError):
+    """A run has taken more memory than it was allowed.
+
+    It stops between two steps; those that are finished are kept. Give the same command a larger
+    ``max_memory``, and it goes on from there; or audit fewer targets, weigh fewer guesses.
     """
 
 

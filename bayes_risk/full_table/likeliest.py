@@ -8,12 +8,11 @@ are exact, their sum is not: the truth's probability is bounded from above by it
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import joblib
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
@@ -26,6 +25,7 @@ from bayes_risk.plan import Plan
 from bayes_risk.priors import in_words
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Fit, Progress, Targets
+from bayes_risk.workers import in_order
 
 from .likeliest_result import Likeliest
 from .risk import WAYS, check_unknown, way_to
@@ -69,7 +69,7 @@ def likeliest(
         How often, at most, a search of one fit extends a partial value by a variable.
     random_seed : int, Generator or None
     n_jobs : int
-        Threads.
+        Workers: threads, unless joblib's ``parallel_config`` says something else.
     progress : callable, optional
 
     Returns
@@ -169,23 +169,32 @@ def searched(
     n_jobs: int = 1,
 ) -> list[Searched]:
     """Search the mixtures of all fits, the base one first, for each target."""
-    m = len(parts) - 1
     fits = [weighed(part, cases, min(draws, len(part.batch))) for part in parts]
+    search = _Search(fits, cases, microdata, prior, k, max_nodes)
+    jobs = [partial(search.one, u, child) for u, child in enumerate(rng.spawn(len(cases)))]
+    return list(in_order(jobs, n_jobs=n_jobs, what="likeliest values"))
 
-    def one(u: int, child: np.random.Generator) -> Searched:
-        mixtures = [_mixture(fit, u, cases, microdata) for fit in fits]
-        truth = cases.profiles[u, cases.columns].astype(np.int64)
-        if m == 1 and prior == "predictive":
-            found = best_first(mixtures[1], k, max_nodes, child)
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What every target's search takes."""
+
+    fits: Sequence[Weighed]
+    cases: Targets
+    microdata: Microdata
+    prior: str
+    k: int
+    max_nodes: int
+
+    def one(self, u: int, rng: np.random.Generator) -> Searched:
+        """Search for one target."""
+        mixtures = [_mixture(fit, u, self.cases, self.microdata) for fit in self.fits]
+        truth = self.cases.profiles[u, self.cases.columns].astype(np.int64)
+        if len(mixtures) == 2 and self.prior == "predictive":
+            found = best_first(mixtures[1], self.k, self.max_nodes, rng)
             return _exact(found, mixtures, truth)
-        pools = [best_first(mixture, k, max_nodes, child).codes for mixture in mixtures[1:]]
-        return _bounded(np.unique(np.vstack(pools), axis=0), mixtures, truth, prior)
-
-    with threadpool_limits(limits=1, user_api="blas"):
-        pool = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
-        jobs = zip(range(len(cases)), rng.spawn(len(cases)), strict=True)
-        out: list[Searched] = pool(joblib.delayed(one)(u, child) for u, child in jobs)
-    return out
+        pools = [best_first(each, self.k, self.max_nodes, rng).codes for each in mixtures[1:]]
+        return _bounded(np.unique(np.vstack(pools), axis=0), mixtures, truth, self.prior)
 
 
 def _mixture(fit: Weighed, u: int, cases: Targets, microdata: Microdata) -> Mixture:

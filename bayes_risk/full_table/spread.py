@@ -22,6 +22,7 @@ Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.floating[Any]]
 TIE = 1e-4  # in logs; single precision leaves about 1e-6 a fit
 STRETCH = 2**18  # cells
+FURTHEST = 1e30  # shifts of log odds that single precision can hold
 
 
 class Sums(Protocol):
@@ -233,6 +234,7 @@ class _Walk:
 
     def _rank(self, shift: float) -> float:
         """Expected rank of the truth, ties in any order, were its log odds larger by ``shift``."""
+        shift = float(np.clip(shift, -FURTHEST, FURTHEST))
         above = int(np.count_nonzero(self.log_post > shift + TIE))
         level = int(np.count_nonzero(np.abs(self.log_post - np.float32(shift)) <= TIE))
         if shift:  # the truth itself is not among the cells it is compared with

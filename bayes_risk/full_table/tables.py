@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
-import joblib
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
 
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
@@ -15,6 +14,7 @@ from bayes_risk.microdata import Microdata
 from bayes_risk.priors import TruthFactor
 from bayes_risk.steps import kept_blocks, packing_of
 from bayes_risk.synthesizer import Posterior, Predictive, Targets
+from bayes_risk.workers import in_order
 
 from .spread import Fits, Flags, LogPrior, Spread, Sums, Truth, spread
 
@@ -174,42 +174,56 @@ def spreads(
     n_jobs: int,
     tick: Callable[[int], None] = lambda done: None,
 ) -> list[Spread]:
-    """Posterior of every target over its table, target by target.
-
-    Linear algebra runs on one thread a target, so that sums do not depend on ``n_jobs``.
-    """
+    """Posterior of every target over its table, target by target."""
     norms = [fit.log_norm for fit in fits]
+    spreading = _Spreading(fits, norms, factor, table, targets, microdata, prior, keep)
 
-    def one(u: int) -> Spread:
+    def run(which: list[int]) -> Iterator[Spread]:
+        jobs = [partial(spreading.one, u) for u in which]
+        found = in_order(jobs, n_jobs=n_jobs, what="full table")
+        for u, one in zip(which, found, strict=True):
+            tick(u + 1)
+            yield one
+
+    return kept_blocks("targets", len(targets), run, packing_of(Spread))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spreading:
+    """What every target's table takes."""
+
+    fits: Sequence[Weighed]
+    norms: Sequence[Array]
+    factor: Array
+    table: Table
+    targets: Targets
+    microdata: Microdata
+    prior: str | TruthFactor
+    keep: int
+
+    def one(self, u: int) -> Spread:
+        """Posterior of one target."""
+        table, targets, microdata = self.table, self.targets, self.microdata
         codes = targets.profiles[u, targets.columns].astype(np.int64)
         truth = Truth(
             cell=int(table.cells(codes)),
             near=table.near(codes, 1),
             around=table.near(codes, 2),
-            keep=keep,
+            keep=self.keep,
         )
         sums = [
             fit.part.terms(u, targets, microdata.n_levels, fit.log_v[:, u], fit.draws).sums(
                 table.cut
             )
-            for fit in fits
+            for fit in self.fits
         ]
-        given = Fits(sums, factor, np.stack([norm[:, u] for norm in norms]))
+        given = Fits(sums, self.factor, np.stack([norm[:, u] for norm in self.norms]))
         return spread(
             given,
-            _log_prior(prior, microdata, targets, u, table),
+            _log_prior(self.prior, microdata, targets, u, table),
             _possible(microdata, targets, u, table),
             truth,
         )
-
-    def run(which: list[int]) -> Iterator[Spread]:
-        pool = joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-        for u, found in zip(which, pool(joblib.delayed(one)(u) for u in which), strict=True):
-            tick(u + 1)
-            yield cast(Spread, found)
-
-    with threadpool_limits(limits=1, user_api="blas"):
-        return kept_blocks("targets", len(targets), run, packing_of(Spread))
 
 
 def _log_prior(

@@ -1,6 +1,6 @@
 """Ask about every place in turn: blocks of cases, all fits, and what is kept of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,7 +80,7 @@ class Asking:
             block, refits = self._block(begin, end, allowed, child)
             spent += refits
             tally.add(block.odds, asked, self.counts[begin:end])
-            kept.append(block.kept(self.others.count[asked], resamples[:, asked]))
+            kept.append(block.kept(self.others.count[asked], (r[asked] for r in resamples)))
             if plan.progress is not None:
                 plan.progress("membership", end, U)
         return _answers(kept, tally)
@@ -132,8 +132,8 @@ class _Block:
     khat: Array
     ess: Array
 
-    def kept(self, weights: npt.NDArray[np.int64], resampled: Array) -> "_Kept":
-        """The member's own, and where it stands; weights (K, U), resampled ones (R, K, U)."""
+    def kept(self, weights: npt.NDArray[np.int64], resampled: Iterable[Array]) -> "_Kept":
+        """The member's own, and where it stands; weights (K, U), resampled ones each (K, U)."""
         o, w = self.odds, weights.astype(float)
         own = variance_of_estimate(o.deviations[:, :, 0].astype(float)) + o.variance_of_draws
         moved = [

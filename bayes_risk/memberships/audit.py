@@ -76,7 +76,7 @@ def membership(
     random_seed : int, Generator or None
         Same seed, same result, for any ``n_jobs``.
     n_jobs : int
-        Threads.
+        Workers: threads, unless joblib's ``parallel_config`` says something else.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
@@ -18,9 +17,11 @@ from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_
 from bayes_risk.plan import Plan
 from bayes_risk.steps import kept, list_of, packing_of
 from bayes_risk.synthesizer import Posterior, Predictive, Targets
+from bayes_risk.workers import in_order
 
 Array = npt.NDArray[np.float64]
 BLOCK = 64  # targets at a time
+FIRST = 64  # targets whose draws tell how much chains repeat themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,9 +106,9 @@ def _refitted(
 def _of_part(predictive: Predictive, targets: Targets, n_jobs: int) -> Predicted:
     blocks = [slice(b, min(b + BLOCK, len(targets))) for b in range(0, len(targets), BLOCK)]
     n_chains = (int(predictive.batch.max()) + 1) // 2
-    reff = relative_efficiency(predictive.log_truth(blocks[0]), n_chains)
-    jobs = (joblib.delayed(_of_block)(predictive, b, reff, targets.fitted[b]) for b in blocks)
-    parts = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(jobs)
+    reff = relative_efficiency(predictive.log_truth(slice(0, min(FIRST, len(targets)))), n_chains)
+    jobs = [partial(_of_block, predictive, b, reff, targets.fitted[b]) for b in blocks]
+    parts = list(in_order(jobs, n_jobs=n_jobs, what="predictives"))
     return Predicted(
         log_p=np.concatenate([p.log_p for p in parts], axis=1),
         deviation=np.concatenate([p.deviation for p in parts], axis=2),

@@ -197,7 +197,8 @@ class Membership:
         """The result in plain words."""
         doubtful = int((~self.reliable).sum())
         doubt = f" {doubtful:,} of these numbers are marked unreliable." if doubtful else ""
-        top = float(np.exp(self.log_bayes_factor[self.member].max()))
+        with np.errstate(over="ignore"):
+            top = float(np.exp(self.log_bayes_factor[self.member].max()))
         largest = f"A member's odds of being in the data change by at most the factor {top:.3g}."
         told = ""
         if self.has_others:

@@ -21,6 +21,7 @@ PACKAGES = (
     *("numpy", "pandas", "scipy", "numba", "xarray"),
     *("pymc", "arviz", "scikit-learn", "statsmodels"),
 )
+PARTS = ("arviz-stats",)  # where ArviZ 1 smooths weights; earlier versions have no parts
 
 
 def manifest(
@@ -73,9 +74,10 @@ def data_hash(source: Path | pd.DataFrame) -> str:
 def versions() -> dict[str, str]:
     """Python's version and those of the packages that the numbers depend on."""
     found = {"bayes_risk": __version__, "python": python_version()}
-    for package in PACKAGES:
+    for package in (*PACKAGES, *PARTS):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
+            if package not in PARTS:
+                found[package] = "not installed"
     return found

@@ -126,21 +126,22 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
     path = folder / RUN
     try:
         begun = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):  # nothing yet, or torn before any step
+        then, seed = begun["run"], int(begun["random_seed"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # nothing yet, torn or damaged
         _emptied(folder)
         aside = path.with_suffix(".tmp")
         aside.write_text(json.dumps({"random_seed": random_seed, "run": run}), encoding="utf-8")
         aside.chmod(0o600)
         aside.replace(path)
         return random_seed
-    found = differences(begun["run"], run)
+    found = differences(then, run)
     if found:
         raise InputError(
             f"{str(folder)!r} holds finished steps of another run: {'; '.join(found[:SHOWN])}"
             f"{' ...' if len(found) > SHOWN else ''}. Put that back, or throw the steps away with "
             "--restart"
         )
-    return int(begun["random_seed"])
+    return seed
 
 
 def differences(then: Any, now: Any, name: str = "") -> list[str]:

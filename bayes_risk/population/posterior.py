@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._compat import group
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.loglinear import Terms
 from bayes_risk._core.loglinear_effects import (
@@ -132,8 +133,8 @@ def _sampled(
             compute_convergence_checks=False,
             quiet=True,
         )
-    theta = idata.posterior["theta"].to_numpy().reshape(draws, -1)
-    return theta, int(idata.sample_stats["diverging"].sum())
+    theta = group(idata, "posterior")["theta"].to_numpy().reshape(draws, -1)
+    return theta, int(group(idata, "sample_stats")["diverging"].sum())
 
 
 def _approximation(

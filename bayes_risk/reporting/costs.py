@@ -1,25 +1,47 @@
-"""What a study will take, on the terminal."""
+"""What a run will take, on the terminal."""
 
 import logging
+from pathlib import Path
 
 from rich.console import Console
 
+from bayes_risk.process import compile_in
 from bayes_risk.run.costs import estimate
 from bayes_risk.study.study import Study
 
+KINDS = {"compare": "comparison"}
 
-def print_costs(study: Study, *, n_jobs: int, max_memory: str | None) -> None:
-    """Print the estimate; stop where the ceiling cannot hold.
+
+def print_costs(
+    study: Study,
+    what: str,
+    *,
+    n_jobs: int,
+    backend: str | None,
+    max_memory: str | None,
+    restart: bool = False,
+) -> None:
+    """Print the estimate of a command: audit, sweep or compare; stop where no ceiling holds it.
+
+    ``restart`` makes no difference.
 
     Raises
     ------
     InputError
         As `run.costs.estimate`; more memory than the ceiling.
     """
+    folder = Path(study.output.folder or ".").absolute()
+    compile_in(folder.with_name(f".{folder.name}.compiled"))
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        cost = estimate(study, n_jobs=n_jobs, max_memory=max_memory)
+        cost = estimate(
+            study,
+            kind=KINDS.get(what, what),
+            n_jobs=n_jobs,
+            backend=backend,
+            max_memory=max_memory,
+        )
     finally:
         logging.disable(before)
     Console().print(repr(cost), highlight=False, markup=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from rich.table import Table
 
@@ -30,12 +31,19 @@ def further_lines(result: "StudyResult") -> list[str]:
     if result.bounds is not None:
         said.append(f"Bounds: {_on_the_scale(result.bounds)}")
     if result.privacy_loss is not None:
-        said.append(f"Privacy loss: {_moved(result.privacy_loss)}")
+        said.append(f"Privacy loss: {_moved(result.privacy_loss)}{_doubtful(result.privacy_loss)}")
     if result.membership is not None:
-        said.append(f"Membership: {_told_apart(result.membership)}")
+        said.append(f"Membership: {_told_apart(result.membership)}{_doubtful(result.membership)}")
     if result.full_table is not None:
-        said.append(f"Full table: {_among_all(result.full_table)}")
+        said.append(f"Full table: {_among_all(result.full_table)}{_doubtful(result.full_table)}")
     return said
+
+
+def _doubtful(found: "PrivacyLoss | Membership | FullTableRisk") -> str:
+    """How many of its records are marked unreliable."""
+    reliable = found.records["reliable"]
+    doubtful = int((~reliable).sum())
+    return f"; {doubtful:,} of {len(reliable):,} records unreliable" if doubtful else ""
 
 
 def _kept(found: "Utility") -> str:
@@ -83,7 +91,8 @@ def _moved(found: "PrivacyLoss") -> str:
 
 def _told_apart(found: "Membership") -> str:
     rows = found.summary().to_dict("index")
-    top = math.exp(rows["max_log_bayes_factor"]["value"])
+    with np.errstate(over="ignore"):
+        top = float(np.exp(rows["max_log_bayes_factor"]["value"]))
     if not found.has_others:
         return (
             f"the odds that a member is in the data change by at most the factor {top:.3g} "

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bayes_risk.results import AttributeRisk
     from bayes_risk.run import StudyResult
     from bayes_risk.verdict import Verdict
+    from bayes_risk.workers import Waiting
 
 COLOURS = {
     "may go out": "bold green",
@@ -68,6 +69,10 @@ class Bars:
         """Show that `done` of `total` units of a stage are done."""
         with self._lock:  # chains report from their own threads
             self._show(stage, done, total)
+
+    def waiting(self, waiting: "Waiting") -> None:
+        """Tell of workers that are stuck, in one line."""
+        self.console.print(str(waiting), style="yellow", highlight=False, soft_wrap=True)
 
     def _show(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()

@@ -90,6 +90,7 @@ def run_study(
     restart: bool = False,
     progress: Progress | None = None,
     n_jobs: int = 2,
+    backend: str | None = None,
     max_memory: str | int | None = None,
     command: str = "",
 ) -> StudyResult:
@@ -108,9 +109,14 @@ def run_study(
         Called as work proceeds; quiet by default.
     n_jobs : int
         Number of workers. Results do not depend on it.
+    backend : {"threads", "loky", "dask"}, optional
+        Workers: threads; processes of joblib; or a Dask cluster of ``n_jobs`` processes on this
+        machine, begun and closed by the run. By default those of joblib's ``parallel_config``,
+        threads if it says nothing. Results do not depend on it.
     max_memory : str or int, optional
         The most memory to take, ``"2GiB"`` or a number of bytes: blocks are made smaller and
-        workers fewer to keep beneath it. Results do not depend on it.
+        workers fewer to keep beneath it, and the run stops where it is passed all the same. Results
+        do not depend on it.
     command : str
         How the run was started, for the manifest.
 
@@ -123,20 +129,26 @@ def run_study(
     InputError
         Data or settings that do not fit; an output folder that exists (before any work is done), or
         that another run is writing; finished steps of a run that was not the same; more work than
-        ``max_memory`` can hold, with the estimate.
+        ``max_memory`` can hold, with the estimate; ``"dask"`` without the package distributed.
+    MemoryCeilingError
+        More was taken than ``max_memory``. Finished steps are kept: the same with more goes on.
+    ChildProcessError
+        Workers died again and again. Finished steps are kept.
     """
     from bayes_risk.run.costs import held_beneath
 
-    with held_beneath(study, n_jobs, max_memory) as workers:
+    given: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "progress": progress}
+    with held_beneath(study, "audit", max_memory, **given) as how:
         return in_folder(
             study,
             "audit",
-            lambda seed: _run(study, seed, progress, workers),
+            lambda seed: _run(study, seed, **how),
             write_study,
             overwrite=overwrite,
             restart=restart,
-            progress=progress,
             command=command,
+            backend=backend,
+            **how,
         )
 
 

@@ -44,13 +44,15 @@ def run_compare(
     restart: bool = False,
     progress: Progress | None = None,
     n_jobs: int = 2,
+    backend: str | None = None,
+    max_memory: str | int | None = None,
     command: str = "",
 ) -> ComparisonResult:
     """Compare the candidates of ``[compare]``, and write a folder if the study names one.
 
     Parameters
     ----------
-    study, overwrite, restart, progress, n_jobs, command
+    study, overwrite, restart, progress, n_jobs, backend, max_memory, command
         As in `run_study`. What the study says of membership, the full table and a sweep is left
         aside.
 
@@ -62,6 +64,8 @@ def run_compare(
     ------
     InputError
         A study without ``[compare]``; as `run_study`.
+    MemoryCeilingError
+        As `run_study`.
     """
     if study.compare is None:
         raise InputError(
@@ -69,20 +73,26 @@ def run_compare(
             'model = { kind = "CART", order = ["income"] }'
         )
     from bayes_risk.reporting.compared import write_comparison
+    from bayes_risk.run.costs import held_beneath
 
-    return in_folder(
-        study,
-        "comparison",
-        lambda seed: _compare(study, seed, progress, n_jobs),
-        write_comparison,
-        overwrite=overwrite,
-        restart=restart,
-        progress=progress,
-        command=command,
-    )
+    given: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "progress": progress}
+    with held_beneath(study, "comparison", max_memory, **given) as how:
+        return in_folder(
+            study,
+            "comparison",
+            lambda seed: _compare(study, seed, **how),
+            write_comparison,
+            overwrite=overwrite,
+            restart=restart,
+            command=command,
+            backend=backend,
+            **how,
+        )
 
 
-def _compare(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> ComparisonResult:
+def _compare(
+    study: Study, seed: int, *, n_jobs: int, progress: Progress | None
+) -> ComparisonResult:
     clock = Clock()
     with clock("data"):
         df, sha256 = read_data(study.data)

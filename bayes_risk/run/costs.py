@@ -1,34 +1,31 @@
 """What a study will cost: memory by arithmetic, time from small runs on its own data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from bayes_risk._core.errors import InputError
-from bayes_risk.costs import Sizes, beneath, bytes_of, in_words, memory_by_stage
+from bayes_risk.costs import Sizes, beneath, bytes_of, in_words, memory_by_stage, watched
 from bayes_risk.costs.ceiling import block_bytes
-from bayes_risk.evidence import BLOCK, FEW, ROOM
-from bayes_risk.grids import as_guesses
-from bayes_risk.microdata import Microdata
-from bayes_risk.study.declare import attribute_options
-from bayes_risk.study.making import declared, read_data
+from bayes_risk.costs.watch import check_memory
+from bayes_risk.log_ratios import BLOCK, FEW, ROOM
+from bayes_risk.run.variants import checked_variants, settings_of
+from bayes_risk.study.making import Progress, read_data
 from bayes_risk.study.study import Study
 
-SHARED = ("DPMPM", "PoissonMixture", "CART", "Forest")  # equal records have equal evidence
-CLOSED = ("CART", "Forest", "PMM")
+PROCESSES = ("loky", "dask")
 CURES = "audit fewer targets, weigh fewer guesses, keep fewer draws, or make fewer releases"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a study will take.
+    """What a run will take.
 
     Attributes
     ----------
     sizes : Sizes
+        Of a sweep or a comparison, those of the setting or candidate that takes most.
     memory : mapping of str to mapping of str to int
         Bytes by stage and part.
     block, workers : int
@@ -37,6 +34,8 @@ class Cost:
         The ceiling in bytes.
     seconds : mapping of str to float
         CPU time by stage, rough: within a factor of two or so. Empty: not asked for.
+    settings : int
+        Audits that are made one after another: settings of a sweep, replicates of candidates.
     """
 
     sizes: Sizes
@@ -45,6 +44,7 @@ class Cost:
     workers: int
     max_memory: int | None
     seconds: Mapping[str, float]
+    settings: int = 1
 
     @property
     def fullest(self) -> str:
@@ -60,6 +60,12 @@ class Cost:
     def fits(self) -> bool:
         """Whether the peak stays beneath the ceiling."""
         return self.max_memory is None or self.peak <= self.max_memory
+
+    @property
+    def room(self) -> int:
+        """Bytes of work space that a worker has for one block."""
+        s = self.sizes
+        return block_bytes(self.block, s.sampler.draws, s.guesses, s.batches)
 
     def check(self) -> None:
         """Stop where the ceiling cannot hold.
@@ -82,9 +88,10 @@ class Cost:
 
     def __repr__(self) -> str:
         s, parts = self.sizes, self.memory[self.fullest]
+        audits = f"{self.settings:,} audits, the largest of " if self.settings > 1 else ""
         lines = [
-            f"{s.records:,} records, {s.cases:,} distinct cases, {s.guesses:,} guesses each, "
-            f"{s.draws:,} draws, {s.releases} releases; {self.workers} workers",
+            f"{audits}{s.records:,} records, {s.cases:,} distinct cases, {s.guesses:,} guesses "
+            f"each, {s.sampler.draws:,} draws, {s.releases} releases; {self.workers} workers",
             f"memory: about {in_words(self.peak)}, in stage {self.fullest!r}:",
             *(f"  {part:32s} {in_words(size):>10s}" for part, size in parts.items()),
         ]
@@ -101,7 +108,9 @@ class Cost:
 def estimate(
     study: Study,
     *,
+    kind: str = "audit",
     n_jobs: int = 2,
+    backend: str | None = None,
     max_memory: str | int | None = None,
     time: bool = True,
 ) -> Cost:
@@ -110,10 +119,11 @@ def estimate(
     Parameters
     ----------
     study : Study
-    n_jobs : int
-        Workers.
-    max_memory : str or int, optional
-        The ceiling, as in `run_study`.
+    kind : {"audit", "sweep", "comparison"}
+        What is run of it. A sweep holds the evidence of one setting, the fits of all settings, and
+        the posterior of every prior; a comparison one candidate at a time.
+    n_jobs, backend, max_memory
+        As in `run_study`: workers, what they are, and the ceiling.
     time : bool
         Whether to run the study on a few thousand of its records, to tell how long it takes.
 
@@ -128,57 +138,67 @@ def estimate(
 
     Notes
     -----
-    Memory is counted from the data (records, distinct cases, guesses) and the settings; of models
-    other than ``DPMPM``, what the sampler itself holds is left out. Time is that of three small
-    runs, extended in a straight line in records, targets and draws.
+    Memory is counted from the data (records, distinct cases, guesses) and the settings; of a
+    `PyMCModel` what its own graph holds is left out. Time is that of three small runs, extended in
+    a straight line in records, targets and draws, times the settings of a sweep or the replicates
+    of each candidate.
     """
     ceiling = None if max_memory is None else bytes_of(max_memory)
     df, _ = read_data(study.data)
-    declared(study, df)
-    cost = _beneath(_sizes(study, df), n_jobs, ceiling)
+    variants = checked_variants(study, df, kind)
+    cost = _beneath([v.sizes for v in variants], n_jobs, backend in PROCESSES, ceiling)
+    settings = settings_of(study, kind)
     if not time:
-        return cost
-    from bayes_risk.run.pilot import seconds_of
+        return replace(cost, settings=settings)
+    from bayes_risk.run.pilot import seconds_of_run
 
-    seconds = seconds_of(study, df, cost.sizes)
-    return Cost(**{f: getattr(cost, f) for f in cost.__slots__} | {"seconds": seconds})
+    seconds = seconds_of_run(study, df, variants, kind)
+    return replace(cost, settings=settings, seconds=seconds)
 
 
 @contextmanager
-def held_beneath(study: Study, n_jobs: int, max_memory: str | int | None) -> Iterator[int]:
-    """Workers, and within the block the work space of each, that a ceiling leaves.
+def held_beneath(
+    study: Study,
+    kind: str,
+    max_memory: str | int | None,
+    *,
+    n_jobs: int,
+    backend: str | None,
+    progress: Progress | None,
+) -> Iterator[dict[str, Any]]:
+    """``n_jobs`` and ``progress`` that a ceiling leaves; within the block it is watched.
 
     Raises
     ------
     InputError
         A ceiling that cannot hold.
+    MemoryCeilingError
+        Within the block: more memory was taken all the same.
     """
     if max_memory is None:
-        yield n_jobs
+        yield {"n_jobs": n_jobs, "progress": progress}
         return
-    cost = estimate(study, n_jobs=n_jobs, max_memory=max_memory, time=False)
+    how: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "max_memory": max_memory}
+    cost = estimate(study, kind=kind, time=False, **how)
     if not cost.fits:
-        estimate(study, n_jobs=n_jobs, max_memory=max_memory).check()
-    s = cost.sizes
-    with beneath(block_bytes(cost.block, s.draws, s.guesses, s.batches)):
-        yield cost.workers
+        estimate(study, kind=kind, **how).check()
+
+    def watching(stage: str, done: int, total: int) -> None:
+        check_memory()
+        if progress is not None:
+            progress(stage, done, total)
+
+    with beneath(cost.room), watched(cost.max_memory):
+        yield {"n_jobs": cost.workers, "progress": watching}
 
 
-def _beneath(sizes: Sizes, n_jobs: int, ceiling: int | None) -> Cost:
+def _beneath(every: Sequence[Sizes], n_jobs: int, processes: bool, ceiling: int | None) -> Cost:
     """As many workers and as large blocks as the ceiling allows, the workers given up last."""
-    usual = max(BLOCK, ROOM // max(sizes.draws, 1))
+    usual = max(BLOCK, ROOM // max(1, *(s.sampler.draws for s in every)))
     for workers in range(n_jobs, 0, -1):
         block = usual
         while True:
-            memory = memory_by_stage(sizes, block=block, workers=workers)
-            found = Cost(
-                sizes=sizes,
-                memory=memory,
-                block=block,
-                workers=workers,
-                max_memory=ceiling,
-                seconds={},
-            )
+            found = _fullest(every, block, workers, processes and workers > 1, ceiling)
             if found.fits:
                 return found
             if block == FEW:
@@ -187,45 +207,19 @@ def _beneath(sizes: Sizes, n_jobs: int, ceiling: int | None) -> Cost:
     return found
 
 
-def _sizes(study: Study, df: Any) -> Sizes:
-    """Counts of the data and settings."""
-    data = Microdata.from_frame(df, missing=study.data.missing)
-    kind, attribute = study.model.kind, study.attribute
-    cases = guesses = 0
-    names = study.release.columns or getattr(study.model, "order", None) or list(df.columns)
-    if attribute is not None:
-        columns = np.array([df.columns.get_loc(c) for c in names])
-        numbers = [c for c in names if c in data.numbers]
-        weighed = as_guesses(attribute_options(attribute)["guesses"], numbers)
-        own = study.classes == "own" or kind not in SHARED
-        cases = len(df) if own else len(np.unique(data.codes, axis=0))
-        cases = min(cases, attribute.targets) if isinstance(attribute.targets, int) else cases
-        guesses = len(weighed.of(data, data.codes[:2], columns).codes)
-    draws, chains = getattr(study.model, "draws", 0), getattr(study.model, "chains", 0)
-    sampled = kind not in CLOSED
-    return Sizes(
-        kind=kind,
-        records=len(df),
-        columns=len(df.columns),
-        guessed=len(names),
-        table=int(df.memory_usage(deep=True).sum()),
-        program=_resident(),
-        cases=cases,
-        guesses=guesses,
-        releases=study.release.m,
-        draws=draws * chains if sampled and isinstance(draws, int) else 0,
-        chains=chains if sampled else 0,
-        levels=int(data.n_levels.sum()),
-        classes=getattr(study.model, "n_classes", 1) or 1,
-        sampled=sampled,
-        confidential=study.output.confidential,
-    )
-
-
-def _resident() -> int:
-    """Bytes of this process now, 0 where the system does not tell."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * 4096
-    except OSError:
-        return 0
+def _fullest(
+    every: Sequence[Sizes], block: int, workers: int, processes: bool, ceiling: int | None
+) -> Cost:
+    """The cost of the audit that takes most."""
+    costs = [
+        Cost(
+            sizes=sizes,
+            memory=memory_by_stage(sizes, block=block, workers=workers, processes=processes),
+            block=block,
+            workers=workers,
+            max_memory=ceiling,
+            seconds={},
+        )
+        for sizes in every
+    ]
+    return max(costs, key=lambda cost: cost.peak)

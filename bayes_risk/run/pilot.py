@@ -7,19 +7,54 @@ machine.
 
 import time
 import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk.costs import Sizes
+from bayes_risk.microdata import same_records
+from bayes_risk.release import Release
 from bayes_risk.run.audit import audits
 from bayes_risk.run.shared import seeds_of
+from bayes_risk.run.variants import Variant
 from bayes_risk.study.declare import fit_model
-from bayes_risk.study.making import Clock, Made, declared, synthesized
+from bayes_risk.study.making import (
+    Clock,
+    Made,
+    declared,
+    needs_fit,
+    read_release,
+    reweighted,
+    synthesized,
+)
 from bayes_risk.study.study import Study
 
 RECORDS, TARGETS, DRAWS = (600, 1_800), (20, 120), 20
+BY_TARGET = ("attribute risk", "reweighting")
+BY_DRAW = (*BY_TARGET, "fit", "membership", "full table")
+OWN = ("CART", "Forest", "PMM")  # only what a fit made can be audited with it
+MADE = ("fit", "release")
+
+
+def seconds_of_run(
+    study: Study, df: pd.DataFrame, variants: Sequence[Variant], kind: str
+) -> dict[str, float]:
+    """CPU seconds by stage: of an audit; of every setting of a sweep; of every candidate."""
+    if kind == "sweep":
+        found = seconds_of(variants[0].study, df, variants[0].sizes)
+        once = {stage: found[stage] for stage in (*MADE, "reweighting") if stage in found}
+        return once | {"sweep": variants[0].times * found["attribute risk"]}
+    if kind == "comparison" and study.compare is not None:
+        names = study.compare.candidates
+        return {
+            name: v.times * sum(seconds_of(v.study, df, v.sizes).values())
+            for name, v in zip(names, variants, strict=True)
+        }
+    return seconds_of(study, df, variants[0].sizes)
 
 
 def seconds_of(study: Study, df: pd.DataFrame, sizes: Sizes) -> dict[str, float]:
@@ -27,28 +62,37 @@ def seconds_of(study: Study, df: pd.DataFrame, sizes: Sizes) -> dict[str, float]
     few, many = (min(n, len(df)) for n in RECORDS)
     cases = max(sizes.cases, 1)
     less, more = (min(u, cases) for u in TARGETS)
-    _one(study, df, few, less)  # compiles
-    base, wide, long = (_one(study, df, n, u) for n, u in ((few, less), (many, less), (few, more)))
-    times = _times(study, sizes)
+    release = read_release(study, df)
+    if release is not None and needs_fit(study) and study.model.kind in OWN:
+        made = study.release.model_copy(update={"files": None, "m": study.m})
+        study, release = study.model_copy(update={"release": made}), None
+    _one(study, df, release, few, less)  # compiles
+    base, wide, long = (
+        _one(study, df, release, n, u) for n, u in ((few, less), (many, less), (few, more))
+    )
+    times = _times(sizes)
     out = {}
     for stage, took in base.items():
         by_record = max(wide[stage] - took, 0.0) / max(many - few, 1)
         by_target = max(long[stage] - took, 0.0) / max(more - less, 1)
-        if stage != "attribute risk":
+        if stage not in BY_TARGET:
             by_target = 0.0
         further = by_record * (len(df) - few) + by_target * (cases - less)
-        scale = times if stage in ("fit", "attribute risk", "membership", "full table") else 1.0
+        scale = times if stage in BY_DRAW else 1.0
+        if stage == "reweighting":
+            scale *= sizes.rounds / 2
         out[stage] = scale * (took + max(further, 0.0))
     return out
 
 
-def _times(study: Study, sizes: Sizes) -> float:
+def _times(sizes: Sizes) -> float:
     """How many times the draws of the small runs."""
-    return sizes.draws / (DRAWS * sizes.chains) if sizes.draws else 1.0
+    one = sizes.sampler
+    return one.draws / (DRAWS * one.chains) if one.draws else 1.0
 
 
 def _small(study: Study, targets: int) -> Study:
-    """The study with few draws and targets, and no folder."""
+    """The study with few draws, targets and rounds, and no folder."""
     changes: dict[str, Any] = {"output": study.output.model_copy(update={"folder": None})}
     if isinstance(getattr(study.model, "draws", None), int):
         few = {"draws": DRAWS, "tune": max(DRAWS // 2, 1)}
@@ -57,23 +101,62 @@ def _small(study: Study, targets: int) -> Study:
         changes["attribute"] = study.attribute.model_copy(
             update={"targets": targets, "refit_budget": 0, "target_mcse": None}
         )
+    if study.reweight is not None:
+        changes["reweight"] = study.reweight.model_copy(update={"rounds": 1})
     return study.model_copy(update=changes)
 
 
-def _one(study: Study, df: pd.DataFrame, n: int, targets: int) -> dict[str, float]:
+def _one(
+    study: Study, df: pd.DataFrame, release: Release | None, n: int, targets: int
+) -> dict[str, float]:
     """CPU seconds by stage of one small run; its levels are those of all records."""
     whole = df.apply(lambda c: c.astype("category") if c.dtype.kind not in "iufb" else c)
     rows = np.sort(np.random.default_rng(0).choice(len(df), n, replace=False))
     small, part = _small(study, targets), whole.iloc[rows]
+    given = None if release is None else _rows_of(release, df.index, rows)
     clock, seeds = Clock(time.process_time), seeds_of(0)
     how: dict[str, Any] = {"n_jobs": 1, "progress": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        declaration = declared(small, part)
-        with clock("fit"):
-            fit = fit_model(small, declaration, part, random_seed=seeds[0], **how)
-        with clock("release"):
-            release = synthesized(fit, small, random_seed=seeds[1])
-        ready = Made(df=part, data_sha256="", declaration=declaration, fit=fit, release=release)
+        ready = _made(small, part, given, clock, seeds, how)
         audits(small, ready, clock, seeds[2:], how)
     return clock.seconds
+
+
+def _made(
+    study: Study,
+    part: pd.DataFrame,
+    release: Release | None,
+    clock: Clock,
+    seeds: list[int],
+    how: dict[str, Any],
+) -> Made:
+    """Fit and release of a part of the records, or the loop that makes them."""
+    declaration, fit, loop = declared(study, part), None, None
+    if study.reweight is not None:
+        with clock("reweighting"):
+            loop = reweighted(study, declaration, part, seeds[0], **how)
+        fit, release = loop.fit, loop.release
+    elif needs_fit(study):
+        with clock("fit"):
+            fit = fit_model(study, declaration, part, random_seed=seeds[0], **how)
+    if release is None:
+        with clock("release"):
+            release = synthesized(fit, study, random_seed=seeds[1])
+    return Made(
+        df=part,
+        data_sha256="",
+        declaration=declaration,
+        fit=fit,
+        release=release,
+        reweighting=loop,
+    )
+
+
+def _rows_of(release: Release, index: pd.Index, rows: npt.NDArray[np.int64]) -> Release:
+    """The same records of files that were brought; as many of files of other records."""
+    if len(release.datasets[0]) != len(index):
+        n = min(len(rows), len(release.datasets[0]))
+        return replace(release, datasets=[t.iloc[:n] for t in release.datasets])
+    tables = [same_records(index, t, f"release {l}") for l, t in enumerate(release.datasets, 1)]
+    return replace(release, datasets=[t.iloc[rows] for t in tables])

@@ -1,7 +1,9 @@
 """What every run of a study does: its seeds, and its folder around the work."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -11,6 +13,7 @@ from bayes_risk.run.identity import identity
 from bayes_risk.steps import keeping
 from bayes_risk.study.making import Progress
 from bayes_risk.study.study import Study
+from bayes_risk.workers import Waiting, check_backend, telling, working
 
 Result = TypeVar("Result")
 
@@ -32,26 +35,50 @@ def in_folder(
     restart: bool,
     progress: Progress | None,
     command: str,
+    n_jobs: int,
+    backend: str | None,
 ) -> Result:
     """``work(seed)``, and write the study's folder if it names one: complete, or not at all.
 
-    Steps are kept beside the folder while the run lasts.
+    Steps are kept beside the folder while the run lasts. ``backend`` and ``n_jobs``: the workers
+    that are there meanwhile.
     """
+    check_backend(backend)
     output, seed = study.output.folder, seed_of(study)
     if output is None:
-        return work(seed)
+        with _workers(backend, n_jobs, None, progress):
+            return work(seed)
     say = progress or _quiet
     check_target(output, overwrite=overwrite)
     with workplace(output, identity(study, kind), seed, restart=restart) as place:
         if place.store.found:
             say("steps found", place.store.found, place.store.found)
-        with keeping(place.store):
+        with _workers(backend, n_jobs, place.folder, progress), keeping(place.store):
             result = work(place.random_seed)
         with output_folder(output, overwrite=overwrite, aside=place.folder) as folder:
             say("report", 0, 1)
             write(folder, result, command=command)
             say("report", 1, 1)
     return result
+
+
+@contextmanager
+def _workers(
+    backend: str | None, n_jobs: int, folder: Path | None, progress: Progress | None
+) -> Iterator[None]:
+    """Workers, and whom to tell when they are stuck."""
+
+    def tell(waiting: Waiting) -> None:
+        if progress is not None:
+            done = waiting.total - waiting.unfinished
+            progress(f"waiting for {waiting.stage}", done, waiting.total)
+
+    with working(backend, n_jobs, folder):
+        if progress is None:
+            yield
+            return
+        with telling(tell):
+            yield
 
 
 def _quiet(stage: str, done: int, total: int) -> None:

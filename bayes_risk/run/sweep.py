@@ -7,6 +7,7 @@ from typing import Any
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.run.shared import diagnostics_of, in_folder, seeds_of
+from bayes_risk.run.variants import alone
 from bayes_risk.study.declare import fit_model
 from bayes_risk.study.making import Clock, Progress, made
 from bayes_risk.study.study import Study
@@ -49,13 +50,15 @@ def run_sweep(
     restart: bool = False,
     progress: Progress | None = None,
     n_jobs: int = 2,
+    backend: str | None = None,
+    max_memory: str | int | None = None,
     command: str = "",
 ) -> SweepResult:
     """Vary an audit as the study's ``[sweep]`` says, and write a folder if the study names one.
 
     Parameters
     ----------
-    study, overwrite, restart, progress, n_jobs, command
+    study, overwrite, restart, progress, n_jobs, backend, max_memory, command
         As in `run_study`. What the study says of identification, membership and the full table is
         left aside.
 
@@ -67,29 +70,33 @@ def run_sweep(
     ------
     InputError
         A study without ``[sweep]``; as `run_study`.
+    MemoryCeilingError
+        As `run_study`.
     """
     if study.sweep is None:
         raise InputError(
             'the study has no [sweep]: say what varies, as in priors = ["uniform", "marginal"]'
         )
-    others = ("identification", "utility", "context", "bounds", "membership", "full_table")
-    only = dict.fromkeys(others)
-    study = study.model_copy(update=only)
+    study = alone(study)
     from bayes_risk.reporting.swept import write_sweep
+    from bayes_risk.run.costs import held_beneath
 
-    return in_folder(
-        study,
-        "sweep",
-        lambda seed: _sweep(study, seed, progress, n_jobs),
-        write_sweep,
-        overwrite=overwrite,
-        restart=restart,
-        progress=progress,
-        command=command,
-    )
+    given: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "progress": progress}
+    with held_beneath(study, "sweep", max_memory, **given) as how:
+        return in_folder(
+            study,
+            "sweep",
+            lambda seed: _sweep(study, seed, **how),
+            write_sweep,
+            overwrite=overwrite,
+            restart=restart,
+            command=command,
+            backend=backend,
+            **how,
+        )
 
 
-def _sweep(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> SweepResult:
+def _sweep(study: Study, seed: int, *, n_jobs: int, progress: Progress | None) -> SweepResult:
     clock = Clock()
     seeds = seeds_of(seed)
     ready = made(study, clock, seeds=seeds, n_jobs=n_jobs, progress=progress)

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from bayes_risk.costs.watch import check_memory
 from bayes_risk.steps.store import Arrays, Store
 
 T = TypeVar("T")
@@ -137,6 +138,7 @@ def kept(name: str, compute: Callable[[], T], packing: Packing[T]) -> T:
             arrays = _plain(packing.pack(compute()))
             store.put(place.path, arrays)
             store.drop(store.below(place.path))
+        check_memory()
     return packing.unpack(arrays)
 
 
@@ -157,6 +159,7 @@ def kept_blocks(
         try:
             for block, found in zip(todo, run(todo) if todo else [], strict=True):
                 fresh[block] = _plain(packing.pack(found))
+                check_memory()
                 if time.monotonic() - since > SECONDS:
                     _flush(store, place.path, fresh)
                     held, fresh, since = held | fresh, {}, time.monotonic()

@@ -46,13 +46,10 @@ class Store:
         return len(self.steps)
 
     def _journal(self) -> Iterator[dict[str, Any]]:
-        """Lines that are whole: the last one may be torn."""
+        """Lines that are whole: steps of torn or damaged ones are computed again."""
         path = self.folder / JOURNAL
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError:
-                continue
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        yield from (entry for entry in map(_entry, lines) if entry is not None)
 
     def get(self, step: str) -> Arrays | None:
         """Arrays of a step; None where it is not there, or not what was written."""
@@ -67,8 +64,7 @@ class Store:
 
     def put(self, step: str, arrays: Mapping[str, Any], **more: Any) -> None:
         """Keep a step: its file first, whole, then its line in the journal."""
-        digest = hashlib.sha256(step.encode()).hexdigest()[:24]
-        path = self.folder / f"{digest}.nc"
+        path = self.folder / _file_of(step)
         aside = path.with_suffix(".tmp")
         try:
             _write(aside, arrays)
@@ -104,6 +100,21 @@ class Store:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
+
+
+def _file_of(step: str) -> str:
+    return f"{hashlib.sha256(step.encode()).hexdigest()[:24]}.nc"
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """What a line of the journal says; None where it is torn or damaged."""
+    try:
+        entry: dict[str, Any] = json.loads(line)
+        step, file = entry["step"], entry["file"]
+        whole = file is None or (file == _file_of(step) and isinstance(entry["sha256"], str))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return entry if whole and isinstance(step, str) else None
 
 
 def _write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.costs.watch import at_stage
 from bayes_risk.demo import demo_data
 from bayes_risk.output import data_hash
 from bayes_risk.release import Release
@@ -46,7 +47,7 @@ class Clock:
     def __call__(self, stage: str) -> Iterator[None]:
         """Time what is done in the block, the steps that are kept of it under the stage's name."""
         start = self.now()
-        with within(stage):
+        with within(stage), at_stage(stage):
             yield
         self.seconds[stage] = self.now() - start
 
@@ -113,7 +114,7 @@ def made(
         release = read_release(study, df)
     if study.reweight is not None:
         with clock("reweighting"):
-            loop = _reweighted(study, declaration, df, seeds[0], n_jobs, progress)
+            loop = reweighted(study, declaration, df, seeds[0], n_jobs=n_jobs, progress=progress)
         return Made(
             df=df,
             data_sha256=sha256,
@@ -177,11 +178,12 @@ def synthesis_options(study: Study) -> dict[str, Any]:
     return {"m": study.release.m, "columns": study.release.columns, **classes}
 
 
-def _reweighted(
+def reweighted(
     study: Study,
     declaration: Any,
     df: pd.DataFrame,
     random_seed: int,
+    *,
     n_jobs: int,
     progress: Progress | None,
 ) -> Reweighting:

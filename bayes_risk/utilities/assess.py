@@ -78,7 +78,7 @@ def utility(
     random_seed : int, Generator or None
         Same seed, same result, for any ``n_jobs``.
     n_jobs : int
-        Threads.
+        Workers: threads, unless joblib's ``parallel_config`` says something else.
 
     Returns
     -------

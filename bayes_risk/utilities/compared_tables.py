@@ -1,14 +1,15 @@
 """One- and two-way tables of the original and its releases, every column and pair compared."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.utilities.cells import TableDistance, counts, distance, mutual_information
 from bayes_risk.utilities.tables import Column
+from bayes_risk.workers import in_order
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -46,9 +47,8 @@ def pairs(
     chosen = [(a, b) for a, b in chosen if b.made]
     names = [(a.name, b.name) for a, b in chosen]
     m = len(columns[0].cells) - 1
-    found = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_pair)(a, b, replaced) for a, b in chosen
-    )
+    jobs = [partial(_pair, a, b, replaced) for a, b in chosen]
+    found = list(in_order(jobs, n_jobs=n_jobs, what="pairs", where="threads"))  # they are short
     shape = (len(chosen), m, len(PAIR_MEASURES))
     return names, np.reshape(np.array(found, dtype=float), shape).transpose(1, 0, 2)
 

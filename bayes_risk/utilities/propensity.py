@@ -4,14 +4,13 @@ Derivation of the null expectations: ``docs/utility.md``.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
-from threadpoolctl import threadpool_limits
 
 from bayes_risk.utilities.design import (
     Block,
@@ -25,6 +24,7 @@ from bayes_risk.utilities.design import (
     profiles_of,
 )
 from bayes_risk.utilities.tables import Column
+from bayes_risk.workers import in_order
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -65,14 +65,14 @@ def propensity(
     m = len(columns[0].values) - 1
     which: tuple[Predictors, ...] = (main_effects, interactions)
     scores = np.empty((m, len(MODELS), len(MEASURES)))
-    with threadpool_limits(limits=1, user_api="blas"):  # the releases are the parallel work
-        logistic = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-            joblib.delayed(_logistic)(columns, l, predictors, replaced)
-            for l in range(1, m + 1)
-            for predictors in which
-        )
-        scores[:, :2] = np.reshape(logistic, (m, 2, -1))
-        scores[:, 2] = _trees(columns, replaced, permutations, rng, n_jobs)
+    jobs = [
+        partial(_logistic, columns, l, predictors, replaced)
+        for l in range(1, m + 1)
+        for predictors in which
+    ]
+    logistic = list(in_order(jobs, n_jobs=n_jobs, what="propensity"))
+    scores[:, :2] = np.reshape(logistic, (m, 2, -1))
+    scores[:, 2] = _trees(columns, replaced, permutations, rng, n_jobs)
     return scores
 
 
@@ -104,6 +104,7 @@ def _logistic(columns: Sequence[Column], l: int, which: Predictors, replaced: fl
     if which is interactions and not _small(n_interactions(blocks), len(at.original)):
         return NOT_FITTED
     design = which(blocks, at.records)
+    del blocks  # as large as the design
     N, c = at.records.sum(), at.release.sum() / at.records.sum()
     expected, sd = logistic_null(design.df, N, c, replaced)
     score = _fitted(design.values, at, c)
@@ -154,10 +155,11 @@ def _trees(
     turns = [*range(m), *(b % m for b in range(permutations))]
     X = [features(columns, l) for l in range(1, m + 1)]
     released = [_released(columns, l) for l in range(1, m + 1)]
-    grown = joblib.Parallel(n_jobs=n_jobs, prefer="threads")(
-        joblib.delayed(_tree)(X[l], released[l], child, b >= m, paired)
+    jobs = [
+        partial(_tree, X[l], released[l], child, b >= m, paired)
         for b, (l, child) in enumerate(zip(turns, children, strict=True))
-    )
+    ]
+    grown = list(in_order(jobs, n_jobs=n_jobs, what="propensity trees"))
     # permuted labels vary 1 / (1 - c) times as much as a release about a fixed original; pairs
     # exchanged f times as much as all of them, a release f (2 - f) times
     null = np.array([(1 - c) * (2 - replaced) * found for found, _, c, _ in grown[m:]])

@@ -1,90 +1,148 @@
-"""Peak memory and CPU time of audits of 10^4, 10^5 and 10^6 records, estimated and measured.
+"""Peak memory of audits of 10^4, 10^5 and 10^6 records: estimated, measured, beneath a ceiling.
 
-Run by ``make bench``. Every audit runs in a process of its own.
+Run by ``make bench``, or one section at a time: ``bench_memory.py --records 10000 --model CART``.
+Every audit runs in a process of its own: free; beneath the lowest ceiling that holds (one worker,
+the smallest blocks); and beneath nine tenths of that, which is refused.
 """
 
 import argparse
+import hashlib
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 RUN = """
-import json, resource, sys, time
+import json, resource, sys, threading, time, warnings
+from bayes_risk.costs.watch import resident
 from bayes_risk.run import run_study
 from bayes_risk.run.costs import estimate
 from bayes_risk.study.study import parse_study
+warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
 study, ceiling = parse_study(given["study"]), given["ceiling"]
+if ceiling == "least":
+    ceiling = int(1.02 * estimate(study, max_memory=1, time=False).peak)
+if ceiling == "less":
+    ceiling = int(0.9 * estimate(study, max_memory=1, time=False).peak)
 cost = estimate(study, max_memory=ceiling, time=False)
+seen, over = [resident()], threading.Event()
+
+def look():  # processes that were started too
+    while not over.wait(0.05):
+        seen.append(resident())
+
+threading.Thread(target=look, daemon=True).start()
 began = time.process_time()
 run_study(study, max_memory=ceiling)
-peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([cost.peak, peak, time.process_time() - began, cost.block, cost.workers]))
+over.set()
+peak = max(*seen, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(json.dumps({
+    "estimate": cost.peak, "stage": cost.fullest, "ceiling": ceiling, "start": seen[0],
+    "peak": peak, "seconds": time.process_time() - began,
+    "block": cost.block, "workers": cost.workers, "cases": cost.sizes.cases,
+    "guesses": cost.sizes.guesses, "m": cost.sizes.releases, "draws": cost.sizes.sampler.draws,
+}))
 """
-COLUMNS = [f"v{j}" for j in range(8)]
-CART = {"kind": "CART", "order": COLUMNS[1:]}
-DPMPM = {"kind": "DPMPM", "n_classes": 10, "draws": 50, "tune": 50, "chains": 2}
+COLUMNS = [f"v{j}" for j in range(10)]
+MADE = COLUMNS[7:]
+MODELS = {
+    "CART": {"kind": "CART", "order": MADE},
+    "DPMPM": {"kind": "DPMPM", "n_classes": 10, "draws": 50, "tune": 10, "chains": 2},
+}
+TARGETS = {"CART": 100_000, "DPMPM": 10_000}
+ARRAYS = ("summary.json", "records.csv", "risk.nc", "utility.csv")  # all but times and paths
+GiB = 2**30
 
 
-def table(n, d=8, seed=1):
-    """Records of six classes, eight columns of eight levels: nearly all distinct."""
+def table(n, d=6, seed=1):
+    """Records of six classes, ten columns of six levels: nearly all distinct."""
     rng = np.random.default_rng(seed)
     k, columns = rng.integers(6, size=n), {}
     for name in COLUMNS:
         phi = rng.dirichlet(np.ones(d), size=6).cumsum(axis=1)
         code = (rng.random(n)[:, None] > phi[k]).sum(axis=1).clip(0, d - 1)
-        columns[name] = [f"c{x}" for x in code]
+        columns[name] = np.array([f"c{x}" for x in range(d)])[code]
     return pd.DataFrame(columns)
 
 
-def run(folder, n, model, targets, ceiling):
-    """Print one row."""
+def study_of(path, output, name, n):
+    """Attribute and identification risk of three columns; of trees the utility too."""
+    attribute = {"targets": TARGETS[name]} if n > TARGETS[name] else {}
+    further = {"utility": {"permutations": 2}} if name == "CART" else {}
+    return further | {
+        "data": {"path": str(path)},
+        "random_seed": 1,
+        "model": MODELS[name],
+        "release": {"m": 3, "columns": MADE},
+        "attribute": attribute | ({"refit_budget": 0} if name == "DPMPM" else {}),
+        "identification": {"known": ["v0"], "synthesized": ["v8", "v9"]},
+        "output": {"folder": str(output)},
+    }
+
+
+def run(folder, name, n, ceiling):
+    """One audit: what it said, and a hash of its results."""
     path, output = folder / f"{n}.csv", folder / "out"
     if not path.exists():
         table(n).to_csv(path, index=False)
-    attribute = {} if targets is None else {"targets": targets}
-    own = ["v0"] if model is CART else []
-    keys = {"known": own, "synthesized": ["v1", "v2"]}
-    study = {
-        "data": {"path": str(path)},
-        "random_seed": 1,
-        "model": model,
-        "release": {"m": 3},
-        "attribute": attribute | ({"refit_budget": 0} if model is DPMPM else {}),
-        "identification": keys,
-        "output": {"folder": str(output)},
-    }
-    given = json.dumps({"study": study, "ceiling": ceiling})
+    given = json.dumps({"study": study_of(path, output, name, n), "ceiling": ceiling})
+    began = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", RUN, given], capture_output=True, text=True)
-    name = f"{n:9,d} {model['kind']:6s} targets {targets or 'all'!s:6s} ceiling {ceiling or '-':6s}"
+    took = time.perf_counter() - began
     if done.returncode:
-        print(name, done.stderr.strip().splitlines()[-1][:200], flush=True)
-        return
-    expected, peak, seconds, block, workers = json.loads(done.stdout.splitlines()[-1])
+        last = done.stderr.strip().splitlines()[-1].partition(": ")[2]
+        print(f"  {ceiling}: refused after {took:.0f} s: {last}", flush=True)
+        return None
+    files = [output / file for file in ARRAYS if (output / file).exists()]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    shutil.rmtree(output)
+    return json.loads(done.stdout.splitlines()[-1]) | {"hash": digest}
+
+
+def told(found, same):
+    """One line."""
+    ceiling = "none" if found["ceiling"] is None else f"{found['ceiling'] / GiB:.2f} GiB"
+    return (
+        f"  ceiling {ceiling}: estimate {found['estimate'] / GiB:.2f} GiB ({found['stage']}), "
+        f"peak {found['peak'] / GiB:.2f} GiB, estimate / peak "
+        f"{found['estimate'] / found['peak']:.2f}, above the start "
+        f"{(found['peak'] - found['start']) / GiB:.2f} GiB; blocks of {found['block']}, "
+        f"{found['workers']} workers, {found['seconds']:.0f} s CPU{same}"
+    )
+
+
+def section(folder, name, n):
+    """Free, beneath the lowest ceiling, and beneath less."""
+    free = run(folder, name, n, None)
     print(
-        f"{name} estimated {expected / 2**30:.2f} GiB, measured {peak / 2**30:.2f} GiB, "
-        f"{seconds:.0f} s CPU, blocks of {block:.0f}, {workers} workers",
+        f"{n:,} records, {name}: {free['cases']:,} distinct cases, {free['guesses']} guesses, "
+        f"m = {free['m']}, {free['draws']} draws\n{told(free, '')}",
         flush=True,
     )
-    shutil.rmtree(output)
+    least = run(folder, name, n, "least")
+    assert least["peak"] <= least["ceiling"], "the ceiling was passed"
+    assert least["hash"] == free["hash"], "results depend on the ceiling"
+    print(told(least, "; the same bytes"), flush=True)
+    assert run(folder, name, n, "less") is None
 
 
 def main():
-    """Print the table."""
+    """Print every section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--records", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--model", nargs="*", default=list(MODELS), choices=list(MODELS))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        for n in options.sizes:
-            for model, targets in ((CART, None if n < 10**6 else 100_000), (DPMPM, 1_000)):
-                for ceiling in (None, "2GiB"):
-                    run(Path(folder), n, model, targets, ceiling)
+        for n in options.records:
+            for name in options.model:
+                section(Path(folder), name, n)
 
 
 if __name__ == "__main__":

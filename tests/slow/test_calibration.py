@@ -13,7 +13,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.cases import cases_of
-from bayes_risk.evidence import _loo_ratio
+from bayes_risk.log_ratios import loo_ratio
 from tests.twins import categories, codes_of, simulate
 
 pytestmark = [
@@ -67,7 +67,7 @@ def exact_predictive(table, risk):
 def own_predictive(fit, release, guesses, rng):
     """Several classes: log p(y* | y_-i) from the fit's own leave-one-out predictive."""
     cases, _ = cases_of(fit, release, br.Intruder(), guesses, np.arange(N))
-    return _loo_ratio(fit.posterior.predictives(cases, rng=rng)[0], cases, 1).value
+    return loo_ratio(fit.posterior.predictives(cases, rng=rng)[0], cases, 1).value
 
 
 def replicate(seed, K, options):

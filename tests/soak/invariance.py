@@ -5,13 +5,15 @@ is the same to the last byte.
 """
 
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from tests.soak.running import asked, results_of
+from tests.soak.asking import asked
+from tests.soak.running import results_of
 from tests.soak.studies import Study
 
 EXACT = 1e-9
@@ -41,9 +43,11 @@ def check_matching(study: Study, risk: br.IdentificationRisk) -> None:
     columns = list(rng.permutation(np.array(list(study.table), dtype=object)))
     table = study.table.iloc[order][columns]
     datasets = [data.iloc[order] for data in release.datasets]
+    marked = None if release.records is None else release.records[order]
+    moved = replace(release, datasets=datasets, records=marked, groups=None)
     again = br.identification_risk(
         table,
-        datasets,
+        moved,
         known=list(risk.known),
         synthesized=list(risk.synthesized),
         radius=dict(risk.radius),

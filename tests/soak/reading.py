@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
+from bayes_risk._compat import draws_of_posterior
 from bayes_risk.tables import read_like, read_releases
 from tests.soak.choices import Choices, chance, generator, pick
 from tests.soak.files import draws_table, written
@@ -134,7 +135,7 @@ def _netcdf(choices: Choices, folder: Path, tables: dict[str, pd.DataFrame]) -> 
             posterior[f"{name}: {column}"] = values
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ArviZ, of more chains than draws
-        idata = az.from_dict(posterior=posterior)
+        idata = draws_of_posterior(posterior)
     path = folder / "draws.nc"
     idata.to_netcdf(str(path), engine="h5netcdf")
     return az.from_netcdf(str(path), engine="h5netcdf")

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
+from tests.soak.asking import asked
+from tests.soak.further import further
 from tests.soak.studies import Study
 
 DOUBTS = (br.TruncationWarning, br.UnreliableWeightsWarning, br.RiskRoseWarning)
-REFUSED = (br.InputError, br.ModelError)
 
 
 @contextmanager
@@ -51,6 +52,8 @@ def results_of(study: Study) -> dict[str, Any]:
         out["attribute"] = asked(study, "attribute", lambda: gathered.risk(prior))
         out["loss"] = asked(study, "loss", lambda: br.privacy_loss(gathered))
     out |= matched(study, release)
+    if study.seed % 4 == 0:
+        out |= further(study, fit, release)
     return {name: result for name, result in out.items() if result is not None}
 
 
@@ -93,14 +96,3 @@ def matched(study: Study, release: br.Release) -> dict[str, Any]:
             ),
         )
     return out
-
-
-def asked(study: Study, what: str, question: Any) -> Any:
-    """The answer, or None where it was refused by name."""
-    try:
-        return question()
-    except REFUSED as refusal:
-        said = str(refusal)
-        assert len(said) > 20 and "nan" not in said.lower().split(), said
-        study.notes.append(f"{what}: {said}")
-        return None

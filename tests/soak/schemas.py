@@ -19,7 +19,7 @@ NUMBERS = (
     "tiny",
     "subnormal",
 )
-ORDINARY = 6  # that models can work with
+ORDINARY = 5  # that models can work with
 
 
 def rows(choices: Choices, most: int) -> int:

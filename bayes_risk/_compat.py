@@ -1,0 +1,136 @@
+"""What differs between the versions of ArviZ and PyMC that are supported: the one place that knows.
+
+ArviZ 1 keeps the groups of a fit in xarray's DataTree, earlier versions in their InferenceData;
+its Pareto smoothing has another name, another sign and other exceptions. PyMC 6.4 tells a step
+method how long its chain will be. Nobody else imports ArviZ.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Array = npt.NDArray[np.float64]
+
+
+def arviz_is_a_tree() -> bool:
+    """Whether the installed ArviZ keeps draws in a DataTree (1.0 and later)."""
+    import arviz as az
+
+    return int(az.__version__.partition(".")[0]) >= 1
+
+
+def draws_object(groups: "Mapping[str, xr.Dataset]") -> Any:
+    """The installed ArviZ's object with these groups: DataTree or InferenceData."""
+    import arviz as az
+    import xarray as xr
+
+    if arviz_is_a_tree():
+        return xr.DataTree.from_dict(dict(groups))
+    by_name: dict[str, Any] = dict(groups)
+    return az.InferenceData(**by_name)
+
+
+def draws_of_posterior(posterior: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """The installed ArviZ's object of draws by name, each of shape (chains, draws, ...).
+
+    ArviZ warns of more chains than draws.
+    """
+    import arviz as az
+
+    if arviz_is_a_tree():
+        return az.from_dict({"posterior": dict(posterior)})
+    return az.from_dict(posterior=dict(posterior))
+
+
+def group_names(draws: Any) -> list[str]:
+    """Names of the groups of a DataTree or an InferenceData, with any ArviZ."""
+    if _is_tree(draws):
+        return [str(name) for name in draws.children]
+    return [str(name) for name in draws.groups()]
+
+
+def group(draws: Any, name: str) -> "xr.Dataset":
+    """A group of a DataTree or an InferenceData, with any ArviZ; empty if it has none."""
+    import xarray as xr
+
+    if name not in group_names(draws):
+        return xr.Dataset()
+    found: xr.Dataset = draws[name].to_dataset() if _is_tree(draws) else draws[name]
+    return found
+
+
+def add_group(draws: Any, name: str, dataset: "xr.Dataset") -> None:
+    """Put a further group into a DataTree or an InferenceData."""
+    import xarray as xr
+
+    if _is_tree(draws):
+        draws[name] = xr.DataTree(dataset)
+    else:
+        draws.add_groups({name: dataset})
+
+
+def holds_draws(given: Any) -> bool:
+    """Whether something is a DataTree or an InferenceData, with any ArviZ."""
+    return _is_tree(given) or type(given).__name__ == "InferenceData"
+
+
+def _is_tree(given: Any) -> bool:
+    import xarray as xr
+
+    return isinstance(given, xr.DataTree)
+
+
+def pareto_smoothing(log_weights: Array, reff: float) -> tuple[Array, Array]:
+    """ArviZ's Pareto smoothing of log weights (U, H): smoothed, not normalised, and k-hat (U,).
+
+    Rows that ArviZ cannot smooth come back as they are, or not finite; their k-hat is not finite.
+
+    Notes
+    -----
+    The tail of ArviZ 1 is the largest ``floor`` of ``min(H/5, 3 sqrt(H/reff))`` draws, that of
+    earlier versions ``ceil`` of it less ties with the largest draw below: k-hats of continuous
+    weights differ by what one draw of the tail changes.
+    """
+    import arviz as az
+
+    if not arviz_is_a_tree():
+        smoothed, khat = az.psislw(log_weights, reff=reff, normalize=False)
+        return np.asarray(smoothed), np.asarray(khat)
+    from arviz_stats.base import array_stats
+
+    out, k = log_weights.copy(), np.full(len(log_weights), np.inf)
+    for u, row in enumerate(log_weights):
+        try:
+            smoothed, k[u] = array_stats.psislw(-row, r_eff=reff)
+        except ValueError:  # all of the tail is the same
+            continue
+        low = np.argmin(row)  # below the tail nothing changes but the normalisation
+        out[u] = smoothed + (row[low] - smoothed[low])
+    return out, k
+
+
+def effective_draws(values: Array) -> float:
+    """ArviZ's bulk effective sample size of draws (chains, draws)."""
+    import arviz as az
+
+    return float(az.ess(values, method="bulk"))
+
+
+def split_rhat(values: Array) -> float:
+    """ArviZ's rank-normalised split R-hat of draws (chains, draws)."""
+    import arviz as az
+
+    return float(az.rhat(values, method="rank"))
+
+
+def set_up_chain(step: Any, rng: np.random.Generator, *, tune: int, draws: int) -> None:
+    """Make one of PyMC's step methods ready for a chain of so many steps."""
+    if hasattr(step, "setup_chain"):  # PyMC 6.4 and later
+        step.setup_chain(rng, tune, draws)
+    else:
+        step.set_rng(rng)

@@ -1,0 +1,199 @@
+"""Estimates and ceilings of sweeps, comparisons, reweighting, and releases that were brought."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.cli import app
+from bayes_risk.costs import memory_by_stage
+from bayes_risk.microdata import Microdata
+from bayes_risk.run import pilot, run_compare, run_sweep
+from bayes_risk.run.costs import estimate
+from bayes_risk.run.sizes import sampler_of, sizes_of
+from bayes_risk.run.variants import checked_variants, settings_of
+from bayes_risk.study.making import read_data, read_release
+from bayes_risk.study.study import parse_study
+
+CART = {"kind": "CART", "order": ["v1", "v2", "v3"]}
+COMPARE = {"replicates": 2, "few": {"model": {"kind": "CART", "order": ["v3"]}}, "all": {}}
+SWEEP = {"priors": ["uniform", "marginal"], "guesses": ["neighbourhood", "hamming-2"], "m": [1, 2]}
+
+
+@pytest.fixture
+def content(tmp_path):
+    """A study of a small table, and room beside it."""
+    rng = np.random.default_rng(3)
+    codes = np.minimum(rng.poisson(1.0, (300, 4)), 3)
+    path = tmp_path / "t.csv"
+    df = pd.DataFrame({f"v{j}": [f"c{k}" for k in codes[:, j]] for j in range(4)})
+    df.to_csv(path, index=False)
+    study = {"data": {"path": str(path)}, "random_seed": 1, "model": CART}
+    return study | {"release": {"m": 2}, "attribute": {"targets": 50}}
+
+
+@pytest.fixture
+def brought(content, tmp_path):
+    """The same with a release from files, whose v0 is the table's."""
+    df = pd.read_csv(tmp_path / "t.csv")
+    files = [tmp_path / f"z{l}.csv" for l in (1, 2)]
+    for l, file in enumerate(files):
+        v3 = df["v3"].sample(frac=1, random_state=l).to_numpy()
+        df.assign(v3=v3).to_csv(file, index=False)
+    release = {"files": [str(f) for f in files], "columns": ["v3"]}
+    return content | {"release": release}
+
+
+# --- sweeps and comparisons ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "kind", "more"),
+    [
+        pytest.param(run_sweep, "sweep", {"sweep": SWEEP}, id="sweep"),
+        pytest.param(
+            run_compare, "comparison", {"compare": COMPARE, "utility": None}, id="comparison"
+        ),
+    ],
+)
+def test_a_ceiling_changes_no_number_and_refuses_what_it_cannot_hold(
+    content, tmp_path, run, kind, more
+):
+    folder = tmp_path / "out"
+    study = parse_study(content | more | {"output": {"folder": str(folder)}})
+    free = run(
+        study.model_copy(update={"output": study.output.model_copy(update={"folder": None})})
+    )
+    bound = run(study, max_memory="8GiB")
+    found = [getattr(r, "sensitivity", None) or r.comparison for r in (free, bound)]
+    assert found[0].dataset.identical(found[1].dataset)
+    with pytest.raises(InputError, match=r"needs about .* and max_memory is 100 MiB"):
+        run(study, max_memory="100MiB", overwrite=True)
+    assert not (tmp_path / ".out.work").exists()
+    assert estimate(study, kind=kind, time=False).memory.keys().isdisjoint({"report"})
+
+
+def test_settings_of_a_sweep_are_counted_the_study_s_own_among_them(content):
+    sweep = SWEEP | {"classes": ["new", "own"]}
+    model = {"kind": "DPMPM", "n_classes": 5, "draws": 10}
+    for combinations, count, fits in ((False, 3, 2), (True, 4, 2)):
+        section = sweep | {"combinations": combinations}
+        study = parse_study(content | {"model": model, "sweep": section})
+        df, _ = read_data(study.data)
+        assert settings_of(study, "sweep") == count
+        found = checked_variants(study, df, "sweep")
+        assert {v.sizes.fit_sets for v in found} == {fits}
+        assert max(v.sizes.guesses for v in found) == 67  # 1 + 4 x 3 + 6 x 9
+        assert {v.sizes.priors for v in found} == {3}
+
+
+def test_a_comparison_is_as_large_as_its_largest_candidate(content):
+    study = parse_study(content | {"compare": COMPARE})
+    df, _ = read_data(study.data)
+    few, every = checked_variants(study, df, "comparison")
+    assert settings_of(study, "comparison") == 4
+    assert (few.sizes.guesses, every.sizes.guesses) == (4, 10)
+    assert estimate(study, kind="comparison", time=False).sizes.guesses == 10
+
+
+def test_the_commands_tell_and_write_nothing(content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = 'random_seed = 1\ndata = { path = "t.csv" }\nrelease = { m = 1 }\nattribute = {}\n'
+    model = 'model = { kind = "CART", order = ["v3"] }\n'
+    sweep = '[sweep]\npriors = ["uniform", "marginal"]\n'
+    (tmp_path / "s.toml").write_text(lines + model + sweep)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    result = CliRunner().invoke(app, ["sweep", "s.toml", "--dry-run", "--max-memory", "4GiB"])
+    assert result.exit_code == 0, result.output
+    assert "ceiling of 4.0 GiB: holds" in result.output
+    assert "CPU time: about" in result.output
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+# --- the pilot -------------------------------------------------------------------------------
+
+
+def test_the_pilot_takes_the_same_rows_of_files(brought):
+    study = parse_study(brought)
+    df, _ = read_data(study.data)
+    release, rows = read_release(study, df), np.array([3, 8, 200])
+    part = pilot._rows_of(release, df.index, rows)
+    for whole, few in zip(release.datasets, part.datasets, strict=True):
+        pd.testing.assert_frame_equal(few, whole.iloc[rows])
+    turned = replace(release, datasets=[t[::-1] for t in release.datasets])
+    again = pilot._rows_of(turned, df.index, rows)
+    pd.testing.assert_frame_equal(again.datasets[0], part.datasets[0])
+
+
+def test_the_time_of_matching_files_is_told(brought):
+    keys = {"known": ["v0"], "synthesized": ["v3"]}
+    cost = estimate(parse_study(brought | {"attribute": None, "identification": keys}))
+    assert list(cost.seconds) == ["identification risk"]
+    assert cost.seconds["identification risk"] > 0
+
+
+def test_the_time_of_files_audited_by_a_mixture_is_told(brought):
+    model = {"kind": "DPMPM", "n_classes": 12, "draws": 10, "tune": 5}
+    cost = estimate(parse_study(brought | {"model": model}))
+    assert set(cost.seconds) == {"fit", "attribute risk"}
+    assert min(cost.seconds.values()) > 0
+
+
+def test_trees_of_few_records_are_asked_about_releases_of_their_own(brought):
+    """Those of the files are not theirs: values stand in leaves where nobody holds them."""
+    cost = estimate(parse_study(brought))
+    assert set(cost.seconds) == {"fit", "release", "attribute risk"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_time_of_reweighting_is_told_round_by_round(content, monkeypatch):
+    reweight = {"until": 0.01, "rounds": 5}
+    study = parse_study(content | {"reweight": reweight})
+    took = {"reweighting": 3.0}
+    monkeypatch.setattr(pilot, "_one", lambda *_: took)
+    df, _ = read_data(study.data)
+    assert pilot.seconds_of(study, df, sizes_of(study, df)) == {"reweighting": 3.0 * 6 / 2}
+    monkeypatch.undo()
+    cost = estimate(study)
+    assert cost.seconds["reweighting"] > 0
+    assert "earlier rounds" in cost.memory["evidence"]
+
+
+# --- what fits hold --------------------------------------------------------------------------
+
+
+def test_designs_of_regressions_are_as_wide_as_their_matrices(content):
+    formulas = {"v3": "1 + v0 * v1", "v2": "1 + v3"}
+    study = parse_study(
+        content | {"model": {"kind": "Regression", "formulas": formulas, "draws": 10}}
+    )
+    df, _ = read_data(study.data)
+    one = sampler_of(study, Microdata.from_frame(df), ["v3", "v2"])
+    assert one.design == (1 + 3 + 3 + 9) + (1 + 3)
+    assert one.parameters == 2 * sum(k * 3 + 2 for k in (16, 4))
+
+
+def test_processes_of_workers_count(content):
+    study = parse_study(content)
+    df, _ = read_data(study.data)
+    threads, processes = (
+        memory_by_stage(sizes_of(study, df), block=8, workers=2, processes=p) for p in (False, True)
+    )
+    more = {s: sum(processes[s].values()) - sum(threads[s].values()) for s in threads}
+    assert min(more.values()) > 2 * 250 * 2**20
+
+
+def test_the_report_counts_targets_and_not_records(content):
+    sizes = [
+        sizes_of(parse_study(content | {"attribute": a, "output": {"folder": "x"}}), df)
+        for a in ({"targets": 50}, {})
+        for df in [pd.read_csv(json.loads(json.dumps(content))["data"]["path"])]
+    ]
+    few, every = (
+        memory_by_stage(s, block=8, workers=1)["report"]["arrays for the report"] for s in sizes
+    )
+    assert every == 6 * few
