@@ -13,6 +13,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 
 BACKENDS = ("threads", "loky", "dask")
+NEEDED = ("distributed", "cryptography")  # certificates keep others on the machine out
 CLUSTER = {
     "distributed.scheduler.allowed-failures": 0,  # jobs are done again here, and counted
     "distributed.comm.timeouts.connect": "60s",
@@ -34,9 +35,10 @@ def check_backend(backend: str | None) -> None:
     """
     if backend is not None:
         one_of("backend", backend, BACKENDS)
-    if backend == "dask" and find_spec("distributed") is None:
+    lacking = [name for name in NEEDED if find_spec(name) is None]
+    if backend == "dask" and lacking:
         raise InputError(
-            "backend='dask' needs the package distributed; pip install 'bayes-risk[dask]', or "
+            f"backend='dask' needs {' and '.join(lacking)}; pip install 'bayes-risk[dask]', or "
             "choose backend='loky'"
         )
 
@@ -45,7 +47,8 @@ def check_backend(backend: str | None) -> None:
 def working(backend: str | None, n_jobs: int, folder: Path | None) -> Iterator[None]:
     """Within the block, jobs have these workers; None: those of joblib's `parallel_config`.
 
-    ``"dask"`` is a cluster of ``n_jobs`` processes that listens on 127.0.0.1; what it writes lies
+    ``"dask"`` is a cluster of ``n_jobs`` processes that listens on 127.0.0.1, to those who have the
+    certificate made for it, which stays in memory; what it writes lies
     in ``folder`` (None: a temporary one) and goes with it.
     """
     check_backend(backend)
@@ -97,10 +100,8 @@ def _cluster(n_jobs: int, place: str) -> Iterator[Any]:
             local_directory=place,
             memory_limit=0,
             silence_logs=50,  # its logs repeat arguments of tasks
-            security=True if find_spec("cryptography") else None,
+            security=True,
         )
         with cluster, client_of(cluster, set_as_default=False) as client:
-            unhooked(
-                force=True
-            )  # else Ctrl-C in its hook of the garbage collector is told, and lost
+            unhooked(force=True)  # else Ctrl-C in its hook of the garbage collector is lost
             yield client
