@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import models
     from ._core.errors import (
         InputError,
+        MemoryCeilingError,
         ModelError,
         RiskRoseWarning,
         TruncationWarning,
@@ -94,6 +95,7 @@ __all__ = [
     "LinearWeights",
     "Listed",
     "Membership",
+    "MemoryCeilingError",
     "Microdata",
     "Mixture",
     "ModelError",
@@ -189,6 +191,7 @@ _ROOMS = {
     "population.uniqueness_result": ["Uniqueness"],
     "_core.errors": [
         "InputError",
+        "MemoryCeilingError",
         "ModelError",
         "RiskRoseWarning",
         "TruncationWarning",

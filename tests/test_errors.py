@@ -7,6 +7,7 @@ import pytest
 from bayes_risk._core import errors, validate
 from bayes_risk._core.errors import (
     InputError,
+    MemoryCeilingError,
     ModelError,
     RiskRoseWarning,
     TruncationWarning,
@@ -16,15 +17,16 @@ from bayes_risk._core.errors import (
 CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass)]
 
 
-def test_two_errors_and_three_warnings_are_all_there_is():
+def test_three_errors_and_three_warnings_are_all_there_is():
     warnings = {RiskRoseWarning, TruncationWarning, UnreliableWeightsWarning}
-    assert set(CLASSES) == {InputError, ModelError} | warnings
+    assert set(CLASSES) == {InputError, MemoryCeilingError, ModelError} | warnings
 
 
 @pytest.mark.parametrize(
     ("error", "base"),
     [
         (InputError, ValueError),
+        (MemoryCeilingError, MemoryError),
         (ModelError, RuntimeError),
         (RiskRoseWarning, UserWarning),
         (TruncationWarning, UserWarning),
@@ -41,7 +43,12 @@ def test_the_docstring_of_a_warning_names_a_cure(warning):
 
 
 @pytest.mark.parametrize(
-    ("error", "words"), [(InputError, "what would be right"), (ModelError, "Choose another")]
+    ("error", "words"),
+    [
+        (InputError, "what would be right"),
+        (MemoryCeilingError, "Give the same command"),
+        (ModelError, "Choose another"),
+    ],
 )
 def test_the_docstring_of_an_error_names_a_way_out(error, words):
     assert words in " ".join((error.__doc__ or "").split())

@@ -110,7 +110,7 @@ def compare(risk, name, release):
         )
 
 
-QUICK = ("pois", "ord")  # the others take as long as all other tests of this file
+QUICK = ("ord",)  # the others take as long as all other tests of this file
 
 
 @pytest.mark.parametrize(

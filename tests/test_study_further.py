@@ -536,10 +536,9 @@ def test_the_audit_is_of_the_last_round(line, tmp_path):
 @pytest.mark.parametrize(
     "model",
     [
-        {"kind": "CART", "order": ["status"]},
-        CATEGORIES,
+        pytest.param({"kind": "CART", "order": ["status"]}, id="CART"),
+        pytest.param(CATEGORIES, id="DPMPM", marks=pytest.mark.slow),
     ],
-    ids=["CART", "DPMPM"],
 )
 def test_models_of_categories_are_reweighted_too(people, model):
     attribute = {"refit_budget": 0, "targets": 30}

@@ -164,6 +164,7 @@ def test_imputing_leaves_little_of_the_error_of_the_product(fit, name):
     assert (wrong**2).mean() > 16 * noise  # or there would be nothing to see
 
 
+@pytest.mark.slow
 def test_all_known_is_the_worst_case(fit):
     release = released([Z1, Z2], [0, 1])
     exact = by_labels([Z1, Z2], [0, 1, 2])
