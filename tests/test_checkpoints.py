@@ -19,6 +19,7 @@ from bayes_risk.steps import (
 )
 from bayes_risk.steps import store as step_store
 from bayes_risk.steps.store import JOURNAL, Store
+from bayes_risk.workers import in_order
 
 ARRAY = Packing(lambda a: {"values": a}, lambda found: found["values"])
 
@@ -192,6 +193,33 @@ def test_other_threads_compute_and_keep_nothing(folder):
 
     assert [again(folder, steps) for _ in range(2)] == [1, 1]
     assert work.times == 2
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_jobs_of_blocks_keep_nothing_of_their_own(folder, n_jobs):
+    """Stopped within them, the steps below the blocks would be taken for blocks."""
+    inner = Counted(np.array(1))
+
+    def blocks(stop):
+        def job():
+            kept("chains", inner, Packing(lambda a: {"alpha": a}, lambda found: found["alpha"]))
+            if stop:
+                raise KeyboardInterrupt
+            return np.array(2)
+
+        jobs = [job]
+
+        def run(which):
+            yield from in_order([jobs[b] for b in which], n_jobs=n_jobs, what="blocks")
+
+        return [int(block) for block in kept_blocks("refits", 1, run, ARRAY)]
+
+    with pytest.raises(KeyboardInterrupt):
+        again(folder, lambda: blocks(True))
+    assert len(Store(folder)) == 0
+    assert again(folder, lambda: blocks(False)) == [2]
+    assert [*Store(folder).steps] == ["/refits/from 0"]
+    assert inner.times == 2
 
 
 # --- what a stop, or a disk, can do -----------------------------------------------------------

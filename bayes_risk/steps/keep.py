@@ -2,8 +2,8 @@
 
 A step has a path of names ("attribute risk/release 2/evidence"). While a `Store` is open, `kept`
 looks the step up and computes it only if it is not there; without a store it computes. A step that
-is asked for in another thread or process than that which opened the store is computed there and
-not kept.
+is asked for in another thread or process than that which opened the store, or in a job of a worker,
+is computed there and not kept: the blocks that jobs make are.
 """
 
 import os
@@ -20,6 +20,7 @@ import numpy as np
 
 from bayes_risk.costs.watch import check_memory
 from bayes_risk.steps.store import Arrays, Store
+from bayes_risk.workers.job import at_work
 
 T = TypeVar("T")
 SECONDS = 5.0  # of blocks, at most, that a stop can lose
@@ -102,10 +103,10 @@ def keeping(store: Store | None) -> Iterator[None]:
 
 
 def _open() -> Store | None:
-    """The store, if it is this thread's."""
+    """The store, if it is this thread's, and this is not the job of a worker."""
     store = _store.get()
     here = (os.getpid(), threading.get_ident())
-    return store if store is not None and store.owner == here else None
+    return store if store is not None and store.owner == here and not at_work() else None
 
 
 @contextmanager
