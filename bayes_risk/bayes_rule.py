@@ -105,8 +105,15 @@ def weigh(
         deviations=shift * p_truth,
         mcse=np.sqrt(variance_of_estimate(shift * p_truth)),
         mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
-        left_out=expit(log_truth + log_rest),
+        left_out=_left_out(log_truth, log_rest),
     )
+
+
+def _left_out(log_truth: Array, log_rest: Array) -> Array:
+    """Share that a search left out; all that may be, where it is known against nothing alone."""
+    with np.errstate(invalid="ignore"):
+        share = log_truth + log_rest
+    return np.asarray(expit(np.where(np.isnan(share), np.inf, share)))
 
 
 def _mean_deviation(

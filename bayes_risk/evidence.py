@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
+from bayes_risk._core.logspace import change
 from bayes_risk.diagnostics import pareto_smoothed, weight_ess
 from bayes_risk.log_ratios import (
     FEW,
     Ratio,
-    change,
     loo_ratio,
     ratio_of_sums,
     together,

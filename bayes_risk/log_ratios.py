@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.logspace import log_sum
+from bayes_risk._core.logspace import change, log_sum
 from bayes_risk.costs.ceiling import most_targets
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.steps import kept_blocks, packing_of
@@ -128,11 +128,3 @@ def together(parts: Sequence[Ratio]) -> Ratio:
         khat=np.max([p.khat for p in parts], axis=0),
         ess=np.min([p.ess for p in parts], axis=0),
     )
-
-
-def change(x: Array, y: Array, nothing: float = -np.inf) -> Array:
-    """Difference x - y of logs; where x is minus infinity (nothing allows it), ``nothing``."""
-    possible = x > -np.inf
-    out = np.full(np.broadcast_shapes(x.shape, y.shape), nothing)
-    np.subtract(x, y, out=out, where=np.broadcast_to(possible, out.shape))
-    return out

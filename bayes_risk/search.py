@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.logspace import log_sum
+from bayes_risk._core.logspace import change, log_sum
 from bayes_risk.guesses import GuessSet
 
 Array = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ class Search:
         largest = int(np.prod([s.max() for s in self.sizes]))
         opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // largest, 1)]
         np.put_along_axis(mass, opened, -np.inf, axis=0)
-        return self._fine(cells[opened]), log_sum(mass) - log_p[0]
+        return self._fine(cells[opened]), change(log_sum(mass), log_p[0])
 
     def _cells(self) -> Ints:
         """Every combination of blocks, shape (C, q)."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import qr
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 from bayes_risk._core.errors import ModelError
 from bayes_risk.microdata import Codes
@@ -166,8 +167,8 @@ def _multinomial(
         return _ridge_logit(place, design, codes)
 
     def means(rows: Codes) -> Array:
-        ones = np.column_stack([np.ones(len(rows)), design(rows)])
-        return np.asarray(model.predict(params, exog=ones), dtype=float)
+        eta = np.column_stack([np.ones(len(rows)), design(rows)]) @ params
+        return np.asarray(softmax(np.column_stack([np.zeros(len(rows)), eta]), axis=1))
 
     return means
 

@@ -9,10 +9,13 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
+from bayes_risk.bayes_rule import _left_out
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.full_table.spread import _Walk
+from bayes_risk.models.pmm_means import _multinomial
 from bayes_risk.output.workplace import workplace
 from bayes_risk.reporting.further import further_lines
+from bayes_risk.search import Search
 from bayes_risk.steps import Store
 from bayes_risk.steps.store import JOURNAL
 from tests.every_result import every
@@ -207,3 +210,31 @@ def test_a_bayes_factor_beyond_doubles_is_infinite_and_no_error():
     found = every()["membership"]
     large = replace(found, log_bayes_factor=found.log_bayes_factor + 1e4)
     assert "factor inf" in large.sentence() and (large.records["probability"] == 1).all()
+
+
+@pytest.mark.parametrize(("others", "rest"), [(-np.inf, -np.inf), (0.0, np.inf)])
+def test_a_search_whose_truth_is_impossible(others, rest):
+    """Infinity less infinity: nothing is left out where nothing is possible."""
+    points = [np.linspace(0, 1, 81)[:, None]] * 2
+    counted, truth = [np.ones((81, 1), dtype=bool)] * 2, [np.array([40])] * 2
+    search = Search.of(points, counted, truth, budget=1000)
+    log_p = np.full(search.coarse().codes.shape[:2], others)
+    log_p[0] = -np.inf
+    assert search.finer(log_p)[1].tolist() == [rest]
+
+
+def test_what_a_search_left_out_of_a_truth_that_is_impossible_may_be_all():
+    log_truth, log_rest = np.array([-np.inf, -np.inf, 0.0]), np.array([np.inf, 0.0, -np.inf])
+    assert _left_out(log_truth, log_rest).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_multinomial_means_far_from_the_rows_of_the_fit():
+    """The exponential overflowed, and probabilities were missing."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=90)
+    y = (x + rng.logistic(size=90) > 0).astype(float) + (x + rng.logistic(size=90) > 1)
+    notes: list[str] = []
+    means = _multinomial(y, lambda rows: rows[:, None].astype(float), x, notes)
+    probabilities = means(np.array([-1e12, 0.0, 1e12]))
+    assert notes == [] and np.allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
+    assert probabilities[0].tolist() == [1, 0, 0] and probabilities[2].tolist() == [0, 0, 1]

@@ -1,4 +1,4 @@
-"""Sums of probabilities whose logs are given."""
+"""Sums and ratios of probabilities whose logs are given."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,3 +12,11 @@ def log_sum(x: Array, axis: int = 0) -> Array:
     with np.errstate(divide="ignore"):
         total: Array = np.log(np.exp(x - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
     return total
+
+
+def change(x: Array, y: Array, nothing: float = -np.inf) -> Array:
+    """Difference x - y of logs; where x is minus infinity (nothing allows it), ``nothing``."""
+    possible = x > -np.inf
+    out = np.full(np.broadcast_shapes(x.shape, y.shape), nothing)
+    np.subtract(x, y, out=out, where=np.broadcast_to(possible, out.shape))
+    return out
