@@ -265,6 +265,7 @@ def _run(
     overwrite: bool,
     jobs: int,
     backend: Backend,
+    max_memory: str | None,
     **how: Any,
 ) -> None:
     """Run with bars, and print the result and the warnings; or print what it would cost."""
@@ -273,11 +274,11 @@ def _run(
     from bayes_risk.reporting.terminal import Bars
     from bayes_risk.workers import telling
 
-    how |= {"n_jobs": jobs, "backend": backend.value}
+    workers: Any = {"n_jobs": jobs, "backend": backend.value, "max_memory": max_memory}
     if dry_run:
         from bayes_risk.reporting.costs import print_costs
 
-        return print_costs(study, what, **how)
+        return print_costs(study, what, **workers)
     showing = Bars()
     with (
         _interrupts() as stop,
@@ -300,7 +301,7 @@ def _run(
         runner, room, printer = RUNS[what]
         run = getattr(import_module("bayes_risk.run"), runner)
         how |= {"overwrite": overwrite, "progress": progress, "command": command}
-        result = run(study, **how)
+        result = run(study, **workers, **how)
     getattr(import_module(room), printer)(result, notes, console=Console())
 
 

@@ -53,12 +53,7 @@ def loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> Ratio:
 
     name = f"blocks of {blocks[0].stop}"  # those of another size are other steps
     parts = kept_blocks(name, len(blocks), run, packing_of(Ratio))
-    return Ratio(
-        value=np.concatenate([p.value for p in parts], axis=1),
-        deviation=np.concatenate([p.deviation for p in parts], axis=2),
-        khat=np.concatenate([p.khat for p in parts]),
-        ess=np.concatenate([p.ess for p in parts]),
-    )
+    return _side_by_side(parts)
 
 
 def blocks_of(predictive: Predictive, targets: Targets) -> list[slice]:
@@ -105,17 +100,23 @@ def weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_job
     floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)
     jobs = [partial(_of_weights, predictive, block, floor) for block in blocks]
     parts = list(in_order(jobs, n_jobs=n_jobs, what="evidence"))
+    return _side_by_side(parts)
+
+
+def _of_weights(predictive: Predictive, block: slice, log_v: Array) -> Ratio:
+    """One block, all of its targets with the same weights (H,)."""
+    of_each = np.repeat(log_v[:, None], block.stop - block.start, axis=1)
+    return ratio_of_sums(predictive, block, of_each)
+
+
+def _side_by_side(parts: Sequence[Ratio]) -> Ratio:
+    """Blocks of targets, one after another."""
     return Ratio(
         value=np.concatenate([p.value for p in parts], axis=1),
         deviation=np.concatenate([p.deviation for p in parts], axis=2),
         khat=np.concatenate([p.khat for p in parts]),
         ess=np.concatenate([p.ess for p in parts]),
     )
-
-
-def _of_weights(predictive: Predictive, block: slice, log_v: Array) -> Ratio:
-    of_each = np.repeat(log_v[:, None], block.stop - block.start, axis=1)
-    return ratio_of_sums(predictive, block, of_each)
 
 
 def together(parts: Sequence[Ratio]) -> Ratio:

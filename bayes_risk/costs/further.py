@@ -30,8 +30,8 @@ class Further:
         Data sets of the releases at both ends of the scale, and of the unchanged one.
     asked : int
         Guesses for each place of a membership audit.
-    places, alternatives : int
-        Places that membership asks about, and who else could stand there.
+    places : int
+        That membership asks about.
     cells, table_draws : int
         Of a full table, and draws of a fit that are looked at.
     """

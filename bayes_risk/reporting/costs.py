@@ -19,11 +19,8 @@ def print_costs(
     n_jobs: int,
     backend: str | None,
     max_memory: str | None,
-    restart: bool = False,
 ) -> None:
     """Print the estimate of a command: audit, sweep or compare; stop where no ceiling holds it.
-
-    ``restart`` makes no difference.
 
     Raises
     ------

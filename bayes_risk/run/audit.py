@@ -129,7 +129,7 @@ def run_study(
     InputError
         Data or settings that do not fit; an output folder that exists (before any work is done), or
         that another run is writing; finished steps of a run that was not the same; more work than
-        ``max_memory`` can hold, with the estimate; ``"dask"`` without the package distributed.
+        ``max_memory`` can hold, with the estimate; ``"dask"`` without its packages.
     MemoryCeilingError
         More was taken than ``max_memory``. Finished steps are kept: the same with more goes on.
     ChildProcessError
