@@ -1,8 +1,7 @@
 """What differs between the versions of ArviZ and PyMC that are supported: the one place that knows.
 
-ArviZ 1 keeps the groups of a fit in xarray's DataTree, earlier versions in their InferenceData;
-its Pareto smoothing has another name, another sign and other exceptions. PyMC 6.4 tells a step
-method how long its chain will be. Nobody else imports ArviZ.
+ArviZ 1 keeps the groups of a fit in xarray's DataTree, earlier versions in their InferenceData.
+PyMC 6.4 tells a step method how long its chain will be. Nobody else imports ArviZ.
 """
 
 from collections.abc import Mapping
@@ -83,35 +82,6 @@ def _is_tree(given: Any) -> bool:
     import xarray as xr
 
     return isinstance(given, xr.DataTree)
-
-
-def pareto_smoothing(log_weights: Array, reff: float) -> tuple[Array, Array]:
-    """ArviZ's Pareto smoothing of log weights (U, H): smoothed, not normalised, and k-hat (U,).
-
-    Rows that ArviZ cannot smooth come back as they are, or not finite; their k-hat is not finite.
-
-    Notes
-    -----
-    The tail of ArviZ 1 is the largest ``floor`` of ``min(H/5, 3 sqrt(H/reff))`` draws, that of
-    earlier versions ``ceil`` of it less ties with the largest draw below: k-hats of continuous
-    weights differ by what one draw of the tail changes.
-    """
-    import arviz as az
-
-    if not arviz_is_a_tree():
-        smoothed, khat = az.psislw(log_weights, reff=reff, normalize=False)
-        return np.asarray(smoothed), np.asarray(khat)
-    from arviz_stats.base import array_stats
-
-    out, k = log_weights.copy(), np.full(len(log_weights), np.inf)
-    for u, row in enumerate(log_weights):
-        try:
-            smoothed, k[u] = array_stats.psislw(-row, r_eff=reff)
-        except ValueError:  # all of the tail is the same
-            continue
-        low = np.argmin(row)  # below the tail nothing changes but the normalisation
-        out[u] = smoothed + (row[low] - smoothed[low])
-    return out, k
 
 
 def effective_draws(values: Array) -> float:

@@ -1,12 +1,13 @@
 """How far a number can be trusted: Pareto k-hat, effective sample size, R-hat.
 
-The only door to ArviZ's Pareto smoothing and convergence diagnostics.
+The only door to Pareto smoothing and to ArviZ's convergence diagnostics.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._compat import effective_draws, pareto_smoothing, split_rhat
+from bayes_risk._compat import effective_draws, split_rhat
+from bayes_risk._core import pareto
 
 Array = npt.NDArray[np.float64]
 EQUAL = 1e-10
@@ -52,7 +53,8 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
 
     Notes
     -----
-    ArviZ returns an infinite k-hat for weights that are all the same, which is the best case, and
+    The smoothing is that of Vehtari et al. (2024), draw for draw what ``arviz.psislw`` does before
+    ArviZ 1. It has no answer for weights that are all the same, which is the best case, and gives
     NaN or a biased fit where the tail consists of ties: the weights of tiny tables take few values,
     and no Pareto tail has atoms. Discrete tails are bounded; they are left as they are, k-hat 0.
 
@@ -61,6 +63,8 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
     S draws from a Pareto tail it exceeds the smallest by ``log S - log(-log 0.001)`` times k (in
     logs) or more with probability 0.999. A k-hat above what it allows is replaced by that, and
     the weights are left as they are.
+
+    Cost: O(U (H + S sqrt(S))) for tails of S weights; 0.1 ms a column at H = 1,000.
     """
     H, U = log_weights.shape
     smoothed, khat = log_weights.copy(), np.zeros(U)
@@ -69,9 +73,8 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
         khat[vary] = np.inf
     elif len(vary):
         rows = np.ascontiguousarray(log_weights[:, vary].T)
-        with np.errstate(all="ignore"):
-            lw, k = pareto_smoothing(rows, reff)
-        tail = _tail(rows, reff)
+        tail, lw, k = _tail(rows, reff), rows.copy(), np.empty(len(rows))
+        pareto.smooth(lw, tail.shape[1], k)
         allowed = np.where(_tied(tail), 0.0, _largest_allows(tail))
         sound = np.isfinite(k) & np.isfinite(lw).all(axis=1) & (k <= allowed)
         smoothed[:, vary[sound]] = lw[sound].T

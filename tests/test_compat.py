@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy.special import logsumexp
 
 import bayes_risk as br
 from bayes_risk import _compat
@@ -139,38 +138,8 @@ def test_a_table_with_a_column_posterior_is_a_table():
         br.models.Regression({"y": "1 + x"}).from_draws(TABLE, table)
 
 
-# --- Pareto smoothing ----------------------------------------------------------------------------
-
-
-def test_smoothing_changes_the_tail_alone():
-    rng, H, k = np.random.default_rng(5), 2000, 0.5
-    rows = k * rng.standard_exponential((20, H))  # Pareto weights of index k
-    smoothed, khat = _compat.pareto_smoothing(rows.copy(), 1.0)
-    below = np.argsort(rows, axis=1)[:, : -int(np.ceil(3 * np.sqrt(H)))]
-    for found in (smoothed, rows):  # whatever they are normalised to
-        found -= np.take_along_axis(found, below[:, :1], axis=1)
-    kept, given = (np.take_along_axis(x, below, axis=1) for x in (smoothed, rows))
-    np.testing.assert_allclose(kept, given, rtol=0, atol=1e-9)
-    assert (smoothed.max(axis=1) <= rows.max(axis=1) + 1e-9).all()
-    tail = 3 * np.sqrt(H)
-    se = (1 + k) / np.sqrt(tail * len(rows))  # of the mean of maximum likelihood estimates of k
-    assert abs(khat.mean() - k) < 4 * se
-    np.testing.assert_array_less(abs(logsumexp(smoothed, axis=1) - logsumexp(rows, axis=1)), 1.0)
-
-
-def test_rows_that_cannot_be_smoothed_leave_the_others_alone():
-    rng = np.random.default_rng(7)
-    sound = 0.3 * rng.standard_exponential((2, 400))
-    flat = np.concatenate([np.zeros(300), np.ones(100)])  # all of the tail is one value
-    alone, khat = _compat.pareto_smoothing(sound.copy(), 1.0)
-    both, of_both = _compat.pareto_smoothing(np.stack([sound[0], flat, sound[1]]), 1.0)
-    np.testing.assert_array_equal(both[[0, 2]], alone)
-    np.testing.assert_array_equal(of_both[[0, 2]], khat)
-    assert np.isfinite(khat).all() and not np.isfinite(of_both[1])
-
-
-def test_a_run_knows_the_version_that_smoothed():
-    """Another version may give another k-hat, so a stopped run must not go on with it."""
+def test_a_run_knows_the_version_of_its_diagnostics():
+    """Another version may give another R-hat, so a stopped run must not go on with it."""
     from bayes_risk.output.manifest import versions
 
     assert ("arviz-stats" in versions()) == _compat.arviz_is_a_tree()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from bayes_risk._core.matching import Cells
 from bayes_risk._core.windows import NumericKey
@@ -93,3 +94,24 @@ def cells_of(us, *, fallback, certain=True):
     """Cells of unsynthesised keys us (n,), when the targets are the records."""
     _, cell, size = np.unique(us, return_inverse=True, return_counts=True)
     return Cells(size[cell], np.ones(len(us), bool), fallback, certain)
+
+
+def pareto_smoothed_row(log_weights, size):
+    """One row smoothed and its k-hat, by the paper's formulas in plain weights."""
+    w = np.exp(log_weights - log_weights.max())
+    order = np.argsort(w)
+    cutoff = max(w[order[-size - 1]], np.finfo(float).tiny)
+    tail = order[w[order] > cutoff]
+    n, x = len(tail), w[tail] - cutoff
+    if n < 5:
+        return log_weights, np.inf
+    m = 30 + int(np.sqrt(n))
+    b = 1 / x[-1] + (1 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))) / (3 * x[int(n / 4 + 0.5) - 1])
+    k = np.array([np.log1p(-each * x).mean() for each in b])
+    log_lik = n * (np.log(-b / k) - k - 1)
+    weight = np.exp(log_lik - log_lik.max())
+    middle = (b * weight).sum() / weight.sum()
+    k = np.log1p(-middle * x).mean()
+    sigma, k = -k / middle, (n * k + 5) / (n + 10)
+    w[tail] = cutoff + stats.genpareto(k, scale=sigma).ppf((np.arange(n) + 0.5) / n)
+    return np.log(np.minimum(w, 1)) + log_weights.max(), k

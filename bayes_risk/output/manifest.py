@@ -21,7 +21,7 @@ PACKAGES = (
     *("numpy", "pandas", "scipy", "numba", "xarray"),
     *("pymc", "arviz", "scikit-learn", "statsmodels"),
 )
-PARTS = ("arviz-stats",)  # where ArviZ 1 smooths weights; earlier versions have no parts
+PARTS = ("arviz-stats",)  # of ArviZ 1, where R-hat is computed; earlier versions have no parts
 
 
 def manifest(

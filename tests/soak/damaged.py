@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayes_risk._compat import draws_of_posterior, group
 from tests.soak.choices import Choices, Drawn, generator, pick
 
 
@@ -74,11 +75,11 @@ def draws(choices: Choices, folder: Path) -> str:
     values = {name: low + np.abs(rng.normal(size=(2, 50))) for name, low in names.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        az.from_dict(posterior=values).to_netcdf(str(path), engine="h5netcdf")
+        draws_of_posterior(values).to_netcdf(str(path), engine="h5netcdf")
         path.write_bytes(damaged(choices, path.read_bytes()))
         try:
             idata = az.from_netcdf(str(path), engine="h5netcdf")
-            idata.posterior.load()
+            group(idata, "posterior").load()
         except Exception as error:  # of the reader, before this library has seen anything
             return f"not read ({type(error).__name__})"
     data = pd.DataFrame({"x": rng.normal(size=20)})
