@@ -305,6 +305,23 @@ def test_a_refit_is_the_audit_of_that_fit(mixture):
     assert float(there) == mean_probability(direct)
 
 
+@quiet
+def test_a_fit_is_repeated_with_its_own_length_and_moves(mixture):
+    _, release = mixture
+    table = simulate(40, (4, 3, 2), n_classes=2, seed=6)
+    length = {"draws": 20, "tune": 20, "chains": 2, "thin": 3, "splits": 2}
+    fit = br.models.DPMPM(n_classes=3).fit(table, random_seed=4, **length)
+    other = br.models.DPMPM(n_classes=3, level_prior=2.0)
+    how = {"over": {"hyper": {"level_prior": [2.0]}}, "reweight": False, "refit_budget": 0}
+    refits = [None, lambda model: model.fit(table, random_seed=5, **length)]
+    found = [br.sensitivity(fit, release, random_seed=5, refit=r, **how) for r in refits]
+    own, asked = (f.dataset["mean_probability"].sel({"hyper level_prior": 2.0}) for f in found)
+    assert float(own) == float(asked)
+    plain = other.fit(table, random_seed=5, draws=20, tune=20, chains=2)
+    direct = br.attribute_risk(plain, release, random_seed=5, refit_budget=0)
+    assert float(own) != mean_probability(direct)
+
+
 def test_exact_regressions_are_fitted_anew_under_any_prior():
     fit, release = line()
     grid = br.Grid(additive=1.0, n=7)

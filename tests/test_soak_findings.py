@@ -190,6 +190,17 @@ def test_a_damaged_note_of_the_run_begins_anew(content, tmp_path):
         assert place.random_seed == 6 and len(place.store) == 0
 
 
+def test_a_seed_whose_digit_flipped_is_not_gone_on_with(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        with workplace(tmp_path / "out", {"a": 1}, 1234) as place:
+            place.store.put("s", {"x": np.arange(3)})
+            raise KeyboardInterrupt
+    path = tmp_path / ".out.work" / "run.json"
+    path.write_bytes(path.read_bytes().replace(b"1234", b"1235"))
+    with workplace(tmp_path / "out", {"a": 1}, 6) as place:
+        assert place.random_seed == 6 and len(place.store) == 0
+
+
 @pytest.mark.parametrize("name", ["privacy loss", "membership", "full table"])
 def test_the_screen_says_how_many_numbers_are_unreliable(name):
     found = every()[name]

@@ -12,7 +12,11 @@ import pandas as pd
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON in which numbers that do not exist are null; a new file is its owner's alone."""
+    """Write JSON; a new file is its owner's alone.
+
+    Numbers that do not exist are null. JSON has no infinity: it is the text ``"inf"`` or ``"-inf"``,
+    so that an R-hat of chains that stand still, or a boundless loss, is not taken for none.
+    """
     text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -29,6 +33,6 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if isinstance(value, np.generic):
         return plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int | bool) else str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -4,6 +4,7 @@ It lies beside the output folder and goes when the run ends well, or when it can
 stays when the run was stopped, so that the same command goes on where it was.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -127,10 +128,13 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
     try:
         begun = json.loads(path.read_text(encoding="utf-8"))
         then, seed = begun["run"], int(begun["random_seed"])
+        if begun["sha256"] != _hash(then, seed):
+            raise ValueError("damaged")
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # nothing yet, torn or damaged
         _emptied(folder)
         aside = path.with_suffix(".tmp")
-        aside.write_text(json.dumps({"random_seed": random_seed, "run": run}), encoding="utf-8")
+        whole = {"random_seed": random_seed, "run": run, "sha256": _hash(run, random_seed)}
+        aside.write_text(json.dumps(whole), encoding="utf-8")
         aside.chmod(0o600)
         aside.replace(path)
         return random_seed
@@ -142,6 +146,11 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
             "--restart"
         )
     return seed
+
+
+def _hash(run: Any, random_seed: int) -> str:
+    """Of what a run is: a bit that flips in the file must not become another seed."""
+    return hashlib.sha256(json.dumps([random_seed, run], sort_keys=True).encode()).hexdigest()
 
 
 def differences(then: Any, now: Any, name: str = "") -> list[str]:

@@ -102,11 +102,14 @@ class Declarations:
         return self._fits[key]
 
     def _again(self, model: Any) -> Any:
-        """The same table and length, another declaration."""
+        """The same table, length and moves, another declaration."""
         data, known = self.fit.microdata, getattr(self.fit, "diagnostics", {})
         wanted: dict[str, Any] = {k: int(known[k]) for k in ("draws", "chains") if k in known}
         if "draws" in wanted:
             wanted["tune"] = wanted["draws"]
+        posterior = getattr(self.fit, "posterior", None)
+        of = {"thin": posterior, "splits": getattr(posterior, "prior", None)}
+        wanted |= {name: getattr(has, name) for name, has in of.items() if hasattr(has, name)}
         wanted["levels"] = {v.name: v.levels for v in data.variables if isinstance(v, Variable)}
         wanted["random_seed"] = self.random_seed
         taken = signature(model.fit).parameters
