@@ -16,7 +16,7 @@ from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress, Targets
 
 from .guessed import with_guess
-from .pmm_match import cell_keys, sensitive
+from .pmm_match import cell_keys
 from .pmm_mechanism import Mechanism, fit_mechanism
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+ROWS = 2**17  # of guessed tables at a time
 MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call
 
 
@@ -39,6 +41,44 @@ class _Other:
     chosen: Flags
     rows: Codes
     possible: Flags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Selections:
+    """Which guesses make other records sensitive than the truth does, told from counts of cells.
+
+    A sensitive record that leaves its cell leaves its neighbours sensitive. Where it comes to, a
+    cell of fewer than the threshold stays small; a cell of just so many is small no more, and its
+    records are kept; in a larger one it is kept itself.
+
+    ``cell`` (n,) of each record, ``guessed`` (G, U) where a guess puts the target, ``differ``
+    (G, U), never for targets that are kept.
+    """
+
+    cell: Places
+    guessed: Places
+    differ: Flags
+
+    @classmethod
+    def of(cls, fit: "PMMFit", targets: Targets) -> "_Selections":
+        """Cells of all records, and of the targets under each guess."""
+        data, model, n = fit.microdata, fit.model, len(fit.rows)
+        rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
+        tables = (fit.rows[:, : len(data.columns)], rows.reshape(-1, rows.shape[2]))
+        keys = [cell_keys(data, table, model.identifying, model.cuts) for table in tables]
+        cell = np.unique(np.vstack(keys), axis=0, return_inverse=True)[1].ravel()
+        cell, other = cell[:n], cell[n:].reshape(rows.shape[:2])
+        count = np.bincount(cell, minlength=int(cell.max(initial=0) + other.max(initial=0)) + 1)
+        own = cell[targets.record]
+        differ = (other != own) & (count[other] >= model.threshold) & fit.chosen[targets.record]
+        return cls(cell, other[alike], differ[alike])
+
+    def chosen(self, fit: "PMMFit", targets: Targets, g: int, u: int) -> Flags:
+        """Sensitive records under such a guess, shape (n,)."""
+        out = fit.chosen.copy()
+        out[targets.record[u]] = False
+        out[self.cell == self.guessed[g, u]] = False
+        return out
 
 
 def log_evidence(
@@ -58,33 +98,28 @@ def log_evidence(
     """
     z = [release.codes(fit.microdata, l) for l in range(release.m)]
     out = _own(fit, targets, z)
-    others = _other_selections(fit, targets)
-    hidden = fit.model.selection == "hidden"
-    if hidden:
-        out += _of_others(fit, targets, z)
+    selections = _Selections.of(fit, targets)
+    if fit.model.selection == "known":
+        out[:, selections.differ] = -np.inf
+        return out
+    out += _of_others(fit, targets, z)
+    out[:, selections.differ] = -np.inf
     found = []
-    for (g, u), chosen in others.items():
-        out[:, g, u] = -np.inf
-        if hidden:
-            other = _considered(fit, targets, g, u, chosen, z)
-            found += [other] if other.possible.any() else []
+    for g, u in np.argwhere(selections.differ).tolist():
+        other = _considered(fit, targets, g, u, selections.chosen(fit, targets, g, u), z)
+        found += [other] if other.possible.any() else []
     return _refitted(fit, out, found, z, progress)
 
 
 def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
     """log of the chance of the target's own synthetic values, shape (m, G, U); 0 if it is kept."""
-    guesses = targets.guesses.codes
-    m, G, U = len(z), *guesses.shape[:2]
-    rows = np.repeat(fit.rows[targets.record][None], G, axis=0)  # shape (G, U, p + e)
-    rows[:, :, targets.columns] = guesses
-    released = np.stack([codes[targets.record][:, fit.base.columns] for codes in z])
-    released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, U, q)
-    hit = fit.chosen[targets.record]
+    m, G, U = len(z), *targets.guesses.codes.shape[:2]
     out = np.zeros((m, G, U))
-    if hit.any():
-        flat = np.repeat(rows[None, :, hit], m, axis=0).reshape(-1, rows.shape[2])
-        chance = fit.base.log_chance(flat, released[:, :, hit].reshape(len(flat), -1))
-        out[:, :, hit] = chance.reshape(m, G, -1)
+    hit = np.flatnonzero(fit.chosen[targets.record])
+    step = max(1, ROWS // (m * G))
+    for start in range(0, len(hit), step):
+        block = hit[start : start + step]
+        out[:, :, block] = _own_of(fit, targets, z, block)
     truth = np.take_along_axis(out, targets.guesses.truth[None, None], axis=1)
     if not np.isfinite(truth).all():
         raise InputError(
@@ -94,12 +129,25 @@ def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
     return out
 
 
+def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Places) -> Array:
+    """The same of a few targets, none of which is kept, shape (m, G, len(which))."""
+    guesses, record = targets.guesses.codes[:, which], targets.record[which]
+    m, G = len(z), len(guesses)
+    rows = np.repeat(fit.rows[record][None], G, axis=0)  # shape (G, U, p + e)
+    rows[:, :, targets.columns] = guesses
+    released = np.stack([codes[record][:, fit.base.columns] for codes in z])
+    released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, U, q)
+    flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
+    chance = fit.base.log_chance(flat, released.reshape(len(flat), -1))
+    return chance.reshape(m, G, -1)
+
+
 def _of_others(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
     """log of the chance of all synthetic values but the target's own, shape (m, 1, U)."""
     record = np.flatnonzero(fit.chosen)
-    each = np.array([_chances(fit.base, fit.rows, record, codes) for codes in z])  # (m, records)
-    mine = record[:, None] == targets.record  # shape (records, U)
-    out: Array = each.sum(axis=1)[:, None] - each @ mine
+    each = np.zeros((len(z), len(fit.chosen)))
+    each[:, record] = [_chances(fit.base, fit.rows, record, codes) for codes in z]
+    out: Array = each.sum(axis=1)[:, None] - each[:, targets.record]
     return out[:, None]
 
 
@@ -108,26 +156,6 @@ def _chances(made: Mechanism, rows: Codes, record: npt.NDArray[np.int64], z: Cod
     if not len(record):
         return np.zeros(0)
     return made.log_chance(rows[record], z[record][:, made.columns])
-
-
-def _other_selections(fit: "PMMFit", targets: Targets) -> dict[tuple[int, int], Flags]:
-    """Guesses (g, u) under which other records are sensitive, and which; kept targets left out."""
-    data, model, p = fit.microdata, fit.model, len(fit.microdata.columns)
-    truth = cell_keys(data, fit.rows[:, :p], model.identifying, model.cuts)
-    rows, cell = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
-    out = {}
-    for u in np.flatnonzero(fit.chosen[targets.record]).tolist():
-        i = targets.record[u]
-        guessed = cell_keys(data, rows[:, u], model.identifying, model.cuts)
-        different, back = np.unique(guessed, axis=0, return_inverse=True)
-        for number, key in enumerate(different):
-            keys = truth.copy()
-            keys[i] = key
-            chosen = sensitive(keys, model.threshold)
-            if (chosen != fit.chosen).any():
-                alike = np.flatnonzero(back.ravel()[cell] == number).tolist()
-                out.update({(g, u): chosen for g in alike})
-    return out
 
 
 def _considered(

@@ -77,9 +77,8 @@ class Donors:
         place, d = back.ravel(), means.shape[1]
         u = rng.random(len(means))
         out, redrawn = np.empty(len(means)), 0
-        step = max(1, BLOCK // len(self.values))
-        for start in range(0, len(distinct), step):
-            block = distinct[start : start + step]
+        for which in blocks_of(np.arange(len(distinct)), len(self.values)):
+            block, start = distinct[which], which[0]
             rows = np.flatnonzero((place >= start) & (place < start + len(block)))
             where = place[rows] - start
             some = None if allowed is None else block[:, d:].astype(bool)
@@ -89,6 +88,12 @@ class Donors:
                 nearest = self.chances(block[:, :d])
                 redrawn += int(((nearest * some).sum(axis=1) == 0)[where].sum())
         return out, redrawn
+
+
+def blocks_of(rows: npt.NDArray[np.int64], donors: int) -> list[npt.NDArray[np.int64]]:
+    """Parts of some rows, as many at a time as distances to all donors may be held."""
+    step = max(1, BLOCK // donors)
+    return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
 def _taken(edges: Array, where: npt.NDArray[np.int64], u: Array) -> npt.NDArray[np.int64]:

@@ -19,7 +19,7 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.variables import Number, Variable
 
-from .pmm_match import Constraint, Donors, allowed_rows, allowed_values
+from .pmm_match import Constraint, Donors, allowed_rows, allowed_values, blocks_of
 from .pmm_means import MeanModel, fit_means
 
 Array = npt.NDArray[np.float64]
@@ -147,11 +147,11 @@ class Mechanism:
         allowed = self._allowed(unique, step)
         own = np.zeros(len(unique))
         some = np.arange(len(unique)) if allowed is None else np.flatnonzero(allowed.any(axis=1))
-        if len(some):
+        for block in blocks_of(some, len(step.donors.values)):
             chances = step.donors.chances(
-                step.model.means(unique[some]), None if allowed is None else allowed[some]
+                step.model.means(unique[block]), None if allowed is None else allowed[block]
             )
-            own[some] = (chances * (step.donors.values == wanted[some, None])).sum(axis=1)
+            own[block] = (chances * (step.donors.values == wanted[block, None])).sum(axis=1)
         return own[back.ravel()]
 
     def _drawn(self) -> list[int]:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,14 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.cli import app
 from bayes_risk.costs import memory_by_stage
 from bayes_risk.microdata import Microdata
-from bayes_risk.run import pilot, run_compare, run_sweep
+from bayes_risk.run import pilot, run_compare, run_study, run_sweep
 from bayes_risk.run.costs import estimate
 from bayes_risk.run.sizes import sampler_of, sizes_of
 from bayes_risk.run.variants import checked_variants, settings_of
 from bayes_risk.study.making import read_data, read_release
-from bayes_risk.study.study import parse_study
+from bayes_risk.study.study import parse_study, read_study
 
+EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.toml"))
 CART = {"kind": "CART", "order": ["v1", "v2", "v3"]}
 COMPARE = {"replicates": 2, "few": {"model": {"kind": "CART", "order": ["v3"]}}, "all": {}}
 SWEEP = {"priors": ["uniform", "marginal"], "guesses": ["neighbourhood", "hamming-2"], "m": [1, 2]}
@@ -197,3 +199,63 @@ def test_the_report_counts_targets_and_not_records(content):
         memory_by_stage(s, block=8, workers=1)["report"]["arrays for the report"] for s in sizes
     )
     assert every == 6 * few
+
+
+# --- numbers ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted(tmp_path):
+    """A study of a category, a number and a count; one count is by far the largest."""
+    rng = np.random.default_rng(5)
+    df = pd.DataFrame({"s": rng.choice(list("abc"), 400), "x": rng.normal(size=400).round(2)})
+    df["k"] = rng.poisson(4.0, 400)
+    df.loc[7, "k"] = 60
+    df.to_csv(tmp_path / "n.csv", index=False)
+    return {"data": {"path": str(tmp_path / "n.csv")}, "random_seed": 1, "release": {"m": 2}}
+
+
+NORMAL = {"kind": "Regression", "formulas": {"x": "1 + s"}, "draws": 20, "tune": 20}
+TREES = {"kind": "CART", "order": ["x", "s"]}
+COUNTS = {"kind": "PoissonMixture", "n_classes": 5, "draws": 20, "tune": 20, "covariates": ["s"]}
+DEALT = COUNTS | {"synthesizer": "TCMM", "quantile": 0.99}
+SECOND = {"knows_records": "second-largest", "largest": "k"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("model", "columns", "attribute", "guesses", "cases"),
+    [
+        (NORMAL, ["s", "x"], {"guesses": {"x": {"additive": 1, "n": 7}}}, 7, 400),
+        (TREES, ["s", "x", "k"], {"guesses": {"x": {"additive": 1, "n": 5}, "s": "levels"}}, 15, 0),
+        (COUNTS, ["s", "k"], {"guesses": {"k": {"bounds": [0, 90], "n": 91}}}, 91, 0),
+        (
+            DEALT,
+            ["s", "k"],
+            {"intruder": SECOND, "guesses": {"k": {"bounds": [20, 99], "n": 80}}},
+            80,
+            1,
+        ),
+    ],
+    ids=["regression", "trees", "counts", "the largest"],
+)
+def test_numbers_are_estimated_as_they_are_audited(
+    counted, model, columns, attribute, guesses, cases
+):
+    """As many guesses, no fewer cases; the time has all its stages."""
+    own = {"classes": "own"} if model is COUNTS else {}
+    content = counted | {"model": model, "attribute": attribute}
+    content |= {"data": counted["data"] | {"columns": columns}, "release": {"m": 2} | own}
+    study = parse_study(content)
+    cost = estimate(study)
+    risk = run_study(study).attribute
+    assert cost.sizes.guesses == risk.guesses.shape[0] == guesses
+    assert cost.sizes.cases >= risk.guesses.shape[1] and cases in (0, cost.sizes.cases)
+    assert {"fit", "attribute risk"} <= set(cost.seconds)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_every_example_has_an_estimate(file):
+    kinds = {"sweep_study": "sweep", "compare_study": "comparison"}
+    cost = estimate(read_study(file), kind=kinds.get(file.stem, "audit"), time=False)
+    assert cost.peak > 0 and cost.sizes.guesses > 1 and cost.sizes.cases >= 1

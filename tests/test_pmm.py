@@ -10,7 +10,7 @@ from scipy import stats
 import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk._core.errors import ModelError
-from bayes_risk.models import pmm_evidence, pmm_mechanism
+from bayes_risk.models import pmm_evidence, pmm_fit, pmm_match, pmm_mechanism
 from bayes_risk.models.pmm import PMM
 from bayes_risk.models.pmm_match import sensitive
 from tests.pmm_tables import FAR, IV, numbers, small_fit, small_table, with_odd_ones
@@ -198,6 +198,43 @@ def test_with_filled_columns_and_a_known_selection_only_the_selection_speaks():
             cell = ("pqr"[codes[0]], "uv"[codes[1]])
             assert allowed[g, u] == (others.get(cell, 0) < 2)
         assert allowed[truth, u]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_selections_told_from_counts_are_those_of_guessed_tables(seed, monkeypatch):
+    """Every guess of every sensitive record put into the table, and the cells counted again."""
+    rng = np.random.default_rng(seed)
+    threshold = int(rng.integers(2, 5))
+    df = small_table().sample(18, random_state=seed, ignore_index=True)
+    extra = rng.choice(list("pqr"), 30, p=[0.8, 0.1, 0.1])
+    more = pd.DataFrame({"a": extra, "b": rng.choice(list("uv"), 30), "c": "y"})
+    df = pd.concat([df, more], ignore_index=True).astype(df.dtypes)
+    fit = PMM(IV, threshold=threshold, identifying=IV).fit(df)
+    seen = []
+    monkeypatch.setattr(pmm_fit, "log_evidence", lambda *given: seen.append(given[2]) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        br.attribute_risk(fit, fit.synthesize(1, random_seed=1), guesses=all_guesses())
+    (targets,) = seen
+    found = pmm_evidence._Selections.of(fit, targets)
+    assert found.differ.any() and fit.chosen[targets.record].any()
+    for g, u in np.ndindex(*found.differ.shape):
+        if fit.chosen[targets.record[u]]:
+            codes = df[IV].apply(lambda c: c.cat.codes).to_numpy().copy()
+            codes[targets.record[u]] = targets.guesses.codes[g, u]
+            chosen = sensitive(codes.astype(float), threshold)
+            assert found.differ[g, u] == (chosen != fit.chosen).any()
+            if found.differ[g, u]:
+                assert (found.chosen(fit, targets, g, u) == chosen).all()
+
+
+def test_what_is_done_in_blocks_is_done_alike(monkeypatch):
+    fit = small_fit(selection="hidden")
+    release = fit.synthesize(3, random_seed=2)
+    whole = br.attribute_risk(fit, release, guesses=all_guesses(), evidence="refit")
+    monkeypatch.setattr(pmm_evidence, "ROWS", 20)
+    monkeypatch.setattr(pmm_match, "BLOCK", 30)
+    parts = br.attribute_risk(fit, release, guesses=all_guesses(), evidence="refit")
+    np.testing.assert_allclose(parts.log_evidence, whole.log_evidence, rtol=1e-12)
 
 
 def test_hidden_selection_allows_the_released_values_themselves():

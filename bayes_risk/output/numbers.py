@@ -14,8 +14,9 @@ import pandas as pd
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON; a new file is its owner's alone.
 
-    Numbers that do not exist are null. JSON has no infinity: it is the text ``"inf"`` or ``"-inf"``,
-    so that an R-hat of chains that stand still, or a boundless loss, is not taken for none.
+    Numbers that do not exist are null. JSON has no infinity: it is the text ``"inf"`` or
+    ``"-inf"``, so that an R-hat of chains that stand still, or a boundless loss, is not taken for
+    none.
     """
     text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -31,11 +31,13 @@ from bayes_risk.study.making import (
     reweighted,
     synthesized,
 )
+from bayes_risk.study.sections import AttributeSection, GridSection
 from bayes_risk.study.study import Study
 
-RECORDS, TARGETS, DRAWS = (600, 1_800), (20, 120), 20
+RECORDS, TARGETS, DRAWS, WARM_UP = (600, 1_800), (20, 120), 20, 10
 BY_TARGET = ("attribute risk", "reweighting")
-BY_DRAW = (*BY_TARGET, "fit", "membership", "full table")
+BY_DRAW = (*BY_TARGET, "membership", "full table")
+LARGEST = 5  # records of a count's largest values
 OWN = ("CART", "Forest", "PMM")  # only what a fit made can be audited with it
 MADE = ("fit", "release")
 
@@ -70,7 +72,6 @@ def seconds_of(study: Study, df: pd.DataFrame, sizes: Sizes) -> dict[str, float]
     base, wide, long = (
         _one(study, df, release, n, u) for n, u in ((few, less), (many, less), (few, more))
     )
-    times = _times(sizes)
     out = {}
     for stage, took in base.items():
         by_record = max(wide[stage] - took, 0.0) / max(many - few, 1)
@@ -78,32 +79,58 @@ def seconds_of(study: Study, df: pd.DataFrame, sizes: Sizes) -> dict[str, float]
         if stage not in BY_TARGET:
             by_target = 0.0
         further = by_record * (len(df) - few) + by_target * (cases - less)
-        scale = times if stage in BY_DRAW else 1.0
+        scale = _times(study, sizes, stage)
         if stage == "reweighting":
             scale *= sizes.rounds / 2
         out[stage] = scale * (took + max(further, 0.0))
     return out
 
 
-def _times(sizes: Sizes) -> float:
-    """How many times the draws of the small runs."""
+def _times(study: Study, sizes: Sizes, stage: str) -> float:
+    """How many times the draws of the small runs; of a fit also those to warm up."""
+    model = study.model
+    if stage == "fit" and isinstance(getattr(model, "draws", None), int):
+        return (model.draws + model.tune) / (DRAWS + WARM_UP)
     one = sizes.sampler
-    return one.draws / (DRAWS * one.chains) if one.draws else 1.0
+    return one.draws / (DRAWS * one.chains) if one.draws and stage in BY_DRAW else 1.0
 
 
 def _small(study: Study, targets: int) -> Study:
     """The study with few draws, targets and rounds, and no folder."""
     changes: dict[str, Any] = {"output": study.output.model_copy(update={"folder": None})}
     if isinstance(getattr(study.model, "draws", None), int):
-        few = {"draws": DRAWS, "tune": max(DRAWS // 2, 1)}
+        few = {"draws": DRAWS, "tune": WARM_UP}
         changes["model"] = study.model.model_copy(update=few)
     if study.attribute is not None:
-        changes["attribute"] = study.attribute.model_copy(
-            update={"targets": targets, "refit_budget": 0, "target_mcse": None}
-        )
+        changes["attribute"] = _small_audit(study.attribute, targets)
     if study.reweight is not None:
         changes["reweight"] = study.reweight.model_copy(update={"rounds": 1})
     return study.model_copy(update=changes)
+
+
+def _small_audit(section: AttributeSection, targets: int) -> AttributeSection:
+    """Few targets: others than the study's, for whom its grids may have no place."""
+    given = section.guesses
+    changes = {"refit_budget": 0, "target_mcse": None, "guesses": _anywhere(given)}
+    if isinstance(given, dict):
+        changes["guesses"] = {name: _anywhere(grid) for name, grid in given.items()}
+    if section.largest is None:
+        changes["targets"] = targets
+    return section.model_copy(update=changes)
+
+
+def _anywhere(grid: Any) -> Any:
+    stops = isinstance(grid, GridSection) and grid.truth == "error"
+    return grid.model_copy(update={"truth": "nearest"}) if stops else grid
+
+
+def _few_rows(study: Study, df: pd.DataFrame, n: int) -> npt.NDArray[np.int64]:
+    """Rows at random, and those of the largest values of a column of which they are asked."""
+    rows = np.random.default_rng(0).choice(len(df), n, replace=False)
+    if study.attribute is not None and study.attribute.largest is not None:
+        top = df[study.attribute.largest].to_numpy().argsort()[-LARGEST:]
+        rows = np.union1d(rows, top)
+    return np.sort(rows)
 
 
 def _one(
@@ -111,7 +138,7 @@ def _one(
 ) -> dict[str, float]:
     """CPU seconds by stage of one small run; its levels are those of all records."""
     whole = df.apply(lambda c: c.astype("category") if c.dtype.kind not in "iufb" else c)
-    rows = np.sort(np.random.default_rng(0).choice(len(df), n, replace=False))
+    rows = _few_rows(study, df, n)
     small, part = _small(study, targets), whole.iloc[rows]
     given = None if release is None else _rows_of(release, df.index, rows)
     clock, seeds = Clock(time.process_time), seeds_of(0)

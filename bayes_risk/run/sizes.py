@@ -1,14 +1,17 @@
 """The sizes of a study's work, counted from its data and settings."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bayes_risk.costs import Further, Sampler, Sizes
 from bayes_risk.costs.watch import resident
-from bayes_risk.grids import as_guesses
+from bayes_risk.grids import Grid, JointGrid, as_guesses
+from bayes_risk.guesses import Guesses
 from bayes_risk.microdata import Microdata
+from bayes_risk.study.checks import numbers_of
 from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.declare import attribute_options
 from bayes_risk.study.models import (
@@ -18,6 +21,7 @@ from bayes_risk.study.models import (
     PMMSection,
     RegressionSection,
 )
+from bayes_risk.study.sections import AttributeSection
 from bayes_risk.study.study import Study
 
 SHARED = ("DPMPM", "PoissonMixture", "CART", "Forest")  # equal records have equal evidence
@@ -36,7 +40,7 @@ def sizes_of(study: Study, df: Any) -> Sizes:
     -------
     Sizes
     """
-    data = Microdata.from_frame(df, missing=study.data.missing)
+    data = Microdata.from_frame(df, numbers=numbers_of(study.model, df), missing=study.data.missing)
     made = study.synthesized or [c for c in df.columns if c not in _given(study)]
     targets, cases, guesses, guessed = _guessed(study, df, data, made)
     return Sizes(
@@ -75,13 +79,32 @@ def _guessed(study: Study, df: Any, data: Microdata, made: list[str]) -> tuple[i
     names = study.guessed or [c for c in made if c not in known]
     columns = np.array([df.columns.get_loc(c) for c in names])
     numbers = [c for c in names if c in data.numbers]
-    weighed = as_guesses(attribute_options(section)["guesses"], numbers)
-    asked = section.targets if isinstance(section.targets, int) else len(df)
-    targets = min(len(section.targets) if isinstance(section.targets, list) else asked, len(df))
+    weighed = _weighed(attribute_options(section)["guesses"], numbers)
+    targets = _targets(section, len(df))
     own = study.classes == "own" or study.model.kind not in SHARED or study.model.kind == "Forest"
     distinct = len(df) if own else len(np.unique(data.codes, axis=0))
     guesses = len(weighed.of(data, data.codes[:2], columns).codes)
     return targets, min(targets, distinct), guesses, len(names)
+
+
+def _targets(section: AttributeSection, n: int) -> int:
+    if section.largest is not None:
+        return 1
+    given = section.targets
+    return min(n if given == "all" else given if isinstance(given, int) else len(given), n)
+
+
+def _weighed(given: Any, numbers: list[str]) -> Guesses:
+    """The guesses; whether a grid has a place for the truth is asked of the targets, later."""
+    if isinstance(given, JointGrid):
+        grids = {name: _anywhere(grid) for name, grid in given.grids.items()}
+        return JointGrid(grids, budget=given.budget)
+    return as_guesses(_anywhere(given), numbers)
+
+
+def _anywhere(grid: Any) -> Any:
+    stops = isinstance(grid, Grid) and grid.truth == "error"
+    return replace(grid, truth="nearest") if stops else grid
 
 
 def sampler_of(study: Study, data: Microdata, made: list[str]) -> Sampler:

@@ -248,6 +248,15 @@ def _check_column(name: str, column: pd.Series, section: AttributeSection, famil
         br.Grid(**grid.model_dump()).points(column.to_numpy(dtype=float), Number.of(column, name))
 
 
+def numbers_of(model: ModelSection, df: pd.DataFrame) -> list[str]:
+    """Columns of the table that the model reads as numbers; its levels are declared already."""
+    if isinstance(model, DPMPMSection):
+        return []
+    if isinstance(model, PoissonMixtureSection):
+        return [c for c in df.columns if c not in model.covariates]
+    return [c for c in df.columns if _guessed_as_number(df[c], _family_named(model, c))]
+
+
 def _guessed_as_number(column: pd.Series, family: Any) -> bool:
     by_family = family not in ("bernoulli", "ordered", "categorical")
     return _is_number(column) if family is None else by_family

@@ -1,6 +1,7 @@
 """Keys of a study file: their types, and what is said of one that is unknown or does not fit."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -31,6 +32,7 @@ SomeColumns = Annotated[list[str] | None, Field(description="a list of column na
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
 Label = Annotated[int, Field(strict=True)] | str  # of a record
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
+LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
 
 

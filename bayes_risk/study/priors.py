@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayes_risk.study.keys import Number, Positive, Section, misfit, read_section, told
+from bayes_risk.study.keys import LARGEST, Number, Positive, Section, misfit, read_section, told
 
 Word = Literal["uniform", "marginal", "predictive", "release", "release-joint"]
 WORDS: tuple[str, ...] = get_args(Word)
@@ -117,7 +117,7 @@ def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
             raise told(misfit(label, part, pair))
         weight, prior = part
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not 0 < weight < float("inf"):
+        if not number or not 0 < weight <= LARGEST:
             raise told(misfit(f"{label}: weight", weight, "a number above 0"))
         parts.append((float(weight), read_prior(prior, label)))
     return parts

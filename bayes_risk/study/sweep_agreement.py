@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from bayes_risk.study.keys import Section, misfit, sentences, told, unknown
+from bayes_risk.study.keys import LARGEST, Section, misfit, sentences, told, unknown
 from bayes_risk.study.models import RegressionSection
 from bayes_risk.study.sections import AttributeSection
 
@@ -153,7 +153,7 @@ def changed(model: Any, key: str, value: Any) -> Any:
     """
     if key == "power":
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 < value < float("inf"):
+        if not number or not 0 < value <= LARGEST:
             raise ValueError(misfit("[sweep.model] power", value, "a list of numbers above 0"))
         return model
     content = model.model_dump(exclude_unset=True) | {key: value}

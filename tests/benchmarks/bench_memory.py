@@ -52,37 +52,63 @@ print(json.dumps({
 """
 COLUMNS = [f"v{j}" for j in range(10)]
 MADE = COLUMNS[7:]
+SHORT = {"draws": 50, "tune": 50, "chains": 2}
+FORMULAS = {"amount": "1 + C(v0) + C(v1)", "count": "1 + amount + C(v2)"}
 MODELS = {
     "CART": {"kind": "CART", "order": MADE},
-    "DPMPM": {"kind": "DPMPM", "n_classes": 10, "draws": 50, "tune": 10, "chains": 2},
+    "DPMPM": {"kind": "DPMPM", "n_classes": 10} | SHORT | {"tune": 10},
+    "PoissonMixture": {"kind": "PoissonMixture", "n_classes": 10, "covariates": ["v0"]} | SHORT,
+    "Regression": {"kind": "Regression", "formulas": FORMULAS, "families": {"count": "poisson"}}
+    | SHORT,
+    "PMM": {"kind": "PMM", "order": MADE, "identifying": COLUMNS[6:]},
 }
-TARGETS = {"CART": 100_000, "DPMPM": 10_000}
+USED = {  # by default the categories alone
+    "PoissonMixture": ["v0", "count", "size"],
+    "Regression": ["v0", "v1", "v2", "amount", "count"],
+}
+SYNTHESISED = {"PoissonMixture": ["count", "size"], "Regression": ["amount", "count"]}
+STEPS = {"additive": 2, "n": 5}
+GUESSES = {
+    "PoissonMixture": {"count": STEPS, "size": STEPS},
+    "Regression": {"amount": STEPS, "count": STEPS},
+}
+TARGETS = {"CART": 100_000, "PMM": 100_000}  # of larger tables; others:
+FEW = 10_000
+REFITTED = ("DPMPM", "PoissonMixture", "Regression")
 ARRAYS = ("summary.json", "records.csv", "risk.nc", "utility.csv")  # all but times and paths
 GiB = 2**30
 
 
 def table(n, d=6, seed=1):
-    """Records of six classes, ten columns of six levels: nearly all distinct."""
+    """Records of six classes: ten columns of six levels, nearly all distinct; three of numbers."""
     rng = np.random.default_rng(seed)
     k, columns = rng.integers(6, size=n), {}
     for name in COLUMNS:
         phi = rng.dirichlet(np.ones(d), size=6).cumsum(axis=1)
         code = (rng.random(n)[:, None] > phi[k]).sum(axis=1).clip(0, d - 1)
         columns[name] = np.array([f"c{x}" for x in range(d)])[code]
+    columns |= {"amount": rng.normal(k, 1.0).round(3), "count": rng.poisson(1 + 2 * k)}
+    columns["size"] = rng.poisson(20 * (1 + k))
     return pd.DataFrame(columns)
 
 
 def study_of(path, output, name, n):
-    """Attribute and identification risk of three columns; of trees the utility too."""
-    attribute = {"targets": TARGETS[name]} if n > TARGETS[name] else {}
+    """Attribute and identification risk of two or three columns; of trees the utility too."""
+    targets = TARGETS.get(name, FEW)
+    attribute = {"targets": targets} if n > targets else {}
+    if name in GUESSES:
+        attribute["guesses"] = GUESSES[name]
+    made, release = SYNTHESISED.get(name, MADE), {"m": 3}
+    if name == "PoissonMixture":
+        release["classes"] = "own"
     further = {"utility": {"permutations": 2}} if name == "CART" else {}
     return further | {
-        "data": {"path": str(path)},
+        "data": {"path": str(path), "columns": USED.get(name, COLUMNS)},
         "random_seed": 1,
         "model": MODELS[name],
-        "release": {"m": 3, "columns": MADE},
-        "attribute": attribute | ({"refit_budget": 0} if name == "DPMPM" else {}),
-        "identification": {"known": ["v0"], "synthesized": ["v8", "v9"]},
+        "release": release | ({} if name == "PMM" else {"columns": made}),
+        "attribute": attribute | ({"refit_budget": 0} if name in REFITTED else {}),
+        "identification": {"known": ["v0"], "synthesized": made[-2:]},
         "output": {"folder": str(output)},
     }
 
@@ -137,7 +163,7 @@ def main():
     """Print every section."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--model", nargs="*", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--model", nargs="*", default=["CART", "DPMPM"], choices=list(MODELS))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for n in options.records:

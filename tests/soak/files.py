@@ -133,7 +133,7 @@ def _array(choices: Choices, n: int, rng: np.random.Generator) -> Any:
         lambda: pa.array(words),
         lambda: pa.array(whole),
         lambda: pa.array(whole.astype(float)),
-        lambda: pa.array(words).dictionary_encode(),
+        lambda: pa.array(words, pa.string()).dictionary_encode(),
         lambda: pa.array(whole).dictionary_encode(),
         lambda: pa.array(whole > 1),
         lambda: pa.array([decimal.Decimal(int(k)) / 4 for k in whole], pa.decimal128(20, 4)),

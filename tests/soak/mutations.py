@@ -78,7 +78,7 @@ def value(choices: Choices) -> Any:
     """One of the values, or one deep inside others."""
     if chance(choices, 15):
         return nested(pick(choices, [3, 50, 2_000]))
-    return pick(choices, VALUES)
+    return copy.deepcopy(pick(choices, VALUES))  # what follows may change it
 
 
 PIECES = (
