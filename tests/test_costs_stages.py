@@ -34,9 +34,11 @@ ASKED = {
 DPMPM = {"kind": "DPMPM", "n_classes": 12, "draws": 30, "tune": 10, "chains": 2}
 
 
-def table(n, d, seed=2):
+def table(n, d, seed=2, *, skewed=False):
     rng = np.random.default_rng(seed)
     codes = rng.integers(d, size=(n, len(COLUMNS)))
+    if skewed:
+        codes = np.minimum(rng.geometric(0.5, size=codes.shape) - 1, d - 1)
     names = np.array([f"c{k}" for k in range(d)])
     return pd.DataFrame({c: names[codes[:, j]] for j, c in enumerate(COLUMNS)})
 
@@ -101,6 +103,14 @@ def test_forests(tmp_path, seen):
     model = {"kind": "Forest", "order": ["v7"], "n_trees": 60}
     content = {"model": model, "release": {"m": 2}, "attribute": {"targets": 500}}
     check(measured(content, table(4_000, d=6), tmp_path, seen), "attribute risk")
+
+
+@pytest.mark.parametrize("n", [3_000, 9_000])
+def test_mean_matching(n, tmp_path, seen):
+    order = COLUMNS[6:]
+    model = {"kind": "PMM", "order": order, "identifying": COLUMNS[3:], "threshold": 10}
+    content = {"model": model, "release": {"m": 3}, "attribute": {}}
+    check(measured(content, table(n, d=4, skewed=True), tmp_path, seen), "attribute risk")
 
 
 @pytest.mark.slow

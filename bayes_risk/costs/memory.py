@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from bayes_risk.costs.ceiling import block_bytes
 from bayes_risk.costs.further import Further, further_stages
 from bayes_risk.costs.parts import COMPILED, DOUBLE, PROCESS, SHORT, SINGLE, Parts
-from bayes_risk.costs.samplers import Sampler, code_of, draws_of, fitting, released_in_forests
+from bayes_risk.costs.samplers import (
+    Sampler,
+    code_of,
+    draws_of,
+    fitting,
+    matched,
+    released_in_forests,
+)
 
 TREE_PAIRS = 2**19  # guesses of targets that trees look at at a time
 
@@ -152,6 +159,9 @@ def _attribute(s: Sizes, base: Parts, *, block: int, workers: int) -> dict[str, 
             "labels and tables of a fit": _tabulated(s),
             "guesses as the model reads them": _read_guesses(s),
             "releases as forests see them": released_in_forests(s.sampler, s.records, s.releases),
+            "rows and donors that are matched": matched(
+                s.sampler, s.records, s.columns, s.releases * s.pairs
+            ),
             "blocks at work": work if s.sampled else 0,
         },
         "posterior": held

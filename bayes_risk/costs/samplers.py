@@ -17,6 +17,7 @@ LOADED = {  # bytes of its code: kernels while they are compiled; PyMC and what 
 }
 NODE = 62  # bytes of a tree's node
 FOREST_NODE = 10
+MATCHED, DISTANCES = 2**17, 2**21  # guessed rows, and distances to donors, at a time
 SHOWN = 2**29  # data sets of a release that are looked up in forests at a time
 
 
@@ -89,3 +90,11 @@ def released_in_forests(one: Sampler, records: int, releases: int) -> int:
     each = one.trees * (2 * SINGLE * records + SINGLE * nodes)
     composition = one.trees * 2 * SINGLE * nodes
     return int(composition + min(releases * each, max(SHOWN, each)) + each)
+
+
+def matched(one: Sampler, records: int, columns: int, rows: int) -> int:
+    """Bytes of guessed rows and of their distances to donors, in predictive mean matching."""
+    if one.kind != "PMM":
+        return 0
+    some = min(rows, MATCHED)
+    return DOUBLE * (4 * some * (columns + one.outcomes) + 4 * min(some * records, DISTANCES))
