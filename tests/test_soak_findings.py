@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
@@ -249,3 +251,20 @@ def test_multinomial_means_far_from_the_rows_of_the_fit():
     probabilities = means(np.array([-1e12, 0.0, 1e12]))
     assert notes == [] and np.allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
     assert probabilities[0].tolist() == [1, 0, 0] and probabilities[2].tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("kept_as", "said"),
+    [("text", "column 'x' of .* text that is not UTF-8"), ("dictionary", "no readable Parquet")],
+)
+def test_text_of_parquet_that_is_not_utf8_is_refused_when_it_is_read(kept_as, said, tmp_path):
+    words = pa.array(["good", "bad!", "good"])
+    offsets, content = words.buffers()[1:]
+    broken = pa.py_buffer(content.to_pybytes().replace(b"bad!", b"ba\xff!"))
+    column = pa.Array.from_buffers(pa.string(), 3, [None, offsets, broken])
+    if kept_as == "dictionary":
+        column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0], pa.int32()), column)
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": column}), path)
+    with pytest.raises(br.InputError, match=said):
+        br.read_table(path)

@@ -15,6 +15,7 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     try:
         table = pd.read_parquet(file)
         numbers = _numbers(file)
+        _check_text(table, file)
     except ImportError:
         raise InputError(
             f"reading {str(file)!r} needs pyarrow: pip install 'bayes_risk[parquet]', or give a CSV"
@@ -45,6 +46,22 @@ def _numbers(file: Path) -> list[str]:
         raise InputError(f"{str(file)!r} has columns {repeated} more than once; rename one")
     other = (pa.types.is_decimal, pa.types.is_float16)
     return [field.name for field in schema if any(is_it(field.type) for is_it in other)]
+
+
+def _check_text(table: pd.DataFrame, file: Path) -> None:
+    """Text keeps its bytes until somebody looks at it: broken ones are found here, not there."""
+    import pyarrow as pa
+
+    for name, column in table.items():
+        values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+        if isinstance(values.dtype, pd.StringDtype):
+            try:
+                pa.array(pd.Series(values)).validate(full=True)
+            except pa.ArrowInvalid:
+                raise InputError(
+                    f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
+                    "damaged, or was written wrongly: write it again"
+                ) from None
 
 
 def _first_line(error: Exception) -> str:
