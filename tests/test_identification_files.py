@@ -216,7 +216,7 @@ def test_parts_of_other_types_are_errors(tmp_path):
         (lambda o, r: r[1].pop("s"), {}),
         (lambda o, r: r[1].update({"a": ["y"] * 3}), {}),
         (lambda o, r: r.__setitem__(1, r[1][:-1]), {}),
-        (lambda o, r: r[0].__setitem__("s", ["word"] * 30), {}),
+        (lambda o, r: r.__setitem__(0, r[0].assign(s="word")), {}),
         (lambda o, r: None, {"known": ["a", "s"]}),
         (lambda o, r: None, {"known": ["a", "a"]}),
         (lambda o, r: None, {"known": "a"}),

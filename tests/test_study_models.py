@@ -310,7 +310,8 @@ def test_no_file_tells_a_number(tmp_path, table):
     prior = [c for c in records if c.startswith("attribute_income") and c.endswith("_prior")]
     assert prior and (records[prior].nunique() == 1).all()
     own = records[[c for c in records if "income" in c]]
-    assert own.corrwith(table["income"]).abs().max() < 0.999
+    with np.errstate(invalid="ignore"):  # of constants there is none
+        assert own.corrwith(table["income"]).abs().max() < 0.999
     with xr.open_dataset(tmp_path / "out" / "risk.nc", group="attribute_risk") as arrays:
         assert "guess" not in arrays.dims and "truth" not in arrays
         assert "would tell the true values" in arrays.attrs["note"]
