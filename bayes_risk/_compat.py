@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Array = npt.NDArray[np.float64]
+DIVISION_SLASH = "\N{DIVISION SLASH}"
 
 
 def arviz_is_a_tree() -> bool:
@@ -37,13 +38,20 @@ def draws_object(groups: "Mapping[str, xr.Dataset]") -> Any:
 def draws_of_posterior(posterior: Mapping[str, npt.NDArray[Any]]) -> Any:
     """The installed ArviZ's object of draws by name, each of shape (chains, draws, ...).
 
-    ArviZ warns of more chains than draws.
+    ArviZ warns of more chains than draws. Names in a tree are paths, so a slash in them, as of
+    ``x / 2``, becomes a division slash there; `plain_name` has it back.
     """
     import arviz as az
 
     if arviz_is_a_tree():
-        return az.from_dict({"posterior": dict(posterior)})
+        named = {name.replace("/", DIVISION_SLASH): v for name, v in posterior.items()}
+        return az.from_dict({"posterior": named})
     return az.from_dict(posterior=dict(posterior))
+
+
+def plain_name(name: str) -> str:
+    """A variable's name as it was given to `draws_of_posterior`."""
+    return name.replace(DIVISION_SLASH, "/")
 
 
 def group_names(draws: Any) -> list[str]:

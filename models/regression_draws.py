@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._compat import draws_of_posterior, group, holds_draws
+from bayes_risk._compat import draws_of_posterior, group, holds_draws, plain_name
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Microdata
 from bayes_risk.variables import LARGEST
@@ -136,7 +136,7 @@ def _from_arviz(idata: Any) -> tuple[pd.DataFrame, int]:
     """Scalar variables of a posterior, chain after chain."""
     posterior = group(idata, "posterior")
     scalars = [k for k, v in posterior.data_vars.items() if sorted(map(str, v.dims)) == CHAINS]
-    columns = {str(k): posterior[k].transpose(*CHAINS).values.ravel() for k in scalars}
+    columns = {plain_name(str(k)): posterior[k].transpose(*CHAINS).values.ravel() for k in scalars}
     return pd.DataFrame(columns), posterior.sizes.get("chain", 1)
 
 

@@ -146,6 +146,24 @@ def test_a_run_knows_the_version_of_its_diagnostics():
     assert {"arviz", "pymc"} <= set(versions())
 
 
+def test_names_with_slashes_are_read_back_as_they_were():
+    """Variables of a tree may not have them: ``C(job)[T.clerk/cook]``, ``x / 2``."""
+    values = {"y: x / 2": np.random.default_rng(1).normal(size=(2, 30))}
+    made = _compat.draws_of_posterior(values)
+    (name,) = _compat.group(made, "posterior").data_vars
+    assert _compat.plain_name(str(name)) == "y: x / 2"
+    assert ("/" in str(name)) != _compat.arviz_is_a_tree()
+
+
+def test_a_regression_whose_formula_divides_is_fitted_and_its_draws_are_brought():
+    model = br.models.Regression({"y": "1 + I(x / 2)"})
+    fit = model.fit(TABLE, draws=20, tune=0, chains=2, random_seed=1)
+    again = model.from_draws(TABLE, fit.idata)
+    np.testing.assert_array_equal(
+        again.posterior.parts[0].draws.beta, fit.posterior.parts[0].draws.beta
+    )
+
+
 # --- PyMC ----------------------------------------------------------------------------------------
 
 
