@@ -88,9 +88,9 @@ def seconds_of(study: Study, df: pd.DataFrame, sizes: Sizes) -> dict[str, float]
 
 def _times(study: Study, sizes: Sizes, stage: str) -> float:
     """How many times the draws of the small runs; of a fit also those to warm up."""
-    model = study.model
+    model: Any = study.model
     if stage == "fit" and isinstance(getattr(model, "draws", None), int):
-        return (model.draws + model.tune) / (DRAWS + WARM_UP)
+        return float(model.draws + model.tune) / (DRAWS + WARM_UP)
     one = sizes.sampler
     return one.draws / (DRAWS * one.chains) if one.draws and stage in BY_DRAW else 1.0
 

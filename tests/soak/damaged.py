@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def main(first: int, last: int, folder: Path) -> None:
         inside = folder / str(seed)
         inside.mkdir()
         print(seed, file=sys.stderr, flush=True)
-        said = within(READER, lambda seed=seed, inside=inside: draws(Drawn(seed), inside))
+        said = within(READER, partial(draws, Drawn(seed), inside))
         assert not (said.startswith("reader") and (inside / READ).exists()), seed
         done[said] += 1
     print(json.dumps(done))
