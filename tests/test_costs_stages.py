@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from bayes_risk.costs import memory_by_stage
+from bayes_risk.costs.samplers import DISTANCES, MATCHED
+from bayes_risk.models import pmm_evidence, pmm_match
 from bayes_risk.run import audit
 from bayes_risk.run.sizes import sizes_of
 from bayes_risk.study import making
@@ -103,6 +105,10 @@ def test_forests(tmp_path, seen):
     model = {"kind": "Forest", "order": ["v7"], "n_trees": 60}
     content = {"model": model, "release": {"m": 2}, "attribute": {"targets": 500}}
     check(measured(content, table(4_000, d=6), tmp_path, seen), "attribute risk")
+
+
+def test_blocks_of_mean_matching_are_those_that_are_counted():
+    assert (MATCHED, DISTANCES) == (pmm_evidence.ROWS, pmm_match.BLOCK)
 
 
 @pytest.mark.parametrize("n", [3_000, 9_000])

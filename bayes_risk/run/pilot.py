@@ -20,6 +20,7 @@ from bayes_risk.microdata import same_records
 from bayes_risk.release import Release
 from bayes_risk.run.audit import audits
 from bayes_risk.run.shared import seeds_of
+from bayes_risk.run.sizes import placed_anywhere
 from bayes_risk.run.variants import Variant
 from bayes_risk.study.declare import fit_model
 from bayes_risk.study.making import (
@@ -31,7 +32,7 @@ from bayes_risk.study.making import (
     reweighted,
     synthesized,
 )
-from bayes_risk.study.sections import AttributeSection, GridSection
+from bayes_risk.study.sections import AttributeSection
 from bayes_risk.study.study import Study
 
 RECORDS, TARGETS, DRAWS, WARM_UP = (600, 1_800), (20, 120), 20, 10
@@ -110,18 +111,10 @@ def _small(study: Study, targets: int) -> Study:
 
 def _small_audit(section: AttributeSection, targets: int) -> AttributeSection:
     """Few targets: others than the study's, for whom its grids may have no place."""
-    given = section.guesses
-    changes = {"refit_budget": 0, "target_mcse": None, "guesses": _anywhere(given)}
-    if isinstance(given, dict):
-        changes["guesses"] = {name: _anywhere(grid) for name, grid in given.items()}
+    changes: dict[str, Any] = {"refit_budget": 0, "target_mcse": None}
     if section.largest is None:
         changes["targets"] = targets
-    return section.model_copy(update=changes)
-
-
-def _anywhere(grid: Any) -> Any:
-    stops = isinstance(grid, GridSection) and grid.truth == "error"
-    return grid.model_copy(update={"truth": "nearest"}) if stops else grid
+    return placed_anywhere(section).model_copy(update=changes)
 
 
 def _few_rows(study: Study, df: pd.DataFrame, n: int) -> npt.NDArray[np.int64]:

@@ -1,15 +1,13 @@
 """The sizes of a study's work, counted from its data and settings."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bayes_risk.costs import Further, Sampler, Sizes
 from bayes_risk.costs.watch import resident
-from bayes_risk.grids import Grid, JointGrid, as_guesses
-from bayes_risk.guesses import Guesses
+from bayes_risk.grids import as_guesses
 from bayes_risk.microdata import Microdata
 from bayes_risk.study.checks import numbers_of
 from bayes_risk.study.counts import PoissonMixtureSection
@@ -21,7 +19,7 @@ from bayes_risk.study.models import (
     PMMSection,
     RegressionSection,
 )
-from bayes_risk.study.sections import AttributeSection
+from bayes_risk.study.sections import AttributeSection, GridSection
 from bayes_risk.study.study import Study
 
 SHARED = ("DPMPM", "PoissonMixture", "CART", "Forest")  # equal records have equal evidence
@@ -79,7 +77,7 @@ def _guessed(study: Study, df: Any, data: Microdata, made: list[str]) -> tuple[i
     names = study.guessed or [c for c in made if c not in known]
     columns = np.array([df.columns.get_loc(c) for c in names])
     numbers = [c for c in names if c in data.numbers]
-    weighed = _weighed(attribute_options(section)["guesses"], numbers)
+    weighed = as_guesses(attribute_options(placed_anywhere(section))["guesses"], numbers)
     targets = _targets(section, len(df))
     own = study.classes == "own" or study.model.kind not in SHARED or study.model.kind == "Forest"
     distinct = len(df) if own else len(np.unique(data.codes, axis=0))
@@ -94,17 +92,21 @@ def _targets(section: AttributeSection, n: int) -> int:
     return min(n if given == "all" else given if isinstance(given, int) else len(given), n)
 
 
-def _weighed(given: Any, numbers: list[str]) -> Guesses:
-    """The guesses; whether a grid has a place for the truth is asked of the targets, later."""
-    if isinstance(given, JointGrid):
-        grids = {name: _anywhere(grid) for name, grid in given.grids.items()}
-        return JointGrid(grids, budget=given.budget)
-    return as_guesses(_anywhere(given), numbers)
+def placed_anywhere(section: AttributeSection) -> AttributeSection:
+    """The same guesses for any record: a grid without a place for the truth stops nothing here.
+
+    Whether there is one is asked of the targets, when they are audited.
+    """
+    given = section.guesses
+    guesses: Any = _anywhere(given)
+    if isinstance(given, dict):
+        guesses = {name: _anywhere(grid) for name, grid in given.items()}
+    return section.model_copy(update={"guesses": guesses})
 
 
 def _anywhere(grid: Any) -> Any:
-    stops = isinstance(grid, Grid) and grid.truth == "error"
-    return replace(grid, truth="nearest") if stops else grid
+    stops = isinstance(grid, GridSection) and grid.truth == "error"
+    return grid.model_copy(update={"truth": "nearest"}) if stops else grid
 
 
 def sampler_of(study: Study, data: Microdata, made: list[str]) -> Sampler:
