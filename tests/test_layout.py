@@ -60,6 +60,8 @@ def source_files() -> dict[str, Path]:
 
 
 FILES = source_files()
+TEXTS = {name: path.read_text() for name, path in FILES.items()}
+TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
 
 
 def room_of(module: str) -> str:
@@ -85,11 +87,6 @@ def imports_of(module: str, tree: ast.AST, *, typing_only: bool) -> Iterator[str
             yield from imports_of(module, node, typing_only=typing_only)
 
 
-def imported(module: str, *, typing_only: bool = True) -> set[str]:
-    tree = ast.parse(FILES[module].read_text())
-    return set(imports_of(module, tree, typing_only=typing_only))
-
-
 def within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
@@ -107,11 +104,8 @@ def in_fresh_python(code: str) -> str:
 
 def test_packages_are_those_of_the_tree():
     in_tree = {name.removesuffix(".__init__") for name in FILES if name.endswith(".__init__")}
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == in_tree
-
-
-def test_every_module_lies_in_a_listed_package():
     listed = set(PROJECT["tool"]["setuptools"]["packages"])
+    assert listed == in_tree
     assert {name.rpartition(".")[0] for name in FILES} <= listed
 
 
@@ -131,19 +125,17 @@ PIN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("lock", "extra"), [("requirements-lock.txt", "dev"), ("requirements-docs-lock.txt", "docs")]
-)
-def test_lock_pins_every_dependency_by_version_and_hashes_alone(lock, extra):
+def test_locks_pin_every_dependency_by_version_and_hashes_alone():
     """No package index, no local file, nothing that pip would take without its hash."""
-    text = (ROOT / lock).read_text().replace(" \\\n    ", " ")
-    pins = [line for line in text.splitlines() if line and not line.startswith("#")]
-    assert [p for p in pins if not re.fullmatch(PIN, p)] == []
     project = PROJECT["project"]
-    wanted = list(project["optional-dependencies"][extra])
-    wanted += project["dependencies"] if extra == "dev" else []
-    names = {re.split(r"[<>=]", requirement)[0] for requirement in wanted}
-    assert names - {p.partition("==")[0] for p in pins} == set()
+    for lock, extra in (("requirements-lock.txt", "dev"), ("requirements-docs-lock.txt", "docs")):
+        text = (ROOT / lock).read_text().replace(" \\\n    ", " ")
+        pins = [line for line in text.splitlines() if line and not line.startswith("#")]
+        assert [p for p in pins if not re.fullmatch(PIN, p)] == []
+        wanted = list(project["optional-dependencies"][extra])
+        wanted += project["dependencies"] if extra == "dev" else []
+        names = {re.split(r"[<>=]", requirement)[0] for requirement in wanted}
+        assert names - {p.partition("==")[0] for p in pins} == set()
 
 
 def test_make_installs_nothing_without_its_hash():
@@ -156,7 +148,7 @@ def test_make_installs_nothing_without_its_hash():
 
 
 def test_no_module_is_too_long():
-    lengths = {name: len(path.read_text().splitlines()) for name, path in FILES.items()}
+    lengths = {name: len(text.splitlines()) for name, text in TEXTS.items()}
     assert {n: length for n, length in lengths.items() if length > MAX_LINES} == {}
 
 
@@ -181,67 +173,75 @@ def f():
     assert with_types == expected | {"bayes_risk.plots.typed"}
 
 
-@pytest.mark.parametrize("module", [m for m in FILES if room_of(m) == "_core"])
-def test_core_imports_arrays_alone(module):
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """What every module imports, names for type checkers among them."""
+    return {m: set(imports_of(m, tree, typing_only=True)) for m, tree in TREES.items()}
+
+
+def test_core_imports_arrays_alone(imports):
     allowed = {"numpy", "scipy", "numba"} | sys.stdlib_module_names
-    names = {n for n in imported(module) if not within(n, "bayes_risk._core")}
-    assert {n for n in names if n.partition(".")[0] not in allowed} == set()
+    assert [
+        (module, name)
+        for module in FILES
+        if room_of(module) == "_core"
+        for name in imports[module]
+        if not within(name, "bayes_risk._core") and name.partition(".")[0] not in allowed
+    ] == []
 
 
-@pytest.mark.parametrize("module", [m for m in FILES if room_of(m) not in EDGE | {"models"}])
-def test_engine_knows_no_model(module):
-    assert {n for n in imported(module) if within(n, "bayes_risk.models")} == set()
-
-
-@pytest.mark.parametrize("module", [m for m in FILES if room_of(m) not in EDGE])
-def test_engine_and_models_know_no_edge(module):
+def test_imports_go_one_way(imports):
+    """The engine knows no model, and neither of them the edge or the front door."""
     above = [f"bayes_risk.{room}" for room in ABOVE_ENGINE]
-    names = imported(module)
-    assert "bayes_risk" not in names, "the front door reaches the models; import the room itself"
-    assert {n for n in names if any(within(n, a) for a in above)} == set()
+    wrong = []
+    for module in FILES:
+        room, names = room_of(module), imports[module]
+        if room not in EDGE | {"models"}:
+            wrong += [(module, n) for n in names if within(n, "bayes_risk.models")]
+        if room not in EDGE:
+            wrong += [(module, n) for n in names if n == "bayes_risk"]
+            wrong += [(module, n) for n in names if any(within(n, a) for a in above)]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("module", FILES)
-@pytest.mark.parametrize("library", MAY_IMPORT)
-def test_large_libraries_stay_in_their_rooms(module, library):
-    uses = {n for n in imported(module, typing_only=False) if within(n, library)}
-    assert not uses or room_of(module) in MAY_IMPORT[library]
-
-
-def test_declaring_a_model_does_not_import_pymc():
-    code = "import sys, bayes_risk as br; br.models.DPMPM(n_classes=3); print(*sys.modules)"
-    assert {"pymc", "pytensor"} & set(in_fresh_python(code).split()) == set()
+def test_large_libraries_stay_in_their_rooms():
+    assert [
+        (module, name)
+        for module, tree in TREES.items()
+        for name in imports_of(module, tree, typing_only=False)
+        for library, rooms in MAY_IMPORT.items()
+        if within(name, library) and room_of(module) not in rooms
+    ] == []
 
 
 # --- the front door --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("module", "absent"),
-    [
-        ("bayes_risk", {"pymc", "pytensor", "numba", "pandas", "matplotlib", "numpy"}),
-        ("bayes_risk.models", {"pymc", "pytensor", "numba", "pandas", "matplotlib"}),
-        ("bayes_risk.cli", {"pymc", "pytensor", "arviz"}),
-    ],
-)
-def test_import_is_light(module, absent):
-    loaded = in_fresh_python(f"import sys, {module}; print(*sys.modules)").split()
-    assert absent & set(loaded) == set()
+def test_imports_are_light():
+    """What is loaded grows with what is asked for, and PyMC waits for the first fit."""
+    stages = {
+        "import bayes_risk": {"pymc", "pytensor", "numba", "pandas", "matplotlib", "numpy"},
+        "import bayes_risk.models": {"pymc", "pytensor", "numba", "pandas", "matplotlib"},
+        "import bayes_risk.cli": {"pymc", "pytensor", "arviz"},
+        "bayes_risk.models.DPMPM(n_classes=3)": {"pymc", "pytensor"},
+    }
+    code = "\n".join(["import sys", *(f"{stage}; print(*sys.modules)" for stage in stages)])
+    loaded = in_fresh_python(code).splitlines()
+    found = zip(stages.items(), loaded, strict=True)
+    assert [(stage, absent & set(names.split())) for (stage, absent), names in found] == [
+        (stage, set()) for stage in stages
+    ]
 
 
-@pytest.mark.parametrize("name", bayes_risk.__all__)
-def test_public_names_resolve(name):
-    assert getattr(bayes_risk, name) is not None
-    assert name in dir(bayes_risk)
+def test_public_names_resolve():
+    assert [n for n in bayes_risk.__all__ if getattr(bayes_risk, n) is None] == []
+    assert set(bayes_risk.__all__) <= set(dir(bayes_risk))
 
 
 def test_front_door_and_type_checkers_agree():
-    tree = ast.parse(FILES["bayes_risk.__init__"].read_text())
-    names = {
-        name.rpartition(".")[2]
-        for name in imports_of("bayes_risk.__init__", tree, typing_only=True)
-        if within(name, "bayes_risk")
-    }
+    home = "bayes_risk.__init__"
+    found = imports_of(home, TREES[home], typing_only=True)
+    names = {name.rpartition(".")[2] for name in found if within(name, "bayes_risk")}
     assert names == set(bayes_risk.__all__)
 
 
@@ -286,16 +286,23 @@ def documented(item: object, section: str) -> list[str]:
 PUBLIC = [n for n in bayes_risk.__all__ if n != "models" and not n.endswith(("Error", "Warning"))]
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_docstring_names_the_parameters_of_the_signature(name):
-    item = getattr(bayes_risk, name)
-    names = documented(item, "Parameters")
-    if dataclasses.is_dataclass(item) and not names:
-        names = documented(item, "Attributes")
-    assert names == list(inspect.signature(item).parameters)
+def test_docstrings_name_the_parameters_of_their_signatures():
+    wrong = {}
+    for name in PUBLIC:
+        item = getattr(bayes_risk, name)
+        names = documented(item, "Parameters")
+        if dataclasses.is_dataclass(item) and not names:
+            names = documented(item, "Attributes")
+        if names != list(inspect.signature(item).parameters):
+            wrong[name] = names
+    assert wrong == {}
 
 
-@pytest.mark.parametrize("module", [m.removesuffix(".__init__") for m in FILES])
-def test_examples_in_docstrings_run(module):
-    results = doctest.testmod(importlib.import_module(module))
-    assert results.failed == 0
+WITH_EXAMPLES = [m for m in FILES if ">>> " in TEXTS[m]]
+
+
+@pytest.mark.parametrize("room", sorted({room_of(m) for m in WITH_EXAMPLES}))
+def test_examples_in_docstrings_run(room):
+    modules = [m.removesuffix(".__init__") for m in WITH_EXAMPLES if room_of(m) == room]
+    found = {m: doctest.testmod(importlib.import_module(m)) for m in modules}
+    assert [m for m, results in found.items() if results.failed] == []
