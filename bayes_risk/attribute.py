@@ -11,7 +11,7 @@ from bayes_risk import prior_weights, priors
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.bayes_rule import Limits, certain
-from bayes_risk.cases import cases_of, guessed_numbers, rows_of
+from bayes_risk.cases import cases_of, guessed_numbers, rows_of, seen_by
 from bayes_risk.evidence import Evidence, known_evidence
 from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
@@ -192,7 +192,7 @@ def attribute_evidence(
     rng = np.random.default_rng(random_seed)
     choose, sampling, knowing = rng.spawn(3)
     rows = rows_of(targets, release, fit, intruder, choose)
-    known = _known(fit, intruder, knowing)
+    known = seen_by(intruder, release, fit, knowing)
     cases, case = cases_of(fit, release, intruder, weighed, rows, known)
     plan = Plan(fit, release, sampling, n_jobs, progress, known)
     effort = Effort(evidence, target_mcse, max_doublings, refit_budget)
@@ -218,13 +218,6 @@ def attribute_evidence(
         words=_in_words(intruder, weighed, evidence, release, fit, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
-
-
-def _known(fit: Fit, intruder: Intruder, rng: np.random.Generator) -> npt.NDArray[np.bool_] | None:
-    """Which records are known, of an intruder who knows some of them; else None."""
-    if intruder.of_trade or not intruder.knows_less:
-        return None
-    return intruder.known(fit.microdata.index, rng)
 
 
 def _found(cases: Targets, plan: Plan, effort: Effort, intruder: Intruder) -> Evidence:

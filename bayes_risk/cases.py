@@ -47,6 +47,19 @@ def rows_of(
     return rows.astype(np.int64)
 
 
+def seen_by(
+    intruder: Intruder, release: Release, fit: Fit, rng: np.random.Generator
+) -> npt.NDArray[np.bool_] | None:
+    """Records whose values the intruder sees, (n,): those known, and those released unchanged.
+
+    None: every record but the target's; or the model itself answers, for an intruder of the trade.
+    """
+    if intruder.of_trade or not intruder.knows_less:
+        return None
+    index = fit.microdata.index
+    return intruder.known(index, rng) | ~release.replaced(len(index))
+
+
 def guessed(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
     """Synthesised columns that the intruder does not know; of who knows the largest, that one."""
     names = known_columns("synthesized", release.synthesized, fit.microdata.columns)
@@ -96,7 +109,7 @@ def cases_of(
 ) -> tuple[Targets, npt.NDArray[np.int64]]:
     """Distinct cases among the targets, and the case of each.
 
-    ``known`` (n,): records that the intruder knows, the target's own apart.
+    ``known`` (n,): records that the intruder sees, the target's own apart; see `seen_by`.
     """
     data = fit.microdata
     z = release.codes(data)
@@ -112,9 +125,8 @@ def cases_of(
         keys = np.hstack([keys, *z[:, rows]])
     replaced = release.replaced(len(data.codes))[rows]
     keys = np.hstack([keys, replaced[:, None]])
-    fitted = np.ones(len(rows), dtype=bool) if known is None else known[rows]
     if known is not None:
-        keys = np.hstack([keys, fitted[:, None]])
+        keys = np.hstack([keys, known[rows][:, None]])
     weights = getattr(fit, "weights", None)
     if weights is not None:  # first, so that targets of equal weight stand together
         keys = np.hstack([weights[rows][:, None], keys])
@@ -128,7 +140,7 @@ def cases_of(
         record=record,
         columns=columns,
         guesses=possible(guesses.of(data, profiles, columns), data, profiles, columns),
-        fitted=fitted[first],
+        known=known,
         weight=np.ones(len(record)) if weights is None else weights[record],
     )
     return targets, case.astype(np.int64)

@@ -56,12 +56,12 @@ def log_prior(
     Parameters
     ----------
     prior : Prior
-        ``"uniform"``; ``"marginal"``: product of the margins of the known records y_-i, each with
-        one added to every level; ``"predictive"``: p(y* | y_A) of the model; ``"release"``: product
-        of the margins of the released files, with one added to every level, or cell of a grid;
-        ``"release-joint"``: the guessed values together; a `TruthFactor`; a `Density`; an
-        `Interval`; a `Mixture`; an array of G weights; or a function from the DataFrame of a
-        target's guesses to weights.
+        ``"uniform"``; ``"marginal"``: product of the margins of the records that the intruder sees,
+        each with one added to every level (see `log_margin`); ``"predictive"``: p(y* | y_A) of the
+        model; ``"release"``: product of the margins of the released files, with one added to every
+        level, or cell of a grid; ``"release-joint"``: the guessed values together; a `TruthFactor`;
+        a `Density`; an `Interval`; a `Mixture`; an array of G weights; or a function from the
+        DataFrame of a target's guesses to weights.
     microdata : Microdata
     cases : Targets
     release : Release, optional
@@ -127,7 +127,7 @@ def _named(prior: str, grounds: Grounds) -> Array:
     if prior == "uniform":
         return np.zeros(guesses.codes.shape[:2])
     if prior == "marginal":
-        return _marginal(microdata, cases.profiles, guesses.codes, cases.columns)
+        return _marginal(microdata, cases)
     if prior in ("release", "release-joint"):
         return from_release(release, microdata, cases, joint=prior == "release-joint")
     if prior != "predictive":
@@ -158,26 +158,45 @@ def _numbers(prior: Any) -> Array:
         ) from None
 
 
-def _marginal(
-    microdata: Microdata,
-    profiles: npt.NDArray[np.integer],
-    codes: npt.NDArray[np.integer],
-    columns: Any,
-) -> Array:
-    for j in columns:
+def _marginal(microdata: Microdata, cases: Targets) -> Array:
+    for j in cases.columns:
         if microdata.columns[j] in microdata.numbers:
             raise InputError(
                 f'column {microdata.columns[j]!r} is a number, and prior="marginal" counts levels; '
                 "give a Density, or a function"
             )
-    n = len(microdata.codes)
-    raw = np.zeros(codes.shape[:2])
-    for g, j in enumerate(columns):
-        d = int(microdata.n_levels[j])
-        counts = np.bincount(microdata.codes[:, j].astype(np.int64), minlength=d)
-        own = codes[:, :, g] == profiles[None, :, j]
-        raw += np.log((counts[codes[:, :, g].astype(np.int64)] - own + 1.0) / (n - 1.0 + d))
+    raw = np.zeros(cases.guesses.codes.shape[:2])
+    for q in range(len(cases.columns)):
+        raw += log_margin(microdata, cases, q, cases.guesses.codes[:, :, q])
     return raw
+
+
+def log_margin(
+    microdata: Microdata, cases: Targets, q: int, levels: npt.NDArray[np.integer]
+) -> Array:
+    """Log margin of guessed column q among the known records, at some levels of each target.
+
+    ``log (n_A(v) + 1) / (n_A + d)``: of the n_A records that the intruder sees, the target's own
+    apart, n_A(v) have level v; each of the d levels is counted once more. So it is the predictive
+    under a flat Dirichlet prior, and 1 / d where nobody is known.
+
+    Parameters
+    ----------
+    q : int
+        Which of ``cases.columns``.
+    levels : ndarray of int, shape (G, U)
+
+    Returns
+    -------
+    ndarray, shape (G, U)
+    """
+    j = cases.columns[q]
+    d, levels = int(microdata.n_levels[j]), levels.astype(np.int64)
+    seen = microdata.codes[slice(None) if cases.known is None else cases.known, j]
+    counts = np.bincount(seen.astype(np.int64), minlength=d)
+    own = cases.fitted & (levels == cases.profiles[:, j])  # shape (G, U)
+    log_p: Array = np.log((counts[levels] - own + 1.0) / (len(seen) - cases.fitted + d))
+    return log_p
 
 
 def _from_densities(prior: Density, microdata: Microdata, guesses: GuessSet, columns: Any) -> Array:

@@ -34,10 +34,12 @@ class Targets:
         Variables that are guessed.
     guesses : GuessSet
         Of shape (G, U, q).
+    known : ndarray of bool, shape (n,), or None
+        Records of the table whose values the intruder sees, the target's own apart; None: all.
     fitted : ndarray of bool, shape (U,)
         Whether the record's own values are among those that the fits have seen, so that
-        predictives leave it out by weights; by default all. False: the intruder would not know the
-        record anyway.
+        predictives leave it out by weights; by default those of known records. False: the intruder
+        would not know the record anyway.
     weight : ndarray, shape (U,)
         Power with which the record enters a pseudo-posterior; by default 1.
     """
@@ -46,12 +48,15 @@ class Targets:
     record: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
     guesses: GuessSet
+    known: npt.NDArray[np.bool_] | None = None
     fitted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones(0, dtype=bool))
     weight: Array = field(default_factory=lambda: np.ones(0))
 
     def __post_init__(self) -> None:
         if len(self.fitted) != len(self.profiles):
-            object.__setattr__(self, "fitted", np.ones(len(self.profiles), dtype=bool))
+            everybody = np.ones(len(self.profiles), dtype=bool)
+            fitted = everybody if self.known is None else self.known[self.record]
+            object.__setattr__(self, "fitted", fitted)
         if len(self.weight) != len(self.profiles):
             object.__setattr__(self, "weight", np.ones(len(self.profiles)))
 
@@ -60,12 +65,11 @@ class Targets:
 
     def only(self, which: npt.NDArray[np.integer]) -> "Targets":
         """Some of the targets."""
-        g = self.guesses
-        return Targets(
+        return replace(
+            self,
             profiles=self.profiles[which],
             record=self.record[which],
-            columns=self.columns,
-            guesses=g.only(which),
+            guesses=self.guesses.only(which),
             fitted=self.fitted[which],
             weight=self.weight[which],
         )
@@ -313,8 +317,9 @@ class PartFit(Fit, Protocol):
     ) -> SampledFit:
         """The same model with only the known records' values seen, known (n,).
 
-        Of the others it sees what the release leaves as it is. Its predictives leave out targets
-        that are ``fitted``, and have nothing to take out for the others.
+        Records released unchanged are among them; of the others it sees the columns that the
+        release leaves as they are. Its predictives leave out targets that are ``fitted``, and have
+        nothing to take out for the others.
         """
         ...
 

@@ -215,11 +215,9 @@ class CARTFit:
     ) -> CARTInPart:
         """The same trees, the values of the known records (n,) alone seen.
 
-        Of the others the intruder knows what was released unchanged, and how many there are in each
-        leaf.
+        Of the others the intruder knows how many there are in each leaf.
         """
-        unchanged = ~release.replaced(len(known))
-        return CARTInPart(leaves=self._leaves(release), known=known | unchanged)
+        return CARTInPart(leaves=self._leaves(release), known=known)
 
     def knowing_in_words(self, evidence: str) -> str:
         """How the evidence of `knowing` is computed, one phrase for reports."""

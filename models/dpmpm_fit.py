@@ -16,7 +16,7 @@ from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Predictive, Progress, Targets
 
 from .latent_class import draw_rows
-from .latent_known import augmented_units, base_units, seen, ways_in_words
+from .latent_known import augmented_units, base_units, ways_in_words
 from .latent_posterior import LatentPosterior, Mechanism, predictive_of
 from .latent_predictive import Tables, log_masses
 from .latent_state import Draws, Units, units_of
@@ -99,7 +99,7 @@ class DPMPMFit:
 
         See `latent_known.py`; as many draws as the fit has.
         """
-        base, known = self.posterior, seen(known, release)
+        base = self.posterior
         how = Mechanism.of(release, 0, self.microdata, base.prior)
         posterior = base.refitted(
             base_units(how.y, known, ~how.synthesized, base.prior.width - 1),

@@ -10,8 +10,6 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk.release import Release
-
 from .latent_posterior import Mechanism
 from .latent_state import Given, Units, units_of
 
@@ -33,11 +31,6 @@ def ways_in_words(evidence: str) -> str:
         "product": "product: predictives before and after seeing each release, multiplied as if "
         "the releases did not share the records that are not known (an approximation)",
     }[evidence]
-
-
-def seen(known: Mask, release: Release) -> Mask:
-    """Records whose values the intruder sees, shape (n,): the known, and those left unchanged."""
-    return known | ~release.replaced(len(known))
 
 
 def base_units(

@@ -75,9 +75,9 @@ def knowing(
 ) -> "PoissonMixtureFit":
     """The same mixture given the known records, and what the release leaves of the others."""
     first = CountMechanism.of(release, 0, fit.microdata, fit.prior, fit.columns)
-    seen, base = known | ~first.replaced, fit.posterior
+    base = fit.posterior
     found = base.refitted(
-        first.units_before(seen),
+        first.units_before(known),
         thin=base.thin,
         tune=max(base.n_sweeps // 4, 50),
         rng=rng,
@@ -88,7 +88,7 @@ def knowing(
         fit,
         units=found.units,
         draws=found.draws,
-        known=KnownCounts(seen=seen, first=first, whole=fit.draws),
+        known=KnownCounts(seen=known, first=first, whole=fit.draws),
     )
 
 

@@ -118,16 +118,15 @@ def knowing(
         A flat prior that the known records do not make proper.
     """
     made = fit.made(release)
-    seen = known | ~release.replaced(len(known))
     tick = ticker(progress, "fit to known records", sum(len(p.draws) for p in made))
     parts = [
-        _of_known(held, seen, child, tick)
+        _of_known(held, known, child, tick)
         for held, child in zip(made, rng.spawn(len(made)), strict=True)
     ]
     return replace(
         fit,
         posterior=RegressionPosterior(parts=parts),
-        known=Known(seen=seen, whole=RegressionPosterior(parts=made)),
+        known=Known(seen=known, whole=RegressionPosterior(parts=made)),
     )
 
 

@@ -14,12 +14,14 @@ from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk.cases import cases_of
 from bayes_risk.evidence import predictive_evidence
 from bayes_risk.full_table import risk as full_table
+from bayes_risk.full_table import tables
 from bayes_risk.full_table.likeliest import searched
 from bayes_risk.full_table.search import best_first
 from bayes_risk.full_table.tables import Table, posteriors_to_parts, thinned
 from bayes_risk.models import latent_full_table, latent_predictive
 from bayes_risk.plan import Plan
 from bayes_risk.prior_weights import log_prior
+from bayes_risk.synthesizer import Targets
 
 LEVELS = (3, 2, 4, 3)
 NAMES = ["a", "b", "c", "d"]
@@ -307,6 +309,30 @@ def test_cells_and_neighbours():
         apart = (every != codes).sum(axis=1)
         assert sorted(grid.near(codes, 1)) == list(np.flatnonzero(apart <= 1))
         assert sorted(grid.near(codes, 2)) == list(np.flatnonzero(apart <= 2))
+
+
+@pytest.mark.parametrize("known", [[], [1, 2, 5], [0, 1, 2, 3, 4, 5]])
+def test_margins_over_the_table_count_the_known_records_alone(known):
+    """Of each of two targets, by hand: (n_A(v) + 1) / (n_A + d), it itself left out."""
+    df = pd.DataFrame({"a": list("xxyzxz"), "b": list("uvvuuu")})
+    data, columns = br.Microdata.from_frame(df), np.array([0, 1])
+    mask = np.isin(np.arange(6), known)
+    guesses = br.Neighbourhood(1).of(data, data.codes[:2], columns)
+    cases = Targets(
+        profiles=data.codes[:2],
+        record=np.arange(2),
+        columns=columns,
+        guesses=guesses,
+        known=mask,
+    )
+    table = Table.of(data.n_levels)
+    for u in range(2):
+        log_p = tables._log_prior("marginal", data, cases, u, table)(slice(None), np.zeros(0))
+        seen = df[mask & (np.arange(6) != u)]
+        for cell, (a, b) in enumerate(itertools.product("xyz", "uv")):
+            by_hand = ((seen["a"] == a).sum() + 1) / (len(seen) + 3)
+            by_hand *= ((seen["b"] == b).sum() + 1) / (len(seen) + 2)
+            assert np.isclose(np.exp(log_p.reshape(-1)[cell]), by_hand)
 
 
 def test_draws_are_thinned_evenly():

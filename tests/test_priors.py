@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 
 import bayes_risk as br
 from bayes_risk import prior_weights, priors
@@ -223,3 +224,100 @@ def test_new_priors_say_what_they_are():
     assert "used twice" in priors.in_words("release")
     said = priors.in_words(br.Mixture({"uniform": 1, "marginal": 3}))
     assert said.startswith("a mixture: 0.25 of [every guess") and "0.75 of [product" in said
+
+
+# --- what the intruder does not know has no part in it -------------------------------------------
+
+PEOPLE = pd.DataFrame(
+    {
+        "a": pd.Categorical(list("xxxyzxy"), list("xyzt")),  # nobody is t
+        "b": list("uuvvvuv"),
+        "w": [1.0, 2.0, 4.0, 3.0, 2.0, 5.0, 1.0],
+    }
+)
+SOME = np.array([True, False, True, True, False, False, True])
+# Counts of the known records' levels of a (x, y, z, t), the target's own left out:
+# of all seven x 4, y 2, z 1; of those named x 2, y 2.
+COUNTED = {
+    "all": (np.ones(7, dtype=bool), {0: (3, 2, 1, 0), 1: (3, 2, 1, 0), 3: (4, 1, 1, 0)}),
+    "some": (SOME, {0: (1, 2, 0, 0), 1: (2, 2, 0, 0), 3: (2, 1, 0, 0)}),
+    "none": (np.zeros(7, dtype=bool), {0: (0, 0, 0, 0), 1: (0, 0, 0, 0), 3: (0, 0, 0, 0)}),
+}
+
+
+def intruder(known):
+    return br.Intruder(knows_records=known if known.any() else "none")
+
+
+@pytest.mark.parametrize("knows", COUNTED)
+def test_margins_count_the_known_records_alone(knows):
+    """Prior and posterior by hand, whoever is known: (n_A(v) + 1) / (n_A + 4)."""
+    known, counted = COUNTED[knows]
+    fit = br.models.CART(["a"], min_leaf=2).fit(PEOPLE[["b", "a"]], random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    risk = br.attribute_risk(fit, release, intruder=intruder(known), prior="marginal")
+    for i, counts in counted.items():
+        u = risk.case[i]
+        prior = [(counts[v] + 1) / (sum(counts) + 4) for v in risk.guesses[:, u, 0]]
+        assert np.allclose(np.exp(risk.log_prior[:, u]), prior)
+        posterior = prior * np.exp(risk.log_evidence[:, :, u].sum(axis=0))
+        assert np.allclose(np.exp(risk.log_probability[:, u]), posterior / posterior.sum())
+        assert np.isclose(risk.records["prior"][i], prior[risk.truth[u]])
+
+
+@pytest.mark.parametrize("knows", COUNTED)
+def test_margins_are_predictives_of_a_flat_dirichlet(knows):
+    """The same formula as a ratio of B(n + 1): p(y*, y_A) / p(y_A) of each column by itself."""
+    known, _ = COUNTED[knows]
+    data = br.Microdata.from_frame(PEOPLE[["a", "b"]])
+    guesses = br.Hamming(2).of(data, data.codes, COLUMNS)
+    cases = Targets(
+        profiles=data.codes, record=np.arange(7), columns=COLUMNS, guesses=guesses, known=known
+    )
+    p = np.exp(prior_weights.log_prior("marginal", data, cases))
+
+    def log_b(values, d):
+        return gammaln(np.bincount(values, minlength=d) + 1.0).sum() - gammaln(len(values) + d)
+
+    for i in range(7):
+        others = data.codes[known & (np.arange(7) != i)]
+        for g, guess in enumerate(guesses.codes[:, i]):
+            ratios = [
+                log_b(np.append(others[:, j], guess[j]), d) - log_b(others[:, j], d)
+                for j, d in enumerate((4, 2))
+            ]
+            assert np.isclose(p[g, i], np.exp(sum(ratios)))
+
+
+def with_other_values(known, column):
+    """The unknown records' values exchanged among themselves and, if levels, for others."""
+    out, unknown = PEOPLE.copy(), np.flatnonzero(~known)
+    if column == "a":
+        out.loc[unknown, "a"] = ["t", "z", "x", "t", "t", "z", "t"][: len(unknown)]
+    else:
+        out.loc[unknown, column] = PEOPLE[column].to_numpy()[np.roll(unknown, 1)]
+    return out
+
+
+@pytest.mark.parametrize("known", [np.zeros(7, dtype=bool), SOME], ids=["none", "some"])
+@pytest.mark.parametrize("name", sorted(priors.NAMED))
+def test_records_that_are_not_known_do_not_matter(name, known):
+    """A normal regression has a predictive; centre and scale, known to all, stay as they are."""
+    if name == "predictive":
+        column, model = "w", br.models.Regression({"w": "1 + b"})
+        how = {"guesses": br.Grid(values=[1.0, 2.0, 3.0, 4.0, 5.0]), "evidence": "predictive"}
+        how |= {"refit_budget": 0}
+    else:
+        column, model, how = "a", br.models.CART(["a"], min_leaf=4), {"guesses": None}
+    options = {"draws": 20, "chains": 2} if column == "w" else {}
+    release, found = None, []
+    for table in (PEOPLE, with_other_values(known, column)):
+        fit = model.fit(table[["b", column]], random_seed=1, **options)
+        release = fit.synthesize(m=1, random_seed=2) if release is None else release
+        evidence = br.attribute_evidence(
+            fit, release, intruder=intruder(known), random_seed=3, **how
+        )
+        risk = evidence.risk(name, warn=False)
+        by_value = np.argsort(risk.guesses[:, :, 0], axis=0)
+        found.append(np.take_along_axis(risk.log_prior, by_value, axis=0)[:, risk.case])
+    assert np.allclose(*found, atol=1e-12)

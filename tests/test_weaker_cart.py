@@ -359,11 +359,15 @@ def test_records_released_unchanged_are_known():
     replaced = np.arange(300) < 150
     release = fit.synthesize(m=2, records=replaced, random_seed=2)
     guesses = {"a": br.Levels(), "b": br.Levels()}
+    options = {"guesses": guesses, "prior": "marginal"}
     audits = [
-        br.attribute_risk(fit, release, guesses=guesses, intruder=br.Intruder(knows_records=known))
+        br.attribute_risk(fit, release, intruder=br.Intruder(knows_records=known), **options)
         for known in ("none", ~replaced)
     ]
-    assert np.array_equal(*[risk.log_evidence[:, :, risk.case] for risk in audits])
+    for name in ("log_evidence", "log_prior"):
+        assert np.array_equal(*[getattr(risk, name)[..., risk.case] for risk in audits])
+    most = [larger()[c][150:].value_counts().max() + 1 for c in ("a", "b")]
+    assert np.isclose(np.exp(audits[0].log_prior).max(), most[0] / 156 * most[1] / 153)
 
 
 def test_knowing_more_records_tells_more_of_the_others():

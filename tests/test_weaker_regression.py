@@ -145,6 +145,19 @@ def test_records_that_were_not_replaced_are_known_to_everybody():
     assert np.allclose(nobody.log_evidence, those.log_evidence, atol=ROUNDING)
 
 
+def test_what_is_known_of_an_unchanged_target_leaves_its_own_value_out():
+    df, replaced = table(), np.arange(N) % 3 != 1
+    fit = Regression({"income": "1 + age"}).fit(df, draws=20, chains=2, random_seed=2)
+    release = fit.synthesize(1, records=replaced, random_seed=3)
+    how = {"grids": br.Grid(percent=20, n=3), "evidence": "predictive", "refit_budget": 0}
+    how |= {"targets": list(range(N)), "prior": "predictive"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
+        nobody = audit(fit, release, KNOWS["none"], **how)
+        those = audit(fit, release, ~replaced, **how)
+    assert np.array_equal(nobody.records["prior"], those.records["prior"])
+
+
 def test_strangers_values_are_nowhere_looked_at():
     """But in the centres and scales, which the intruder is taken to know."""
     df, known = table(), KNOWS["half"]

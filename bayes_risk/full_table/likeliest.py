@@ -17,7 +17,7 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.validate import at_least, one_of
-from bayes_risk.cases import cases_of, rows_of
+from bayes_risk.cases import cases_of, rows_of, seen_by
 from bayes_risk.guesses import Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.microdata import Microdata
@@ -105,7 +105,7 @@ def likeliest(
     choose, sampling, knowing, collapsing, searching = rng.spawn(5)
     rows = rows_of(targets, release, fit, intruder, choose)
     check_unknown(release, rows, len(fit.microdata.codes))
-    known = intruder.known(fit.microdata.index, knowing) if intruder.knows_less else None
+    known = seen_by(intruder, release, fit, knowing)
     cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
     plan = Plan(fit, release, sampling, n_jobs, progress, known)
     posteriors = plan.fits()

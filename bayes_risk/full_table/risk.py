@@ -11,7 +11,7 @@ from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.validate import at_least
 from bayes_risk.attribute import MAX_MCSE_LOG_ODDS
 from bayes_risk.bayes_rule import MAX_MCSE
-from bayes_risk.cases import cases_of, rows_of
+from bayes_risk.cases import cases_of, rows_of, seen_by
 from bayes_risk.guesses import Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.microdata import Microdata
@@ -124,7 +124,7 @@ def full_table_risk(
     choose, sampling, knowing, collapsing = rng.spawn(4)
     rows = rows_of(targets, release, fit, intruder, choose)
     check_unknown(release, rows, len(fit.microdata.codes))
-    known = intruder.known(fit.microdata.index, knowing) if intruder.knows_less else None
+    known = seen_by(intruder, release, fit, knowing)
     cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
     table = Table.of(fit.microdata.n_levels[cases.columns])
     _check_size(table)

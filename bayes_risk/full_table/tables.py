@@ -11,6 +11,7 @@ import numpy.typing as npt
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.microdata import Microdata
+from bayes_risk.prior_weights import log_margin
 from bayes_risk.priors import TruthFactor
 from bayes_risk.steps import kept_blocks, packing_of
 from bayes_risk.synthesizer import Posterior, Predictive, Targets
@@ -255,14 +256,9 @@ def _log_prior(
 
 
 def _margins(microdata: Microdata, targets: Targets, u: int) -> list[Array]:
-    """Log margins of the other records, one added to every level."""
-    out, n = [], len(microdata.codes)
-    for j in targets.columns:
-        d = int(microdata.n_levels[j])
-        counts = np.bincount(microdata.codes[:, j].astype(np.int64), minlength=d).astype(float)
-        counts[int(targets.profiles[u, j])] -= 1.0
-        out.append(np.log((counts + 1.0) / (n - 1.0 + d)))
-    return out
+    """Log margins of all levels of each guessed column."""
+    one, d = targets.only(np.array([u])), microdata.n_levels[targets.columns]
+    return [log_margin(microdata, one, q, np.arange(d[q])[:, None])[:, 0] for q in range(len(d))]
 
 
 def _added(logs: Sequence[Array], codes: Ints) -> Array:

@@ -10,7 +10,7 @@ import pandas as pd
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.validate import at_least, positive
-from bayes_risk.cases import rows_of
+from bayes_risk.cases import rows_of, seen_by
 from bayes_risk.intruder import Intruder
 from bayes_risk.memberships.asking import Answers, Asking
 from bayes_risk.memberships.candidates import Alternatives, Others, alternatives_of, cases_of
@@ -118,7 +118,7 @@ def membership(
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
     rows = rows_of(records, release, fit, Intruder(), choose)
-    known = intruder.known(fit.microdata.index, knowing) if intruder.knows_less else None
+    known = seen_by(intruder, release, fit, knowing)
     cases, case = cases_of(fit, release, rows, known)
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
     other = _alternatives(fit, release, len(cases), alternatives, draw)

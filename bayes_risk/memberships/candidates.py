@@ -84,7 +84,7 @@ def cases_of(
         record=record,
         columns=np.arange(data.codes.shape[1]),
         guesses=guess_set(data.codes[record][None]),
-        fitted=np.ones(len(record), dtype=bool) if known is None else known[record],
+        known=known,
     )
     return targets, case.reshape(-1).astype(np.int64)
 
