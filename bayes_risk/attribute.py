@@ -327,7 +327,7 @@ def _in_words(
         ways["weaker"] = cast(WeakerFit, fit).weaker_in_words(intruder, release, cases)
     elif intruder.knows_less and hasattr(fit, "knowing_in_words"):
         ways[evidence] = cast(WordedPartFit, fit).knowing_in_words(evidence)
-    names = release.synthesized if intruder.largest is None else [intruder.largest]
+    names = [fit.microdata.columns[j] for j in cases.columns]
     return {
         "records": intruder.in_words(),
         "columns": f"guessed: {', '.join(map(str, names))}",

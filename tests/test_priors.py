@@ -289,6 +289,13 @@ def test_margins_are_predictives_of_a_flat_dirichlet(knows):
             assert np.isclose(p[g, i], np.exp(sum(ratios)))
 
 
+def test_columns_that_the_intruder_knows_are_not_said_to_be_guessed():
+    fit = br.models.CART(["a", "b"], min_leaf=2).fit(PEOPLE, random_seed=1)
+    release = fit.synthesize(m=1, random_seed=2)
+    risk = br.attribute_risk(fit, release, intruder=br.Intruder(knows_columns=["b"]))
+    assert risk.assumptions["columns"] == "guessed: a"
+
+
 def with_other_values(known, column):
     """The unknown records' values exchanged among themselves and, if levels, for others."""
     out, unknown = PEOPLE.copy(), np.flatnonzero(~known)
