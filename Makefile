@@ -9,7 +9,7 @@ PYTHON ?=
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint slow soak lowest newest vulnerabilities bench docs wheel clean
+.PHONY: help demo test check lint slow soak lowest newest vulnerabilities bench docs wheel clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -22,8 +22,11 @@ lint: $(STAMP) ## ruff, ruff format, mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint ## lint, then the fast tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: lint ## lint, types and the tests that guard correctness: five minutes on two idle cores
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20
+
+check: docs ## the second tier: workers, stopped runs, whole studies, browser, documentation
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20 -m check
 
 slow: $(STAMP) ## calibration and other long tests
 	$(BIN)/python -m pytest -m slow

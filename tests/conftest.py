@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.kernels import compile_once, forget_stale
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 # The same examples on every run, however slow the machine: no test is flaky.
@@ -13,6 +15,14 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parents[1]
+
+compile_once()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the first worker starts."""
+    if not hasattr(config, "workerinput"):
+        forget_stale()
 
 
 @pytest.fixture(scope="session")
