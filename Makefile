@@ -26,7 +26,7 @@ test: lint ## lint, types and the tests that guard correctness: five minutes on 
 	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20
 
 check: docs ## the second tier: workers, stopped runs, whole studies, browser, documentation
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20 -m check
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20 -m "check and not slow and not soak"
 
 slow: $(STAMP) ## calibration and other long tests
 	$(BIN)/python -m pytest -m slow

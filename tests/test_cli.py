@@ -85,6 +85,7 @@ def test_help_imports_nothing_heavy():
     assert heavy & set(done.stderr.split()) == set()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("command", ["demo", "audit", "sweep", "identify"])
 def test_every_command_explains_itself(call, command):
     result = call(command, "--help")
@@ -92,6 +93,7 @@ def test_every_command_explains_itself(call, command):
     assert "Usage" in result.output
 
 
+@pytest.mark.check
 def test_version(call):
     assert call("--version").output == f"bayes-risk {bayes_risk.__version__}\n"
 
@@ -118,6 +120,7 @@ def test_audit_puts_the_folder_beside_and_names_it_after_the_study(call, monkeyp
     assert (tmp_path / "my-risk" / "report.html").exists()
 
 
+@pytest.mark.check
 def test_an_existing_folder_is_an_error_before_any_work(call, monkeypatch, tmp_path):
     fake_run(monkeypatch, doing=lambda: pytest.fail("worked"))
     (tmp_path / "bayes-risk-demo").mkdir()
@@ -139,6 +142,7 @@ def one_line(result):
     return lines[0]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -155,6 +159,7 @@ def test_errors_are_one_line_and_no_traceback(call, tmp_path, content, message):
     assert os.listdir(tmp_path) == ["s.toml"]
 
 
+@pytest.mark.check
 def test_model_errors_and_full_disks_are_one_line_too(call, monkeypatch, tmp_path):
     for error in (bayes_risk.ModelError("the sampler\nfailed"), OSError("disk full")):
 
@@ -169,6 +174,7 @@ def test_model_errors_and_full_disks_are_one_line_too(call, monkeypatch, tmp_pat
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.check
 def test_an_interruption_says_that_nothing_is_left(call, monkeypatch, tmp_path):
     def interrupt():
         raise KeyboardInterrupt
@@ -180,6 +186,7 @@ def test_an_interruption_says_that_nothing_is_left(call, monkeypatch, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("then", [None, ValueError("not enough samples")])
 def test_an_interruption_that_a_sampler_swallowed_still_stops(call, monkeypatch, tmp_path, then):
     def swallowed():
@@ -215,6 +222,7 @@ def test_handlers_and_logging_are_as_before(call, monkeypatch):
     assert (signal.getsignal(signal.SIGTERM), logging.root.manager.disable) == before
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_real_interruption_leaves_no_folder(tmp_path, name):
     """In a process of its own, in the middle of the fit."""
@@ -258,6 +266,7 @@ def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):
     assert "some library" not in result.output
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 def test_a_whole_audit_of_a_file_leaks_no_value(call, files, tmp_path):
     (tmp_path / "s.toml").write_text(
@@ -282,6 +291,7 @@ SWEEP = (
 )
 
 
+@pytest.mark.check
 def test_sweep_writes_a_folder_of_its_own_and_prints_what_moves(call, files, tmp_path):
     (tmp_path / "s.toml").write_text(SWEEP)
     result = call("sweep", "s.toml", "--jobs", 1)
@@ -299,6 +309,7 @@ def test_sweep_writes_a_folder_of_its_own_and_prints_what_moves(call, files, tmp
     assert call("sweep", "s.toml", "--overwrite").exit_code == 0
 
 
+@pytest.mark.check
 def test_sweep_never_takes_the_folder_of_the_audit(call, files, tmp_path):
     (tmp_path / "s.toml").write_text(SWEEP + '[output]\nfolder = "found"\n')
     assert call("sweep", "s.toml").exit_code == 0
@@ -306,6 +317,7 @@ def test_sweep_never_takes_the_folder_of_the_audit(call, files, tmp_path):
     assert not (tmp_path / "found").exists()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -323,6 +335,7 @@ def test_sweep_errors_are_one_line(call, tmp_path, content, message):
 # --- identify --------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_identify_gives_the_numbers_of_the_library(call, files, tmp_path):
     keys = ["--known", "age", "--synthesized", "job", "--index", "id"]
     result = call("identify", *files, *keys, "--json", "out.json")
@@ -336,12 +349,14 @@ def test_identify_gives_the_numbers_of_the_library(call, files, tmp_path):
     assert "expected correct matches" in result.output
 
 
+@pytest.mark.check
 def test_identify_takes_names_with_commas_and_no_fallback(call, files):
     both = call("identify", *files, "--synthesized", "age,job", "--no-fallback", "--index", "id")
     assert both.exit_code == 0, both.output
     assert "looks for the true values of age, job" in " ".join(both.output.split())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
@@ -357,6 +372,7 @@ def test_identify_names_what_does_not_fit(call, files, extra, message):
     assert message in one_line(result)
 
 
+@pytest.mark.check
 def test_identify_never_writes_over_a_file(call, files):
     before = files[0].read_bytes()
     result = call("identify", *files, "--known", "age", "--json", files[0])

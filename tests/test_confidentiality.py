@@ -192,6 +192,7 @@ def write_study(content: dict) -> Path:
     return target
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("command", "name", "study"), RUNS, ids=NAMES)
 def test_a_run_leaves_no_marked_value(call, caplog, tmp_path, command, name, study):
     with caplog.at_level(logging.DEBUG):
@@ -220,6 +221,7 @@ def test_the_marks_are_found_where_they_are():
     assert leaks(df["pay"].to_numpy().tobytes(), df, labels=False)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("asked", ["confidential", "release"])
 def test_values_come_when_they_are_asked_for_by_name(call, asked):
     study = AUDITS["trees"] | {"output": {asked: True}}
@@ -238,6 +240,7 @@ def test_values_come_when_they_are_asked_for_by_name(call, asked):
     assert held == expected
 
 
+@pytest.mark.check
 def test_identify_says_and_writes_no_marked_value(call):
     df = people()
     df.assign(job=np.roll(df["job"], 1)).to_csv("syn.csv", index=False)
@@ -376,6 +379,7 @@ FAILURES = {
 }  # fmt: skip
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("prepare", "study"), FAILURES.values(), ids=FAILURES)
 def test_a_failure_is_told_without_marked_values(call, caplog, prepare, study):
     if prepare is not None:
@@ -392,6 +396,7 @@ def test_a_failure_is_told_without_marked_values(call, caplog, prepare, study):
     assert [name for name in os.listdir() if name.startswith((".", "out"))] == []
 
 
+@pytest.mark.check
 def test_an_error_that_nobody_foresaw_keeps_its_text_to_itself(call, monkeypatch):
     def breaks(*_):
         raise KeyError(f"{LEVELS[0]} {NUMBERS[0]} {LABELS[0]}")
@@ -407,6 +412,7 @@ def test_an_error_that_nobody_foresaw_keeps_its_text_to_itself(call, monkeypatch
     assert isinstance(done.exception, KeyError) and LEVELS[0] in str(done.exception)
 
 
+@pytest.mark.check
 def test_an_interruption_shows_and_leaves_no_marked_value_but_in_the_steps(call, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
@@ -441,6 +447,7 @@ def test_a_warning_of_another_package_is_named_and_not_quoted():
     assert {note.partition(" (")[0] for note in said} == {"OddWarning", "3 records are unreliable"}
 
 
+@pytest.mark.check
 def test_a_report_of_a_script_is_its_owners_alone(tmp_path):
     from tests.edge_results import attribute
 

@@ -145,6 +145,7 @@ def people(folder: Path) -> None:
     (folder / "s.toml").write_text(AUDIT)
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_an_audit_and_its_report_open_no_socket(tmp_path, monkeypatch):
     people(tmp_path)
@@ -177,6 +178,7 @@ def _alone() -> list[str]:
     return words
 
 
+@pytest.mark.check
 def test_an_audit_runs_where_there_is_no_network(tmp_path):
     words = _alone()
     people(tmp_path)
@@ -196,6 +198,7 @@ def test_an_audit_runs_where_there_is_no_network(tmp_path):
 # --- whose files they are ---------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_a_command_writes_for_its_owner_alone_whatever_the_umask_was(tmp_path):
     people(tmp_path)
     code = (

@@ -18,6 +18,8 @@ from bayes_risk.run import run_study
 from bayes_risk.run.costs import estimate
 from bayes_risk.study.study import parse_study
 
+pytestmark = pytest.mark.check
+
 FACTOR = 1.5  # the compiled code is one constant, and the allocator keeps some of what it is given
 MEASURED = """
 import json, sys

@@ -20,6 +20,8 @@ from bayes_risk.run.variants import checked_variants, settings_of
 from bayes_risk.study.making import read_data, read_release
 from bayes_risk.study.study import parse_study, read_study
 
+pytestmark = pytest.mark.check
+
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.toml"))
 CART = {"kind": "CART", "order": ["v1", "v2", "v3"]}
 COMPARE = {"replicates": 2, "few": {"model": {"kind": "CART", "order": ["v3"]}}, "all": {}}

@@ -16,6 +16,8 @@ from bayes_risk.run.sizes import sizes_of
 from bayes_risk.study import making
 from bayes_risk.study.study import parse_study
 
+pytestmark = pytest.mark.check
+
 COLUMNS = [f"v{j}" for j in range(8)]
 STAGES = {  # stages of the clock, and what the estimate calls them
     "identification risk": ["identification"],

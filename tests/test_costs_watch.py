@@ -20,6 +20,8 @@ from bayes_risk.run import run_study
 from bayes_risk.steps import Store, keeping, kept, packing_of
 from bayes_risk.study.study import parse_study
 
+pytestmark = pytest.mark.check
+
 HAS_PROC = Path("/proc/self/statm").exists()
 TOLD = r"took 9\.0 GiB in stage 'attribute risk', and max_memory is 8\.0 GiB; raise max_memory"
 

@@ -12,6 +12,8 @@ from bayes_risk.study.study import read_study
 from tests.browser import browser, needs_browser, probed
 from tests.small_examples import EXAMPLES, audited, compared, main_of, swept
 
+pytestmark = pytest.mark.check
+
 DOUBT = ["ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"]
 STUDIES = ["study", "cart_study", "regression_study", "business_study"]
 

@@ -104,6 +104,7 @@ def test_missing_codes_may_be_told_column_by_column(folder):
     assert refused.any() and (df["job"].isna().to_numpy() == refused).all()
 
 
+@pytest.mark.check
 def test_the_audit_of_such_a_study_runs(folder):
     (folder / "study.toml").write_text(STUDY)
     result = CliRunner().invoke(app, ["audit", "study.toml", "--output", "out"])
@@ -115,6 +116,7 @@ def test_the_audit_of_such_a_study_runs(folder):
     assert manifest["settings"]["data"]["levels"] == {"age": "codes"}
 
 
+@pytest.mark.check
 def test_identify_reads_them_too(folder):
     words = ["survey.sav", "export", "--known", "sex", "--synthesized", "job", "--index", "id"]
     options = ["--missing-codes", "level", "--codes", "age", "--json", "out.json"]
@@ -140,6 +142,7 @@ def test_identify_says_what_a_file_leaves_open(folder, words, message):
     assert pd.Series([" ".join(result.output.split())]).str.contains(message, regex=True).all()
 
 
+@pytest.mark.check
 def test_the_na_of_r_is_told_once_for_all_files(folder):
     table = people().assign(pay=[np.nan, *range(1, N)], job=people()["job"].map(JOB))
     for name in ("original.csv", "r1.csv"):

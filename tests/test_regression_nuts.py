@@ -7,6 +7,8 @@ import pytest
 import bayes_risk as br
 from tests.regression_integrals import Sampled, log_evidence
 
+pytestmark = pytest.mark.check
+
 Prior, Binomial = br.models.RegressionPrior, br.models.Binomial
 N = 30
 FAMILIES = {

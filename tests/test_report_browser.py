@@ -13,6 +13,8 @@ from tests.browser import browser, needs_browser, opened, probed
 from tests.edge_results import identification
 from tests.every_result import every, parts
 
+pytestmark = pytest.mark.check
+
 TEMPLATE = Path(__file__).parents[1] / "bayes_risk" / "reporting" / "report.html.j2"
 
 

@@ -18,7 +18,10 @@ from bayes_risk.steps import Store
 from bayes_risk.study.study import parse_study
 
 ROOT = Path(__file__).resolve().parents[1]
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # short fits
+pytestmark = [
+    pytest.mark.check,
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # short fits
+]
 CLASSES = {
     "title": "classes",
     "random_seed": 5,

@@ -223,6 +223,7 @@ DOUBT = "ignore::bayes_risk.UnreliableWeightsWarning"
 BINDS = "ignore::bayes_risk.TruncationWarning"
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings(DOUBT, BINDS)
 def test_a_whole_run_gives_the_same_numbers_for_any_number_of_workers(tmp_path):
     study = small_study(
@@ -246,6 +247,7 @@ def test_a_whole_run_gives_the_same_numbers_for_any_number_of_workers(tmp_path):
     assert "Verdict:" in repr(one)
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings(DOUBT, BINDS)
 def test_attribute_risk_of_releases_made_elsewhere_with_declared_levels(tmp_path):
     study = small_study(

@@ -360,6 +360,7 @@ DOUBT = pytest.mark.filterwarnings(
 )
 
 
+@pytest.mark.check
 @DOUBT
 def test_a_run_says_who_the_intruder_is_and_audits_the_largest(tmp_path, plants):
     study = study_of(tmp_path, plants, model={"synthesizer": "MM"})
@@ -394,6 +395,7 @@ def _seeds(seed):
     return [int(c.generate_state(1)[0]) for c in np.random.SeedSequence(seed).spawn(3)]
 
 
+@pytest.mark.check
 @DOUBT
 def test_a_pair_of_plants_with_covariate_and_exposure(tmp_path, plants):
     first, second = plants["skilled"].nlargest(2).index
@@ -413,6 +415,7 @@ def test_a_pair_of_plants_with_covariate_and_exposure(tmp_path, plants):
     assert "that of " + repr(second) in result.attribute.assumptions["records"]
 
 
+@pytest.mark.check
 @DOUBT
 def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
     made = run_study(study_of(tmp_path, plants, model={"synthesizer": "MM"})).release

@@ -182,6 +182,7 @@ def written(table, tmp_path_factory):
     return run_compare(study.with_output(folder), command="c"), folder
 
 
+@pytest.mark.check
 def test_a_comparison_writes_its_folder(written):
     result, folder = written
     assert sorted(os.listdir(folder)) == sorted(
@@ -203,6 +204,7 @@ def test_a_comparison_writes_its_folder(written):
     assert manifest["settings"]["compare"]["other order"] == {"model": {"order": ["job", "edu"]}}
 
 
+@pytest.mark.check
 def test_its_numbers_are_those_of_separate_calls(written, table):
     found = written[0].comparison
     df = br.read_table(table)
@@ -221,6 +223,7 @@ def test_its_numbers_are_those_of_separate_calls(written, table):
         assert row["pmse_cart"] == useful.at["pmse_cart", "value"]
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 @pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 def test_sampled_models_have_their_seeds_whatever_the_workers(table):
@@ -234,6 +237,7 @@ def test_sampled_models_have_their_seeds_whatever_the_workers(table):
     pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
+@pytest.mark.check
 def test_releases_made_elsewhere_stand_beside_models(table, tmp_path):
     df = pd.read_csv(table)
     df.assign(job=df["job"].sample(frac=1, random_state=1).to_numpy()).to_csv(
@@ -253,6 +257,7 @@ def screen(result, notes=(), width=80):
     return console.export_text()
 
 
+@pytest.mark.check
 def test_the_screen_says_who_is_on_the_front(written):
     text = screen(written[0], ["something odd", "9 of 9 records are unreliable"])
     lines = text.splitlines()
@@ -304,6 +309,7 @@ def test_a_study_without_a_comparison_is_told(table):
         run_compare(study)
 
 
+@pytest.mark.check
 def test_the_command_takes_the_folder_beside_the_audits(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = content(

@@ -76,6 +76,7 @@ def result(folder):
     return run_compare(study, n_jobs=1)
 
 
+@pytest.mark.check
 def test_every_candidate_is_measured_with_the_studys_options(result, folder):
     found, section = result.comparison, result.study.utility
     df = br.read_table(folder / "people.csv")
@@ -99,6 +100,7 @@ def test_every_candidate_is_measured_with_the_studys_options(result, folder):
             assert row[measure] == useful[measure]
 
 
+@pytest.mark.check
 def test_the_map_is_of_the_studys_own_analyses(result, folder):
     table = pd.read_csv(folder / "out" / "front.csv", index_col="candidate")
     means = result.comparison.summary()
@@ -107,6 +109,7 @@ def test_the_map_is_of_the_studys_own_analyses(result, folder):
         assert table.at[name, "utility"] == pytest.approx(overlap["mean"])
 
 
+@pytest.mark.check
 def test_the_ends_are_made_as_the_study_says(result):
     """Permuted within patterns, each file keeps its own pay by sex: the analysis is the same."""
     ends = result.comparison.bounds

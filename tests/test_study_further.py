@@ -133,6 +133,7 @@ def test_margins_of_numbers_are_refused_before_the_fit(line):
         run_study(study, progress=lambda *_: pytest.fail("fitted"))
 
 
+@pytest.mark.check
 @quiet
 @pytest.mark.parametrize("word", ["predictive", "release", "release-joint"])
 def test_runs_take_the_librarys_priors(people, word):
@@ -187,6 +188,7 @@ def test_what_is_not_offered_beside_rules(sections, message):
         parse_study(content(**given))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
@@ -200,6 +202,7 @@ def test_rules_that_do_not_suit_the_data_stop_the_run(people, rules, message):
         run_study(study_of(people, CATEGORIES | {"impossible": rules}))
 
 
+@pytest.mark.check
 @quiet
 def test_nobody_impossible_is_made_and_none_is_guessed(people):
     options = {"attribute": {"refit_budget": 0}, "release": {"m": 2}}
@@ -231,6 +234,7 @@ def test_a_table_of_rules_is_read_as_the_data_are(people):
         with_zeros(br.models.DPMPM(), path, df)
 
 
+@pytest.mark.check
 @quiet
 def test_the_table_of_rules_is_in_the_manifest(people, tmp_path):
     path = people.parent / "few.csv"
@@ -315,6 +319,7 @@ def test_membership_that_does_not_suit_the_data_is_named(line, sections, message
 FEW = {"records": 12, "comparisons": 8, "alternatives": 8, "refit_budget": 0}
 
 
+@pytest.mark.check
 @quiet
 @pytest.mark.parametrize("source", ["held_out", "others", "nobody"])
 def test_a_run_asks_who_is_in_the_data(line, tmp_path, source):
@@ -340,6 +345,7 @@ def test_a_run_asks_who_is_in_the_data(line, tmp_path, source):
     assert '<h2 id="membership">' in report and "Members asked about" in report
 
 
+@pytest.mark.check
 @quiet
 def test_membership_is_the_librarys_and_of_any_number_of_workers(line):
     section = FEW | {"others": str(line), "prior_odds": 0.1}
@@ -360,6 +366,7 @@ def test_membership_is_the_librarys_and_of_any_number_of_workers(line):
 # --- privacy loss ------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 @quiet
 def test_privacy_loss_is_of_the_audits_own_evidence(people, tmp_path):
     options = {"refit_budget": 0, "targets": 9, "prior": {"truth_factor": 5}}
@@ -411,6 +418,7 @@ def test_full_tables_that_do_not_fit_are_named(given, message):
         parse_study(given)
 
 
+@pytest.mark.check
 @quiet
 def test_the_worst_records_are_asked_about_in_the_full_table(people, tmp_path):
     study = study_of(
@@ -435,6 +443,7 @@ def test_the_worst_records_are_asked_about_in_the_full_table(people, tmp_path):
         assert written.equals(made.astype(str).rename_axis("id"))
 
 
+@pytest.mark.check
 @quiet
 def test_named_records_without_an_attribute_audit(people):
     study = study_of(people, attribute=None, full_table={"targets": ["P3", "P1"], "draws": 20})
@@ -503,6 +512,7 @@ def test_reweighting_that_does_not_fit_is_named(given, message):
         parse_study(given)
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore::bayes_risk.RiskRoseWarning")
 def test_the_audit_is_of_the_last_round(line, tmp_path):
     study = study_of(

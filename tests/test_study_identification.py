@@ -62,6 +62,7 @@ def tables(folder):
 EXACT = ["sex", "job"]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
@@ -143,6 +144,7 @@ strategy = "likeliest"
     return place, people
 
 
+@pytest.mark.check
 def test_a_population_is_read_as_the_data_are(coded):
     """Its codes stay text, its NA is missing, and it may hold what the data cannot."""
     place, people = coded
@@ -161,6 +163,7 @@ def test_a_population_is_read_as_the_data_are(coded):
     assert found.population == expected.population
 
 
+@pytest.mark.check
 def test_declared_missing_codes_of_a_population_follow_the_data(tmp_path):
     """Of a file of SPSS: an error unless the study says what becomes of the codes."""
     pyreadstat = pytest.importorskip("pyreadstat")

@@ -150,6 +150,7 @@ def study_of(people, folder, knows, model=TREES, **attribute):
     return parse_study(given | {"random_seed": 5, "output": {"folder": str(folder)}})
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("knows", ["none", 0.5, ["P1", "P2"]], ids=str)
 def test_a_run_is_the_audit_of_this_intruder(tmp_path, people, knows):
     result = run_study(study_of(people, tmp_path / "out", knows))

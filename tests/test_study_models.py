@@ -277,6 +277,7 @@ def study_of(tmp_path, **sections):
     return parse_study(usual | sections)
 
 
+@pytest.mark.check
 def test_a_run_with_exact_regressions(tmp_path, table):
     result = run_study(study_of(tmp_path).with_output(tmp_path / "out"))
     risk = result.attribute
@@ -290,6 +291,7 @@ def test_a_run_with_exact_regressions(tmp_path, table):
     assert "tax (within 10 %)" in found["study"]["assumptions"]
 
 
+@pytest.mark.check
 def test_the_report_of_numbers(tmp_path, table):
     study = study_of(tmp_path)
     run_study(study.with_output(tmp_path / "out"))
@@ -302,6 +304,7 @@ def test_the_report_of_numbers(tmp_path, table):
     assert parse_study(tomllib.loads(settings)) == study
 
 
+@pytest.mark.check
 def test_no_file_tells_a_number(tmp_path, table):
     run_study(study_of(tmp_path).with_output(tmp_path / "out"))
     records = pd.read_csv(tmp_path / "out" / "records.csv", index_col="id")
@@ -320,6 +323,7 @@ def test_no_file_tells_a_number(tmp_path, table):
     assert [v for v in values if any(v in text for text in written)] == []
 
 
+@pytest.mark.check
 def test_arrays_stay_where_guesses_are_around_the_truth_or_if_asked_for(tmp_path, table):
     around = {"income": {"percent": 10, "n": 5}, "tax": {"percent": 10, "n": 5}}
     attribute = {"guesses": around, "evidence": "exact"}
@@ -331,6 +335,7 @@ def test_arrays_stay_where_guesses_are_around_the_truth_or_if_asked_for(tmp_path
         assert arrays["guess_code"].shape == (45, N, 2)
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 def test_a_run_with_draws_from_files(tmp_path, table):
     fit = br.models.Regression(FORMULAS).fit(table, draws=40, random_seed=1)
@@ -408,6 +413,7 @@ def build(table):
 """
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings(
     "ignore::bayes_risk.UnreliableWeightsWarning", "ignore:overflow:RuntimeWarning"
 )

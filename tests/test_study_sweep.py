@@ -308,6 +308,7 @@ def written(table, tmp_path_factory):
     return run_sweep(study_of(table, FACTORS).with_output(folder), command="c"), folder
 
 
+@pytest.mark.check
 def test_the_base_of_a_sweep_is_the_audit(table, written):
     audit, found = run_study(study_of(table, FACTORS)), written[0]
     base = found.sensitivity.dataset.sel(dict(found.sensitivity.base))
@@ -327,6 +328,7 @@ def test_every_combination_if_asked_for(table):
     assert len(found.summary()) == 2 * 3 * 2
 
 
+@pytest.mark.check
 def test_a_sweep_writes_its_folder(written):
     result, folder = written
     names = ["tornado", "tornado-gain"]
@@ -390,6 +392,7 @@ def test_powers_that_make_a_prior_improper_are_told_before_the_fit(tmp_path, pow
         run_sweep(study, progress=lambda *_: pytest.fail("fitted"))
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings(DOUBT, BINDS)
 def test_a_sweep_of_latent_classes_knows_records_and_guesses(tmp_path):
     rng = np.random.default_rng(2)
@@ -405,6 +408,7 @@ def test_a_sweep_of_latent_classes_knows_records_and_guesses(tmp_path):
     assert found.summary()["mean_probability"].between(0, 1).all()
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore::bayes_risk.RiskRoseWarning")
 def test_a_sweep_of_a_reweighted_study_is_around_its_last_round(table):
     sections = {"attribute": {"guesses": GRID, "privacy_loss": True}, "release": {"m": 2}}
@@ -420,6 +424,7 @@ def test_a_sweep_of_a_reweighted_study_is_around_its_last_round(table):
     assert float(found.dataset["hyper_refitted"].max()) == 1.0
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings(BINDS)
 def test_priors_of_an_intruder_of_the_trade(tmp_path):
     rng = np.random.default_rng(3)
@@ -452,6 +457,7 @@ def screen(result, width=100, notes=()):
 NAMES = {"columns known": "knows_columns", "data sets (m)": "m", "model: prior": "hyper prior"}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("width", [80, 100])
 def test_the_screen_has_the_base_every_factor_and_the_worst(written, width):
     result = written[0]

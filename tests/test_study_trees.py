@@ -324,6 +324,7 @@ def _seeds(seed):
     return [int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(3)]
 
 
+@pytest.mark.check
 def test_what_is_known_for_certain_is_named(tmp_path, table):
     result = run_study(of_trees(tmp_path).with_output(tmp_path / "out"))
     known = result.attribute.certain()
@@ -342,6 +343,7 @@ def test_what_is_known_for_certain_is_named(tmp_path, table):
     assert "<dt>Known for certain</dt>" in page
 
 
+@pytest.mark.check
 def test_nothing_is_said_of_sampling_where_nothing_was_sampled(tmp_path, table):
     result = run_study(of_trees(tmp_path))
     page = re.sub(
@@ -357,6 +359,7 @@ def test_nothing_is_said_of_sampling_where_nothing_was_sampled(tmp_path, table):
     assert len(said.splitlines()) <= 24
 
 
+@pytest.mark.check
 def test_evidence_from_trees_grown_anew(tmp_path, table):
     few = {"guesses": LEVELS_AND_GRID, "targets": 2, "evidence": "refit"}
     result = run_study(of_trees(tmp_path, attribute=few))
@@ -364,6 +367,7 @@ def test_evidence_from_trees_grown_anew(tmp_path, table):
     assert "from models fitted anew for each guess: it has no Monte" in render_study(result)
 
 
+@pytest.mark.check
 def test_a_run_with_forests(tmp_path, table):
     model = FOREST | {"n_trees": 20, "dirichlet": 0.5}
     keys = {"known": ["area"], "synthesized": ["home"]}
@@ -383,6 +387,7 @@ def _settings(page):
     return html.unescape(re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)[-1])
 
 
+@pytest.mark.check
 def test_a_run_with_matching(tmp_path, table):
     study = of_matching(tmp_path, table)
     result = run_study(study.with_output(tmp_path / "out"))
@@ -399,6 +404,7 @@ def test_a_run_with_matching(tmp_path, table):
     assert parse_study(tomllib.loads(_settings(page))) == study
 
 
+@pytest.mark.check
 def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
     result = run_study(of_matching(tmp_path, table))
     notes = ["job: maximum likelihood diverged", "home: a warning"]
@@ -471,6 +477,7 @@ def test_the_command_tells_errors_in_one_line(tmp_path, table, monkeypatch):
     assert not (tmp_path / "s-risk").exists()
 
 
+@pytest.mark.check
 def test_the_example_runs():
     study = read_study(ROOT / "examples" / "cart_study.toml")
     section = study.attribute.model_copy(update={"targets": 50})

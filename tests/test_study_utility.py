@@ -84,6 +84,7 @@ def test_defaults_are_those_of_the_function():
     assert len(given) == 7 and section.functions() == {}
 
 
+@pytest.mark.check
 def test_it_is_the_utility_of_the_release(result):
     study, release = result.study, result.release
     df = pd.read_csv(study.data.path, index_col="id")
@@ -98,6 +99,7 @@ def test_it_is_the_utility_of_the_release(result):
     assert ("pay", "sex[T.m]") in result.utility.estimates.index
 
 
+@pytest.mark.check
 def test_it_changes_no_other_number(result, folder):
     alone = run_study(parse_study(content() | {"utility": None, **_data(folder)}), n_jobs=1)
     assert alone.utility is None
@@ -110,6 +112,7 @@ def _data(folder):
     return {"data": {"path": str(folder / "people.csv"), "index": "id"}}
 
 
+@pytest.mark.check
 def test_the_folder_holds_it(result, folder):
     found = json.loads((folder / "out" / "summary.json").read_text())["utility"]
     value = result.utility.summary().loc["ratio_cart", "value"]
@@ -123,6 +126,7 @@ def test_the_folder_holds_it(result, folder):
     assert "baker" not in table.to_csv()
 
 
+@pytest.mark.check
 def test_report_screen_and_repr_tell_it(result):
     text = render_study(result)
     page = Page(text)
@@ -132,6 +136,7 @@ def test_report_screen_and_repr_tell_it(result):
     assert "S_pMSE" in repr(result) or "ratio_cart" in repr(result)
 
 
+@pytest.mark.check
 def test_settings_are_a_study_file_again(result):
     text = as_toml(settings(result.study))
     assert parse_study(tomllib.loads(text)).utility == result.study.utility
@@ -158,6 +163,7 @@ def test_keys_that_do_not_fit_are_named(keys, message):
         parse_study(content(**keys))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("keys", "message"),
     [

@@ -91,6 +91,7 @@ def content(**sections):
 # --- what is measured --------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_context_is_that_of_the_library(result, folder):
     df = br.read_table(folder / "people.csv", index="id")
     again = br.context_measures(
@@ -107,6 +108,7 @@ def test_context_is_that_of_the_library(result, folder):
     assert ("", "closer_than_holdout") in result.context.rows
 
 
+@pytest.mark.check
 def test_bounds_are_what_separate_calls_give(result, folder):
     df = br.read_table(folder / "people.csv", index="id")
     found = result.bounds.summary()
@@ -137,6 +139,7 @@ def test_bounds_are_what_separate_calls_give(result, folder):
     assert (result.bounds.alone, result.bounds.n, result.bounds.m) == (0, N, 2)
 
 
+@pytest.mark.check
 def test_the_original_unchanged_is_as_useful_as_can_be(result):
     found = result.bounds.summary()
     assert found.at["pairs_total_variation", "unchanged"] == 0
@@ -144,6 +147,7 @@ def test_the_original_unchanged_is_as_useful_as_can_be(result):
     assert row["minimum"] > row["maximum"] > 0  # uniform values are worst
 
 
+@pytest.mark.check
 def test_they_change_no_other_number(result, folder):
     given = content(context=None, bounds=None, thresholds=None)
     alone = run_study(parse_study(given | _data(folder)), n_jobs=1)
@@ -172,6 +176,7 @@ def test_a_study_of_context_alone_is_a_study(folder):
 # --- where it shows ----------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_the_folder_holds_them(result, folder):
     found = json.loads((folder / "out" / "summary.json").read_text())
     value = result.context.summary().at[("pay", "disco"), "value"]
@@ -189,6 +194,7 @@ def test_the_folder_holds_them(result, folder):
         assert "baker" not in (folder / "out" / name).read_text()
 
 
+@pytest.mark.check
 def test_report_repr_and_screen_tell_them(result, tmp_path):
     page = Page(render_study(result))
     assert {"context", "bounds"} <= set(page.ids)
@@ -204,6 +210,7 @@ def test_report_repr_and_screen_tell_them(result, tmp_path):
     assert 'id="bounds"' in shown and "redrawn among records with the same sex" in shown
 
 
+@pytest.mark.check
 def test_the_verdict_says_that_usefulness_fails(result, folder):
     assert result.verdict.usefulness == "less useful than wanted"
     found = json.loads((folder / "out" / "summary.json").read_text())["study"]
@@ -212,6 +219,7 @@ def test_the_verdict_says_that_usefulness_fails(result, folder):
     assert found["thresholds"]["membership_auc"] is None and found["thresholds"]["rhat"] == 1.05
 
 
+@pytest.mark.check
 def test_settings_are_a_study_file_again(result):
     again = parse_study(tomllib.loads(as_toml(settings(result.study))))
     for name in ("context", "bounds", "thresholds"):
@@ -224,6 +232,7 @@ def test_rhat_is_left_alone_with_inf():
     assert parse_study(tomllib.loads(as_toml(settings(study)))).thresholds == study.thresholds
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 @pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 def test_chains_that_disagree_widen_the_errors_of_a_study(folder):

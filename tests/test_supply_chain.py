@@ -19,6 +19,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("bayes_risk", "models", "pyproject.toml", "README.md", "LICENSE")
 

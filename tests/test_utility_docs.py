@@ -8,6 +8,8 @@ import pytest
 
 from bayes_risk.utilities.meanings import MEANINGS
 
+pytestmark = pytest.mark.check
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -32,6 +32,8 @@ from bayes_risk.workers import backend as backends
 from tests import worker_audits as audits
 from tests import worker_jobs as jobs_of
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).resolve().parents[1]
 BACKENDS = ("threads", "loky", "dask")
 AWAY = ("loky", "dask")

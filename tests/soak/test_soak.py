@@ -24,6 +24,8 @@ from tests.soak.properties import check_every
 from tests.soak.running import doubts_alone, results_of
 from tests.soak.studies import MODELS, SAMPLED, study
 
+pytestmark = pytest.mark.check
+
 SEED = int(os.environ.get("SOAK_SEED", "0"))
 SHARE = float(os.environ.get("SOAK_SHARE", "1"))
 BLOCKS = 8  # of examples, so that workers share them
