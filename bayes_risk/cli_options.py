@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import MOST
 
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Folder for the results; must not exist yet.")
@@ -18,7 +19,10 @@ RestartOption = Annotated[
     bool, typer.Option("--restart", help="Throw away the finished steps of a run that was stopped.")
 ]
 JobsOption = Annotated[
-    int, typer.Option("--jobs", min=1, help="Number of workers; results do not depend on it.")
+    int,
+    typer.Option(
+        "--jobs", min=1, max=MOST["n_jobs"], help="Number of workers; results do not depend on it."
+    ),
 ]
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import known_columns
+from bayes_risk._core.validate import known_columns, number
 from bayes_risk.estimates import read_estimates
 
 Array = npt.NDArray[np.float64]
@@ -178,7 +178,7 @@ def combine(
           estimate  std_error     df   low   high    b    u
     mean      11.0       2.08  338.0  6.91  15.09  1.0  4.0
     """
-    if not 0 < confidence < 1:
+    if not 0 < number("confidence", confidence, "0.95") < 1:
         raise InputError(f"confidence={confidence} must lie between 0 and 1, say 0.95")
     q, u, brought = read_estimates(estimates, variances)
     labels = _labels(names, brought, q.shape[1])

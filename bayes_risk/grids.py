@@ -1,5 +1,6 @@
 """Guesses for numbers: grids around the truth or anywhere else, joint over several variables."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of, positive
+from bayes_risk._core.validate import at_least, is_number, one_of, positive
 from bayes_risk.guesses import Guesses, GuessSet
 from bayes_risk.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.search import Search
@@ -84,11 +85,9 @@ class Grid:
 
     def _check_common(self) -> None:
         listed: Any = self.bounds if self.values is None else self.values
-        try:
-            points = np.asarray(listed, dtype=float)
-        except (TypeError, ValueError):
-            points = np.full(1, np.nan)
-        if points.ndim != 1 or not np.isfinite(points).all() or len(np.unique(points)) < 2:
+        numbers = np.iterable(listed) and all(map(is_number, listed))
+        points = np.asarray(listed if numbers else [np.nan], dtype=float)
+        if not np.isfinite(points).all() or len(np.unique(points)) < 2:
             raise InputError(
                 f"the values {listed!r} make no grid; give at least 2 different finite numbers"
             )
@@ -241,6 +240,7 @@ class JointGrid:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
         chosen = [self._chosen(microdata, int(j)) for j in columns]
         _all_guessed(self.grids, [microdata.columns[j] for j in columns])
+        _check_room(1, [grid.n for grid in chosen if isinstance(grid, Grid)], len(profiles))
         points, truth, counted = [], [], []
         for j, grid in zip(columns, chosen, strict=True):
             variable: Any = microdata.variables[j]
@@ -248,13 +248,8 @@ class JointGrid:
             points.append(values.astype(profiles.dtype))  # codes of categories alone are integers
             truth.append(true)
             counted.append(_counted(values, true))
-        size = float(np.prod([float(len(p)) for p in points]))
-        if min(size, self.budget) * profiles.shape[0] * len(points) > MAX_CELLS:
-            raise InputError(
-                f"{min(int(size), self.budget):,} guesses for each of {len(profiles):,} targets "
-                "are more than memory can hold; audit fewer targets at a time (targets=), lower "
-                "the budget, or take coarser grids"
-            )
+        size = math.prod(len(p) for p in points)
+        _check_room(len(points), [min(size, self.budget)], len(profiles))
         if size > self.budget:
             return Search.of(points, counted, truth, self.budget).coarse()
         return _joint(points, truth, counted)
@@ -296,6 +291,15 @@ def _all_guessed(grids: Mapping[str, Any], guessed: Sequence[str]) -> None:
             raise InputError(
                 f"guesses names column {name!r}, which is not guessed; guessed are {list(guessed)}"
             )
+
+
+def _check_room(columns: int, guesses: Sequence[int], targets: int) -> None:
+    most = max(guesses, default=0)
+    if most * targets * columns > MAX_CELLS:
+        raise InputError(
+            f"{most:,} guesses for each of {targets:,} targets are more than memory can hold; "
+            "audit fewer targets at a time (targets=), lower the budget, or take coarser grids"
+        )
 
 
 def _counted(values: Array, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -87,13 +87,14 @@ class Neighbourhood:
         """Guesses for profiles (U, p); the truth is guess 0."""
         d = microdata.n_levels[columns]
         _categories_only(microdata, columns)
-        shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
-        if len(shifts) * profiles.shape[0] * len(d) > MAX_CELLS:
+        guesses = _ball(d.tolist(), self.distance)
+        if guesses * profiles.shape[0] * len(d) > MAX_CELLS:
             raise InputError(
-                f"distance={self.distance} makes {len(shifts):,} guesses for each of "
+                f"distance={self.distance} makes {guesses:,} guesses for each of "
                 f"{len(profiles):,} profiles; audit fewer targets at a time (targets=) or lower "
                 "the distance"
             )
+        shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
         codes = profiles[:, columns].astype(np.int32)[None] + shifts[:, None, :]
         np.remainder(codes, d.astype(np.int32), out=codes)  # in place: the largest array there is
         truth = np.zeros(len(profiles), dtype=np.int64)
@@ -191,6 +192,18 @@ def _categories_only(microdata: Microdata, columns: Ints) -> None:
 def _numbered(cells: Codes) -> Ints:
     """Distinct values of each column, numbered."""
     return np.column_stack([np.unique(column, return_inverse=True)[1] for column in cells.T])
+
+
+def _ball(d: list[int], distance: int) -> int:
+    """Number of values within a distance, the truth too: they are counted before they are listed.
+
+    The coefficients of ``prod_j (1 + (d_j - 1) x)`` up to ``x^distance``, added.
+    """
+    at = [1]
+    for levels in d:
+        moved = [0, *(count * (levels - 1) for count in at)]
+        at = [same + other for same, other in zip([*at, 0], moved, strict=True)]
+    return sum(at[: distance + 1])
 
 
 def _shifts(d: Ints, distance: int) -> Ints:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import one_of, positive
+from bayes_risk._core.validate import number, one_of, positive
 
 NAMED = {
     "uniform": "every guess equally probable",
@@ -121,6 +121,8 @@ class Interval:
     spread: str = "uniform"
 
     def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            number(name, getattr(self, name))
         if not float("-inf") < self.low < self.high < float("inf"):
             raise InputError(f"the interval ({self.low}, {self.high}) needs finite low < high")
         if positive("probability", self.probability) > 1:

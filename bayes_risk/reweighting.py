@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError, RiskRoseWarning
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import at_least, number, one_of
 from bayes_risk.attribute import attribute_risk
 from bayes_risk.results import AttributeRisk
 from bayes_risk.reweighting_result import Reweighting, Round
@@ -62,6 +62,8 @@ class LinearWeights:
     steps: int = 50
 
     def __post_init__(self) -> None:
+        for name in ("c", "g", "floor"):
+            number(name, getattr(self, name))
         if not 0 < self.floor <= 1:
             raise InputError(f"floor={self.floor!r} is outside (0, 1]; give 0.02, say")
         if not (np.isfinite(self.c) and self.c >= 0 and np.isfinite(self.g)):
@@ -196,9 +198,9 @@ class _Loop:
             )
         if not hasattr(df, "columns"):
             raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
-        if until is not None and not 0 < until < 1:
+        if until is not None and not 0 < number("until", until) < 1:
             raise InputError(f"until={until!r} is no probability above 0 and below 1")
-        if not 0 <= share < 1:
+        if not 0 <= number("share", share) < 1:
             raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
         if isinstance(weights_from, str):
             one_of("weights_from", weights_from, ("linear",))

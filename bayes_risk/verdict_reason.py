@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
+
+from bayes_risk._core.validate import number
 
 Outcome = Literal["may go out", "should not go out", "cannot be told"]
 Usefulness = Literal["useful enough", "less useful than wanted", "usefulness cannot be told"]
@@ -43,6 +45,13 @@ class Thresholds:
     membership_auc: float | None = None
     membership_log_bayes_factor: float | None = None
     utility: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        limits = {f.name: getattr(self, f.name) for f in fields(self)}
+        utility = limits.pop("utility") or {}
+        for name, limit in {**limits, **utility}.items():
+            if limit is not None:
+                number(f"threshold {name}", limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

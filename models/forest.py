@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
 from bayes_risk.microdata import Microdata, Number
 from bayes_risk.reweighting_weights import no_weights
 from bayes_risk.synthesizer import Progress
@@ -116,7 +116,7 @@ chain='all-others')
         one_of("votes", self.votes, ("all", "out-of-bag"))
         one_of("chain", self.chain, ("all-others", "earlier-only"))
         a = self.dirichlet
-        if isinstance(a, bool) or not isinstance(a, int | float) or not (isfinite(a) and a >= 0):
+        if not is_number(a) or not (isfinite(a) and a >= 0):
             raise InputError(
                 f"dirichlet={a!r}; give a finite number, 0 (plain vote shares) or more"
             )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import number
 from bayes_risk.release import Release
 
 Array = npt.NDArray[np.float64]
@@ -26,10 +27,7 @@ def checked_quantile(kind: str, quantile: float) -> float:
             f"quantile={quantile!r} has no meaning for kind={kind!r}; leave it out, or declare "
             'kind="TCMM"'
         )
-    try:
-        value = float(quantile)
-    except (TypeError, ValueError):
-        raise InputError(f"quantile={quantile!r} is not a number; give one such as 0.9") from None
+    value = float(number("quantile", quantile, "one such as 0.9"))
     if not 0.0 < value < 1.0:
         raise InputError(f"quantile={quantile!r} is outside (0, 1); give one such as 0.9")
     return value

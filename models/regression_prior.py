@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import positive
+from bayes_risk._core.validate import number, positive
 
 Array = npt.NDArray[np.float64]
 
@@ -67,6 +67,8 @@ class RegressionPrior:
             raise InputError(f"nu={self.nu!r}, sigma2={self.sigma2!r}; give shape and rate of each")
         for value in self.nu:
             positive("nu", value)
+        for value in self.sigma2:
+            number("sigma2", value)
         if min(self.sigma2) < 0 or not np.isfinite(self.sigma2).all():
             raise InputError(f"sigma2={self.sigma2!r} must be finite and not negative")
 

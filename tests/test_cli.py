@@ -356,6 +356,22 @@ def test_identify_takes_names_with_commas_and_no_fallback(call, files):
     assert "looks for the true values of age, job" in " ".join(both.output.split())
 
 
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--output", "/"], "the output folder '/' is no name of a new folder; give one such as"),
+        (["--jobs", 2**31], "or equal to 1000"),
+    ],
+)
+def test_what_no_run_could_do_is_refused_at_once(call, tmp_path, dry, words, message):
+    smallest = '[data]\ndemo = "italy"\n[identification]\nknown = []\nsynthesized = ["AREA"]\n'
+    (tmp_path / "s.toml").write_text(smallest)
+    result = call("audit", "s.toml", *dry, *words)
+    assert result.exit_code == 2
+    assert message in " ".join(plain_stderr(result).replace("│", " ").split())
+
+
 @pytest.mark.check
 @pytest.mark.parametrize(
     ("extra", "message"),

@@ -57,6 +57,23 @@ def test_a_value_that_lost_its_last_digit_is_still_the_truth():
     assert values[truth[0], 0] == y
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"percent": True}, {"percent": "5"}, {"additive": np.True_}, {"bounds": (False, 5)}]
+    + [{"bounds": ("0", "5")}, {"values": [1, "2"]}, {"values": "12"}, {"values": [0.0, True]}],
+)
+def test_truth_values_and_text_are_no_numbers(given):
+    with pytest.raises(br.InputError, match="is not a number|make no grid"):
+        Grid(**given)
+
+
+def test_a_grid_beyond_memory_is_refused_before_it_is_made():
+    data = Microdata.from_frame(pd.DataFrame({"pay": np.arange(1.0, 2001.0)}), numbers=["pay"])
+    grid = JointGrid({"pay": Grid(percent=10, n=999_999)})
+    with pytest.raises(br.InputError, match="999,999 guesses for each of 2,000 targets are more"):
+        grid.of(data, data.codes, np.array([0]))
+
+
 # --- whole numbers -----------------------------------------------------------------------------
 
 

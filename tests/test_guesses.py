@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk.guesses import _ball, _shifts
 from tests.twins import codes_of, simulate
 
 LEVELS = (3, 2, 4, 5)
@@ -59,6 +60,21 @@ def test_each_value_within_the_distance_once_and_the_truth_first(distance):
         assert (rows >= 0).all() and (rows < LEVELS).all()
     assert (found.truth == 0).all() and (found.codes[0] == PROFILES).all()
     assert found.counted.all()
+
+
+def test_guesses_are_counted_as_they_are_listed():
+    d = [2, 3, 1, 4]
+    for distance in range(6):
+        assert _ball(d, distance) == len(_shifts(np.array(d), min(distance, 4)))
+
+
+def test_a_wide_neighbourhood_is_counted_and_not_listed():
+    df = pd.DataFrame({f"c{j}": list("abcdefghij") for j in range(20)})
+    data = br.Microdata.from_frame(df)
+    with pytest.raises(
+        br.InputError, match="distance=9999 makes 100,000,000,000,000,000,000 guesses"
+    ):
+        br.Neighbourhood(9_999).of(data, data.codes[:1], np.arange(20))
 
 
 def test_too_many_guesses_are_refused_before_memory_is():

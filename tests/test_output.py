@@ -10,7 +10,14 @@ import pytest
 import xarray as xr
 
 from bayes_risk import InputError
-from bayes_risk.output import data_hash, output_folder, plain, records_table, write_study
+from bayes_risk.output import (
+    check_target,
+    data_hash,
+    output_folder,
+    plain,
+    records_table,
+    write_study,
+)
 from bayes_risk.study.study import parse_study
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 
@@ -33,6 +40,13 @@ def study_with(**sections):
             **sections,
         }
     )
+
+
+@pytest.mark.parametrize("name", ["/", "a/..", "a\0b"])
+def test_what_is_no_name_of_a_folder_is_refused(name):
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="is no name of a new folder; give one such as 'study"):
+            check_target(Path(name), overwrite=overwrite)
 
 
 @pytest.fixture

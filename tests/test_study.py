@@ -107,6 +107,28 @@ def test_defaults_are_those_of_the_library(section, function):
         ({"model": {"draws": 0}}, r"\[model\] draws = 0 does not fit; give a whole number >= 1"),
         ({"model": {"draws": True}}, "draws = True does not fit; give a whole number >= 1"),
         ({"model": {"chains": 1}}, "chains = 1 does not fit; give a whole number >= 2"),
+        (
+            {"model": {"chains": 101}},
+            "chains = 101 does not fit; give a whole number of at most 100",
+        ),
+        (
+            {"model": {"draws": 9}, "release": {"m": 37}},
+            r"m = 37 is more than the 36 draws of",
+        ),
+        ({"release": {"m": 2**63}}, r"\[release\] m = 922.* give a whole number of at most 1,000"),
+        ({"attribute": {"guesses": "hamming-10000"}}, "'hamming-10000' does not fit; give \"neigh"),
+        ({"attribute": {"guesses": {"percent": 5, "n": 10**9}}}, "guesses.n = 1000000000 does not"),
+        (
+            {"attribute": {"guesses": {"percent": True}}},
+            "percent = True does not fit; give a number",
+        ),
+        ({"attribute": {"guesses": {"percent": "5"}}}, "percent = '5' does not fit; give a number"),
+        ({"attribute": {"guesses": {"values": [1, "2"]}}}, "give a list of numbers"),
+        (
+            {"context": {"keys": ["age"], "groups": {"age": 2**31}}},
+            r"groups = .*2147483648. does not fit; give a whole number of at most 10,000",
+        ),
+        ({"output": {"folder": "a\0b"}}, "does not fit; give a text without the character NUL"),
         ({"model": {"concentration_prior": [1]}}, "give .shape, rate., two numbers above 0"),
         ({"model": {"level_prior": -1.0}}, "level_prior = -1.0 does not fit"),
         ({"model": 3}, r"\[model\] must be a table of keys"),

@@ -3,13 +3,17 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
+from pydantic import TypeAdapter
 
+from bayes_risk._core.validate import MOST
 from bayes_risk.study.comparing import CandidateSection, CompareSection
 from bayes_risk.study.contents import SECTIONS
 from bayes_risk.study.identification import PopulationSection, RadiusSection
 from bayes_risk.study.intruder import IntruderSection
+from bayes_risk.study.keys import Section
 from bayes_risk.study.models import KINDS, RegressionPriorSection
 from bayes_risk.study.priors import (
     DistributionSection,
@@ -151,3 +155,42 @@ def test_a_key_without_a_told_default_has_none(heading):
 def test_the_smallest_study_of_the_page_is_one():
     block = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)[0]
     assert parse_study(tomllib.loads(block)).attribute is not None
+
+
+# --- numbers: types and bounds --------------------------------------------------------------------
+
+
+def subclasses(section: Any = Section):
+    for sub in section.__subclasses__():
+        yield from (sub, *subclasses(sub))
+
+
+def schemas(schema):
+    """All types of a core schema, but for those of sections in it."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "model":
+            return
+        yield schema
+    for part in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(part, dict | list | tuple):
+            yield from schemas(part)
+
+
+@pytest.mark.parametrize("section", sorted(set(subclasses()), key=str))
+def test_numbers_are_strict_and_whole_ones_have_a_bound(section):
+    for name, field in section.model_fields.items():
+        alone = TypeAdapter(Annotated[field.annotation, None, *field.metadata]).core_schema
+        types = [s for s in schemas(alone) if s.get("type") in ("int", "float", "bool")]
+        values = name in ("levels", "impossible")  # of data, which may be anything
+        assert values or all(s.get("strict") for s in types), name
+        counts = [s for s in types if s["type"] == "int" and "ge" in s]
+        assert name in MOST or not counts, name
+
+
+def test_the_page_states_every_bound_of_a_key():
+    told = re.findall(r"^\| ([\d,]+) \| (.*`.*) \|$", parts()[""], flags=re.MULTILINE)
+    found = {
+        key: int(n.replace(",", "")) for n, keys in told for key in re.findall(r"`(\w+)`", keys)
+    }
+    python = {"bins", "n_tables", "batch", "trials", "budget", "distance", "n_jobs", "random_seed"}
+    assert found == {key: most for key, most in MOST.items() if key not in python}

@@ -24,6 +24,7 @@ from bayes_risk.models import forest_evidence
 from bayes_risk.output import write_study
 from bayes_risk.reporting.terminal import Bars
 from bayes_risk.run import run_study
+from bayes_risk.run.costs import estimate
 from bayes_risk.run.shared import in_folder
 from bayes_risk.steps import Packing, Store, keeping, kept_blocks
 from bayes_risk.study.study import parse_study
@@ -76,6 +77,15 @@ def test_results_come_in_order_and_are_the_same(chosen, backend, n_jobs):
     expected = [job() for job in jobs()]
     with chosen(backend):
         assert list(in_order(jobs(), n_jobs=n_jobs, what="squares")) == expected
+
+
+@pytest.mark.parametrize("n_jobs", [0, 2**31, True])
+def test_absurd_numbers_of_workers_are_refused(n_jobs):
+    with pytest.raises(InputError, match=f"n_jobs={n_jobs} is .*; give an integer"):
+        list(in_order([], n_jobs=n_jobs, what="nothing"))
+    for run in (estimate, partial(run_study, max_memory="1GiB")):  # before the data are read
+        with pytest.raises(InputError, match=f"n_jobs={n_jobs} is .*; give an integer"):
+            run(None, n_jobs=n_jobs)
 
 
 def test_nothing_to_do_is_done():

@@ -1,9 +1,35 @@
 """Checks of public arguments: one small function a rule, every message says what would be right."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from .errors import InputError
+
+# The most that an argument of this name, and the key of a study file, may be: beyond it nothing
+# could be finished, or counted to tell how long it takes.
+MOST: Mapping[str, int] = (
+    {"max_doublings": 20, "chains": 100, "splits": 100, "distance": 9_999}
+    | dict.fromkeys(("m", "n_classes", "thin", "rounds", "n_jobs"), 1_000)
+    | dict.fromkeys(("bins", "groups", "permutations", "replicates"), 10_000)
+    | dict.fromkeys(("n_trees", "alternatives", "comparisons"), 100_000)
+    | dict.fromkeys(("draws", "tune", "n", "keep", "steps", "n_tables"), 1_000_000)
+    | dict.fromkeys(("budget", "guess_budget"), 10_000_000)
+    | dict.fromkeys(("targets", "records", "refit_budget", "lookups"), 1_000_000_000)
+    | dict.fromkeys(("min_leaf", "threshold", "donors", "min_count"), 1_000_000_000)
+    | dict.fromkeys(("batch", "trials", "binomial"), 1_000_000_000)
+    | {"size": 100_000_000_000, "random_seed": 2**128 - 1}
+)
+
+
+def most_of(name: str) -> int | None:
+    """Return the bound of an argument, ``groups['age']`` that of ``groups``; None: it has none."""
+    return MOST.get(name.partition("[")[0])
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number: truth values and text that reads as one are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def at_least(name: str, value: Any, minimum: int) -> int:
@@ -12,18 +38,29 @@ def at_least(name: str, value: Any, minimum: int) -> int:
         raise InputError(f"{name}={value!r} is not a whole number; give an integer >= {minimum}")
     if int(value) < minimum:
         raise InputError(f"{name}={value} is too small; give an integer >= {minimum}")
+    most = most_of(name)
+    if most is not None and int(value) > most:
+        raise InputError(f"{name}={value} is too large; give an integer <= {most:,}")
     return int(value)
+
+
+def number(name: str, value: Any, right: str = "a number") -> Any:
+    """Return `value` if it is a number, of any size."""
+    if not is_number(value):
+        raise InputError(f"{name}={value!r} is not a number; give {right}")
+    return value
 
 
 def positive(name: str, value: Any) -> float:
     """Return `value` as a finite float above zero."""
+    number(name, value, "a positive number")
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name}={value!r} is not a number; give a positive number") from None
-    if not 0 < number < float("inf"):
+        found = float(value)
+    except OverflowError:  # a whole number that no float holds
+        found = float("inf")
+    if not 0 < found < float("inf"):
         raise InputError(f"{name}={value!r} must be positive and finite")
-    return number
+    return found
 
 
 def one_of(name: str, value: Any, allowed: Collection[str]) -> str:

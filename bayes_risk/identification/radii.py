@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import is_number
 from bayes_risk.identification.words import part_of_file, plain_number
 
 Reals = npt.NDArray[np.float64]
@@ -28,8 +29,7 @@ class Radius(Protocol):
 
 
 def _checked(name: str, value: Any, what: str) -> None:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0 <= float(value) < float("inf"):
+    if not is_number(value) or not 0 <= float(value) < float("inf"):
         raise InputError(f"{name}({value!r}) is no {what}; give a finite number >= 0")
 
 
@@ -247,8 +247,7 @@ def checked_radius(
 def _radius(name: str, given: Any) -> Radius:
     if isinstance(given, Radius) and not isinstance(given, type):
         return given
-    number = isinstance(given, Real) and not isinstance(given, bool)
-    if not number or not 0 <= float(given) < float("inf"):
+    if not is_number(given) or not 0 <= float(given) < float("inf"):
         what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
         raise InputError(
             f"radius[{name!r}]={what} is no radius; give a finite number >= 0 (0.1 is 10 %), or "

@@ -1,12 +1,12 @@
 """When the intruder claims a match: always, or only if the target is likely enough to be there."""
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import Matches
+from bayes_risk._core.validate import is_number
 
 Strategy = str | float
 SAME = 1e-12  # relative; what probabilities that are equal as fractions may differ by
@@ -14,7 +14,7 @@ SAME = 1e-12  # relative; what probabilities that are equal as fractions may dif
 
 def checked_strategy(strategy: Any) -> Strategy:
     """``"always"``, ``"likeliest"``, or the largest Pr(J = n + 1) at which he still claims."""
-    if isinstance(strategy, Real) and not isinstance(strategy, bool) and 0 < float(strategy) <= 1:
+    if is_number(strategy) and 0 < strategy <= 1:
         return float(strategy)
     if isinstance(strategy, str) and strategy in ("always", "likeliest"):
         return strategy

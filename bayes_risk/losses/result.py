@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.special import expit, logit
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import number
 from bayes_risk.variables import Number, Variable
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class PrivacyLoss:
         InputError
             A probability outside [0, 1].
         """
-        if not 0 <= prior <= 1:
+        if not 0 <= number("prior", prior, "a number from 0 to 1") <= 1:
             raise InputError(f"prior={prior!r} is no probability; give a number from 0 to 1")
         eps = self.loss[self.case]
         if prior in (0, 1):  # nothing moves a certainty

@@ -16,6 +16,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
 
     Only a folder that an earlier run wrote (it holds a manifest) or an empty one is ever replaced.
     """
+    check_name(folder)
     if not folder.absolute().parent.is_dir():
         raise InputError(
             f"the output folder {folder} has no parent folder; create {folder.parent} first"
@@ -33,6 +34,15 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         raise InputError(
             f"the folder {str(folder)!r} was not written by bayes-risk (it has no {MANIFEST}), so "
             f"it is not overwritten; give another name"
+        )
+
+
+def check_name(folder: Path) -> None:
+    """Stop if no folder can have the name of `folder`, or lie beside it while it is written."""
+    if "\0" in str(folder) or folder.absolute().name in ("", ".."):
+        raise InputError(
+            f"the output folder {str(folder)!r} is no name of a new folder; give one such as "
+            "'study-risk'"
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least
 from bayes_risk.costs import Sizes, beneath, bytes_of, in_words, memory_by_stage, watched
 from bayes_risk.costs.ceiling import block_bytes
 from bayes_risk.costs.watch import check_memory
@@ -143,6 +144,7 @@ def estimate(
     a straight line in records, targets and draws, times the settings of a sweep or the replicates
     of each candidate.
     """
+    at_least("n_jobs", n_jobs, 1)
     ceiling = None if max_memory is None else bytes_of(max_memory)
     df, _ = read_data(study.data)
     variants = checked_variants(study, df, kind)
@@ -175,6 +177,7 @@ def held_beneath(
     MemoryCeilingError
         Within the block: more memory was taken all the same.
     """
+    at_least("n_jobs", n_jobs, 1)
     if max_memory is None:
         yield {"n_jobs": n_jobs, "progress": progress}
         return

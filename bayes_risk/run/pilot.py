@@ -91,16 +91,22 @@ def _times(study: Study, sizes: Sizes, stage: str) -> float:
     """How many times the draws of the small runs; of a fit also those to warm up."""
     model: Any = study.model
     if stage == "fit" and isinstance(getattr(model, "draws", None), int):
-        return float(model.draws + model.tune) / (DRAWS + WARM_UP)
+        return float(model.draws + model.tune) / (_draws(study) + WARM_UP)
     one = sizes.sampler
-    return one.draws / (DRAWS * one.chains) if one.draws and stage in BY_DRAW else 1.0
+    return one.draws / (_draws(study) * one.chains) if one.draws and stage in BY_DRAW else 1.0
+
+
+def _draws(study: Study) -> int:
+    """Draws of each chain of a small run: few, but one for each data set of the release."""
+    model: Any = study.model
+    return max(DRAWS, -(-study.m // getattr(model, "chains", 1)))
 
 
 def _small(study: Study, targets: int) -> Study:
     """The study with few draws, targets and rounds, and no folder."""
     changes: dict[str, Any] = {"output": study.output.model_copy(update={"folder": None})}
     if isinstance(getattr(study.model, "draws", None), int):
-        few = {"draws": DRAWS, "tune": WARM_UP}
+        few = {"draws": _draws(study), "tune": WARM_UP}
         changes["model"] = study.model.model_copy(update=few)
     if study.attribute is not None:
         changes["attribute"] = _small_audit(study.attribute, targets)

@@ -9,6 +9,7 @@ from bayes_risk.study.intruder import Fraction
 from bayes_risk.study.keys import (
     AtLeastTwo,
     Count,
+    Float,
     FromZero,
     Label,
     NotNegative,
@@ -19,7 +20,7 @@ from bayes_risk.study.keys import (
 
 Some = Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)]
 SOME = '"all" or a number of records to draw at random, or a list of labels'
-Weight = Annotated[float, Field(gt=0, le=1, description="a number above 0 and at most 1")]
+Weight = Annotated[Float, Field(gt=0, le=1, description="a number above 0 and at most 1")]
 
 
 class MembershipSection(Section):
@@ -64,8 +65,8 @@ class FullTableSection(Section):
 class ReweightSection(Section):
     """``[reweight]``: weigh records at risk down and begin again. Options of ``reweight``."""
 
-    until: Annotated[float, Field(gt=0, lt=1, description="a number above 0 and below 1")]
-    share: Annotated[float, Field(ge=0, lt=1, description="a number from 0, below 1")] = 0.0
+    until: Annotated[Float, Field(gt=0, lt=1, description="a number above 0 and below 1")]
+    share: Annotated[Float, Field(ge=0, lt=1, description="a number from 0, below 1")] = 0.0
     rounds: Count = 4
     c: FromZero = 1.0
     g: Number = 0.0

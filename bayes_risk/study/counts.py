@@ -10,6 +10,7 @@ from bayes_risk.study.keys import (
     AtLeastTwo,
     Columns,
     Count,
+    Float,
     NotNegative,
     Positive,
     Section,
@@ -24,7 +25,7 @@ class PoissonMixtureSection(Section):
 
     kind: Literal["PoissonMixture"] = Field("PoissonMixture", description='"PoissonMixture"')
     synthesizer: Literal["MP", "MM", "TCMM"] = Field("MP", description='"MP", "MM" or "TCMM"')
-    quantile: float | None = Field(
+    quantile: Float | None = Field(
         None, gt=0, lt=1, description="a number above 0 and below 1: 0.9"
     )
     n_classes: Count = 20

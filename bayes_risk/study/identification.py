@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import is_number
 from bayes_risk.identification.choices import check_effects, checked_choices
 from bayes_risk.study.keys import (
     Columns,
     Count,
+    Float,
     FromZero,
     Section,
     Share,
@@ -73,14 +75,13 @@ def _radius(name: str, given: Any) -> Any:
     where = f"[identification] radius.{name}"
     if isinstance(given, Mapping | Section):
         return read_section(RadiusSection, given, where)
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1e300:
+    if not is_number(given) or not 0 <= given < 1e300:
         raise told(misfit(where, given, "a number >= 0 (0.1 is 10 %), or { absolute = 1000 }"))
     return float(given)
 
 
 def _strategy(value: Any) -> Any:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value in ("always", "likeliest") or (number and 0 < value <= 1):
+    if value in ("always", "likeliest") or (is_number(value) and 0 < value <= 1):
         return value
     right = '"always", "likeliest" or a number above 0 and at most 1'
     raise told(misfit("[identification] strategy", value, right))
@@ -91,7 +92,7 @@ class IdentificationSection(Section):
 
     known: Columns
     synthesized: Columns
-    radius: Annotated[dict[str, float | RadiusSection] | None, BeforeValidator(_radii)] = None
+    radius: Annotated[dict[str, Float | RadiusSection] | None, BeforeValidator(_radii)] = None
     shape: Literal["box", "ellipse"] = Field("box", description='"box" or "ellipse"')
     closed: Switch = True
     missing: Missing | dict[str, Missing] = Field(
@@ -101,7 +102,7 @@ class IdentificationSection(Section):
     population: PopulationSection | None = Field(
         None, description='{ file = "everybody.csv" } or { size = 500000 }'
     )
-    strategy: Annotated[float | str, BeforeValidator(_strategy)] = "always"
+    strategy: Annotated[Float | str, BeforeValidator(_strategy)] = "always"
     fallback: Switch = True
 
     @model_validator(mode="after")

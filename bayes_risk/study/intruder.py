@@ -7,10 +7,10 @@ from pydantic import Field, model_validator
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.intruder import Intruder
-from bayes_risk.study.keys import Label, Number, Section, Switch, as_keys, told
+from bayes_risk.study.keys import Float, Label, Number, Section, Switch, as_keys, told
 
 Named = Literal["all-but-target", "none", "second-largest", "second-largest-value", "all-but-two"]
-Fraction = Annotated[float, Field(gt=0, lt=1, strict=True)]
+Fraction = Annotated[Float, Field(gt=0, lt=1)]
 Records = Named | Fraction | Annotated[list[Label], Field(min_length=1)]
 OF_TRADE = ("second-largest", "second-largest-value", "all-but-two")
 BY_MODEL = (

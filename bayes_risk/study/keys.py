@@ -15,18 +15,22 @@ from pydantic import (
     Field,
     ValidationError,
     ValidationInfo,
+    field_validator,
 )
 from pydantic_core import PydanticCustomError
+
+from bayes_risk._core.validate import most_of
 
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
 AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
 AtLeastThree = Annotated[int, Field(ge=3, strict=True, description="a whole number >= 3")]
 AtLeastFour = Annotated[int, Field(ge=4, strict=True, description="a whole number >= 4")]
 NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
-Number = Annotated[float, Field(allow_inf_nan=False, description="a number")]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
-FromZero = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
-Share = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")]
+Float = Annotated[float, Field(strict=True)]  # whole numbers too, but neither true nor "5"
+Number = Annotated[Float, Field(allow_inf_nan=False, description="a number")]
+Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
+FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
+Share = Annotated[Float, Field(ge=0, le=1, description="a number from 0 to 1")]
 Columns = Annotated[list[str], Field(description="a list of column names")]
 SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
@@ -66,6 +70,18 @@ class Section(BaseModel):
     """A table of the study file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
+        most = most_of(str(info.field_name))
+        for part in value.values() if isinstance(value, Mapping) else [value]:
+            if most is not None and type(part) is int and part > most:
+                raise PydanticCustomError("most", f"a whole number of at most {most:,}")
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, str) and "\0" in part:
+                raise PydanticCustomError("nul", "a text without the character NUL")
+        return value
 
 
 AnySection = TypeVar("AnySection", bound=Section)
@@ -186,7 +202,7 @@ def _sentence(
     key, fields = str(loc[0]), section.model_fields
     if key not in fields:
         return unknown(key, where or "the study", list(fields), homes)
-    right = fields[key].description or "another value"
+    right = message if kind in ("most", "nul") else fields[key].description or "another value"
     label = _label(where, key)
     if kind == "missing" and len(loc) == 1:
         return f"[{key}] is missing" if not where else f"{label} is missing; give {right}"

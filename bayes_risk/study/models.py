@@ -15,6 +15,7 @@ from bayes_risk.study.keys import (
     Count,
     Cuts,
     DistinctColumns,
+    Float,
     FromZero,
     Functions,
     NotNegative,
@@ -88,8 +89,8 @@ class BinomialSection(Section):
 class RegressionPriorSection(Section):
     """``[model.prior]``, ``[model.priors.COLUMN]``: the fields of ``RegressionPrior``."""
 
-    intercept: float = Field(10.0, gt=0, description="a number above 0, or inf")
-    slopes: float = Field(2.5, gt=0, description="a number above 0, or inf")
+    intercept: Float = Field(10.0, gt=0, description="a number above 0, or inf")
+    slopes: Float = Field(2.5, gt=0, description="a number above 0, or inf")
     sigma2: tuple[FromZero, FromZero] = Field(
         (1.0, 1.0), description="[shape, rate], two numbers >= 0"
     )

@@ -5,7 +5,17 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayes_risk.study.keys import LARGEST, Number, Positive, Section, misfit, read_section, told
+from bayes_risk._core.validate import is_number
+from bayes_risk.study.keys import (
+    LARGEST,
+    Float,
+    Number,
+    Positive,
+    Section,
+    misfit,
+    read_section,
+    told,
+)
 
 Word = Literal["uniform", "marginal", "predictive", "release", "release-joint"]
 WORDS: tuple[str, ...] = get_args(Word)
@@ -62,7 +72,7 @@ class PriorInterval(Section):
     """``prior = { interval = [500, 700], probability = 0.8 }``."""
 
     interval: tuple[Number, Number] = Field(description="[low, high], two numbers")
-    probability: float = Field(
+    probability: Float = Field(
         0.9, gt=0, le=1, description="a number above 0 and at most 1, as a share"
     )
     column: str | None = Field(None, description="a column name")
@@ -116,8 +126,7 @@ def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
         if not isinstance(part, list | tuple) or len(part) != 2:
             raise told(misfit(label, part, pair))
         weight, prior = part
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not 0 < weight <= LARGEST:
+        if not is_number(weight) or not 0 < weight <= LARGEST:
             raise told(misfit(f"{label}: weight", weight, "a number above 0"))
         parts.append((float(weight), read_prior(prior, label)))
     return parts

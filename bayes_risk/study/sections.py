@@ -13,6 +13,7 @@ from bayes_risk.study.keys import (
     AtLeastTwo,
     Columns,
     Count,
+    Float,
     Label,
     NotNegative,
     Number,
@@ -120,7 +121,7 @@ class GridSection(Section):
 
 
 Guesses = str | GridSection | dict[str, GridSection | Literal["levels"]]
-NEIGHBOURHOOD = r"neighbourhood|hamming-[1-9][0-9]*"
+NEIGHBOURHOOD = r"neighbourhood|hamming-[1-9][0-9]{0,3}"
 GUESSES = (
     '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
     '{ income = { percent = 10, n = 11 }, tenure = "levels" }'
@@ -176,7 +177,7 @@ class AttributeSection(Section):
         description='"exact", "predictive", "imputed", "product", "simulated", "refit" or "reuse", '
         "or leave it out",
     )
-    target_mcse: float | None = Field(
+    target_mcse: Float | None = Field(
         None, gt=0, allow_inf_nan=False, description="a number above 0, or leave it out"
     )
     max_doublings: NotNegative = 4

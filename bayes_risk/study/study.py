@@ -138,6 +138,13 @@ class Study(Section):
                 '[release] classes belongs to kind = "DPMPM" and to synthesizer = "MP"; leave it '
                 "out"
             )
+        if release.files is None and isinstance(drawn := getattr(model, "draws", None), int):
+            drawn *= getattr(model, "chains", 1)
+            if release.m > drawn:
+                raise ValueError(
+                    f"[release] m = {release.m} is more than the {drawn} draws of [model]; "
+                    "raise draws or chains, or lower m"
+                )
         # files made elsewhere may hold columns that only a model of the attribute risk needs
         needed = release.files is None or self.attribute is not None
         for column in (release.columns or []) if needed else []:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayes_risk.study.keys import Section, Switch, misfit, told
+from bayes_risk.study.keys import Count, Section, Switch, misfit, told
 from bayes_risk.study.priors import read_prior, shown
 from bayes_risk.study.sections import GridSection, read_guesses
 
@@ -96,7 +96,7 @@ class SweepSection(Section):
     evidence: Annotated[
         Values | None, _each("evidence", _among(*EVIDENCE), '["predictive", "reuse"]')
     ] = None
-    m: Annotated[list[int] | None, _each("m", _count, "[1, 3, 5]")] = None
+    m: Annotated[list[Count] | None, _each("m", _count, "[1, 3, 5]")] = None
     model: Annotated[dict[str, Values] | None, BeforeValidator(_hyper)] = None
     combinations: Switch = Field(False, description="true or false")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
+from bayes_risk._core.validate import is_number
 from bayes_risk.study.keys import LARGEST, Section, misfit, sentences, told, unknown
 from bayes_risk.study.models import RegressionSection
 from bayes_risk.study.sections import AttributeSection
@@ -152,8 +153,7 @@ def changed(model: Any, key: str, value: Any) -> Any:
         A value that the key does not take.
     """
     if key == "power":
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 < value <= LARGEST:
+        if not is_number(value) or not 0 < value <= LARGEST:
             raise ValueError(misfit("[sweep.model] power", value, "a list of numbers above 0"))
         return model
     content = model.model_dump(exclude_unset=True) | {key: value}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, model_validator
 
 from bayes_risk.comparing.words import UTILITIES
-from bayes_risk.study.keys import Number, Positive, Section, Share, told, unknown
+from bayes_risk.study.keys import Float, Number, Positive, Section, Share, told, unknown
 from bayes_risk.verdict import Thresholds
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class ThresholdsSection(Section):
     attribute_log_bayes_factor: Positive = 3.0
     true_match_rate: Share = 0.05
     share_unreliable: Share = 0.01
-    rhat: Annotated[float, Field(gt=1, description="a number above 1; inf: not judged")] = 1.05
+    rhat: Annotated[Float, Field(gt=1, description="a number above 1; inf: not judged")] = 1.05
     membership_auc: Share | None = Field(None, description="a number from 0 to 1")
     membership_log_bayes_factor: Positive | None = Field(None, description="a number above 0")
     utility: dict[str, Number] = Field(

@@ -12,6 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.study.functions import functions_in, guarded
 from bayes_risk.study.keys import (
     AtLeastTwo,
+    Float,
     Functions,
     Section,
     SomeColumns,
@@ -42,7 +43,7 @@ class UtilitySection(Section):
         "partially synthetic", description='"partially synthetic" or "fully synthetic"'
     )
     confidence: Annotated[
-        float, Field(gt=0, lt=1, description="a number above 0 and below 1: 0.95")
+        Float, Field(gt=0, lt=1, description="a number above 0 and below 1: 0.95")
     ] = 0.95
 
     @model_validator(mode="after")

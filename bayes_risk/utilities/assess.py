@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import at_least, number, one_of
 from bayes_risk.release import Release
 from bayes_risk.utilities.compared_tables import margins, pairs
 from bayes_risk.utilities.inferences import RULES, Analysis, inferences
@@ -133,7 +133,7 @@ def utility(
     one_of("rules", rules, RULES)
     at_least("groups", groups, 2)
     at_least("permutations", permutations, 2)
-    if not 0 < confidence < 1:
+    if not 0 < number("confidence", confidence, "0.95") < 1:
         raise InputError(f"confidence={confidence} must lie between 0 and 1, say 0.95")
     rng = np.random.default_rng(random_seed)
     tables = tables_of(original, release, columns, synthesized)

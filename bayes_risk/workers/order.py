@@ -5,6 +5,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from bayes_risk._core.validate import at_least
 from bayes_risk.workers.crews import crew_of
 from bayes_risk.workers.job import Died, Done, again, at_work, one_thread
 from bayes_risk.workers.watch import Watch
@@ -68,6 +69,7 @@ def in_order(
     When a worker dies, jobs that are not finished are done again from their start; random
     generators go to processes as copies, so the result is the same.
     """
+    at_least("n_jobs", n_jobs, 1)
     if at_work():
         yield from (job() if ticks is None else job(tick=ticks.tell) for job in jobs)
         return
