@@ -3,6 +3,7 @@ import json
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,14 @@ from bayes_risk.output import (
     output_folder,
     plain,
     records_table,
+    write_csv,
     write_study,
 )
+from bayes_risk.output.study import write_release
 from bayes_risk.study.study import parse_study
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 
+ROOT = Path(__file__).resolve().parents[1]
 FILES = ["manifest.json", "records.csv", "report.html", "risk.nc", "summary.json"]
 
 
@@ -55,6 +59,54 @@ def written(tmp_path):
     with output_folder(folder) as partial:
         write_study(partial, study_result(study_with()), command="bayes-risk audit s.toml")
     return folder
+
+
+def test_no_text_of_a_table_is_a_formula_and_numbers_stay_numbers(tmp_path):
+    texts = [
+        "=1+1",
+        "+cmd|' /C calc'!A0",
+        "-1+2",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "plain",
+        "-0.5",
+        "a=b",
+    ]
+    table = pd.DataFrame({"=x": -0.5, "text": texts, "@kind": pd.Categorical(texts)}, index=texts)
+    write_csv(tmp_path / "t.csv", table, index_label="+record")
+    back = pd.read_csv(tmp_path / "t.csv", lineterminator="\n")
+    guarded = [f"'{text}" for text in texts[:6]] + texts[6:]
+    assert list(back) == ["'+record", "'=x", "text", "'@kind"]
+    for name in ("'+record", "text", "'@kind"):
+        assert back[name].tolist() == guarded
+    assert (back["'=x"] == -0.5).all()
+
+
+def test_tables_without_such_text_are_written_as_they_are(tmp_path):
+    pairs = pd.MultiIndex.from_product([["a", "b"], [1, -2]], names=["label", None])
+    odd = pd.DataFrame({"x": [1.5, -2, np.nan, 0], "t": ["a", None, "b,", ""]}, index=pairs)
+    for table in (odd, odd.droplevel(0), odd.iloc[:0]):
+        for how in ({}, {"index": False}):
+            write_csv(tmp_path / "t.csv", table, **how)
+            assert (tmp_path / "t.csv").read_text() == table.to_csv(lineterminator="\n", **how)
+
+
+def test_every_table_is_written_in_one_place():
+    """But the synthetic files, which are data, and the hash of a table, which nobody opens."""
+    calls = [
+        (path.name, text.count(".to_csv("))
+        for path in (ROOT / "bayes_risk").rglob("*.py")
+        if ".to_csv(" in (text := path.read_text())
+    ]
+    assert sorted(calls) == [("manifest.py", 1), ("numbers.py", 1), ("study.py", 1)]
+
+
+def test_the_release_is_data_whatever_its_text(tmp_path):
+    table = pd.DataFrame({"job": ["=1+1", "@a"]}, index=pd.Index(["=R0", "-R1"], name="id"))
+    write_release(tmp_path, SimpleNamespace(datasets=[table]))
+    back = pd.read_csv(tmp_path / "synthetic-1.csv", index_col="id")
+    pd.testing.assert_frame_equal(back, table)
 
 
 # --- the folder ------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from bayes_risk.output.folder import check_target, output_folder
 from bayes_risk.output.manifest import MANIFEST, data_hash, manifest, settings, versions
-from bayes_risk.output.numbers import plain, write_json
+from bayes_risk.output.numbers import plain, write_csv, write_json
 from bayes_risk.output.records import records_table
 from bayes_risk.output.study import identification_summary, write_study
 from bayes_risk.output.workplace import workplace
@@ -19,6 +19,7 @@ __all__ = [
     "settings",
     "versions",
     "workplace",
+    "write_csv",
     "write_json",
     "write_study",
 ]

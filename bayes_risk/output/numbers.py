@@ -1,14 +1,35 @@
-"""Numbers as JSON."""
+"""Numbers as JSON, tables as CSV."""
 
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+# What a spreadsheet would compute: text that begins so, and is no number.
+FORMULA = re.compile(r"[=@\t\r\n]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\Z)", re.IGNORECASE)
+
+
+def write_csv(path: Path, table: pd.DataFrame, *, index: bool = True, **how: Any) -> None:
+    """Write a table that people open: text that a spreadsheet would compute gets an apostrophe.
+
+    Cells, labels and names alike; numbers stay as they are.
+    """
+    texts = {c: table[c].map(_guarded) for c in table if table[c].dtype.kind == "O"}
+    safe = table.assign(**texts).rename(columns=_guarded)
+    if index:
+        safe = safe.rename(index=_guarded).rename_axis(index=_guarded)
+    named = {key: _guarded(label) for key, label in how.items()}
+    safe.to_csv(path, index=index, lineterminator="\n", **named)
+
+
+def _guarded(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bayes_risk.identification.radii import as_setting
 from bayes_risk.output.arrays import write_netcdf
 from bayes_risk.output.manifest import MANIFEST, manifest
-from bayes_risk.output.numbers import write_json
+from bayes_risk.output.numbers import write_csv, write_json
 from bayes_risk.output.public import write_public
 from bayes_risk.output.records import records_table
 
@@ -34,13 +34,13 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
     write_json(folder / "summary.json", summary(result))
     if attribute is not None or identification is not None:
         table = records_table(attribute, identification)
-        table.to_csv(folder / "records.csv", lineterminator="\n")
+        write_csv(folder / "records.csv", table)
         confidential = result.study.output.confidential
         write_netcdf(folder / "risk.nc", attribute, identification, confidential=confidential)
     for name, table in further_tables(result).items():
-        table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
+        write_csv(folder / f"{name}.csv", table, index=False)
     for name, table in further_records(result).items():
-        table.to_csv(folder / f"{name}.csv", index_label="record", lineterminator="\n")
+        write_csv(folder / f"{name}.csv", table, index_label="record")
     if result.study.output.release:
         write_release(folder, result.release)
     if result.study.output.redact:
@@ -49,7 +49,7 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
 
 
 def write_release(folder: Path, release: "Release") -> None:
-    """Write the m synthetic files as synthetic-1.csv, synthetic-2.csv, ..."""
+    """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data."""
     for l, table in enumerate(release.datasets, start=1):
         label = str(table.index.name or "record")
         table.to_csv(folder / f"synthetic-{l}.csv", index_label=label, lineterminator="\n")

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bayes_risk.comparing.words import MEASURES, chosen
-from bayes_risk.output import MANIFEST, manifest, write_json
+from bayes_risk.output import MANIFEST, manifest, write_csv, write_json
 from bayes_risk.reporting.terminal import run_time
 from bayes_risk.reporting.words import NONE, PLUS_MINUS
 
@@ -31,10 +31,10 @@ def write_comparison(folder: Path, result: "ComparisonResult", *, command: str =
     No file holds a confidential value.
     """
     found, (risk, utility) = result.comparison, axes_of(result)
-    found.summary().to_csv(folder / "comparison.csv", lineterminator="\n")
+    write_csv(folder / "comparison.csv", found.summary())
     by_replicate = found.replicates.join(found.seed_table.add_suffix("_seed"))
-    by_replicate.to_csv(folder / "replicates.csv", lineterminator="\n")
-    found.pareto(risk, utility).to_csv(folder / "front.csv", lineterminator="\n")
+    write_csv(folder / "replicates.csv", by_replicate)
+    write_csv(folder / "front.csv", found.pareto(risk, utility))
     axes = draw(result)
     cast("Figure", axes.figure).savefig(folder / MAP, dpi=DPI)
     data = found.dataset

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk.output import MANIFEST, manifest, write_json
+from bayes_risk.output import MANIFEST, manifest, write_csv, write_json
 from bayes_risk.reporting.terminal import convergence, run_time
 from bayes_risk.reporting.words import error, number
 from bayes_risk.sweeping.settings import value_in_words
@@ -45,8 +45,8 @@ def write_sweep(folder: Path, result: "SweepResult", *, command: str = "") -> No
     data = _stored(found.dataset)
     packed = {str(name): {"zlib": True} for name in data.data_vars}
     data.to_netcdf(folder / "sensitivity.nc", engine="h5netcdf", encoding=packed)
-    found.summary().to_csv(folder / "summary.csv", lineterminator="\n")
-    found.tornado().rename_axis("factor").to_csv(folder / "tornado.csv", lineterminator="\n")
+    write_csv(folder / "summary.csv", found.summary())
+    write_csv(folder / "tornado.csv", found.tornado().rename_axis("factor"))
     drawn = {"tornado": found.plot(), "tornado-gain": found.plot(measure="gain")}
     for name, axes in (drawn | pictures(found)).items():
         cast("Figure", axes.figure).savefig(folder / f"{name}.png", dpi=DPI)
