@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
+from bayes_risk import InputError
 from bayes_risk.bayes_rule import _left_out
 from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.full_table.spread import _Walk
@@ -181,26 +182,44 @@ def test_the_step_of_a_damaged_line_of_the_journal_is_computed_again(line, tmp_p
     assert list(Store(tmp_path / "steps").steps) == ["a"]
 
 
-@pytest.mark.parametrize("content", [b"\xff", b"[]", b'{"run": {}}', b'{"random_seed": "x"}', b""])
-def test_a_damaged_note_of_the_run_begins_anew(content, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        with workplace(tmp_path / "out", {"a": 1}, 5) as place:
-            place.store.put("s", {"x": np.arange(3)})
-            raise KeyboardInterrupt
-    (tmp_path / ".out.work" / "run.json").write_bytes(content)
-    with workplace(tmp_path / "out", {"a": 1}, 6) as place:
-        assert place.random_seed == 6 and len(place.store) == 0
+DAMAGED = {
+    "no text": b"\xff",
+    "empty": b"",
+    "a list": b"[]",
+    "without a seed": b'{"run": {}}',
+    "a word for a seed": b'{"random_seed": "x", "run": {}, "sha256": ""}',
+    "infinity for a seed": b'{"random_seed": Infinity, "run": {}, "sha256": ""}',
+    "too many digits": b'{"random_seed": ' + b"9" * 5_000 + b', "run": {}, "sha256": ""}',
+    "nested": b'{"run": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "huge": b" " * 10_000_001,
+    "another digit of the seed": None,
+}
 
 
-def test_a_seed_whose_digit_flipped_is_not_gone_on_with(tmp_path):
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_note_of_the_run_is_refused_and_nothing_is_deleted(content, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         with workplace(tmp_path / "out", {"a": 1}, 1234) as place:
             place.store.put("s", {"x": np.arange(3)})
             raise KeyboardInterrupt
     path = tmp_path / ".out.work" / "run.json"
-    path.write_bytes(path.read_bytes().replace(b"1234", b"1235"))
-    with workplace(tmp_path / "out", {"a": 1}, 6) as place:
+    path.write_bytes(path.read_bytes().replace(b"1234", b"1235") if content is None else content)
+    before = sorted((p, p.read_bytes()) for p in path.parent.rglob("*") if p.is_file())
+    with pytest.raises(InputError, match="run.json' .*--restart") as caught:
+        with workplace(tmp_path / "out", {"a": 1}, 6):
+            pass
+    assert "\n" not in str(caught.value)
+    after = sorted((p, p.read_bytes()) for p in path.parent.rglob("*") if p.is_file())
+    assert [f for f in after if f[0].name != "lock"] == [f for f in before if f[0].name != "lock"]
+    with workplace(tmp_path / "out", {"a": 1}, 6, restart=True) as place:
         assert place.random_seed == 6 and len(place.store) == 0
+
+
+def test_a_folder_in_place_of_the_note_is_refused(tmp_path):
+    (tmp_path / ".out.work" / "run.json").mkdir(parents=True)
+    with pytest.raises(InputError, match="run.json' .*--restart"):
+        with workplace(tmp_path / "out", {"a": 1}, 6):
+            pass
 
 
 @pytest.mark.parametrize("name", ["privacy loss", "membership", "full table"])

@@ -20,8 +20,11 @@ def write_csv(path: Path, table: pd.DataFrame, *, index: bool = True, **how: Any
 
     Cells, labels and names alike; numbers stay as they are.
     """
-    texts = {c: table[c].map(_guarded) for c in table if table[c].dtype.kind == "O"}
-    safe = table.assign(**texts).rename(columns=_guarded)
+    safe = table.copy()
+    for name in table:
+        if table[name].dtype.kind == "O":  # text, categories, anything
+            safe[name] = table[name].map(_guarded)
+    safe = safe.rename(columns=_guarded)
     if index:
         safe = safe.rename(index=_guarded).rename_axis(index=_guarded)
     named = {key: _guarded(label) for key, label in how.items()}

@@ -18,6 +18,7 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.steps import Store
 
 RUN, LOCK, STEPS = "run.json", "lock", "steps"
+MOST_BYTES = 10_000_000  # of the note of a run
 SHOWN = 3  # differences that a refusal names
 
 
@@ -63,7 +64,8 @@ def workplace(
     Raises
     ------
     InputError
-        Another run is writing there; or the steps that lie there are of a different run.
+        Another run is writing there; or the steps that lie there are of a different run, or of one
+        that cannot be told. They are left as they are.
     """
     folder = output.absolute().with_name(f".{output.name}.work")
     with _locked(folder, output):
@@ -126,11 +128,8 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
     """The seed of the run that was begun here; a new run is written down."""
     path = folder / RUN
     try:
-        begun = json.loads(path.read_text(encoding="utf-8"))
-        then, seed = begun["run"], int(begun["random_seed"])
-        if begun["sha256"] != _hash(then, seed):
-            raise ValueError("damaged")
-    except (FileNotFoundError, ValueError, KeyError, TypeError):  # nothing yet, torn or damaged
+        then, seed = _begun(path)
+    except FileNotFoundError:
         _emptied(folder)
         aside = path.with_suffix(".tmp")
         whole = {"random_seed": random_seed, "run": run, "sha256": _hash(run, random_seed)}
@@ -146,6 +145,23 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
             "--restart"
         )
     return seed
+
+
+def _begun(path: Path) -> tuple[Any, int]:
+    """What a run is, and its seed, as they were written down."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError("too large")
+        begun = json.loads(path.read_text(encoding="utf-8"))
+        then, seed = begun["run"], begun["random_seed"]
+        if begun["sha256"] != _hash(then, seed):
+            raise ValueError("changed")
+        return then, int(seed)
+    except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError):
+        raise InputError(
+            f"{str(path)!r} is damaged: it is not what a stopped run writes. Throw its steps away "
+            f"with --restart, or remove the folder {str(path.parent)!r}"
+        ) from None
 
 
 def _hash(run: Any, random_seed: int) -> str:
