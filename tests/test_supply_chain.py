@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 import tomllib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,16 @@ def test_the_lowest_versions_are_those_of_the_project():
     pinned = dict(vulnerabilities.pins(text))
     assert sorted(pinned) == sorted(need.name for need in CORE)
     assert [need.name for need in CORE if pinned[need.name] not in need.specifier] == []
+
+
+def test_whatever_is_locked_says_whose_it_is():
+    told = ("Author", "Author-email", "Maintainer", "Maintainer-email", "Home-page", "Project-URL")
+    nameless = []
+    for name, _ in vulnerabilities.pins((ROOT / "requirements-lock.txt").read_text()):
+        with suppress(PackageNotFoundError):  # of other systems
+            if not any(metadata(name).get(key) for key in told):
+                nameless.append(name)
+    assert nameless == []
 
 
 @pytest.mark.parametrize("line", ["numpy", "numpy<3", "numpy>=1,>=2"])

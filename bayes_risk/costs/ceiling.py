@@ -30,10 +30,10 @@ def bytes_of(given: str | int) -> int:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?\s*", str(given), re.IGNORECASE)
     units = {name.lower(): size for name, size in UNITS.items()}
-    size = int(float(found[1]) * units[(found[2] or "B").lower()]) if found else 0
-    if size < 1:
+    size = float(found[1]) * units[(found[2] or "B").lower()] if found else 0
+    if not 1 <= size < 2**63:
         raise InputError(f"max_memory={given!r} is no amount of memory; give one such as 2GiB")
-    return size
+    return int(size)
 
 
 def in_words(size: float) -> str:
