@@ -71,7 +71,7 @@ def test_amounts_are_read(text, size):
     assert bytes_of(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1GiB", "0", "2 apples"])
+@pytest.mark.parametrize("text", ["", "much", "-1GiB", "0", "2 apples", "9" * 400 + "TiB"])
 def test_what_is_no_amount_is_named(text):
     with pytest.raises(InputError, match="no amount of memory"):
         bytes_of(text)
