@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from bayes_risk._core.errors import InputError
 from bayes_risk.cli import app
 from bayes_risk.costs import memory_by_stage
+from bayes_risk.demo import STUDIES
 from bayes_risk.microdata import Microdata
 from bayes_risk.run import pilot, run_compare, run_study, run_sweep
 from bayes_risk.run.costs import estimate
@@ -261,3 +262,9 @@ def test_every_example_has_an_estimate(file):
     kinds = {"sweep_study": "sweep", "compare_study": "comparison"}
     cost = estimate(read_study(file), kind=kinds.get(file.stem, "audit"), time=False)
     assert cost.peak > 0 and cost.sizes.guesses > 1 and cost.sizes.cases >= 1
+
+
+@pytest.mark.parametrize(("m", "draws"), [(3, 20), (80, 20), (81, 21), (400, 100)])
+def test_small_runs_have_a_draw_for_each_data_set(m, draws):
+    study = parse_study({**STUDIES["fair"], "release": STUDIES["fair"]["release"] | {"m": m}})
+    assert pilot._draws(study) == draws and pilot._small(study, 5).model.draws == draws
