@@ -128,6 +128,10 @@ def test_defaults_are_those_of_the_library(section, function):
             {"context": {"keys": ["age"], "groups": {"age": 2**31}}},
             r"groups = .*2147483648. does not fit; give a whole number of at most 10,000",
         ),
+        (
+            {"model": {"kind": "Regression", "formulas": {"a": "1"}, "draws": {"a": "a\0b"}}},
+            "draws = .* does not fit; give a text without the character NUL",
+        ),
         ({"output": {"folder": "a\0b"}}, "does not fit; give a text without the character NUL"),
         ({"model": {"concentration_prior": [1]}}, "give .shape, rate., two numbers above 0"),
         ({"model": {"level_prior": -1.0}}, "level_prior = -1.0 does not fit"),

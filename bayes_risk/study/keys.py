@@ -75,10 +75,10 @@ class Section(BaseModel):
     @classmethod
     def _within_bounds(cls, value: Any, info: ValidationInfo) -> Any:
         most = most_of(str(info.field_name))
-        for part in value.values() if isinstance(value, Mapping) else [value]:
-            if most is not None and type(part) is int and part > most:
+        listed = isinstance(value, list)  # labels and levels, which may be any number
+        for part in value.values() if isinstance(value, Mapping) else value if listed else [value]:
+            if most is not None and not listed and type(part) is int and part > most:
                 raise PydanticCustomError("most", f"a whole number of at most {most:,}")
-        for part in value if isinstance(value, list) else [value]:
             if isinstance(part, str) and "\0" in part:
                 raise PydanticCustomError("nul", "a text without the character NUL")
         return value
