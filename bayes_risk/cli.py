@@ -1,6 +1,7 @@
 """The command ``bayes-risk``: nothing heavy is imported before a command runs."""
 
 import logging
+import os
 import shlex
 import sys
 import warnings
@@ -27,7 +28,7 @@ from bayes_risk.cli_options import (
     names,
     radius_of,
 )
-from bayes_risk.process import INTERRUPTED, compile_in, own_process, shows_all, told, withheld
+from bayes_risk.process import INTERRUPTED, compile_beside, own_process, shows_all, told, withheld
 from bayes_risk.process import interrupts as _interrupts
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ def _run(
 
         folder = Path(study.output.folder or ".")
         check_target(folder, overwrite=overwrite)  # before slow imports
-        compile_in(folder.absolute().with_name(f".{folder.name}.compiled"))
+        compile_beside(folder)
         command = shlex.join(["bayes-risk", *sys.argv[1:]])
         runner, room, printer = RUNS[what]
         run = getattr(import_module("bayes_risk.run"), runner)
@@ -361,7 +362,7 @@ def _collected_warnings() -> Iterator[list[str]]:
 
 
 def _check_new(path: Path | None) -> None:
-    if path is not None and path.exists():
+    if path is not None and os.path.lexists(path):
         raise InputError(f"{str(path)!r} exists; give a new name to --json")
 
 

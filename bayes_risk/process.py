@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,34 +15,44 @@ from typing import Any
 
 INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
-FLAGS, FOLDER = "PYTENSOR_FLAGS", "compiledir"
+FLAGS, FOLDER, QUOTE = "PYTENSOR_FLAGS", "compiledir", "'"
 QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
 
 _own: list[bool] = []  # whether the process is a command's, and not a script's
 
 
 def own_process() -> None:
-    """Make all that this process writes readable by its owner alone."""
+    """Make all that this process writes readable by its owner alone.
+
+    Worker processes import nothing from the folder in which the command was given.
+    """
     os.umask(0o077)
+    os.environ["PYTHONSAFEPATH"] = "1"
     _own.append(True)
 
 
-def compile_in(folder: Path) -> None:
-    """Let PyTensor, if it comes to be needed, compile in a folder that goes with the process.
+def compile_beside(output: Path) -> None:
+    """Let PyTensor, if it comes to be needed, compile in a new folder that goes with the process.
 
-    Numbers that a model was given as constants stand in what it compiles, and in the home folder
-    they would stay. A folder that the user has chosen is left alone, and so is a script's.
+    What lies in the folder is run, so nobody else may have a hand in it: its name is random, and
+    its owner alone may enter. It lies beside the output, or with temporary files where nothing can
+    be written there. Numbers that a model was given as constants stand in what it compiles, and in
+    the home folder they would stay. A folder that the user has chosen is left alone, and so is a
+    script's.
     """
     given, own = os.environ.get(FLAGS, ""), os.getpid()
-    if not _own or "pytensor" in sys.modules or FOLDER in given or "," in str(folder):
+    if not _own or "pytensor" in sys.modules or FOLDER in given:
         return
+    there = output.absolute().parent
+    place = there if os.access(there, os.W_OK) and QUOTE not in str(there) else None
+    folder = tempfile.mkdtemp(prefix=f".{output.name.replace(QUOTE, '')}.compiled-", dir=place)
 
     def remove() -> None:
         if os.getpid() == own:
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)  # before PyTensor's own, and so after it
-    os.environ[FLAGS] = ",".join([*filter(None, [given]), f"base_{FOLDER}={folder}"])
+    os.environ[FLAGS] = ",".join([*filter(None, [given]), f"base_{FOLDER}={QUOTE}{folder}{QUOTE}"])
 
 
 @contextmanager

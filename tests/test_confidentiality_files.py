@@ -15,6 +15,8 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk import process
+from bayes_risk.cli import _check_new
+from bayes_risk.output import write_json
 from bayes_risk.run import run_study
 from bayes_risk.steps import Store
 from bayes_risk.study.study import parse_study, read_study
@@ -195,6 +197,15 @@ def test_an_audit_runs_where_there_is_no_network(tmp_path):
     assert (tmp_path / "s-risk" / "report.html").is_file()
 
 
+def test_numbers_are_not_written_through_a_link(tmp_path):
+    (tmp_path / "n.json").symlink_to(tmp_path / "victim")
+    with pytest.raises(FileExistsError):
+        write_json(tmp_path / "n.json", {"a": 1})
+    with pytest.raises(br.InputError, match="exists; give a new name to --json"):
+        _check_new(tmp_path / "n.json")
+    assert os.listdir(tmp_path) == ["n.json"]
+
+
 # --- whose files they are ---------------------------------------------------------------------
 
 
@@ -213,22 +224,58 @@ def test_a_command_writes_for_its_owner_alone_whatever_the_umask_was(tmp_path):
     assert stat.S_IMODE((tmp_path / "n.json").stat().st_mode) == 0o600
 
 
-def test_a_command_compiles_beside_its_output_unless_told_where(tmp_path, monkeypatch):
-    monkeypatch.setattr(process.atexit, "register", lambda _: None)
+@pytest.mark.check
+def test_workers_of_a_command_import_nothing_from_where_it_was_given(tmp_path):
+    (tmp_path / "joblib.py").write_text("open('ran', 'w')\n")
+    code = (
+        "from bayes_risk.process import own_process; own_process(); import joblib; "
+        "print(joblib.Parallel(n_jobs=2, backend='loky')(joblib.delayed(abs)(-i) for i in (1, 2)))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True,
+                          text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+                          check=False)  # fmt: skip
+    assert done.stdout == "[1, 2]\n" and os.listdir(tmp_path) == ["joblib.py"], done.stderr
+
+
+@pytest.fixture
+def compiling(monkeypatch):
+    """A command before it compiles; what is done at its end."""
+    ends = []
+    monkeypatch.setattr(process.atexit, "register", ends.append)
     monkeypatch.setattr(process, "_own", [True])
     monkeypatch.delitem(sys.modules, "pytensor", raising=False)
     monkeypatch.setenv("PYTENSOR_FLAGS", "floatX=float64")
-    process.compile_in(tmp_path)
-    set_to = f"floatX=float64,base_compiledir={tmp_path}"
-    assert os.environ["PYTENSOR_FLAGS"] == set_to
-    process.compile_in(tmp_path / "other")
-    assert os.environ["PYTENSOR_FLAGS"] == set_to
+    return ends
+
+
+@pytest.mark.parametrize("name", ["out", "o, u't"])
+def test_a_command_compiles_in_a_new_folder_beside_its_output(tmp_path, compiling, name):
+    """What lies at a name that can be guessed would be run: PyTensor unpickles its list."""
+    from pytensor.configparser import parse_config_string
+
+    (tmp_path / f".{name}.compiled").mkdir()
+    process.compile_beside(tmp_path / name)
+    (folder,) = [p for p in tmp_path.iterdir() if p.name != f".{name}.compiled"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    flags = os.environ["PYTENSOR_FLAGS"]
+    told = {"floatX": "float64", "base_compiledir": str(folder)}
+    assert parse_config_string(flags) == told
+    process.compile_beside(tmp_path / "other")
+    assert os.environ["PYTENSOR_FLAGS"] == flags and len(compiling) == 1
+    compiling[0]()
+    assert os.listdir(tmp_path) == [f".{name}.compiled"]
+
+
+def test_a_dry_run_compiles_with_temporary_files_where_there_is_no_folder(tmp_path, compiling):
+    process.compile_beside(tmp_path / "no" / "out")
+    assert os.listdir(tmp_path) == [] and "base_compiledir" in os.environ["PYTENSOR_FLAGS"]
+    compiling[0]()
 
 
 def test_a_script_keeps_its_own_settings(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "_own", [])
     monkeypatch.delenv("PYTENSOR_FLAGS", raising=False)
-    process.compile_in(tmp_path)
+    process.compile_beside(tmp_path)
     assert "PYTENSOR_FLAGS" not in os.environ
 
 

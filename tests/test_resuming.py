@@ -138,6 +138,88 @@ def test_a_drawn_seed_is_remembered(tmp_path, monkeypatch):
     assert run_study(study).random_seed == begun["random_seed"]
 
 
+# --- what others may have planted ---------------------------------------------------------------
+
+
+def refused(tmp_path, why):
+    """The run stops, says why in one line, and leaves all as it was."""
+    before = {p: (p.lstat().st_mode, p.lstat().st_size) for p in tmp_path.rglob("*")}
+    with pytest.raises(br.InputError, match=f"{why}.* not used; remove it, or give another"):
+        with workplace(tmp_path / "out", {"run": 1}, 0):
+            pytest.fail("ran")
+    assert before == {p: (p.lstat().st_mode, p.lstat().st_size) for p in tmp_path.rglob("*")}
+
+
+@pytest.mark.parametrize("name", ["", "steps"], ids=["folder", "steps"])
+def test_a_linked_folder_is_refused(tmp_path, name):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    place = tmp_path / ".out.work" / name
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    place.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(br.InputError, match="is a link, and is not used; remove it, or give"):
+        with workplace(tmp_path / "out", {"run": 1}, 0):
+            pytest.fail("ran")
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize("how", ["symlink_to", "hardlink_to", "fifo"])
+def test_a_lock_that_is_not_the_run_s_is_refused(tmp_path, how):
+    (tmp_path / "victim").write_text("kept")
+    (tmp_path / ".out.work").mkdir(mode=0o700)
+    lock = tmp_path / ".out.work" / "lock"
+    os.mkfifo(lock) if how == "fifo" else getattr(lock, how)(tmp_path / "victim")
+    refused(tmp_path, "lock.* is a link or no file")
+
+
+@pytest.mark.parametrize("mode", [0o707, 0o770, 0o755], ids=oct)
+def test_a_working_folder_open_to_others_is_refused(tmp_path, mode):
+    (tmp_path / ".out.work").mkdir()
+    (tmp_path / ".out.work").chmod(mode)
+    refused(tmp_path, "the working folder .* is open to others")
+
+
+def test_a_working_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
+    (tmp_path / ".out.work").mkdir(mode=0o700)
+    lstat = Path.lstat
+
+    def of_another(path):
+        found = list(lstat(path))
+        found[4] += path.name == ".out.work"
+        return os.stat_result(found)
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    refused(tmp_path, "belongs to somebody else")
+
+
+def test_a_planted_description_of_the_run_is_not_read(tmp_path):
+    with workplace(tmp_path / "theirs", {"run": 1}, 99):
+        (tmp_path / "run.json").write_bytes((tmp_path / ".theirs.work" / "run.json").read_bytes())
+    (tmp_path / ".out.work").mkdir(mode=0o700)
+    (tmp_path / ".out.work" / "run.json").symlink_to(tmp_path / "run.json")
+    with workplace(tmp_path / "out", {"run": 1}, 5) as place:
+        assert place.random_seed == 5
+    assert json.loads((tmp_path / "run.json").read_text())["random_seed"] == 99
+
+
+def test_steps_are_not_written_through_links(tmp_path):
+    store = Store(tmp_path / "steps")
+    store.put("a", {"x": np.arange(3)})
+    file = store.folder / store.steps["a"]["file"]
+    file.rename(tmp_path / "moved")
+    file.symlink_to(tmp_path / "moved")
+    with pytest.warns(UserWarning, match="damaged"):
+        assert store.get("a") is None
+    file.with_suffix(".tmp").symlink_to(tmp_path / "victim")
+    store.put("a", {"x": np.arange(4)})
+    assert not (tmp_path / "victim").exists() and not file.is_symlink()
+    journal = store.folder / "steps.jsonl"
+    journal.rename(tmp_path / "journal")
+    journal.symlink_to(tmp_path / "journal")
+    for act in (lambda: store.put("b", {"x": np.arange(2)}), lambda: Store(store.folder)):
+        with pytest.raises(br.InputError, match=r"steps\.jsonl' is a link"):
+            act()
+
+
 # --- other runs -------------------------------------------------------------------------------
 
 
@@ -209,14 +291,18 @@ def test_restart_throws_the_steps_away(begun, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["data.csv", "out"]
 
 
-def test_a_run_that_cannot_end_well_keeps_nothing(begun, tmp_path, monkeypatch):
+def test_an_error_in_a_late_stage_keeps_finished_steps(begun, tmp_path, monkeypatch):
     def fails(*_, **__):
         raise br.InputError("no")
 
-    monkeypatch.setattr("bayes_risk.run.audit.judge", fails)
-    with pytest.raises(br.InputError, match="no"):
+    with monkeypatch.context() as patch, pytest.raises(br.InputError, match="no") as error:
+        patch.setattr("bayes_risk.run.audit.judge", fails)
         run_study(with_changes(begun))
-    assert sorted(os.listdir(tmp_path)) == ["data.csv"]
+    assert "kept in" in error.value.__notes__[0]
+    found = []
+    run_study(with_changes(begun), progress=lambda stage, done, total: found.append(stage))
+    assert found[0] == "steps found"
+    assert sorted(os.listdir(tmp_path)) == ["data.csv", "out"]
 
 
 def test_what_is_kept_is_for_its_owner_alone(tmp_path, monkeypatch):

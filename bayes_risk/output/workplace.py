@@ -1,21 +1,22 @@
 """Where a run works: a hidden folder with a lock, what the run is, and its finished steps.
 
-It lies beside the output folder and goes when the run ends well, or when it cannot end well. It
-stays when the run was stopped, so that the same command goes on where it was.
+It lies beside the output folder and goes when the run ends well. While it holds finished steps it
+stays otherwise, so that the same command goes on where it was.
 """
 
 import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk.steps import Store
+from bayes_risk._core.errors import InputError
+from bayes_risk.steps import Store, opened, private_folder
 
 RUN, LOCK, STEPS = "run.json", "lock", "steps"
 MOST_BYTES = 10_000_000  # of the note of a run
@@ -64,8 +65,8 @@ def workplace(
     Raises
     ------
     InputError
-        Another run is writing there; or the steps that lie there are of a different run, or of one
-        that cannot be told. They are left as they are.
+        Another run is writing there; the steps that lie there are of a different run, or of one
+        that cannot be told; or what lies there may be of somebody else. It is left as it is.
     """
     folder = output.absolute().with_name(f".{output.name}.work")
     with _locked(folder, output):
@@ -75,9 +76,6 @@ def workplace(
         store = Store(folder / STEPS)
         try:
             yield Workplace(folder, store, seed)
-        except (InputError, ModelError):  # the same again would fail again
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
         except BaseException as error:
             if len(store) == 0:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -96,9 +94,9 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
     import fcntl
 
     while True:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        with suppress(FileNotFoundError):  # gone meanwhile, with the run that had it
-            handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        private_folder(folder, "the working folder")
+        with suppress(FileNotFoundError, FileExistsError):  # another run began or ended meanwhile
+            handle = _handle(folder)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -112,11 +110,22 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
                 break
             os.close(handle)
     try:
-        os.truncate(handle, 0)
-        os.write(handle, str(os.getpid()).encode())
+        with suppress(OSError):  # no room for the number; what follows tells it
+            os.truncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
         yield
     finally:
         os.close(handle)
+
+
+def _handle(folder: Path) -> int:
+    """Open the lock; a folder in which there is no room for one does not stay."""
+    try:
+        return opened(folder / LOCK, os.O_RDWR | os.O_CREAT)
+    except OSError:
+        with suppress(OSError):
+            folder.rmdir()
+        raise
 
 
 def _emptied(folder: Path) -> None:
@@ -131,11 +140,7 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
         then, seed = _begun(path)
     except FileNotFoundError:
         _emptied(folder)
-        aside = path.with_suffix(".tmp")
-        whole = {"random_seed": random_seed, "run": run, "sha256": _hash(run, random_seed)}
-        aside.write_text(json.dumps(whole), encoding="utf-8")
-        aside.chmod(0o600)
-        aside.replace(path)
+        _begin(path, {"random_seed": random_seed, "run": run, "sha256": _hash(run, random_seed)})
         return random_seed
     found = differences(then, run)
     if found:
@@ -149,19 +154,33 @@ def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
 
 def _begun(path: Path) -> tuple[Any, int]:
     """What a run is, and its seed, as they were written down."""
+    handle = opened(path, os.O_RDONLY)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError("too large")
-        begun = json.loads(path.read_text(encoding="utf-8"))
+        with os.fdopen(handle, encoding="utf-8") as file:
+            if os.fstat(handle).st_size > MOST_BYTES:
+                raise ValueError("too large")
+            begun = json.load(file)
         then, seed = begun["run"], begun["random_seed"]
         if begun["sha256"] != _hash(then, seed):
             raise ValueError("changed")
         return then, int(seed)
-    except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(
             f"{str(path)!r} is damaged: it is not what a stopped run writes. Throw its steps away "
             f"with --restart, or remove the folder {str(path.parent)!r}"
         ) from None
+
+
+def _begin(path: Path, whole: Mapping[str, Any]) -> None:
+    """Write down what the run is, whole; without room for it nothing stays."""
+    try:
+        handle, aside = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(whole, file)
+        os.replace(aside, path)
+    except OSError:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        raise
 
 
 def _hash(run: Any, random_seed: int) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bayes_risk.output.folder import check_name
-from bayes_risk.process import compile_in
+from bayes_risk.process import compile_beside
 from bayes_risk.run.costs import estimate
 from bayes_risk.study.study import Study
 
@@ -30,7 +30,7 @@ def print_costs(
     """
     folder = Path(study.output.folder or ".").absolute()
     check_name(folder)
-    compile_in(folder.with_name(f".{folder.name}.compiled"))
+    compile_beside(folder)
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

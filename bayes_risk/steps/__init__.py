@@ -10,6 +10,7 @@ from bayes_risk.steps.keep import (
     packing_of,
     within,
 )
+from bayes_risk.steps.private import opened, private_folder
 from bayes_risk.steps.store import Arrays, Store
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "kept",
     "kept_blocks",
     "list_of",
+    "opened",
     "packing_of",
+    "private_folder",
     "within",
 ]

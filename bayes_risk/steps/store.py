@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk.steps.private import opened, private_folder
+
 Arrays = dict[str, npt.NDArray[Any]]
 JOURNAL = "steps.jsonl"
 
@@ -28,6 +30,11 @@ class Store:
     folder : Path
         Made if it is not there, readable by its owner alone.
 
+    Raises
+    ------
+    InputError
+        What lies there may be of somebody else, see `private_folder`.
+
     Attributes
     ----------
     found : int
@@ -35,7 +42,7 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        private_folder(folder, "the folder of finished steps")
         self.folder = folder
         self.owner = (os.getpid(), threading.get_ident())
         last = {line["step"]: line for line in self._journal()}
@@ -47,8 +54,11 @@ class Store:
 
     def _journal(self) -> Iterator[dict[str, Any]]:
         """Lines that are whole: steps of torn or damaged ones are computed again."""
-        path = self.folder / JOURNAL
-        lines = path.read_bytes().splitlines() if path.exists() else []
+        try:
+            with os.fdopen(opened(self.folder / JOURNAL, os.O_RDONLY), "rb") as file:
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            return
         yield from (entry for entry in map(_entry, lines) if entry is not None)
 
     def get(self, step: str) -> Arrays | None:
@@ -57,7 +67,7 @@ class Store:
         if entry is None:
             return None
         path = self.folder / entry["file"]
-        if not path.is_file() or _hash(path) != entry["sha256"]:
+        if path.is_symlink() or not path.is_file() or _hash(path) != entry["sha256"]:
             warnings.warn(f"the kept step {step!r} is damaged; it is computed again", stacklevel=2)
             return None
         return _read(path)
@@ -66,6 +76,7 @@ class Store:
         """Keep a step: its file first, whole, then its line in the journal."""
         path = self.folder / _file_of(step)
         aside = path.with_suffix(".tmp")
+        aside.unlink(missing_ok=True)  # of a run that was killed
         try:
             _write(aside, arrays)
             sha256 = _hash(aside)
@@ -93,7 +104,7 @@ class Store:
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         line = json.dumps(entry) + "\n"
-        handle = os.open(self.folder / JOURNAL, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        handle = opened(self.folder / JOURNAL, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
             if file.tell() and not _ends_whole(self.folder / JOURNAL):
                 file.write("\n")
