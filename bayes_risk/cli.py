@@ -28,7 +28,15 @@ from bayes_risk.cli_options import (
     names,
     radius_of,
 )
-from bayes_risk.process import INTERRUPTED, compile_beside, own_process, shows_all, told, withheld
+from bayes_risk.process import (
+    INTERRUPTED,
+    compile_beside,
+    full_disk,
+    own_process,
+    shows_all,
+    told,
+    withheld,
+)
 from bayes_risk.process import interrupts as _interrupts
 
 if TYPE_CHECKING:
@@ -312,7 +320,7 @@ def _plain_errors() -> Iterator[None]:
     try:
         yield
     except (InputError, ModelError, OSError, MemoryError) as error:
-        _say("; ".join([f"bayes-risk: {error}", *_notes(error)]), "red")
+        _say("; ".join([f"bayes-risk: {full_disk(error) or error}", *_notes(error)]), "red")
         raise typer.Exit(USAGE_ERROR) from None
     except KeyboardInterrupt as error:
         _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]), "yellow")
@@ -320,8 +328,9 @@ def _plain_errors() -> Iterator[None]:
     except Exception as error:
         if shows_all() or isinstance(error, typer.Exit):
             raise
-        _say("; ".join([f"bayes-risk: {withheld(error)}", *_notes(error)]), "red")
-        raise typer.Exit(UNEXPECTED) from None
+        full = full_disk(error)
+        _say("; ".join([f"bayes-risk: {full or withheld(error)}", *_notes(error)]), "red")
+        raise typer.Exit(USAGE_ERROR if full else UNEXPECTED) from None
 
 
 def _notes(error: BaseException | None) -> list[str]:

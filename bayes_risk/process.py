@@ -1,6 +1,7 @@
 """The process of a command: what it writes is its owner's, and what it says holds no value."""
 
 import atexit
+import errno
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ from typing import Any
 INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
 FLAGS, FOLDER, QUOTE = "PYTENSOR_FLAGS", "compiledir", "'"
+FULL = (errno.ENOSPC, errno.EDQUOT)
 QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
 
 _own: list[bool] = []  # whether the process is a command's, and not a script's
@@ -40,19 +42,57 @@ def compile_beside(output: Path) -> None:
     the home folder they would stay. A folder that the user has chosen is left alone, and so is a
     script's.
     """
-    given, own = os.environ.get(FLAGS, ""), os.getpid()
-    if not _own or "pytensor" in sys.modules or FOLDER in given:
+    given = os.environ.get(FLAGS, "")
+    if not _own or "pytensor" in sys.modules:
+        return
+    # with a full disk PyTensor leaves the code, its constants with it, among temporary files
+    tempfile.tempdir = os.environ["TMPDIR"] = _passing("br-", None)
+    if FOLDER in given:
         return
     there = output.absolute().parent
     place = there if os.access(there, os.W_OK) and QUOTE not in str(there) else None
-    folder = tempfile.mkdtemp(prefix=f".{output.name.replace(QUOTE, '')}.compiled-", dir=place)
+    folder = _passing(f".{output.name.replace(QUOTE, '')}.compiled-", place)
+    os.environ[FLAGS] = ",".join([*filter(None, [given]), f"base_{FOLDER}={QUOTE}{folder}{QUOTE}"])
+
+
+def _passing(prefix: str, place: Path | None) -> str:
+    """Make a new folder that goes with the process."""
+    folder, own = tempfile.mkdtemp(prefix=prefix, dir=place), os.getpid()
 
     def remove() -> None:
         if os.getpid() == own:
             shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)  # before PyTensor's own, and so after it
-    os.environ[FLAGS] = ",".join([*filter(None, [given]), f"base_{FOLDER}={QUOTE}{folder}{QUOTE}"])
+    return folder
+
+
+def full_disk(error: BaseException | None) -> str | None:
+    """What to say of an error that comes from a disk without room; None: of another error.
+
+    Compilers and HDF5 tell it in their text alone, and PyTensor's errors hide it behind others.
+    """
+    while error is not None:
+        number, text = getattr(error, "errno", None), str(error)
+        if number in FULL or any(os.strerror(n) in text for n in FULL):
+            places = [Path(tempfile.gettempdir()), *_compiled(), Path.cwd()]
+            if named := getattr(error, "filename", None):
+                places = [Path(named).absolute().parent]
+            free = {p: shutil.disk_usage(p).free for p in places if p.is_dir()}
+            least = min(free, key=lambda p: free[p])
+            return (
+                f"the disk is full: {free[least] / 2**20:,.0f} MiB are left in {str(least)!r}; "
+                "free some 200 MiB, or use another disk: TMPDIR=FOLDER for temporary files, "
+                "--output for all others"
+            )
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _compiled() -> list[Path]:
+    """Where PyTensor compiles, if a command has told it."""
+    _, _, folder = os.environ.get(FLAGS, "").partition(f"base_{FOLDER}=")
+    return [Path(folder.strip(QUOTE))] if folder else []
 
 
 @contextmanager

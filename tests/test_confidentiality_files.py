@@ -1,21 +1,26 @@
 """No pickle is loaded, no network is needed, and what a command writes is its owner's alone."""
 
 import ast
+import errno
 import os
 import pickle
+import re
+import shlex
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 import bayes_risk as br
 from bayes_risk import process
-from bayes_risk.cli import _check_new
+from bayes_risk.cli import _check_new, _plain_errors
 from bayes_risk.output import write_json
 from bayes_risk.run import run_study
 from bayes_risk.steps import Store
@@ -238,9 +243,11 @@ def test_workers_of_a_command_import_nothing_from_where_it_was_given(tmp_path):
 
 
 @pytest.fixture
-def compiling(monkeypatch):
+def compiling(monkeypatch, tmp_path_factory):
     """A command before it compiles; what is done at its end."""
     ends = []
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
     monkeypatch.setattr(process.atexit, "register", ends.append)
     monkeypatch.setattr(process, "_own", [True])
     monkeypatch.delitem(sys.modules, "pytensor", raising=False)
@@ -251,25 +258,63 @@ def compiling(monkeypatch):
 @pytest.mark.parametrize("name", ["out", "o, u't"])
 def test_a_command_compiles_in_a_new_folder_beside_its_output(tmp_path, compiling, name):
     """What lies at a name that can be guessed would be run: PyTensor unpickles its list."""
-    from pytensor.configparser import parse_config_string
-
     (tmp_path / f".{name}.compiled").mkdir()
     process.compile_beside(tmp_path / name)
     (folder,) = [p for p in tmp_path.iterdir() if p.name != f".{name}.compiled"]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     flags = os.environ["PYTENSOR_FLAGS"]
-    told = {"floatX": "float64", "base_compiledir": str(folder)}
-    assert parse_config_string(flags) == told
+    parts = shlex.shlex(flags, posix=True)  # as PyTensor reads them
+    parts.whitespace, parts.whitespace_split = ",", True
+    assert list(parts) == ["floatX=float64", f"base_compiledir={folder}"]
     process.compile_beside(tmp_path / "other")
-    assert os.environ["PYTENSOR_FLAGS"] == flags and len(compiling) == 1
-    compiling[0]()
+    assert os.environ["PYTENSOR_FLAGS"] == flags
+    for end in compiling:
+        end()
     assert os.listdir(tmp_path) == [f".{name}.compiled"]
 
 
 def test_a_dry_run_compiles_with_temporary_files_where_there_is_no_folder(tmp_path, compiling):
     process.compile_beside(tmp_path / "no" / "out")
     assert os.listdir(tmp_path) == [] and "base_compiledir" in os.environ["PYTENSOR_FLAGS"]
-    compiling[0]()
+
+
+def test_what_a_command_leaves_among_temporary_files_goes_with_it(tmp_path, compiling):
+    before = Path(tempfile.gettempdir())
+    process.compile_beside(tmp_path / "out")
+    (Path(os.environ["TMPDIR"]) / "cc1.s").write_text("")  # the compiler's
+    with tempfile.NamedTemporaryFile(prefix="pytensor_compilation_error_", delete=False):
+        pass
+    for end in compiling:
+        end()
+    assert [*before.iterdir()] == []
+
+
+def _of_the_compiler():
+    """As PyTensor says it: the text of g++ in an error of its own, and another error above."""
+    try:
+        raise RuntimeError(f"Compilation failed:\nto /x/cc1.s: {os.strerror(errno.ENOSPC)} 123.4")
+    except RuntimeError:
+        raise ValueError("of an Apply node 123.4")  # noqa: B904
+
+
+def _of_the_system():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(Path.cwd() / "step.nc"))
+
+
+@pytest.mark.parametrize("fails", [_of_the_compiler, _of_the_system])
+def test_a_full_disk_is_named_with_the_folder_and_the_cure(tmp_path, monkeypatch, fails, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(typer.Exit) as ended, _plain_errors():
+        fails()
+    said = capsys.readouterr().err
+    assert ended.value.exit_code == 2
+    assert re.search(r"the disk is full: [\d,]+ MiB are left in '.+'; free some", said)
+    assert "TMPDIR=FOLDER" in said and "123.4" not in said and "unexpected" not in said
+    assert fails is _of_the_compiler or repr(str(tmp_path)) in said
+
+
+def test_another_error_is_not_taken_for_a_full_disk():
+    assert process.full_disk(OSError(errno.EACCES, "no")) is None
 
 
 def test_a_script_keeps_its_own_settings(tmp_path, monkeypatch):
