@@ -127,7 +127,7 @@ def full_table_risk(
     known = seen_by(intruder, release, fit, knowing)
     cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
     table = Table.of(fit.microdata.n_levels[cases.columns])
-    _check_size(table)
+    check_size(table)
     plan = Plan(fit, release, sampling, n_jobs, progress, known)
     posteriors = plan.fits()
     rngs = collapsing.spawn(len(posteriors))
@@ -236,7 +236,8 @@ def check_unknown(release: Release, rows: npt.NDArray[np.int64], n: int) -> None
         )
 
 
-def _check_size(table: Table) -> None:
+def check_size(table: Table) -> None:
+    """Refuse tables that are too large to be listed, or leave nothing to guess."""
     if table.n_cells > MAX_CELLS:
         raise InputError(
             f"the unknown columns have {table.n_cells:.3g} combinations of levels, and a full "

@@ -20,9 +20,8 @@ from bayes_risk.microdata import same_records
 from bayes_risk.release import Release
 from bayes_risk.run.audit import audits
 from bayes_risk.run.shared import seeds_of
-from bayes_risk.run.sizes import placed_anywhere
 from bayes_risk.run.variants import Variant
-from bayes_risk.study.declare import fit_model
+from bayes_risk.study.declare import fit_model, placed_anywhere
 from bayes_risk.study.making import (
     Clock,
     Made,

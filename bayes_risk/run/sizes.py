@@ -11,7 +11,7 @@ from bayes_risk.grids import as_guesses
 from bayes_risk.microdata import Microdata
 from bayes_risk.study.checks import numbers_of
 from bayes_risk.study.counts import PoissonMixtureSection
-from bayes_risk.study.declare import attribute_options
+from bayes_risk.study.declare import attribute_options, placed_anywhere
 from bayes_risk.study.models import (
     CARTSection,
     DPMPMSection,
@@ -19,7 +19,7 @@ from bayes_risk.study.models import (
     PMMSection,
     RegressionSection,
 )
-from bayes_risk.study.sections import AttributeSection, GridSection
+from bayes_risk.study.sections import AttributeSection
 from bayes_risk.study.study import Study
 
 SHARED = ("DPMPM", "PoissonMixture", "CART", "Forest")  # equal records have equal evidence
@@ -39,7 +39,7 @@ def sizes_of(study: Study, df: Any) -> Sizes:
     Sizes
     """
     data = Microdata.from_frame(df, numbers=numbers_of(study.model, df), missing=study.data.missing)
-    made = study.synthesized or [c for c in df.columns if c not in _given(study)]
+    made = study.made(df)
     targets, cases, guesses, guessed = _guessed(study, df, data, made)
     return Sizes(
         sampler=sampler_of(study, data, made),
@@ -58,14 +58,6 @@ def sizes_of(study: Study, df: Any) -> Sizes:
         written=study.output.folder is not None,
         rounds=0 if study.reweight is None else 1 + study.reweight.rounds,
     )
-
-
-def _given(study: Study) -> list[str]:
-    """Columns of counts' models that are never synthesised."""
-    model = study.model
-    if not isinstance(model, PoissonMixtureSection):
-        return []
-    return [*model.covariates, *filter(None, [model.exposure])]
 
 
 def _guessed(study: Study, df: Any, data: Microdata, made: list[str]) -> tuple[int, int, int, int]:
@@ -90,23 +82,6 @@ def _targets(section: AttributeSection, n: int) -> int:
         return 1
     given = section.targets
     return min(n if given == "all" else given if isinstance(given, int) else len(given), n)
-
-
-def placed_anywhere(section: AttributeSection) -> AttributeSection:
-    """The same guesses for any record: a grid without a place for the truth stops nothing here.
-
-    Whether there is one is asked of the targets, when they are audited.
-    """
-    given = section.guesses
-    guesses: Any = _anywhere(given)
-    if isinstance(given, dict):
-        guesses = {name: _anywhere(grid) for name, grid in given.items()}
-    return section.model_copy(update={"guesses": guesses})
-
-
-def _anywhere(grid: Any) -> Any:
-    stops = isinstance(grid, GridSection) and grid.truth == "error"
-    return grid.model_copy(update={"truth": "nearest"}) if stops else grid
 
 
 def sampler_of(study: Study, data: Microdata, made: list[str]) -> Sampler:

@@ -6,8 +6,8 @@ from typing import Any
 
 from bayes_risk.costs import Sizes
 from bayes_risk.run.sizes import sizes_of
-from bayes_risk.study.candidates import candidate_study
-from bayes_risk.study.making import declared
+from bayes_risk.study.candidates import candidate_study, candidates_of
+from bayes_risk.study.making import checked
 from bayes_risk.study.study import Study
 from bayes_risk.study.sweep import SweepSection
 
@@ -57,11 +57,12 @@ def checked_variants(study: Study, df: Any, kind: str) -> list[Variant]:
         Settings that do not fit the table.
     """
     if kind == "comparison" and study.compare is not None:
+        candidates_of(study, df)
         return [_candidate(study, name, df) for name in study.compare.candidates]
     if kind == "sweep" and study.sweep is not None:
-        declared(alone(study), df)
+        checked(alone(study), df)
         return _settings(alone(study), study.sweep, df)
-    declared(study, df)
+    checked(study, df)
     return [Variant(study, sizes_of(study, df))]
 
 
@@ -80,8 +81,6 @@ def _candidate(study: Study, name: str, df: Any) -> Variant:
     one = candidate_study(study, name)
     if study.compare.bounds:
         one = one.model_copy(update={"bounds": study.bounds})
-    if one.release.files is None or one.attribute is not None:
-        declared(one, df)
     times = study.compare.replicates if one.release.files is None else 1
     return Variant(one, replace(sizes_of(one, df), written=False), times)
 

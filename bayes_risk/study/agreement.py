@@ -13,6 +13,8 @@ from bayes_risk.study.priors import PriorDensity, PriorInterval, parts_of
 from bayes_risk.study.sweep_agreement import as_toml_value, ways_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bayes_risk.study.study import Study
 
 BASELESS = ("exact", "simulated", "reuse")  # evidence that has no base fit
@@ -146,12 +148,12 @@ def check_reweighting(study: "Study") -> None:
         )
 
 
-def check_membership(study: "Study") -> None:
+def check_membership(study: "Study", df: "pd.DataFrame | None" = None) -> None:
     """Membership is asked of releases of whole records, made by a model with predictives."""
     section, model = study.membership, study.model
     if section is None:
         return
-    if "predictive" not in model.offers(study.synthesized or []):
+    if "predictive" not in model.offers(study.made(df), df):
         raise ValueError(
             f'[membership] is not offered for kind = "{model.kind}"{study.of_its_making}; give '
             f"kind = {WITH_MEMBERSHIP}, or leave it out"
@@ -165,8 +167,10 @@ def check_membership(study: "Study") -> None:
                 f"{said} is for one data set, and the release has {study.m}; give m = 1, or leave "
                 "it out"
             )
-        if "predictive" not in model.offers_knowing(study.synthesized or [], 1):
-            raise ValueError(f'{said} is not offered for kind = "{model.kind}"; leave it out')
+        if "predictive" not in model.offers_knowing(study.made(df), 1, df):
+            raise ValueError(
+                f'{said} is not offered for kind = "{model.kind}"{study.leaves}; leave it out'
+            )
     if section.held_out is not None and study.release.files is not None:
         raise ValueError(
             "[membership] held_out makes a release of its own, without the records held out, and "

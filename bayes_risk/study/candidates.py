@@ -168,22 +168,32 @@ def candidates_of(study: "Study", df: pd.DataFrame) -> dict[str, Any]:
     InputError
         Columns or settings that do not fit the table; named with the candidate.
     """
+    from bayes_risk.study.rehearsal import rehearse_ends
+
     assert study.compare is not None
     found: dict[str, Any] = {}
+    any_made: dict[str, None] = {}
     for name in study.compare.candidates:
         try:
-            found[name] = _declared(candidate_study(study, name), df)
+            one = candidate_study(study, name)
+            found[name] = _declared(one, df)
         except InputError as error:
             raise InputError(f"[compare.{name}]: {error}") from None
+        any_made |= dict.fromkeys(one.made(df))
+    if study.compare.bounds:
+        rehearse_ends(study, df, [*any_made])
     return found
 
 
 def _declared(study: "Study", df: pd.DataFrame) -> Any:
     from bayes_risk.comparing.candidates import Candidate
     from bayes_risk.study.declare import attribute_options
-    from bayes_risk.study.making import declared, read_release, synthesis_options
+    from bayes_risk.study.making import checked, synthesis_options
 
-    declaration, release = declared(study, df), read_release(study, df)
+    if study.identification is not None:  # sorted by what is synthesised, as for each release
+        keys = _sorted(study.identification, study.made(df))
+        study = study.model_copy(update={"identification": keys})
+    declaration, release = checked(study, df)
     if release is not None:
         return release
     own = {} if study.attribute is None else attribute_options(study.attribute)

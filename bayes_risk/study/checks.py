@@ -9,7 +9,7 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.study.agreement import priors_of
+from bayes_risk.study.agreement import check_membership, priors_of
 from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.intruder import IntruderSection
 from bayes_risk.study.models import (
@@ -20,10 +20,12 @@ from bayes_risk.study.models import (
     ModelSection,
     PMMSection,
     RegressionSection,
+    is_number,
 )
 from bayes_risk.study.priors import PriorInterval, parts_of
 from bayes_risk.study.sections import AttributeSection, GridSection
 from bayes_risk.study.study import Study
+from bayes_risk.study.sweep_agreement import check_ways
 from bayes_risk.variables import Number
 
 WHOLE_FAMILIES = ("poisson", "negative-binomial")
@@ -40,7 +42,7 @@ def check_columns(study: Study, df: pd.DataFrame) -> None:
     for key, names in (("order", model.order), ("identifying", identifying)):
         for name in names:
             _known(name, f"[model] {key}", df)
-    numbers = [name for name in model.order if _is_number(df[name])]
+    numbers = [name for name in model.order if is_number(df[name])]
     if isinstance(model, ForestSection) and numbers:
         raise InputError(
             f"[model] order names column {numbers[0]!r}, which is a number, and forests synthesise "
@@ -68,6 +70,23 @@ def _check_counts(study: Study, model: PoissonMixtureSection, df: pd.DataFrame) 
 def counts_of(model: PoissonMixtureSection, df: pd.DataFrame) -> list[str]:
     """Columns of counts: all but covariates and exposure."""
     return [str(c) for c in df.columns if c not in model.fixed]
+
+
+def check_evidence(study: Study, df: pd.DataFrame) -> None:
+    """What the file alone could not tell of the evidence that is offered, the table tells.
+
+    Raises
+    ------
+    InputError
+        Evidence, or an intruder, that a fit to this table does not offer.
+    """
+    try:
+        study.check_evidence(df)
+        if study.sweep is not None and study.attribute is not None:
+            check_ways(study, study.attribute, df)
+        check_membership(study, df)
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def check_intruder(study: Study, df: pd.DataFrame) -> None:
@@ -99,7 +118,7 @@ def _check_smoothing(study: Study, intruder: IntruderSection, df: pd.DataFrame) 
     model = study.model
     if not isinstance(model, CARTSection) or model.smoothing is None:
         return
-    smoothed = [c for c in study.synthesized or [] if c in df.columns and _is_number(df[c])]
+    smoothed = [c for c in study.synthesized or [] if c in df.columns and is_number(df[c])]
     if smoothed:
         raise InputError(
             f"{intruder.said} is not offered where numbers are smoothed, as {smoothed[0]!r} is; "
@@ -112,7 +131,7 @@ def _check_totals(intruder: IntruderSection, df: pd.DataFrame) -> None:
     given = intruder.knows_totals if isinstance(intruder.knows_totals, dict) else {}
     for name, total in given.items():
         _known(name, "[attribute.intruder] knows_totals", df)
-        if not _is_number(df[name]) or float(df[name].sum()) != total:
+        if not is_number(df[name]) or float(df[name].sum()) != total:
             raise InputError(
                 f"[attribute.intruder] knows_totals.{name} = {total:.15g} is not what the data add "
                 "up to; give that, or knows_totals = true"
@@ -180,7 +199,7 @@ def _check_guessed_counts(
             for prior in parts_of(section.prior)
             if isinstance(prior, PriorInterval) and prior.column in (None, name)
         ]
-        if _is_number(df[name]) and df[name].notna().all():
+        if is_number(df[name]) and df[name].notna().all():
             _check_points(name, _true_values(df[name], section), section, own)
 
 
@@ -259,7 +278,7 @@ def numbers_of(model: ModelSection, df: pd.DataFrame) -> list[str]:
 
 def _guessed_as_number(column: pd.Series, family: Any) -> bool:
     by_family = family not in ("bernoulli", "ordered", "categorical")
-    return _is_number(column) if family is None else by_family
+    return is_number(column) if family is None else by_family
 
 
 def _known(name: str, where: str, df: pd.DataFrame) -> None:
@@ -274,11 +293,6 @@ def _known_label(label: int | str, where: str, df: pd.DataFrame) -> None:
             f"{where} names {label!r}, which is no record label; the labels are {kind}, those of "
             "[data] index, or the numbers of the rows from 0"
         )
-
-
-def _is_number(column: pd.Series) -> bool:
-    kinds = pd.api.types
-    return kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
 
 
 def _family_named(model: ModelSection, name: str) -> Any:

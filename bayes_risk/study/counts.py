@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Literal
 
+import pandas as pd
 from pydantic import Field, model_validator
 
 from bayes_risk.study.keys import (
@@ -86,15 +87,17 @@ class PoissonMixtureSection(Section):
         """Columns that can be synthesised: all counts, whichever the table has."""
         return None
 
-    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release, for an intruder who knows all other records."""
         return ("exact",) if self.deals else ("predictive", "refit", "reuse")
 
-    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
         if self.deals:
             return ()
-        return ("predictive",) if m == 1 else ("product",)
+        return ("predictive",) if m == 1 else ("imputed", "product")
 
 
 def check_release(model: PoissonMixtureSection, release: ReleaseSection) -> None:

@@ -127,6 +127,23 @@ def attribute_options(section: AttributeSection) -> dict[str, Any]:
     }
 
 
+def placed_anywhere(section: AttributeSection) -> AttributeSection:
+    """The same guesses for any record: a grid without a place for the truth stops nothing here.
+
+    Whether there is one is asked of the targets, when they are audited.
+    """
+    given = section.guesses
+    guesses: Any = _anywhere(given)
+    if isinstance(given, dict):
+        guesses = {name: _anywhere(grid) for name, grid in given.items()}
+    return section.model_copy(update={"guesses": guesses})
+
+
+def _anywhere(grid: Any) -> Any:
+    stops = isinstance(grid, GridSection) and grid.truth == "error"
+    return grid.model_copy(update={"truth": "nearest"}) if stops else grid
+
+
 def _intruder(section: AttributeSection) -> Any:
     if section.intruder is None:
         return br.Intruder(knows_columns=tuple(section.knows_columns))

@@ -72,7 +72,8 @@ def _module(path: Path, where: str) -> ModuleType:
 
 def _last_line(error: Exception, path: Path) -> int | str:
     """The last line of the file that took part in an error."""
-    lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path)]
+    frames, own = extract_tb(error.__traceback__), path.absolute()
+    lines = [f.lineno for f in frames if Path(f.filename).absolute() == own]
     return (lines[-1] if lines else None) or "?"
 
 

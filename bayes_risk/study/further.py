@@ -11,8 +11,8 @@ from bayes_risk.results import AttributeRisk
 from bayes_risk.study.audits import MembershipSection
 from bayes_risk.study.declare import attribute_options, fit_model
 from bayes_risk.study.making import Made, synthesized
+from bayes_risk.study.outsiders import others_of
 from bayes_risk.study.study import Study
-from bayes_risk.tables import declare_levels, read_like
 from bayes_risk.variables import Variable
 
 
@@ -45,9 +45,8 @@ def membership_of(study: Study, made: Made, *, random_seed: int, **how: Any) -> 
         how_fitted = {"levels": levels, "random_seed": seeds[1], **how}
         fit = fit_model(study, made.declaration, kept, **how_fitted)
         release = synthesized(fit, study, random_seed=seeds[2])
-    elif section.others is not None:
-        others = read_like(section.others, made.df, **study.data.reading)
-        others = declare_levels(others, study.data.listed_levels, f"{section.others.name!r}")
+    else:
+        others = others_of(study, made.df)
     return br.membership(
         fit, release, others=others, random_seed=seeds[3], **_asked(section), **how
     )

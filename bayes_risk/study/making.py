@@ -17,7 +17,13 @@ from bayes_risk.output import data_hash
 from bayes_risk.release import Release
 from bayes_risk.reweighting_result import Reweighting
 from bayes_risk.steps import within
-from bayes_risk.study.checks import check_columns, check_guesses, check_intruder, check_members
+from bayes_risk.study.checks import (
+    check_columns,
+    check_evidence,
+    check_guesses,
+    check_intruder,
+    check_members,
+)
 from bayes_risk.study.context import check_yardsticks
 from bayes_risk.study.declare import (
     attribute_options,
@@ -110,8 +116,7 @@ def made(
         if fitted:
             declare_model(study.model)  # what is wrong shows first
         df, sha256 = read_data(study.data)
-        declaration = declared(study, df)
-        release = read_release(study, df)
+        declaration, release = checked(study, df)
     if study.reweight is not None:
         with clock("reweighting"):
             loop = reweighted(study, declaration, df, seeds[0], n_jobs=n_jobs, progress=progress)
@@ -148,6 +153,7 @@ def declared(study: Study, df: pd.DataFrame) -> Any:
     if fitted:
         check_columns(study, df)
     check_intruder(study, df)
+    check_evidence(study, df)
     check_guesses(study, df)
     check_members(study, df)
     check_utility(study, df)
@@ -156,6 +162,23 @@ def declared(study: Study, df: pd.DataFrame) -> Any:
         declaration = with_zeros(declaration, study.model.impossible, df)
     check_hyper(study, declaration)
     return declaration
+
+
+def checked(study: Study, df: pd.DataFrame) -> tuple[Any, Release | None]:
+    """The declaration and the release made elsewhere, after every check that needs no fit.
+
+    A run, and a dry run of it, call this before the first draw.
+
+    Raises
+    ------
+    InputError
+        Settings or files that do not fit the data.
+    """
+    from bayes_risk.study.rehearsal import rehearse
+
+    declaration, release = declared(study, df), read_release(study, df)
+    rehearse(study, df, release)
+    return declaration, release
 
 
 def needs_fit(study: Study) -> bool:

@@ -1,9 +1,14 @@
-"""``[model]`` of a study file: one section for each kind of synthesis model."""
+"""``[model]`` of a study file: one section for each kind of synthesis model.
+
+``offers`` and ``offers_knowing`` say what a fit of it will offer for a release with ``columns``
+synthesised; without the table, what it may offer.
+"""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
+import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayes_risk.study.counts import PoissonMixtureSection
@@ -43,6 +48,12 @@ FAMILIES: tuple[str, ...] = get_args(Named)
 EXACT = ("normal", "lognormal")
 
 
+def is_number(column: pd.Series) -> bool:
+    """Whether a column holds numbers."""
+    kinds = pd.api.types
+    return kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
+
+
 class DPMPMSection(Section):
     """``[model]`` of kind ``"DPMPM"``: a Dirichlet process mixture of multinomials."""
 
@@ -69,12 +80,16 @@ class DPMPMSection(Section):
         """Columns that can be synthesised: all of them, whichever the table has."""
         return None
 
-    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         return ("predictive", "refit", "reuse")
 
-    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        if self.impossible is not None and df is not None and set(columns) < set(df.columns):
+            return ()
         if m == 1:
             return ("predictive",)
         return ("imputed", "product") if self.impossible is None else ("product",)
@@ -185,22 +200,38 @@ class RegressionSection(Section):
         """Columns that can be synthesised."""
         return list(self.formulas)
 
-    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         if isinstance(self.draws, dict):
             return ("reuse",)
         # a column without a family may be normal: only the data tell
-        exact = all(self.families.get(c, "normal") in EXACT for c in columns)
+        unnamed = [c for c in columns if c not in self.families]
+        exact = all(self.families[c] in EXACT for c in columns if c in self.families)
+        exact = exact and (df is None or all(is_number(df[c]) for c in unnamed if c in df))
         return ("predictive", "refit", "reuse", *(["exact"] if exact else []))
 
-    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
         if isinstance(self.draws, dict):
             return ()
-        exact = "exact" in self.offers(columns)
+        exact = "exact" in self.offers(columns, df)
+        counts = all(self.families.get(c) == "poisson" for c in columns)
+        if df is not None:
+            if any(self._uses(c, columns) for c in self.formulas if c not in columns):
+                return ()  # a published column would tell of records that are not known
+            counts = counts and not any(self._uses(c, columns) for c in columns)
         if m == 1:
             return ("exact", "predictive") if exact else ("predictive",)
-        return ("imputed", "product") if exact else ("product",)
+        return ("imputed", "product") if exact or counts else ("product",)
+
+    def _uses(self, column: str, columns: Collection[str]) -> bool:
+        """Whether the formula of a column uses any of some columns."""
+        from bayes_risk.models.design import used
+        from bayes_risk.models.formulas import parse
+
+        return not set(columns).isdisjoint(used(parse(column, self.formulas[column])))
 
 
 class PyMCSection(Section):
@@ -225,11 +256,13 @@ class PyMCSection(Section):
         """The Python file, and the name of the function in it."""
         return file_and_name(self.build)
 
-    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         return ("predictive", "refit", "reuse")
 
-    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
         return ()
 
@@ -248,13 +281,23 @@ class CARTSection(Section):
         """Columns that can be synthesised."""
         return self.order
 
-    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
+        if not self._smooths(columns, df) or self.bootstrap == "none":
+            return ("exact", "refit")
         # whether a smoothed column is a number only the data tell
-        return ("exact", *(["simulated"] if self.smoothing else []), "refit")
+        return (*(["exact"] if df is None else []), "simulated", "refit")
 
-    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+    def _smooths(self, columns: Collection[str], df: pd.DataFrame | None) -> bool:
+        """Whether numbers are smoothed; without the data, whether they may be."""
+        return self.smoothing is not None and (df is None or any(is_number(df[c]) for c in columns))
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        if df is not None and self._smooths(columns, df):
+            return ()
         return ("exact", "product")  # which of them, the grown trees tell
 
 
@@ -276,11 +319,13 @@ class ForestSection(Section):
         """Columns that can be synthesised."""
         return self.order
 
-    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         return ("exact", "refit")
 
-    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
         return ()
 
@@ -323,11 +368,13 @@ class PMMSection(Section):
         """The Python file of each constraint, and the name of the function in it."""
         return [file_and_name(constraint) for constraint in self.constraints]
 
-    def offers(self, columns: Collection[str]) -> tuple[str, ...]:
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         return ("exact", "refit") if self.selection == "known" else ("refit",)
 
-    def offers_knowing(self, columns: Collection[str], m: int) -> tuple[str, ...]:
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
         return ()
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from bayes_risk._core.errors import InputError
@@ -89,6 +90,13 @@ class Study(Section):
     def synthesized(self) -> list[str] | None:
         """Columns that are synthesised; None: all that the table has (of counts: all counts)."""
         return self.release.columns or self.model.modelled
+
+    def made(self, df: pd.DataFrame | None) -> list[str]:
+        """Columns that are synthesised; where all of them are, without the table none is named."""
+        if self.synthesized is not None or df is None:
+            return list(self.synthesized or [])
+        fixed = self.model.fixed if isinstance(self.model, PoissonMixtureSection) else []
+        return [c for c in df.columns if c not in fixed]
 
     @property
     def guessed(self) -> list[str] | None:
@@ -199,27 +207,38 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _evidence_is_offered(self) -> "Study":
+        self.check_evidence()
+        return self
+
+    def check_evidence(self, df: pd.DataFrame | None = None) -> None:
+        """The evidence asked for is offered, as far as the file, or the table too, can tell.
+
+        Raises
+        ------
+        ValueError
+            Evidence that is not, or an intruder for whom nothing is.
+        """
         if self.attribute is None or self.attribute.of_trade:
-            return self
-        given, offers = self.attribute.evidence, self._offers(self.attribute)
+            return
+        given, offers = self.attribute.evidence, self._offers(self.attribute, df)
         if set(offers).intersection(UNASKED if given is None else [given]):
-            return self
+            return
         said = "left to the library" if given is None else f'evidence = "{given}"'
         raise ValueError(
             f'[attribute] {said} is not offered by kind = "{self.model.kind}"{self._why_not()}; '
             "give evidence = " + " or ".join(f'"{offer}"' for offer in offers)
         )
 
-    def _offers(self, section: AttributeSection) -> tuple[str, ...]:
+    def _offers(self, section: AttributeSection, df: pd.DataFrame | None) -> tuple[str, ...]:
         """Ways to the evidence for the intruder of the study."""
-        columns = self.synthesized or []
+        columns = self.made(df)
         if section.intruder is None or not section.knows_less:
-            return self.model.offers(columns)
-        offers = self.model.offers_knowing(columns, self.m)
+            return self.model.offers(columns, df)
+        offers = self.model.offers_knowing(columns, self.m, df)
         if not offers:
             raise ValueError(
                 f'{section.intruder.said} is not offered by kind = "{self.model.kind}"'
-                f'{self.of_its_making}; give "all-but-target", or kind = '
+                f'{self.of_its_making}{self.leaves}; give "all-but-target", or kind = '
                 '"DPMPM", "Regression", "PoissonMixture" (synthesizer = "MP") or "CART"'
             )
         return offers
@@ -242,6 +261,15 @@ class Study(Section):
             return f' with synthesizer = "{self.model.synthesizer}"'
         if isinstance(self.model, RegressionSection) and isinstance(self.model.draws, dict):
             return " with draws brought from elsewhere"
+        return ""
+
+    @property
+    def leaves(self) -> str:
+        """What of columns that stay leaves nothing to offer for who knows some records alone."""
+        if isinstance(self.model, DPMPMSection) and self.model.impossible is not None:
+            return " with impossible combinations beside columns that stay as they are"
+        if isinstance(self.model, RegressionSection) and not self.of_its_making:
+            return " where a column that stays as it is has a formula with a synthesised one"
         return ""
 
     @model_validator(mode="after")

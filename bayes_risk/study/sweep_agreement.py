@@ -15,6 +15,8 @@ from bayes_risk.study.models import RegressionSection
 from bayes_risk.study.sections import AttributeSection
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bayes_risk.study.study import Study
 
 HYPER: dict[str, tuple[str, ...]] = {  # keys of [model] that [sweep.model] may vary
@@ -51,7 +53,7 @@ def check_sweep(study: "Study") -> None:
             "trade; leave them out"
         )
     _check_known_columns(study)
-    _check_ways(study, section)
+    check_ways(study, section)
     _check_hyper(study)
 
 
@@ -88,9 +90,11 @@ class Way(NamedTuple):
         return f"knows_records = {as_toml_value(self.knows)} and m = {self.m}"
 
 
-def ways_of(study: "Study", section: AttributeSection) -> Iterator[Way]:
+def ways_of(
+    study: "Study", section: AttributeSection, df: "pd.DataFrame | None" = None
+) -> Iterator[Way]:
     """Every way to the evidence that the audit takes, and the sweep around it."""
-    sweep, columns = study.sweep, study.synthesized or []
+    sweep, model, columns = study.sweep, study.model, study.made(df)
     own = section.intruder.knows_records if section.intruder is not None else "all-but-target"
     known = [own, *(sweep.values("knows_records") if sweep is not None else ())]
     sizes = [study.m, *((sweep.m or []) if sweep is not None else ())]
@@ -100,13 +104,13 @@ def ways_of(study: "Study", section: AttributeSection) -> Iterator[Way]:
         if not crossed and sum([knows != own, m != study.m, way != section.evidence]) > 1:
             continue
         worst = knows == "all-but-target"
-        offers = study.model.offers(columns) if worst else study.model.offers_knowing(columns, m)
+        offers = model.offers(columns, df) if worst else model.offers_knowing(columns, m, df)
         yield Way(knows, m, offers, way)
 
 
-def _check_ways(study: "Study", section: AttributeSection) -> None:
+def check_ways(study: "Study", section: AttributeSection, df: "pd.DataFrame | None" = None) -> None:
     """Each intruder has the evidence that is asked for."""
-    for way in ways_of(study, section) if not section.of_trade else ():
+    for way in ways_of(study, section, df) if not section.of_trade else ():
         if (way.asked is None and way.offers) or way.asked in way.offers:
             continue
         asked = "" if way.asked is None else f'evidence = "{way.asked}" '

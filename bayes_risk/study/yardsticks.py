@@ -13,8 +13,8 @@ from bayes_risk.release import Release
 from bayes_risk.study.declare import matching_options
 from bayes_risk.study.inherent import PLACES, WRITTEN, InherentBounds
 from bayes_risk.study.making import Made
+from bayes_risk.study.outsiders import holdout_of
 from bayes_risk.study.study import Study
-from bayes_risk.tables import declare_levels, read_like
 from bayes_risk.utilities.context_result import ContextMeasures
 from bayes_risk.utilities.result import Utility
 
@@ -35,11 +35,7 @@ def context_of(study: Study, made: Made, *, random_seed: int) -> ContextMeasures
     """
     section = study.context
     assert section is not None
-    holdout = None
-    if section.holdout is not None:
-        holdout = read_like(section.holdout, made.df, **study.data.reading)
-        levels = {c: v for c, v in study.data.listed_levels.items() if c in holdout.columns}
-        holdout = declare_levels(holdout, levels, f"{section.holdout.name!r}")
+    holdout = holdout_of(study, made.df)
     return br.context_measures(
         made.df, made.release, holdout=holdout, random_seed=random_seed, **section.options
     )

@@ -140,7 +140,7 @@ def utility(
     coded = columns_of(tables, numbers, groups, missing)
     margin_names, margin = margins(coded, tables.replaced)
     pair_names, pair = pairs(coded, tables.replaced, n_jobs)
-    found = inferences(_checked(analyses), tables, rules, confidence)
+    found = inferences(checked_analyses(analyses), tables, rules, confidence)
     return Utility(
         margin_names=tuple(margin_names),
         pair_names=tuple(pair_names),
@@ -167,7 +167,8 @@ def utility(
     )
 
 
-def _checked(analyses: Any) -> Mapping[str, Analysis]:
+def checked_analyses(analyses: Any) -> Mapping[str, Analysis]:
+    """Functions of a table by name."""
     if analyses is None:
         return {}
     if not isinstance(analyses, Mapping) or not all(callable(f) for f in analyses.values()):
