@@ -304,7 +304,10 @@ def test_an_area_under_the_curve_needs_people_outside():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"context": {"keys": ["sexe"]}}, r"\[context\] keys names column 'sexe'; the data have"),
+        (
+            {"context": {"keys": ["sexe"]}},
+            r"\[context\] keys names column 'sexe', which the table",
+        ),
         ({"context": {**KEYS, "target": "jobs"}}, r"\[context\] target names column 'jobs'"),
         ({"context": {**KEYS, "distances": ["x"]}}, r"\[context\] distances names column 'x'"),
         ({"context": {"keys": ["job"], "groups": {"job": 3}}}, r"groups names 'job', which holds"),

@@ -1,17 +1,11 @@
 """``[context]`` of a study file: measures that users of other tools know."""
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayes_risk._core.errors import InputError
 from bayes_risk.study.keys import AtLeastTwo, Count, Section, SomeColumns
-
-if TYPE_CHECKING:
-    from bayes_risk.study.study import Study
 
 
 def _listed(value: Any) -> Any:
@@ -55,38 +49,3 @@ class ContextSection(Section):
     def options(self) -> dict[str, Any]:
         """The section as keyword arguments, but for the holdout, which has to be read."""
         return self.model_dump(exclude={"holdout"})
-
-
-def check_yardsticks(study: "Study", df: pd.DataFrame) -> None:
-    """Columns of ``[context]`` and ``[bounds]`` that the table lacks are told before any fit.
-
-    Raises
-    ------
-    InputError
-        The column, and those that there are.
-    """
-    context, bounds = study.context, study.bounds
-    if context is not None:
-        listed = [] if isinstance(context.distances, bool) else context.distances
-        for key, columns in (("keys", context.keys), ("target", context.target or [])):
-            _check_columns(f"[context] {key}", columns, df)
-        _check_columns("[context] distances", listed, df)
-        _check_groups(context.groups, df)
-    if bounds is not None:
-        _check_columns("[bounds] patterns", bounds.patterns or [], df)
-        _check_columns("[bounds] numbers", bounds.numbers or [], df)
-        _check_groups(bounds.numbers or [], df, "[bounds] numbers")
-
-
-def _check_columns(where: str, columns: Iterable[str], df: pd.DataFrame) -> None:
-    for name in columns:
-        if name not in df.columns:
-            raise InputError(f"{where} names column {name!r}; the data have {list(df.columns)}")
-
-
-def _check_groups(
-    columns: Iterable[str], df: pd.DataFrame, where: str = "[context] groups"
-) -> None:
-    for name in columns:
-        if not pd.api.types.is_numeric_dtype(df[name].dtype):
-            raise InputError(f"{where} names {name!r}, which holds no numbers; leave it out")

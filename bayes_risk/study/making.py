@@ -24,7 +24,6 @@ from bayes_risk.study.checks import (
     check_intruder,
     check_members,
 )
-from bayes_risk.study.context import check_yardsticks
 from bayes_risk.study.declare import (
     attribute_options,
     declare_model,
@@ -34,7 +33,6 @@ from bayes_risk.study.declare import (
 from bayes_risk.study.models import DPMPMSection
 from bayes_risk.study.sections import DataSection
 from bayes_risk.study.study import Study
-from bayes_risk.study.utility import check_utility
 from bayes_risk.study.varying import check_hyper
 from bayes_risk.study.zeros import with_zeros
 from bayes_risk.tables import declare_levels, read_releases, read_table
@@ -149,15 +147,12 @@ def declared(study: Study, df: pd.DataFrame) -> Any:
     """
     fitted = needs_fit(study)
     declaration = declare_model(study.model) if fitted else None
-    _check_keys(study, df)
     if fitted:
         check_columns(study, df)
     check_intruder(study, df)
     check_evidence(study, df)
     check_guesses(study, df)
     check_members(study, df)
-    check_utility(study, df)
-    check_yardsticks(study, df)
     if isinstance(study.model, DPMPMSection) and fitted:
         declaration = with_zeros(declaration, study.model.impossible, df)
     check_hyper(study, declaration)
@@ -256,15 +251,3 @@ def read_release(study: Study, df: pd.DataFrame) -> Release | None:
     return Release(
         datasets=declared, synthesized=study.release.columns or [], classes=study.classes
     )
-
-
-def _check_keys(study: Study, df: pd.DataFrame) -> None:
-    """Keys of the matching intruder that the data lack are told before anything is fitted."""
-    keys = study.identification
-    for what in ("known", "synthesized") if keys is not None else ():
-        for name in getattr(keys, what):
-            if name not in df.columns:
-                raise InputError(
-                    f"[identification] {what} names column {name!r}; the data have "
-                    f"{list(df.columns)}"
-                )

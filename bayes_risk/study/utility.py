@@ -8,7 +8,6 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 import bayes_risk as br
-from bayes_risk._core.errors import InputError
 from bayes_risk.study.functions import functions_in, guarded
 from bayes_risk.study.keys import (
     AtLeastTwo,
@@ -17,7 +16,6 @@ from bayes_risk.study.keys import (
     Section,
     SomeColumns,
     file_and_name,
-    unknown,
 )
 
 if TYPE_CHECKING:
@@ -86,24 +84,6 @@ class UtilitySection(Section):
             name: guarded(function, path, **where)
             for function, (path, name) in zip(found, self.files, strict=True)
         }
-
-
-def check_utility(study: "Study", df: pd.DataFrame) -> None:
-    """Columns that the table does not have, and analyses that do not exist, before any fit.
-
-    Raises
-    ------
-    InputError
-        The column or function, and what would be right.
-    """
-    section = study.utility
-    if section is None:
-        return
-    for key in ("columns", "numbers"):
-        for name in getattr(section, key) or []:
-            if name not in df.columns:
-                raise InputError(unknown(name, f"[utility] {key}", list(map(str, df.columns))))
-    section.functions()
 
 
 def utility_of(study: "Study", made: "Made", *, random_seed: int, n_jobs: int) -> "Utility":
