@@ -13,7 +13,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Codes, Microdata, Variable
 
-from .formulas import parse
+from .formulas import Reading, States, parse
 
 Array = npt.NDArray[np.float64]
 CONSTANT = "Intercept"
@@ -32,7 +32,7 @@ class Design:
     formula: str
     names: tuple[str, ...]
     columns: tuple[str, ...]
-    spec: Any
+    coding: "Coding"
     intercept: bool
     unseen: Mapping[str, Callable[[pd.DataFrame], int]]
 
@@ -44,46 +44,35 @@ class Design:
 
         Without ``intercept`` (proportional odds has thresholds instead) its column is dropped.
         """
-        parsed = parse(response, formula)
-        columns = tuple(used(parsed))
+        reading = parse(response, formula)
+        columns = tuple(reading.columns)
         frame = frame_of(microdata, microdata.codes, columns)
-        with np.errstate(all="ignore"):  # columns that are not finite are found below
-            try:
-                matrix = parsed.get_model_matrix(frame, na_action="ignore", context={})
-            except Exception as error:
-                raise InputError(
-                    f"the formula of {response!r}, {formula!r}, cannot be evaluated: "
-                    f"{_what_failed(error)}"
-                ) from None
-        names = tuple(str(c) for c in matrix.columns)
-        if not intercept:
-            names = tuple(name for name in names if name != CONSTANT)
-        unseen = _unseen(matrix.model_spec, frame)
-        made = cls(response, formula, names, columns, matrix.model_spec, intercept, unseen)
-        made._check_rows(microdata, np.asarray(matrix, dtype=float))
+        try:
+            coding, matrix = Coding.learnt(reading, frame)
+        except Exception as error:
+            raise _failed(response, formula, "", error) from None
+        names = coding.names if intercept else tuple(n for n in coding.names if n != CONSTANT)
+        unseen = _unseen(response, coding, frame)
+        made = cls(response, formula, names, columns, coding, intercept, unseen)
+        made._check_rows(microdata, matrix)
         return made
 
     def matrix(self, microdata: Microdata, codes: Codes, source: str = "the guesses") -> Array:
         """Design matrix of coded rows (R, p), shape (R, k)."""
         frame = frame_of(microdata, codes, self.columns)
         self._check_levels(frame, source)
-        with np.errstate(all="ignore"):  # what is not finite is an error, below
-            try:
-                matrix = self.spec.get_model_matrix(frame, na_action="ignore", output="numpy")
-            except Exception as error:
-                raise InputError(
-                    f"the formula of {self.response!r}, {self.formula!r}, cannot be evaluated for "
-                    f"{source}: {_what_failed(error)}"
-                ) from None
-        found = np.asarray(matrix, dtype=float).reshape(len(codes), -1)
+        try:
+            found = self.coding.matrix(frame)
+        except Exception as error:
+            raise _failed(self.response, self.formula, f" for {source}", error) from None
         if not self.intercept:
-            found = found[:, [str(c) != CONSTANT for c in self.spec.column_names]]
+            found = found[:, [name != CONSTANT for name in self.coding.names]]
         return self._check(found, source)
 
     def _check_rows(self, microdata: Microdata, matrix: Array) -> None:
         """A row's terms must be its own: x - x.mean() would take the mean of the guesses."""
         some = np.array([len(matrix) - 1, 0])
-        kept = [c for c, name in enumerate(self.spec.column_names) if str(name) in self.names]
+        kept = [c for c, name in enumerate(self.coding.names) if name in self.names]
         alone = self.matrix(microdata, microdata.codes[some], "the original")
         same = np.isclose(alone, matrix[some][:, kept], rtol=1e-9, atol=1e-12, equal_nan=True)
         if not same.all():
@@ -116,37 +105,61 @@ class Design:
         return matrix
 
 
-def _what_failed(error: BaseException) -> str:
+@dataclass(frozen=True, slots=True, eq=False)
+class Coding:
+    """A formula and what it learnt from a frame: levels, knots and centres."""
+
+    reading: Reading
+    states: States
+    spec: Any
+
+    @classmethod
+    def learnt(cls, reading: Reading, frame: pd.DataFrame) -> tuple["Coding", Array]:
+        """Learn from a frame, and give its matrix."""
+        states = reading.states()
+        found = _evaluated(reading.terms, reading, states, frame, output="pandas")
+        return cls(reading, states, found.model_spec), _numbers(found, frame)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of matrices."""
+        return tuple(str(name) for name in self.spec.column_names)
+
+    def matrix(self, frame: pd.DataFrame) -> Array:
+        """Matrix of the rows of a frame, coded as was learnt."""
+        found = _evaluated(self.spec, self.reading, self.states, frame, output="numpy")
+        return _numbers(found, frame)
+
+
+def _evaluated(
+    terms: Any, reading: Reading, states: States, frame: pd.DataFrame, *, output: str
+) -> Any:
+    with np.errstate(all="ignore"):  # what is not finite is found by who asked
+        values = reading.values(frame, states)
+        return terms.get_model_matrix(frame, context=values, na_action="ignore", output=output)
+
+
+def _numbers(matrix: Any, frame: pd.DataFrame) -> Array:
+    return np.asarray(matrix, dtype=float).reshape(len(frame), -1)
+
+
+def _failed(response: str, formula: str, source: str, error: BaseException) -> InputError:
     """The factor and the kind of error; what an error says may hold values of records."""
     inner = error.__cause__ or error.__context__ or error
-    factor = re.search(r"factor `(.*?)`", str(error))
+    factor = re.search(r"factor `(.*)`", str(error))
     where = f"{factor[1]!r} fails" if factor else "it fails"
-    return f"{where} with {type(inner).__name__}; check the kinds of its columns and its arguments"
+    return InputError(
+        f"the formula of {response!r}, {formula!r}, cannot be evaluated{source}: {where} with "
+        f"{type(inner).__name__}; check the kinds of its columns and its arguments"
+    )
 
 
-def used(parsed: Any) -> list[str]:
-    """The columns that a formula uses, in alphabetical order.
-
-    formulaic overlooks those inside transforms that learn from the data, as poly(x, 2).
-    """
-    from formulaic.transforms import TRANSFORMS
-    from formulaic.utils.variables import get_required_variables
-
-    columns = set()
-    for factor in (factor for term in parsed for factor in term.factors):
-        if factor.eval_method.value == "lookup":
-            columns.add(str(factor.expr))
-        elif factor.eval_method.value == "python":
-            found = get_required_variables(factor.expr)
-            values = (v for v in found if "." in v or "value" in {r.value for r in v.roles})
-            columns |= {str(v.root) for v in values if v.root not in TRANSFORMS}
-    return sorted(columns)
-
-
-def _unseen(spec: Any, frame: pd.DataFrame) -> dict[str, Callable[[pd.DataFrame], int]]:
+def _unseen(
+    response: str, coding: Coding, frame: pd.DataFrame
+) -> dict[str, Callable[[pd.DataFrame], int]]:
     """What counts rows with unseen levels, for every expression that is no category itself."""
     made: dict[str, Callable[[pd.DataFrame], int]] = {}
-    for term, (_, state) in spec.encoder_state.items():
+    for term, (_, state) in coding.spec.encoder_state.items():
         name = _inner(str(term))
         column = name.strip("`")
         if "categories" not in state or (
@@ -156,7 +169,8 @@ def _unseen(spec: Any, frame: pd.DataFrame) -> dict[str, Callable[[pd.DataFrame]
         if column in frame:
             made[str(term)] = partial(_unseen_in_column, column, list(state["categories"]))
         else:
-            made[str(term)] = partial(_unseen_in_expression, _indicators(name, frame))
+            indicators, _ = Coding.learnt(parse(response, f"0 + C({name})"), frame)
+            made[str(term)] = partial(_unseen_in_expression, indicators)
     return made
 
 
@@ -164,20 +178,12 @@ def _unseen_in_column(column: str, levels: list[Any], frame: pd.DataFrame) -> in
     return int((~frame[column].isin(levels)).sum())
 
 
-def _unseen_in_expression(indicators: Any, frame: pd.DataFrame) -> int:
+def _unseen_in_expression(indicators: Coding, frame: pd.DataFrame) -> int:
     try:
-        with np.errstate(all="ignore"):
-            held = indicators.get_model_matrix(frame, na_action="ignore", output="numpy")
+        held = indicators.matrix(frame)
     except Exception:  # formulaic's warning, where warnings are errors
         return len(frame)
-    return int((np.asarray(held, dtype=float).sum(axis=1) != 1).sum())
-
-
-def _indicators(name: str, frame: pd.DataFrame) -> Any:
-    """What makes one indicator for each level of an expression."""
-    from formulaic import Formula
-
-    return Formula(f"0 + C({name})").get_model_matrix(frame, na_action="ignore").model_spec
+    return int((held.sum(axis=1) != 1).sum())
 
 
 def _inner(term: str) -> str:

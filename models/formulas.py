@@ -1,13 +1,25 @@
-"""Formulas: read, and kept from being programs.
+"""Formulas: read once, and kept from being programs.
 
-formulaic hands what stands in a formula to Python. So a formula is taken apart first, and stops
-here unless all of it is arithmetic on columns and calls of listed functions.
+formulaic would hand what stands in a formula to Python, anew for each table. So a formula is taken
+apart first, and stops here unless all of it is arithmetic on columns and calls of listed functions;
+and its terms are compiled, so that workers, which may be threads, read nothing.
 """
 
 import ast
+import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType
 from typing import Any
+from unicodedata import normalize
+
+import pandas as pd
+from formulaic import Formula, SimpleFormula
+from formulaic.materializers.types import FactorValues
+from formulaic.parser.types import Factor, Term
+from formulaic.transforms import TRANSFORMS
+from numba.core.compiler_lock import global_compiler_lock
 
 from bayes_risk._core.errors import InputError
 
@@ -33,10 +45,83 @@ SIGNS = (
 SPREADING = {"poly", "bs", "cr", "cs", "cc"}  # one column becomes as many as an argument says
 LONGEST, DEEPEST, HIGHEST, WIDEST = 10_000, 50, 10, 100
 POWER = re.compile(r"(?:\*\*|\^)\s*\(?\s*(\d+)")
+WORD = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|%\w+%|`([^`]*)`|(\b[^\W\d]\w*)""")
+OPERATORS = {"and", "or", "not", "True", "False", "None"}  # columns of these names need backticks
+RESERVED = {"np", "contr", *FUNCTIONS}  # so do these
+States = Mapping[str, list[dict[str, Any]]]
 
 
-def parse(response: str, formula: str) -> Any:
-    """The formula's right-hand side, formulaic's own object; nothing of it was evaluated.
+class Expression:
+    """A term of a formula as Python evaluates it, compiled when it is made.
+
+    ``columns`` by what stands for them in ``text``; ``n_states`` calls learn from the first table.
+    """
+
+    def __init__(self, text: str, columns: Mapping[str, str]) -> None:
+        self.text, self.columns = text, columns
+        with global_compiler_lock:  # it may arrive in any thread
+            self._code, self.n_states = _compiled(text)
+
+    def __reduce__(self) -> Any:
+        """Code cannot be sent: it is compiled where the expression arrives."""
+        return Expression, (self.text, self.columns)
+
+    def value(self, frame: pd.DataFrame, states: list[dict[str, Any]]) -> Any:
+        """Of the rows of a frame; the first time the states are learnt."""
+        columns = {name: frame[column] for name, column in self.columns.items()}
+        held = {str(k): state for k, state in enumerate(states)}
+        return eval(self._code, {"__builtins__": {}, **TRANSFORMS, **columns, **held})
+
+
+def _compiled(text: str) -> tuple[CodeType, int]:
+    """Code, and how many of its calls learn: these are given states, called 0, 1, ..."""
+    tree, n_states = ast.parse(text, mode="eval"), 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if hasattr(TRANSFORMS.get(node.func.id), "__is_stateful_transform__"):
+                node.keywords.append(ast.keyword("_state", ast.Name(str(n_states), ast.Load())))
+                n_states += 1
+    return compile(ast.fix_missing_locations(tree), "<formula>", "eval"), n_states
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """A formula's right-hand side: ``terms`` of factors that are looked up, by name.
+
+    A factor is a column, one of the ``expressions``, or one of the ``numbers``.
+    """
+
+    terms: SimpleFormula
+    expressions: Mapping[str, Expression]
+    numbers: Mapping[str, float]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that the formula uses, in alphabetical order."""
+        names = {str(factor.expr) for term in self.terms for factor in term.factors}
+        names -= self.expressions.keys() | self.numbers.keys()
+        return sorted(names.union(*(e.columns.values() for e in self.expressions.values())))
+
+    def states(self) -> States:
+        """Nothing learnt as yet."""
+        return {name: [{} for _ in range(e.n_states)] for name, e in self.expressions.items()}
+
+    def values(self, frame: pd.DataFrame, states: States) -> dict[str, Any]:
+        """What formulaic cannot look up in a frame, evaluated there."""
+        found: dict[str, Any] = {
+            name: FactorValues(number, kind=Factor.Kind.CONSTANT)
+            for name, number in self.numbers.items()
+        }
+        for name, expression in self.expressions.items():
+            try:
+                found[name] = expression.value(frame, states[name])
+            except Exception as error:
+                raise ValueError(f"factor `{name}`") from error
+        return found
+
+
+def parse(response: str, formula: str) -> Reading:
+    """The formula's right-hand side, compiled; nothing of it was evaluated.
 
     Parameters
     ----------
@@ -46,33 +131,110 @@ def parse(response: str, formula: str) -> Any:
 
     Returns
     -------
-    formulaic.SimpleFormula
+    Reading
 
     Raises
     ------
     InputError
         A formula that cannot be read; with a left-hand side; with anything but columns, numbers,
-        signs and listed functions.
+        signs and listed functions; a term without a column.
     """
-    from formulaic import Formula, SimpleFormula
-
     told = f"the formula of {response!r}, {formula!r},"
-    if not isinstance(formula, str):
-        raise InputError(f"{told} cannot be read; give text: '1 + x'")
+    if not isinstance(formula, str) or not formula.strip():
+        raise InputError(f"{told} cannot be read; give text: '1 + x', or '1' for a constant alone")
     _check_size(formula, f"the formula of {response!r}")
+    with (
+        global_compiler_lock
+    ):  # numba parses under it: at once, CPython 3.11.0 to 3.11.7 would fail
+        return _read(told, response, formula)
+
+
+def _read(told: str, response: str, formula: str) -> Reading:
+    names = _Names(formula)
     try:
-        parsed = Formula(formula)
+        parsed = Formula(names.text)
     except Exception as error:  # its text is made of the formula alone
-        raise InputError(f"{told} cannot be read: {error}") from None
+        why = re.split(r"\n|\. |\(<", names.restored(str(error)))[0].strip(" .")
+        raise InputError(
+            f"{told} cannot be read: {why}; write '1 + x + C(group)', and names that are no plain "
+            "words in backticks"
+        ) from None
     if not isinstance(parsed, SimpleFormula):
         raise InputError(
             f"{told} has a left-hand side or several parts; "
             f'give one right-hand side alone: {{"{response}": "1 + ..."}}'
         )
-    for factor in (factor for term in parsed for factor in term.factors):
-        if factor.eval_method.value == "python":
-            _check_term(str(factor.expr), response)
-    return parsed
+    expressions, numbers, terms = {}, {}, []
+    for term in parsed:
+        factors = []
+        for factor in term.factors:
+            python = factor.eval_method is Factor.EvalMethod.PYTHON
+            name = names.restored(factor.expr, quoted=python)
+            if python:
+                expressions[name] = _expression(factor.expr, names, response)
+            elif factor.eval_method is Factor.EvalMethod.LITERAL:
+                numbers[name] = float(name)
+            factors.append(Factor(name))
+        terms.append(Term(factors))
+    return Reading(SimpleFormula(dict.fromkeys(terms), _ordering="none"), expressions, numbers)
+
+
+class _Names:
+    """A formula with plain words for columns that Python would not read as they are written."""
+
+    def __init__(self, formula: str) -> None:
+        self._sign = "_q"
+        while self._sign in formula:
+            self._sign += "q"
+        self.columns: dict[str, str] = {}
+        self._written: dict[str, str] = {}
+        self.text = WORD.sub(self._plain, formula)
+
+    def _plain(self, found: re.Match[str]) -> str:
+        quoted, word = found.groups()
+        if quoted is None and (word is None or word in OPERATORS or _is_plain(word)):
+            return found[0]
+        column = word if quoted is None else quoted
+        if _is_plain(column) and column not in RESERVED:
+            return f" {column} "
+        bare = column.isidentifier() and column not in OPERATORS | RESERVED
+        written = column if bare else f"`{column}`"
+        known = {text: alias for alias, text in self._written.items()}
+        alias = known.get(written, f"{self._sign}{len(known)}")
+        self.columns[alias], self._written[alias] = column, written
+        return f" {alias} " if word is None else alias
+
+    def restored(self, text: str, quoted: bool = True) -> str:
+        """A text about the formula, with the names as they were written."""
+        names = self._written if quoted else self.columns
+        return re.sub(f"{self._sign}\\d+", lambda found: names.get(found[0], found[0]), text)
+
+
+def _is_plain(word: str) -> bool:
+    """Whether Python reads a word as a name, and as this name."""
+    return word.isidentifier() and not keyword.iskeyword(word) and normalize("NFKC", word) == word
+
+
+def _expression(text: str, names: _Names, response: str) -> Expression:
+    """A term that Python evaluates, checked and compiled."""
+    told = f"term {names.restored(text)!r} of the formula of {response!r}"
+    try:
+        nodes = list(ast.walk(ast.parse(text, mode="eval").body))
+        wrong = next((w for node in nodes for w in _refused(node)), None)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise InputError(f"{told} cannot be read; check its brackets") from None
+    if wrong is not None:
+        raise InputError(
+            f"{told} has {names.restored(wrong)}; formulas know columns, numbers, signs, and "
+            f"{SHOWN}: compute anything else as a column of the table beforehand, and name that"
+        )
+    words = {node.id for node in nodes if isinstance(node, ast.Name)} - RESERVED
+    if not words:
+        raise InputError(
+            f"{told} names no column; name one, in backticks if a function is called so, or leave "
+            "the term out"
+        )
+    return Expression(text, {word: names.columns.get(word, word) for word in sorted(words)})
 
 
 def _check_size(formula: str, what: str) -> None:
@@ -94,47 +256,23 @@ def _check_size(formula: str, what: str) -> None:
         )
 
 
-def _check_term(term: str, response: str) -> None:
-    """Stop unless a term that Python would evaluate is arithmetic and listed functions."""
-    try:
-        parsed = ast.parse(_without_backticks(term), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise InputError(
-            f"term {term!r} of the formula of {response!r} cannot be read; check its brackets"
-        ) from None
-    wrong = next(_refused(parsed), None)
-    if wrong is not None:
-        raise InputError(
-            f"term {term!r} of the formula of {response!r} has {wrong}; formulas know columns, "
-            f"numbers, signs, and {SHOWN}: compute anything else as a column of the table "
-            "beforehand, and name that"
-        )
-
-
-def _without_backticks(term: str) -> str:
-    """Names in backticks as plain ones, as formulaic takes them."""
-    return re.sub(r"`([^`]*)`", lambda m: m[1] if m[1].isidentifier() else "_quoted", term)
-
-
 def _refused(node: ast.AST) -> Iterator[str]:
-    """What is not allowed in an expression, in words."""
+    """What is not allowed in one node of an expression, in words."""
     if isinstance(node, ast.Call):
         yield from _refused_call(node)
-        return
-    if isinstance(node, ast.Attribute) and ast.unparse(node) in CONTRASTS:
-        return
-    if isinstance(node, ast.Name) and node.id.startswith("__"):
-        yield f"the name {node.id!r}"
+    elif isinstance(node, ast.Attribute):
+        if ast.unparse(node) not in FUNCTIONS:
+            yield "an attribute"
+    elif isinstance(node, ast.Name):
+        if node.id.startswith("__"):
+            yield f"the name {node.id!r}"
     elif isinstance(node, ast.Constant):
         if not isinstance(node.value, int | float | str | bool | None):
             yield f"a {type(node.value).__name__}"
     elif isinstance(node, ast.BinOp):
         yield from _refused_arithmetic(node)
-    elif not isinstance(node, ast.Name | ast.UnaryOp | ast.Compare | ast.BoolOp | ast.List):
-        if not isinstance(node, (*SIGNS, ast.Tuple)):
-            yield WORDS.get(type(node), "Python that is no arithmetic")
-    for child in ast.iter_child_nodes(node):
-        yield from _refused(child)
+    elif not isinstance(node, (*SIGNS, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.List, ast.Tuple)):
+        yield WORDS.get(type(node), "Python that is no arithmetic")
 
 
 def _refused_call(node: ast.Call) -> Iterator[str]:
@@ -147,7 +285,6 @@ def _refused_call(node: ast.Call) -> Iterator[str]:
     ):
         yield "arguments with stars"
     for argument in [*node.args, *(k.value for k in node.keywords)]:
-        yield from _refused(argument)
         if name in SPREADING and isinstance(argument, ast.Constant):
             if isinstance(argument.value, int) and argument.value > WIDEST:
                 yield f"an argument above {WIDEST}"
@@ -166,15 +303,4 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-WORDS: dict[type, str] = {
-    ast.Attribute: "an attribute",
-    ast.Lambda: "a lambda",
-    ast.ListComp: "a comprehension",
-    ast.SetComp: "a comprehension",
-    ast.DictComp: "a comprehension",
-    ast.GeneratorExp: "a comprehension",
-    ast.JoinedStr: "an f-string",
-    ast.NamedExpr: "an assignment",
-    ast.Subscript: "an index",
-    ast.IfExp: "a condition",
-}
+WORDS: dict[type, str] = {ast.JoinedStr: "an f-string", ast.Subscript: "an index"}

@@ -18,7 +18,6 @@ from bayes_risk.microdata import Microdata, Number
 from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
-from .design import used
 from .families import Family, OrderedLogit, family_of
 from .formulas import parse
 from .regression_draws import brought
@@ -76,7 +75,7 @@ class Regression:
         for family in self.families.values():
             family_of(family)
         for place, (name, formula) in enumerate(self.formulas.items()):
-            columns = {*used(parse(name, formula)), *self._trials(name)}
+            columns = {*parse(name, formula).columns, *self._trials(name)}
             for column in sorted(columns):
                 if column in names[place:]:
                     raise InputError(
@@ -250,7 +249,7 @@ class Regression:
         """Columns of the table that the formulas name, in the table's order."""
         wanted = dict.fromkeys(self.formulas)
         for name, formula in self.formulas.items():
-            wanted.update(dict.fromkeys(used(parse(name, formula))))
+            wanted.update(dict.fromkeys(parse(name, formula).columns))
             wanted.update(dict.fromkeys(self._trials(name)))
         for name in wanted:
             if name not in df.columns:

@@ -1,13 +1,18 @@
 """Formulas are arithmetic on columns: no program comes through one, and none takes for ever."""
 
+import pickle
+import sys
 import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from numba.core.compiler_lock import global_compiler_lock
 
 import bayes_risk as br
-from bayes_risk.models.formulas import parse
+from bayes_risk.models import formulas
+from bayes_risk.models.design import Coding
+from bayes_risk.models.formulas import Expression, parse
 from bayes_risk.study.study import parse_study
 
 RNG = np.random.default_rng(1)
@@ -142,3 +147,66 @@ def test_what_goes_wrong_in_a_term_is_told_without_values(formula):
     with pytest.raises(br.InputError, match="cannot be evaluated") as caught:
         br.models.Regression({"y": f"1 + {formula}"}).fit(table, draws=4, random_seed=1)
     assert "Zwiebel" not in str(caught.value) and formula.split("(")[0] in str(caught.value)
+
+
+ODD = ["class", "None", "log", "it's", 'say "x"', "a/b", "a.b", "\u2163", "e\u0301t\xe9", "1 + 2"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_column_may_have_any_name_in_backticks(name):
+    """Also those that Python does not read as they are written: keywords, numerals, accents."""
+    found = []
+    for column in ("plain", name):
+        frame = pd.DataFrame({"x": DF["x"], column: DF["x"] * 2 + DF["k"]})
+        quoted = f"`{column}`"
+        formula = f"x:{quoted} + C(2 * {quoted} > 6) + poly({quoted}, 2) + exp(-{quoted})"
+        reading = parse("y", formula)
+        assert reading.columns == sorted({"x", column})
+        coding, matrix = Coding.learnt(reading, frame)
+        found += [matrix, coding.matrix(frame), pickle.loads(pickle.dumps(coding)).matrix(frame)]
+    assert all(np.array_equal(found[0], other) for other in found)
+    assert any(column in name for name in coding.names)
+
+
+@pytest.mark.parametrize("name", ["class", "if", "lambda", "\u2163", "x"])
+def test_words_need_no_backticks(name):
+    terms = [[str(f) for f in term.factors] for term in parse("y", f"C({name}) + {name}").terms]
+    assert terms == [["1"], [f"C({name})"], [name]]
+    bare, quoted = (parse("y", f"1 + {n} + C({n}, levels=['if'])") for n in (name, f"`{name}`"))
+    assert list(bare.terms) == list(quoted.terms) and bare.columns == quoted.columns == [name]
+
+
+REFUSED = {
+    "I('x')": "names no column",
+    "C(None)": "names no column",
+    "exp(log)": "backticks",
+    "": "'1' for a constant alone",
+    " ": "'1' for a constant alone",
+    "1 + .": "C\\(group\\)",
+    "1 + x +": "C\\(group\\)",
+    "I(x if k else k)": "C\\(group\\)",
+    "C(`a b)": "C\\(group\\)",
+}
+
+
+@pytest.mark.parametrize("formula", REFUSED, ids=range(len(REFUSED)))
+def test_a_formula_that_says_nothing_is_refused_in_one_line(formula):
+    with pytest.raises(br.InputError, match=REFUSED[formula]) as caught:
+        br.models.Regression({"y": formula})
+    assert "of 'y'" in str(caught.value) and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("term", [f"I({'-' * 3000}x)", f"I({'+'.join('x' * 900)})"])
+def test_a_term_deeper_than_python_goes_is_refused(term):
+    before = sys.getrecursionlimit()  # PyTensor raises it
+    sys.setrecursionlimit(1000)
+    try:
+        with pytest.raises(br.InputError, match="of 'y'.*cannot be read"):
+            parse("y", term)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_nobody_else_parses_meanwhile(monkeypatch):
+    monkeypatch.setattr(formulas, "_compiled", lambda text: (global_compiler_lock.is_locked(), 0))
+    assert Expression("x", {})._code and not global_compiler_lock.is_locked()

@@ -126,7 +126,7 @@ def _width(response: str, formula: str, levels: dict[str, int]) -> int:
 
     return sum(
         math.prod(max(levels.get(str(factor.expr), 2) - 1, 1) for factor in term.factors)
-        for term in parse(response, formula)
+        for term in parse(response, formula).terms
     )
 
 
