@@ -20,6 +20,7 @@ from .latent_known import augmented_units, base_units, ways_in_words
 from .latent_posterior import LatentPosterior, Mechanism, predictive_of
 from .latent_predictive import Tables, log_masses
 from .latent_state import Draws, Units, units_of
+from .latent_weighted import theta_weighted
 from .latent_zeros import log_possible_release, possible_rows, theta_possible
 from .progress import ticker
 from .synthesis import Request
@@ -274,8 +275,6 @@ class DPMPMFit:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
         draws, prior = self.posterior.draws, self.posterior.prior
         if self.weights is not None:
-            from .latent_weighted import theta_weighted  # compiled only where it is needed
-
             return theta_weighted(prior, draws, targets)
         H, p, K = len(draws), len(prior.starts) - 1, prior.n_classes
         linked = None

@@ -13,6 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from sklearn.tree import DecisionTreeClassifier
 
 from bayes_risk._core.errors import ModelError
 from bayes_risk.microdata import Codes, Microdata
@@ -155,8 +156,6 @@ def _joined(parts: Sequence[tuple[Any, ...]], which: int) -> Any:
 
 def _grown(X: Singles, y: Ints, K: int, seed: int, min_leaf: int) -> tuple[Any, Any, Any]:
     """Structure and votes of one tree; scikit-learn's own object is dropped."""
-    from sklearn.tree import DecisionTreeClassifier
-
     bag = bag_of(seed, len(y))
     machine = DecisionTreeClassifier(
         max_features="sqrt", min_samples_leaf=min_leaf, random_state=seed

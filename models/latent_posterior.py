@@ -17,6 +17,7 @@ from bayes_risk.synthesizer import Predictive, Targets
 from .latent_predictive import LatentPredictive, Tables, collapse
 from .latent_sampler import doubled, run_chains
 from .latent_state import Draws, Given, Prior, Units, units_of
+from .latent_weighted import weighted_predictive
 from .latent_zeros import possible_predictive
 
 Rows = npt.NDArray[np.int32]
@@ -99,8 +100,6 @@ class LatentPosterior:
 
     def _weighted(self, targets: Targets, rng: np.random.Generator) -> list[Predictive]:
         """The same of a pseudo-posterior."""
-        from .latent_weighted import weighted_predictive  # compiled only where it is needed
-
         how = self.conditional
         found = weighted_predictive(
             self.prior, self.units, self.draws, targets, conditional=how, rng=rng

@@ -8,7 +8,6 @@ release was drawn conditionally on them.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,10 @@ import numpy.typing as npt
 from bayes_risk.synthesizer import Targets
 
 from .latent_class import fill_log_masses
+from .latent_full_table import Terms
 from .latent_kernels import collapse_draws, predict
 from .latent_state import Draws, Prior, Units, given_arrays
 from .latent_wide import wide_sums
-
-if TYPE_CHECKING:
-    from .latent_full_table import Terms
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -112,10 +109,8 @@ class LatentPredictive:
 
     def terms(
         self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
-    ) -> "Terms":
+    ) -> Terms:
         """What `log_sums` adds up for target u, as a mixture of products; see `Terms`."""
-        from .latent_full_table import Terms  # compiled only where it is needed
-
         begin = self.truth[u] - targets.profiles[u].astype(np.int64)
         return Terms.of(self, u, begin, n_levels, log_weights, draws)
 

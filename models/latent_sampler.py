@@ -18,10 +18,14 @@ from bayes_risk.steps import kept, packing_of
 from bayes_risk.workers import Ticks, in_order
 
 from . import latent_class as kernel
+from . import latent_zeros_kernels as cut_off
+from . import poisson_weighted_kernels as weighted
 from .latent_conditional import conditional_sweep
 from .latent_splits import owners, sweep_with_splits, variables
 from .latent_state import Draws, Prior, State, Units, given_arrays, joined, n_normalised
+from .latent_weighted import run_weighted
 from .poisson_state import CountPrior, CountUnits
+from .poisson_sweep import run
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -124,13 +128,9 @@ def compiled(
     last)``.
     """
     if isinstance(prior, Prior) and isinstance(units, Units) and units.power is not None:
-        from .latent_weighted import run_weighted  # compiled only where it is needed
-
         powers = (units.positions, units.multiplicity, units.power, given_arrays(units.given))
         return run_weighted, (powers, (prior.starts, prior.level))
     if isinstance(prior, Prior) and isinstance(units, Units) and prior.zeros is not None:
-        from . import latent_zeros_kernels as cut_off  # compiled only where it is needed
-
         rows = (units.positions, units.multiplicity, given_arrays(units.given))
         layout = (prior.starts, prior.level, prior.zeros.arrays, n_normalised(units))
         return cut_off.run, (rows, layout)
@@ -138,14 +138,10 @@ def compiled(
         data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
         return _run, (data, (prior.starts, prior.level, prior.splits))
     if isinstance(prior, CountPrior) and isinstance(units, CountUnits) and units.power is not None:
-        from . import poisson_weighted_kernels as weighted  # compiled only where it is needed
-
         data = ((units.counts, units.exposure, units.power), units.multiplicity)
         rates = (prior.shape, prior.rate, False, np.ones(2), prior.level, prior.starts)
         return weighted.run_weighted, (data, rates)
     if isinstance(prior, CountPrior) and isinstance(units, CountUnits):
-        from .poisson_sweep import run  # compiled only where it is needed
-
         data = ((units.counts, units.exposure, units.positions), units.multiplicity)
         has_zeros, zeros = prior.zeros is not None, np.array(prior.zeros or (1.0, 1.0))
         return run, (data, (prior.shape, prior.rate, has_zeros, zeros, prior.level, prior.starts))

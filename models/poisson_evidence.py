@@ -17,6 +17,7 @@ from bayes_risk.synthesizer import Predictive, Progress, Targets
 
 from .poisson_posterior import CountMechanism, PoissonPosterior, at_theta
 from .poisson_units import log_masses, units_of
+from .poisson_weighted import theta_weighted
 from .progress import ticker
 
 if TYPE_CHECKING:
@@ -119,8 +120,6 @@ def theta_predictive(
 ) -> Predictive:
     """p(y* | Theta_h) itself; with l, jointly with the record's own synthetic counts if linked."""
     if fit.weights is not None:
-        from .poisson_weighted import theta_weighted
-
         return theta_weighted(fit.prior, fit.columns, fit.draws, targets)
     linked = None if l is None else _mechanism(fit, release, l).linked
     return at_theta(fit.prior, fit.columns, fit.draws, targets, linked)

@@ -17,6 +17,15 @@ from bayes_risk.synthesizer import Progress, Targets
 
 from .latent_state import Draws
 from .poisson_deal import small_groups
+from .poisson_evidence import (
+    augmented,
+    direct,
+    log_release,
+    offers,
+    theta_predictive,
+    without,
+)
+from .poisson_posterior import PoissonPosterior
 from .poisson_state import CountPrior, CountUnits
 from .poisson_synthesis import released
 from .poisson_units import CountColumns
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
     from .poisson_imputed import PoissonImputed
     from .poisson_known import KnownCounts
     from .poisson_mixture import PoissonMixture
-    from .poisson_posterior import PoissonPosterior
 
 Array = npt.NDArray[np.float64]
 
@@ -74,8 +82,6 @@ class PoissonMixtureFit:
     @property
     def posterior(self) -> "PoissonPosterior":
         """The draws as the engine uses them."""
-        from .poisson_posterior import PoissonPosterior
-
         return PoissonPosterior(
             prior=self.prior,
             columns=self.columns,
@@ -192,8 +198,6 @@ class PoissonMixtureFit:
 
     def offers(self, release: Release) -> frozenset[str]:
         """Ways to the evidence of a release."""
-        from .poisson_evidence import offers
-
         return offers(self, release)
 
     def informed(self, release: Release) -> "PoissonPosterior":
@@ -202,8 +206,6 @@ class PoissonMixtureFit:
 
     def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> Any:
         """The evidence of releases by MM and TCMM; None where the engine is to compute it."""
-        from .poisson_evidence import direct
-
         return direct(self, evidence, release, targets, **how)
 
     def offers_knowing(self, release: Release) -> frozenset[str]:
@@ -272,8 +274,6 @@ class PoissonMixtureFit:
         progress: Progress | None = None,
     ) -> "PoissonPosterior":
         """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
-        from .poisson_evidence import augmented
-
         return augmented(self, release, l, rng=rng, n_jobs=n_jobs, progress=progress)
 
     def without(
@@ -286,20 +286,14 @@ class PoissonMixtureFit:
         rng: np.random.Generator,
     ) -> "PoissonPosterior":
         """The posterior ``start`` again, with the confidential values of one record left out."""
-        from .poisson_evidence import without
-
         return without(self, record, release, l, start=start, rng=rng)
 
     def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> Any:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
-        from .poisson_evidence import theta_predictive
-
         return theta_predictive(self, targets, release, l)
 
     def log_release(self, release: Release) -> Array:
         """log p(Z^(l) | Theta_h, and y where components are the records' own), shape (m, H)."""
-        from .poisson_evidence import log_release
-
         return log_release(self, release)
 
     def __repr__(self) -> str:

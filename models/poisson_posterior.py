@@ -21,6 +21,7 @@ from .latent_state import Draws
 from .poisson_predictive import CountCases, CountTables, PoissonPredictive, collapse
 from .poisson_state import CountPrior, CountUnits
 from .poisson_units import CountColumns, units_of
+from .poisson_weighted import weighted_predictive
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -69,8 +70,6 @@ class PoissonPosterior:
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
         """Leave-one-out predictive, one part: rates integrated out given labels."""
         if self.units.power is not None:
-            from .poisson_weighted import weighted_predictive
-
             data = (self.prior, self.columns, self.units, self.draws)
             return [weighted_predictive(*data, targets, rng=rng)]
         wanted = self.units.unit[targets.record]

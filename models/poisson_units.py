@@ -16,6 +16,7 @@ from bayes_risk.microdata import Codes, Microdata, Number
 
 from .latent_sampler import scatter_levels, start_at
 from .latent_state import Draws, State
+from .poisson_kernels import fill_log_masses
 from .poisson_state import CountPrior, CountUnits
 
 Array = npt.NDArray[np.float64]
@@ -244,8 +245,6 @@ def _deviances(units: CountUnits, rate: Array) -> Array:
 
 def log_masses(units: CountUnits, draws: Draws, prior: CountPrior) -> Array:
     """log p(values of one individual of each unit | theta_h), shape (H, U)."""
-    from .poisson_kernels import fill_log_masses
-
     out = np.empty((len(draws), len(units.multiplicity)))
     data = (units.counts, units.exposure, units.positions)
     fill_log_masses(data, draws.pi, draws.phi, prior.zeros is not None, out)

@@ -18,6 +18,7 @@ from bayes_risk.microdata import Codes
 from bayes_risk.workers import Ticks, in_order
 
 from .families import LogNormal
+from .regression_kernels import draw, impute
 from .regression_part import Part
 from .regression_unknown import Fits, Unknown, outside
 
@@ -116,8 +117,6 @@ class _Chain:
 
     def sweep(self, rng: np.random.Generator) -> None:
         """Draw theta^(1..m), propose a row for everybody, take or leave them one by one."""
-        from .regression_kernels import impute  # compiled only where it is needed
-
         if not self.y.shape[1]:
             return
         found = self.fits()
@@ -155,8 +154,6 @@ class _Chain:
 
     def _drawn(self, c: int, found: Fits, rng: np.random.Generator) -> tuple[Array, Array]:
         """Coefficients (m, k) and 1 / sigma^2 (m,), one draw for each data set."""
-        from .regression_kernels import draw
-
         beta, precision = np.empty(found.mean[1:].shape), np.empty(len(found.b) - 1)
         a = self.unknown.sums[c].a
         draw(rng, found.mean[1:], a[1:], found.b[1:], found.half[1:], beta, precision)

@@ -19,6 +19,7 @@ from bayes_risk.synthesizer import Predictive, Targets
 
 from .families import LogNormal
 from .regression_chain import ImputedDraws, joined, run_chains
+from .regression_kernels import tempered
 from .regression_predictive import blocks
 from .regression_unknown import Unknown, inside, outside
 
@@ -139,8 +140,6 @@ class ImputedPredictive:
         self, block: slice, guesses: Sequence[Codes], *, normed: bool
     ) -> tuple[list[Array], Array]:
         """log g of guesses (G_c, U, p) by regression, (H, G_c, U); if ``normed`` log c, (H, U)."""
-        from .regression_kernels import tempered  # compiled only where it is needed
-
         m, H, U = self.unknown.m, len(self.draws), guesses[0].shape[1]
         powers = np.array([1.0 - m] + [1.0] * m)
         own, norm = self._own(block), np.zeros((H, U))

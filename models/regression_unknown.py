@@ -11,6 +11,7 @@ from bayes_risk.microdata import Codes
 
 from .conjugate import ConjugatePrior, Moments
 from .families import LogNormal
+from .regression_kernels import posteriors
 from .regression_part import Part
 
 Array = npt.NDArray[np.float64]
@@ -106,8 +107,6 @@ class Unknown:
 
     def fits(self, c: int, X: Array, y: Array) -> Fits:
         """Posteriors of a regression, given imputed rows X (n_U, k) and outcomes y (n_U,)."""
-        from .regression_kernels import posteriors  # compiled only where it is needed
-
         sums = self.sums[c]
         found = Fits(
             V=np.empty(sums.xx.shape),

@@ -16,6 +16,7 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bayes_risk.microdata import Codes, Microdata, Number, Variable
 
@@ -110,8 +111,6 @@ def grow(
     weights: Array | None = None,
 ) -> Tree:
     """Grow a tree for a column on all records, each counted by its weight (n,), unpruned."""
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
     y = data.codes[:, column]
     ranks = level_orders(data, column, predictors, weights)
     numeric = isinstance(data.variables[column], Number)

@@ -3,6 +3,8 @@
 import ast
 import io
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -232,6 +234,46 @@ def test_a_run_leaves_the_same_bytes(tmp_path, backend):
     for file in set(files) - {"manifest.json", "report.html"}:  # these hold times
         one, other = ((tmp_path / name / file).read_bytes() for name in ("threads", backend))
         assert one == other, file
+
+
+# --- nothing is read in threads --------------------------------------------------------------
+
+QUICK = {"refits", "tables", "Forest", "CART", "PMM", "normal", "normal refits",
+         "normal, knows half", "PoissonMixture"}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["parse", "eval", "class", "import"])
+def test_what_is_read_in_threads_is_heard(chosen, what):
+    jobs = [partial(jobs_of.read, what)] * 2
+    with chosen("threads"), audits.read_in_threads() as found:
+        list(in_order(jobs, n_jobs=1, what="reading"))
+        assert found == []
+        list(in_order(jobs, n_jobs=2, what="reading"))
+    assert {stack.split()[0] for stack in found} == {"import" if what == "import" else "compile"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.check) for n in audits.AUDITS],
+)
+def test_threads_read_nothing(chosen, name):
+    """Formulas are read where they are declared: Python cannot always read in several threads."""
+    with chosen("threads"), audits.read_in_threads() as found:
+        audits.found(name, n_jobs=2)
+    assert found == []
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("name", audits.AUDITS)
+def test_threads_import_nothing_for_the_first_time(name):
+    code = (
+        "from tests import worker_audits as audits\n"
+        "with audits.read_in_threads() as found:\n"
+        f"    audits.found({name!r}, n_jobs=2)\n"
+        "raise SystemExit(''.join(found) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # --- what processes leave --------------------------------------------------------------------

@@ -1,7 +1,12 @@
 """Small audits of every kind, as bytes: what must not depend on workers and blocks."""
 
 import dataclasses
+import sys
+import threading
+import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -155,6 +160,12 @@ AUDITS = {
     "CART": cart,
     "PMM": pmm,
     "normal": lambda n: [_risk(regressions("normal"), n, guesses=GRID)],
+    "normal refits": lambda n: [
+        _risk(regressions("normal"), n, guesses=GRID, evidence="refit", targets=4)
+    ],
+    "normal, knows half": lambda n: [
+        _risk(regressions("normal"), n, guesses=GRID, intruder=HALF, targets=[0, 1])
+    ],
     "poisson": lambda n: [_risk(regressions("poisson"), n, guesses=COUNTS)],
     "PoissonMixture": lambda n: [_risk(counts(), n, guesses=COUNTS)],
     "knows half": knows_half,
@@ -175,3 +186,37 @@ def found(name: str, *, n_jobs: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return digest(AUDITS[name](n_jobs))
+
+
+# --- what is read in threads -----------------------------------------------------------------
+
+_listening: list[list[str]] = []  # to whom to tell; a hook cannot be taken off again
+_hooked: list[bool] = []
+
+
+@contextmanager
+def read_in_threads() -> Iterator[list[str]]:
+    """Within the block, what any thread but the main one parses, compiles or imports: stacks.
+
+    CPython 3.11 before 3.11.8 may die when two threads parse at once. numba's compiler is left out:
+    it parses too, but never two threads at once, for it has a lock.
+    """
+    if not _hooked:
+        sys.addaudithook(_heard)
+        _hooked.append(True)
+    found: list[str] = []
+    _listening.append(found)
+    try:
+        yield found
+    finally:
+        _listening.remove(found)
+
+
+def _heard(event: str, args: tuple[Any, ...]) -> None:
+    if not _listening or event not in ("compile", "import"):
+        return
+    if threading.current_thread() is not threading.main_thread():
+        stack = traceback.extract_stack()
+        if not any(at.filename.endswith("compiler_lock.py") for at in stack):
+            ours = "".join(traceback.format_list(stack[-6:-1]))
+            _listening[-1].append(f"{event} {args[0] if event == 'import' else ''}\n{ours}")

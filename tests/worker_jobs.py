@@ -1,9 +1,12 @@
 """Jobs that workers of every kind do in tests: slow, failing, warning, and deadly ones."""
 
+import ast
+import contextlib
 import os
 import threading
 import time
 import warnings
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +82,16 @@ def waiting(path):
     """Wait until somebody makes a file."""
     await_file(Path(path))
     return 1
+
+
+def read(what):
+    """Let Python read something."""
+    if what == "import":
+        with contextlib.suppress(ImportError):
+            __import__("this_is_absent")
+    elif what == "parse":
+        ast.parse("1 + x")
+    elif what == "eval":
+        eval("1 + 1")
+    else:
+        namedtuple("Pair", "one other")
