@@ -228,10 +228,9 @@ class RegressionSection(Section):
 
     def _uses(self, column: str, columns: Collection[str]) -> bool:
         """Whether the formula of a column uses any of some columns."""
-        from bayes_risk.models.design import used
         from bayes_risk.models.formulas import parse
 
-        return not set(columns).isdisjoint(used(parse(column, self.formulas[column])))
+        return not set(columns).isdisjoint(parse(column, self.formulas[column]).columns)
 
 
 class PyMCSection(Section):
