@@ -15,6 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.marginals import Marginal
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.closeness import Columns, by_record, expected, modes, number_among, with_prior
+from bayes_risk.microdata import by_label
 from bayes_risk.variables import Number
 
 if TYPE_CHECKING:
@@ -194,9 +195,10 @@ def _on_earth(places: Array, names: Sequence[str]) -> None:
 
 
 def _flags(unique: Any, index: pd.Index) -> npt.NDArray[np.bool_]:
-    """One flag a record; a Series is matched by label."""
-    if isinstance(unique, pd.Series) and index.isin(unique.index).all():
-        unique = unique[~unique.index.duplicated()].reindex(index)
+    """One flag a record; a Series is matched by label, and may tell of further records."""
+    if isinstance(unique, pd.Series):
+        others = len(unique) > len(index) and index.isin(unique.index).all()
+        unique = unique.loc[index] if others else by_label(unique, index, "unique")
     flags = np.asarray(unique)
     if flags.shape != (len(index),) or flags.dtype != bool:
         raise InputError(

@@ -56,8 +56,8 @@ class Intruder:
         ``"all-but-target"``: every record except the target's, the worst case ``A = y_-i``.
         ``"none"``: no record. A number above 0 and below 1: that fraction of the records, drawn at
         random by the audit's seed (with the same seed those of a smaller fraction are among those
-        of a larger one). A mask (n,) or a list of labels: these. The target's own record is never
-        known.
+        of a larger one). A mask (n,) or a list of labels: these; of a mask that is a Series, its
+        labels count. The target's own record is never known.
         ``"second-largest"``: the record with the second largest value of the column ``largest``;
         ``"second-largest-value"``: only that value of it. ``"all-but-two"``: every record but the
         target's and that of ``other``, and the sum of these two. The last three are intruders of
@@ -249,6 +249,8 @@ def _checked(given: Any) -> str | float | tuple[Any, ...]:
         )
     if np.ndim(given) == 0:
         return _fraction(given)
+    if isinstance(given, pd.Series) and pd.api.types.is_bool_dtype(given.dtype):
+        given = given.index[given]
     known = tuple(given.tolist() if hasattr(given, "tolist") else given)
     if not known or not any(k is not False for k in known):
         raise InputError('knows_records names no record; give "none" for nobody')

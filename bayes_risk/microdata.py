@@ -7,7 +7,7 @@ two kinds of variable stand in `variables.py`.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,12 @@ from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.impossible import ZeroRegion
 from bayes_risk.variables import Number, Variable, scalar
 
-__all__ = ["MAX_LEVELS", "Codes", "Microdata", "Number", "Variable", "same_records"]
+__all__ = ["MAX_LEVELS", "Codes", "Microdata", "Number", "Variable", "by_label", "same_records"]
 
 MAX_LEVELS = 1_000
 
 Codes = npt.NDArray[Any]  # int32; float64 where some variable is a number
+Rows = TypeVar("Rows", pd.DataFrame, pd.Series)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,6 +138,8 @@ class Microdata:
         """Which records a mask or a list of labels selects, shape (n,); all of them by default."""
         if records is None:
             return np.ones(len(self.index), dtype=bool)
+        if isinstance(records, pd.Series) and pd.api.types.is_bool_dtype(records.dtype):
+            records = by_label(records, self.index, "records")
         given = np.asarray(records)
         if given.dtype == bool:
             if given.shape != (len(self.index),):
@@ -157,24 +160,46 @@ class Microdata:
 
 
 def same_records(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Return `table` in the order of the original's records.
-
-    Equal indexes pass; the same labels in another order are put in order; anything else is an
-    error.
-    """
+    """Return `table` in the order of the original's records; see `by_label`."""
     if len(table) != len(original):
         raise InputError(
             f"{source} has {len(table)} records and the original {len(original)}; a release must "
             f"hold the original's records, one row each"
         )
-    if table.index.equals(original):
-        return table
-    if not (table.index.is_unique and original.is_unique) or set(table.index) != set(original):
+    return by_label(table, original, source)
+
+
+def by_label(given: Rows, original: pd.Index, source: str) -> Rows:
+    """Return the rows of a table, or of a Series, in the order of the original's records.
+
+    Equal indexes pass; the same labels in another order are put in order; anything else is an
+    error. So are labels in another order where one side has none but the numbers of its rows: those
+    of ``df.sort_values(...)`` and of a file that it was written to do not tell of the same records.
+    """
+    if given.index.equals(original):
+        return given
+    if (
+        len(given) != len(original)
+        or not (given.index.is_unique and original.is_unique)
+        or not original.isin(given.index).all()
+    ):
         raise InputError(
-            f"the index of {source} does not name the original's records; give both tables the "
-            f"same index, or reset_index(drop=True) both if their rows are in the same order"
+            f"the index of {source} does not name the original's records; give both the same "
+            "index, or reset_index(drop=True) both if their rows are in the same order"
         )
-    return table.loc[original]
+    if _numbers_rows(given.index) != _numbers_rows(original):
+        raise InputError(
+            f"the index of {source} and that of the original hold the same numbers in another "
+            "order, and one of them merely numbers the rows; reset_index(drop=True) both if their "
+            "rows are in the same order, or sort_index() both if the numbers name the records"
+        )
+    return given.loc[original]
+
+
+def _numbers_rows(index: pd.Index) -> bool:
+    """Whether this is what pandas gives to rows without labels: 0, 1, 2, ..., and no name."""
+    counted = isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1)
+    return counted and index.name is None
 
 
 def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[str]:

@@ -22,8 +22,9 @@ class Release:
     Parameters
     ----------
     datasets : sequence of DataFrame
-        The m files, one row per record of the original, in its order or with its index. Columns
-        that were not synthesised hold the original's values (or are absent).
+        The m files, one row per record of the original, in its order or with its index (whose
+        labels may stand in another order if neither table merely numbers its rows). Columns that
+        were not synthesised hold the original's values (or are absent).
     synthesized : sequence of str
         The columns whose values were replaced.
     records : ndarray of bool, shape (n,), optional
@@ -70,6 +71,11 @@ class Release:
         if not len(self.synthesized):
             raise InputError("synthesized is empty; name the columns whose values were replaced")
         one_of("classes", self.classes, ("new", "own"))
+        if isinstance(self.records, pd.Series):
+            raise InputError(
+                "records is a Series, whose labels are not looked at; give an array in the "
+                "original's order: records.loc[original.index].to_numpy()"
+            )
         if self.records is not None and not np.any(self.records):
             raise InputError("records selects no record; mark those whose values were replaced")
         for l, table in enumerate(self.datasets, start=1):

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.microdata import by_label
 
 Array = npt.NDArray[np.float64]
 TAKE_THEM = (
@@ -35,13 +37,8 @@ def checked_weights(weights: Any, index: Any) -> Array | None:
     if weights is None:
         return None
     given = weights
-    if hasattr(weights, "reindex"):
-        if len(weights) != len(index) or not weights.index.isin(index).all():
-            raise InputError(
-                f"weights is a Series of {len(weights)} records that are not the table's "
-                f"{len(index)}; give it the table's index"
-            )
-        given = weights.reindex(index)
+    if isinstance(weights, pd.Series):
+        given = by_label(weights, index, "weights")
     try:
         alpha = np.asarray(given, dtype=float)
     except (TypeError, ValueError):

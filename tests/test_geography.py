@@ -132,7 +132,8 @@ def test_quantiles_and_shares_of_unique_patterns():
     people = pd.DataFrame({"sex": list("ffmmfmm"), "age": [3, 3, 4, 5, 6, 6, 6]})
     alone = unique_patterns(people, ["sex", "age"])
     assert alone.tolist() == [False, False, True, True, True, False, False]
-    table = places().geography("lon", "lat", unique=alone.sample(frac=1, random_state=1))
+    more = pd.concat([alone.sample(frac=1, random_state=1), pd.Series([True], index=[7])])
+    table = places().geography("lon", "lat", unique=more)
     assert table["unique"].tolist() == alone.tolist()
     rows = geography_summary(table)
     assert rows.index.tolist() == [
@@ -168,7 +169,8 @@ def test_quantiles_and_shares_of_unique_patterns():
             "'lat' of population has 1",
         ),
         ({"unique": [True, False]}, "unique has 2 entries of type bool; .* 7 records"),
-        ({"unique": pd.Series([True], index=["x"])}, "unique has 1 entries .* unique_patterns"),
+        ({"unique": pd.Series([True], index=["x"])}, "index of unique does not name the original"),
+        ({"unique": pd.Series([True] * 7, index=list("tuvwxyz"))}, "index of unique does not name"),
         ({"unique": [1, 0, 1, 0, 1, 0, 1]}, "of type int64; give True or False"),
         (
             {"population": pd.DataFrame({"lon": [1.0], "lat": [-91]}), "distance": "haversine"},

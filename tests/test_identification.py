@@ -275,6 +275,7 @@ def test_records_in_another_order_are_found_by_their_index() -> None:
 
 def test_the_order_of_the_original_only_orders_the_result() -> None:
     original, releases = random_files(3)
+    releases = [table.rename_axis("id") for table in releases]
     order = np.random.default_rng(4).permutation(len(original))
     turned = risk_of(original.iloc[order], releases)
     pd.testing.assert_frame_equal(turned.records, risk_of(original, releases).records.iloc[order])
@@ -282,6 +283,7 @@ def test_the_order_of_the_original_only_orders_the_result() -> None:
 
 def test_the_inputs_stay_as_they_were() -> None:
     original, releases = random_files(2)
+    original = original.rename_axis("id")
     kept = [t.copy(deep=True) for t in (original, *releases)]
     risk_of(original, [releases[0], releases[1].iloc[::-1]])
     for now, before in zip((original, *releases), kept, strict=True):

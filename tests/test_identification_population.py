@@ -178,7 +178,8 @@ def test_the_order_of_targets_and_releases_does_not_matter() -> None:
 def test_counts_in_a_series_go_by_label() -> None:
     counts = pd.Series([2, 2, 1, 4, 5, 1])
     risk = risk_of(ORIGINAL, RELEASES, population=counts)
-    shuffled = risk_of(ORIGINAL, RELEASES, population=counts[::-1])
+    labelled = [t.rename_axis("id") for t in (ORIGINAL, *RELEASES)]
+    shuffled = risk_of(labelled[0], labelled[1:], population=counts[::-1])
     assert shuffled.pooled_outside.tolist() == risk.pooled_outside.tolist()
 
 

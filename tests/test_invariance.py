@@ -43,7 +43,7 @@ def relabelled(table):
 ORDER = np.random.default_rng(5).permutation(len(TABLE))
 CHANGES = {
     "records": lambda t, Z: (t.iloc[ORDER], [z.iloc[ORDER] for z in Z]),
-    "records of a release": lambda t, Z: (t, [z.iloc[ORDER] for z in Z]),
+    "records of a release": lambda t, Z: (t.rename_axis("id"), [z.iloc[ORDER] for z in Z]),
     "columns": lambda t, Z: (t[["x2", "x0", "x1"]], [z[["x1", "x2", "x0"]] for z in Z]),
     "releases": lambda t, Z: (t, Z[::-1]),
     "levels": lambda t, Z: (relabelled(t), [relabelled(z) for z in Z]),

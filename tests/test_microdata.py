@@ -220,6 +220,30 @@ def test_records_must_correspond():
         same_records(original, table.set_axis([30, 10, 10]), "release 1")
 
 
+def test_numbers_of_rows_are_no_labels():
+    """A sorted table and what was written of it and read again: the same rows, other labels."""
+    shown = pd.DataFrame({"v": [1, 2, 3]})
+    moved = shown.set_axis([2, 0, 1])
+    for original, table in ((moved, shown), (shown, moved)):
+        with pytest.raises(br.InputError, match="release 1 and .* merely numbers the rows; res"):
+            same_records(original.index, table, "release 1")
+    assert same_records(moved.sort_index().index, shown, "release 1")["v"].tolist() == [1, 2, 3]
+    named = shown.rename_axis("id")  # the column of a file that --index names, as it happens to be
+    assert same_records(moved.index, named, "release 1")["v"].tolist() == [3, 1, 2]
+
+
+def test_a_mask_that_is_a_series_goes_by_its_labels():
+    data = br.Microdata.from_frame(frame(v=["a", "b", "a"]).set_axis(["x", "y", "z"]))
+    mask = pd.Series([True, False, False], index=["z", "y", "x"])
+    assert data.mask(mask).tolist() == [False, False, True]
+    with pytest.raises(br.InputError, match="index of records does not name the original's"):
+        data.mask(mask.reset_index(drop=True))
+    known = br.Intruder(knows_records=mask).known(data.index, np.random.default_rng(1))
+    assert known.tolist() == [False, False, True]
+    with pytest.raises(br.InputError, match="records is a Series, .*give an array"):
+        br.Release(datasets=[frame(v=["a", "b", "a"])], synthesized=["v"], records=mask)
+
+
 def test_a_variable_knows_its_codes():
     variable = Variable("v", ("a", "b"), True, np.dtype(object))
     assert variable.n_levels == 3

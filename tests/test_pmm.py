@@ -72,7 +72,7 @@ def test_same_seed_same_release_and_the_table_is_not_touched():
 
 
 def test_further_predictors_count_and_are_not_released():
-    df = small_table()
+    df = small_table().rename_axis("id")
     extra = pd.DataFrame({"weight": np.where(df["a"] == "p", 1.0, 9.0)}, index=df.index)
     model = PMM(IV, identifying=IV, threshold=2)
     fit = model.fit(df, extra=extra.iloc[::-1])

@@ -79,7 +79,7 @@ def test_a_mask_with_labels_goes_by_them():
     some = br.identification_risk(labelled, released, targets=mask[::-1], **KEYS)
     assert some.records.index.tolist() == list("uvw")
     for name in ("reason", "targets"):
-        with pytest.raises(br.InputError, match=f"{name} is a Series whose index is not the orig"):
+        with pytest.raises(br.InputError, match=f"the index of {name} does not name the orig"):
             br.identification_risk(labelled, released, **{name: mask.set_axis(range(6))}, **KEYS)
 
 

@@ -16,6 +16,7 @@ from bayes_risk.models.latent_kernels import class_weights
 from bayes_risk.models.latent_weighted_kernels import class_powers, level_powers
 from bayes_risk.models.regression_pymc import build as build_regression
 from bayes_risk.models.regression_pymc import extra_of
+from bayes_risk.reweighting_weights import checked_weights
 from tests.oracle import log_label_prior
 
 Y = np.array([[0, 0], [0, 1], [1, 1]])
@@ -422,7 +423,10 @@ def test_bad_weights_are_named(case):
 
 def test_a_series_is_put_in_the_table_s_order():
     weights = pd.Series(ALPHA, index=[0, 1, 2]).iloc[::-1]
-    np.testing.assert_array_equal(fitted(1, weights, draws=8).weights, ALPHA)
+    index = pd.RangeIndex(3, name="id")
+    np.testing.assert_array_equal(checked_weights(weights, index), ALPHA)
+    with pytest.raises(br.InputError, match="one of them merely numbers the rows"):
+        checked_weights(weights, pd.RangeIndex(3))
 
 
 def test_what_is_not_offered_with_weights_is_refused():

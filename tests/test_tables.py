@@ -129,6 +129,25 @@ def test_parquet_keeps_what_its_columns_are(tmp_path):
     pd.testing.assert_frame_equal(read_like(tmp_path / "a.parquet", table), table)
 
 
+def test_an_index_that_pandas_keeps_in_a_parquet_file_is_no_label(tmp_path):
+    pytest.importorskip("pyarrow")
+    sorted_rows = pd.DataFrame({"pay": [3, 1, 2], "job": list("abc")}).sort_values("pay")
+    sorted_rows.to_parquet(tmp_path / "hidden.parquet")
+    found = read_table(tmp_path / "hidden.parquet")
+    pd.testing.assert_frame_equal(found, sorted_rows.reset_index(drop=True))
+    released = read_like(tmp_path / "hidden.parquet", found)
+    assert released.index.equals(pd.RangeIndex(3)) and list(released) == ["pay", "job"]
+
+    sorted_rows.set_index("job").to_parquet(tmp_path / "named.parquet")  # a column like others
+    assert sorted(read_table(tmp_path / "named.parquet")) == ["job", "pay"]
+    labelled = read_table(tmp_path / "named.parquet", index="job")
+    assert labelled.index.tolist() == list("bca") and labelled["pay"].tolist() == [1, 2, 3]
+
+    numbered = pd.DataFrame({"pay": [1, 2]}, index=pd.RangeIndex(5, 7, name="id"))
+    numbered.to_parquet(tmp_path / "range.parquet")  # stands in no column of the file
+    assert read_table(tmp_path / "range.parquet").index.tolist() == [0, 1]
+
+
 def test_parquet_that_is_none_is_named(tmp_path):
     pytest.importorskip("pyarrow")
     path = write(tmp_path / "a.parquet", "a,b\n1,2\n")

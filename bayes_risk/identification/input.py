@@ -10,7 +10,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.identification.keys import Key, source
-from bayes_risk.microdata import same_records
+from bayes_risk.microdata import by_label, same_records
 
 Ids = npt.NDArray[np.int64]
 
@@ -82,12 +82,7 @@ def _in_order(name: str, mask: Any, index: pd.Index) -> Any:
     """A mask that is a Series goes by its labels, which must be the original's."""
     if not isinstance(mask, pd.Series) or not pd.api.types.is_bool_dtype(mask.dtype):
         return mask
-    if not mask.index.is_unique or len(mask) != len(index) or not index.isin(mask.index).all():
-        raise InputError(
-            f"{name} is a Series whose index is not the original's; give it that index, or an "
-            "array in the original's order"
-        )
-    return mask.loc[index].to_numpy()
+    return by_label(mask, index, name).to_numpy()
 
 
 def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[str]) -> Targets:

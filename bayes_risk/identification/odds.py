@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.microdata import by_label
 from bayes_risk.population.population import Population
 
 Ids = npt.NDArray[np.int64]
@@ -172,4 +173,5 @@ def _by_label(counts: pd.Series, targets: pd.Index) -> pd.Series:
             "population is a Series whose index does not name every target once; give it the "
             "index of the targets, or an array in their order"
         )
-    return counts.loc[targets]
+    further = len(counts) > len(targets)
+    return counts.loc[targets] if further else by_label(counts, targets, "population")

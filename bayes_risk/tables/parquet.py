@@ -11,10 +11,14 @@ from bayes_risk.tables.levels import chosen
 
 
 def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Read a Parquet file; its columns are what they are stored as, decimals are numbers."""
+    """Read a Parquet file; its columns are what they are stored as, decimals are numbers.
+
+    An index that pandas keeps in the file labels nothing: under a name it is a column like the
+    others, else it is left out.
+    """
     try:
         table = pd.read_parquet(file)
-        numbers = _numbers(file)
+        names, numbers = _names(file)
         _check_text(table, file)
     except ImportError:
         raise InputError(
@@ -24,12 +28,15 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
         raise
     except Exception as error:  # pyarrow and pandas stumble over broken bytes in many ways
         raise broken(file, f"is no readable Parquet file: {_first_line(error)}") from None
-    table = table.astype({name: float for name in numbers if name in table.columns})
+    table = table.reset_index([name for name in table.index.names if name in names])
+    table = table.reset_index(drop=True).astype(
+        {name: float for name in numbers if name in table.columns}
+    )
     return table if columns is None else table[chosen(columns, list(table.columns), file)]
 
 
-def _numbers(file: Path) -> list[str]:
-    """Columns that are stored as numbers of another kind than NumPy's usual ones."""
+def _names(file: Path) -> tuple[set[str], list[str]]:
+    """Names of the columns, and those stored as numbers of another kind than NumPy's usual ones."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -45,7 +52,8 @@ def _numbers(file: Path) -> list[str]:
     if repeated:
         raise InputError(f"{str(file)!r} has columns {repeated} more than once; rename one")
     other = (pa.types.is_decimal, pa.types.is_float16)
-    return [field.name for field in schema if any(is_it(field.type) for is_it in other)]
+    numbers = [field.name for field in schema if any(is_it(field.type) for is_it in other)]
+    return set(schema.names), numbers
 
 
 def _check_text(table: pd.DataFrame, file: Path) -> None:
