@@ -38,19 +38,26 @@ def draws_object(groups: "Mapping[str, xr.Dataset]") -> Any:
 def draws_of_posterior(posterior: Mapping[str, npt.NDArray[Any]]) -> Any:
     """The installed ArviZ's object of draws by name, each of shape (chains, draws, ...).
 
-    ArviZ warns of more chains than draws. Names in a tree are paths, so a slash in them, as of
-    ``x / 2``, becomes a division slash there; `plain_name` has it back.
+    ArviZ warns of more chains than draws.
     """
     import arviz as az
 
+    named = {draws_name(name): values for name, values in posterior.items()}
     if arviz_is_a_tree():
-        named = {name.replace("/", DIVISION_SLASH): v for name, v in posterior.items()}
         return az.from_dict({"posterior": named})
-    return az.from_dict(posterior=dict(posterior))
+    return az.from_dict(posterior=named)
+
+
+def draws_name(name: str) -> str:
+    """What a variable or dimension of draws is called: trees and NetCDF take names for paths.
+
+    A slash, as of ``x / 2``, becomes a division slash; `plain_name` has it back.
+    """
+    return name.replace("/", DIVISION_SLASH)
 
 
 def plain_name(name: str) -> str:
-    """A variable's name as it was given to `draws_of_posterior`."""
+    """A variable's name as it was given to `draws_name`."""
     return name.replace(DIVISION_SLASH, "/")
 
 

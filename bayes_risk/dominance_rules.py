@@ -14,6 +14,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, positive
+from bayes_risk.microdata import checked_table
 
 Array = npt.NDArray[np.float64]
 
@@ -81,8 +82,7 @@ def dominance(
     at_least("n", n, 1)
     if positive("k", k) > 100:
         raise InputError(f"k={k!r} is above 100; give a percentage, 85")
-    if not isinstance(df, pd.DataFrame):
-        raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+    checked_table(df)
     cells = [by] if isinstance(by, str) else list(by or [])
     known_columns("column and by", [column, *cells], list(df.columns))
     x = pd.Series(_contributions(df, column), index=df.index, name=column)

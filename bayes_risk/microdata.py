@@ -5,6 +5,7 @@ categories (also those nobody holds), or the union of what the original and the 
 two kinds of variable stand in `variables.py`.
 """
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,14 +14,26 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._compat import DIVISION_SLASH, plain_name
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.impossible import ZeroRegion
 from bayes_risk.variables import Number, Variable, scalar
 
-__all__ = ["MAX_LEVELS", "Codes", "Microdata", "Number", "Variable", "by_label", "same_records"]
+__all__ = [
+    "MAX_LEVELS",
+    "Codes",
+    "Microdata",
+    "Number",
+    "Variable",
+    "by_label",
+    "check_writable",
+    "checked_table",
+    "same_records",
+]
 
 MAX_LEVELS = 1_000
+_NOT_WRITABLE = re.compile(r"[\0\ud800-\udfff]")
 
 Codes = npt.NDArray[Any]  # int32; float64 where some variable is a number
 Rows = TypeVar("Rows", pd.DataFrame, pd.Series)
@@ -202,9 +215,31 @@ def _numbers_rows(index: pd.Index) -> bool:
     return counted and index.name is None
 
 
-def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[str]:
+def checked_table(df: Any, source: str = "the table") -> pd.DataFrame:
+    """Return what is a DataFrame that names each column once."""
     if not isinstance(df, pd.DataFrame):
-        raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+        raise InputError(f"{source} is a {type(df).__name__}; give a pandas DataFrame")
+    repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
+    if repeated:
+        raise InputError(
+            f"{source} has columns {repeated} more than once; rename or drop one of each"
+        )
+    return df
+
+
+def check_writable(what: str, names: Iterable[Any], *, told: bool = True) -> None:
+    """Refuse text that no file of results can hold: NUL characters, halves of surrogate pairs."""
+    for place, name in enumerate(names, start=1):
+        if isinstance(name, str) and _NOT_WRITABLE.search(name):
+            shown = f"{what} {name!r}" if told else f"{what} number {place}"
+            raise InputError(
+                f"{shown} holds a NUL character or half of a surrogate pair, which files of "
+                "results cannot; give it another name"
+            )
+
+
+def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[str]:
+    checked_table(df)
     if len(df) < 2:
         raise InputError(f"the table has {len(df)} records; give at least 2")
     if not df.index.is_unique:
@@ -212,16 +247,24 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
             "the index names some records twice; give each record its own label "
             "(reset_index(drop=True))"
         )
-    repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
-    if repeated:
-        raise InputError(
-            f"the table has columns {repeated} more than once; rename or drop one of each"
-        )
     names = (
         list(df.columns) if columns is None else known_columns("columns", columns, list(df.columns))
     )
     if not names:
         raise InputError("the table has no columns; give at least one")
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(
+                f"column {name!r} is named by a {type(name).__name__}; give columns names that are "
+                "text: df.rename(columns=str)"
+            )
+        if DIVISION_SLASH in name and plain_name(name) in names:
+            raise InputError(
+                f"columns {plain_name(name)!r} and {name!r} differ in the kind of their slash "
+                "alone, which records of draws cannot tell apart; rename one"
+            )
+    check_writable("column", names)
+    check_writable("record label", df.index, told=False)
     return names
 
 
@@ -249,6 +292,7 @@ def _variable(
 
 
 def _check_levels(name: str, levels: tuple[Hashable, ...], has_missing: bool, dtype: Any) -> None:
+    check_writable(f"column {name!r}: level", levels, told=False)
     if len(set(levels)) < len(levels):
         raise InputError(f"levels of column {name!r} name a value twice; name each level once")
     if len(levels) + has_missing < 2:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
-from bayes_risk.microdata import Codes, Microdata, same_records
+from bayes_risk.microdata import Codes, Microdata, checked_table, same_records
 
 SAME = 1e-12  # relative: what a number may lose on its way through a text file
 
@@ -79,6 +79,7 @@ class Release:
         if self.records is not None and not np.any(self.records):
             raise InputError("records selects no record; mark those whose values were replaced")
         for l, table in enumerate(self.datasets, start=1):
+            checked_table(table, f"release {l}")
             known_columns(f"synthesized (release {l})", self.synthesized, list(table.columns))
             if len(table) != len(self.datasets[0]):
                 raise InputError(

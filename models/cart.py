@@ -16,7 +16,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
-from bayes_risk.microdata import Microdata
+from bayes_risk.microdata import Microdata, checked_table
 from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
@@ -150,8 +150,7 @@ def microdata(
     missing: str,
 ) -> Microdata:
     """Columns of numeric dtype are numbers, unless their levels are declared."""
-    if not isinstance(df, pd.DataFrame):
-        raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+    checked_table(df)
     names = list(df.columns) if columns is None else list(columns)
     numbers = [
         c

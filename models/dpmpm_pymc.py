@@ -11,9 +11,10 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from bayes_risk._compat import draws_name
 from bayes_risk.microdata import Microdata
 
-from .latent_pymc import Blocks, log_weights_of
+from .latent_pymc import Blocks, levels_name, log_weights_of
 from .latent_state import Prior, Units, ZeroLayout, n_normalised
 
 
@@ -25,7 +26,7 @@ def build(microdata: Microdata, prior: Prior, units: Units, *, transformed: bool
     """
     K, plain = prior.n_classes, {} if transformed else {"default_transform": None}
     coords: dict[str, Any] = {"class": np.arange(K), "break": np.arange(K - 1)}
-    coords |= {f"level_{v.name}": v.labels for v in microdata.variables}
+    coords |= {draws_name(f"level_{v.name}"): v.labels for v in microdata.variables}
     with pm.Model(coords=coords) as model:
         alpha = pm.Gamma("alpha", *prior.concentration, **plain)
         log_weights = log_weights_of(alpha, K, plain)
@@ -33,8 +34,8 @@ def build(microdata: Microdata, prior: Prior, units: Units, *, transformed: bool
         rows = units.positions - prior.starts[:-1]
         for j, v in enumerate(microdata.variables):
             concentration = np.full((K, v.n_levels), prior.level)
-            dims = ("class", f"level_{v.name}")
-            levels = pm.Dirichlet(f"levels_{v.name}", concentration, dims=dims, **plain)
+            dims = ("class", draws_name(f"level_{v.name}"))
+            levels = pm.Dirichlet(levels_name(v.name), concentration, dims=dims, **plain)
             log_mass = log_mass + pt.log(levels).T[rows[:, j]]
             every.append(levels)
         if units.power is not None:  # a pseudo-posterior: sum_k [pi_k f_k(y)]^power
@@ -60,4 +61,4 @@ def zero_mass_of(zeros: ZeroLayout, weights: Any, levels: list[Any]) -> Any:
 def blocks_of(columns: list[str], prior: Prior) -> Blocks:
     """Rows of phi that each variable of the model holds."""
     bounds = zip(columns, prior.starts[:-1], prior.starts[1:], strict=True)
-    return {f"levels_{c}": slice(int(begin), int(end)) for c, begin, end in bounds}
+    return {levels_name(c): slice(int(begin), int(end)) for c, begin, end in bounds}

@@ -15,7 +15,8 @@ from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from bayes_risk._compat import group
+from bayes_risk._compat import draws_name, group
+from bayes_risk._core.errors import InputError
 
 from .latent_sampler import run_chain
 from .latent_state import Draws, Prior, State, Units
@@ -24,6 +25,22 @@ from .poisson_state import CountPrior, CountUnits
 Array = npt.NDArray[np.float64]
 Blocks = Mapping[str, slice]
 BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+
+def levels_name(column: str) -> str:
+    """Name of the variable that holds the probabilities of a column's levels.
+
+    Raises
+    ------
+    InputError
+        PyMC would take the name for one of its own.
+    """
+    if column.endswith("__"):
+        raise InputError(
+            f"column {column!r} ends in two underscores, which PyMC keeps for variables of its "
+            "own; rename it"
+        )
+    return draws_name(f"levels_{column}")
 
 
 def log_weights_of(alpha: Any, K: int, plain: dict[str, Any]) -> Any:

@@ -11,9 +11,10 @@ import pymc as pm
 import pytensor.tensor as pt
 from scipy.special import gammaln
 
+from bayes_risk._compat import draws_name
 from bayes_risk.microdata import Microdata, Variable
 
-from .latent_pymc import Blocks, log_weights_of
+from .latent_pymc import Blocks, levels_name, log_weights_of
 from .poisson_state import CountPrior, CountUnits
 
 
@@ -35,15 +36,15 @@ def build(
     K, plain = prior.n_classes, {} if transformed else {"default_transform": None}
     levels = [v for v in microdata.variables if v.name in covariates and isinstance(v, Variable)]
     coords: dict[str, Any] = {"class": np.arange(K), "break": np.arange(K - 1), "count": counts}
-    coords |= {f"level_{v.name}": v.labels for v in levels}
+    coords |= {draws_name(f"level_{v.name}"): v.labels for v in levels}
     with pm.Model(coords=coords) as model:
         alpha = pm.Gamma("alpha", *prior.concentration, **plain)
         log_mass = log_weights_of(alpha, K, plain)[None, :] + _log_counts(prior, units, plain)
         for j, name in enumerate(covariates):
             rows = units.positions[:, j] - prior.starts[j]
             concentration = np.full((K, prior.starts[j + 1] - prior.starts[j]), prior.level)
-            dims = ("class", f"level_{name}")
-            chances = pm.Dirichlet(f"levels_{name}", concentration, dims=dims, **plain)
+            dims = ("class", draws_name(f"level_{name}"))
+            chances = pm.Dirichlet(levels_name(name), concentration, dims=dims, **plain)
             log_mass = log_mass + pt.log(chances).T[rows]
         if units.power is not None:  # a pseudo-posterior: sum_k [pi_k f_k(y)]^power
             log_mass = units.power[:, None] * log_mass
@@ -73,4 +74,4 @@ def blocks_of(covariates: list[str], prior: CountPrior) -> Blocks:
     if prior.zeros is not None:
         blocks["zeros"] = slice(p, 2 * p)
     bounds = zip(covariates, prior.starts[:-1], prior.starts[1:], strict=True)
-    return blocks | {f"levels_{c}": slice(int(begin), int(end)) for c, begin, end in bounds}
+    return blocks | {levels_name(c): slice(int(begin), int(end)) for c, begin, end in bounds}

@@ -12,7 +12,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.microdata import Codes, Microdata, Number
+from bayes_risk.microdata import Codes, Microdata, Number, checked_table
 
 from .latent_sampler import scatter_levels, start_at
 from .latent_state import Draws, State
@@ -124,8 +124,7 @@ def read_counts(
         Columns that are absent or no counts; counts that are negative or fractional, exposures that
         are not positive.
     """
-    if not isinstance(df, pd.DataFrame):
-        raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+    checked_table(df)
     known_columns("covariates", list(covariates), list(df.columns))
     if exposure is not None:
         known_columns("exposure", [exposure], list(df.columns))

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of, positive
-from bayes_risk.microdata import Microdata, Number
+from bayes_risk.microdata import Microdata, Number, checked_table
 from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
@@ -226,8 +226,7 @@ class Regression:
 
     def _microdata(self, df: pd.DataFrame, **how: Any) -> Microdata:
         """The columns that formulas name, each a number or a category."""
-        if not isinstance(df, pd.DataFrame):
-            raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+        checked_table(df)
         names = self._columns(df)
         numbers = [c for c in names if self._is_number(c, df[c])]
         data = Microdata.from_frame(df, columns=names, numbers=numbers, **how)

@@ -10,7 +10,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.identification.keys import Key, source
-from bayes_risk.microdata import by_label, same_records
+from bayes_risk.microdata import by_label, check_writable, same_records
 
 Ids = npt.NDArray[np.int64]
 
@@ -163,6 +163,8 @@ def checked_keys(
         )
     if not known and not synthesized:
         raise InputError("known and synthesized are both empty; name at least one key column")
+    check_writable("key", [*known, *synthesized])
+    check_writable("record label", original.index, told=False)
     return known, synthesized
 
 

@@ -55,6 +55,8 @@ def read_delimited(
             sep=dialect.separator,
             escapechar=dialect.escape,
             doublequote=dialect.escape is None,
+            names=header,
+            header=0,
             usecols=wanted,
             keep_default_na=False,
             na_values=[""],

@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk.microdata import checked_table
 from bayes_risk.release import Release
 from bayes_risk.utilities.keyed_counts import keyed
 from bayes_risk.utilities.tables import looks_continuous
@@ -177,8 +178,8 @@ def release_bounds(
 def _checked(
     original: pd.DataFrame, synthesized: Sequence[str], patterns: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    if not isinstance(original, pd.DataFrame) or not len(original):
-        raise InputError("original must be a DataFrame with records")
+    if not len(checked_table(original, "original")):
+        raise InputError("original has no records; give at least one")
     present = list(original.columns)
     made = known_columns("synthesized", synthesized, present)
     if not made:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.microdata import checked_table
 from bayes_risk.release import Release
 from bayes_risk.utilities.cells import group_edges, group_of
 from bayes_risk.utilities.closest import Values, closest
@@ -233,9 +234,10 @@ def _distance_columns(
         if distances is True
         else known_columns("distances", distances, tables.columns)
     )
-    absent = [] if holdout is None else [c for c in chosen if c not in holdout.columns]
+    held = chosen if holdout is None else list(checked_table(holdout, "holdout").columns)
+    absent = [c for c in chosen if c not in held]
     if absent:
-        raise InputError(f"holdout lacks column {absent[0]!r}; it has {list(holdout.columns)}")  # type: ignore[union-attr]
+        raise InputError(f"holdout lacks column {absent[0]!r}; it has {held}")
     return chosen
 
 

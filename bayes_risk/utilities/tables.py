@@ -11,7 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.identification.input import listed
 from bayes_risk.identification.keys import coded, source
-from bayes_risk.microdata import MAX_LEVELS, same_records
+from bayes_risk.microdata import MAX_LEVELS, checked_table, same_records
 from bayes_risk.release import SAME, Release
 from bayes_risk.utilities.cells import group_edges, group_of
 from bayes_risk.variables import check_magnitude
@@ -113,13 +113,9 @@ def looks_continuous(column: pd.Series) -> bool:
 
 
 def _check_original(original: pd.DataFrame) -> None:
-    if not isinstance(original, pd.DataFrame):
-        raise InputError(f"original is a {type(original).__name__}; give a pandas DataFrame")
+    checked_table(original, "original")
     if len(original) < 2:
         raise InputError(f"original has {len(original)} records; give at least 2")
-    repeated = sorted({str(c) for c in original.columns[original.columns.duplicated()]})
-    if repeated:
-        raise InputError(f"original has columns {repeated} more than once; rename or drop one")
 
 
 def _columns(
