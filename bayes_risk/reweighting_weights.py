@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import by_label
@@ -37,7 +36,7 @@ def checked_weights(weights: Any, index: Any) -> Array | None:
     if weights is None:
         return None
     given = weights
-    if isinstance(weights, pd.Series):
+    if hasattr(weights, "reindex"):
         given = by_label(weights, index, "weights")
     try:
         alpha = np.asarray(given, dtype=float)

@@ -1,10 +1,14 @@
 import gzip
+import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from bayes_risk import InputError
-from bayes_risk.tables import declare_levels, read_like, read_table
+from bayes_risk._core.validate import known_columns
+from bayes_risk.tables import declare_levels, kinds, read_like, read_table
+from bayes_risk.tables.levels import chosen
 
 
 def write(path, text):
@@ -52,7 +56,7 @@ def test_byte_order_marks_and_commas_in_quotes_are_fine(tmp_path):
     ("content", "message"),
     [
         ("", "is empty; its first line must name the columns"),
-        ("a,b,a\n1,2,3\n", r"names \['a'\] more than once"),
+        ("a,b,a\n1,2,3\n", r"names columns \['a'\] more than once"),
         ("a,b\n1,2\n1,2,3\n", "line 3 of .* has 3 fields and the header 2"),
         ("a,b\n1\n", "line 2 of .* has 1 fields and the header 2"),
         (b"a\n\xff\xfe\n", "is not UTF-8 text"),
@@ -114,6 +118,55 @@ def test_values_outside_the_declared_levels_are_named():
         declare_levels(df, {"q": ["x"]}, "the data")
 
 
+# --- limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "dta"])
+def test_more_columns_than_can_be_are_refused_before_they_are_read(ending, tmp_path, monkeypatch):
+    wide, path = pd.DataFrame([[1, 2, 3], [4, 5, 6]], columns=list("abc")), tmp_path / f"a.{ending}"
+    write = {"csv": wide.to_csv, "parquet": wide.to_parquet, "dta": wide.to_stata}[ending]
+    write(path)
+    monkeypatch.setattr(kinds, "MAX_COLUMNS", 2)
+    message = r"a.*' has [34] columns, and at most 2 are read; leave out those that nobody needs"
+    with pytest.raises(InputError, match=message):
+        read_table(path)
+
+
+def test_names_are_looked_up_once_a_column(tmp_path):
+    """Time that grows with the square of the columns; a name counts how often it is compared."""
+    compared = []
+
+    class Name(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(other)
+            return str.__eq__(self, other)
+
+    names = [Name(f"c{j}") for j in range(300)]
+    assert chosen(names, names, tmp_path / "a.csv") == names
+    assert known_columns("columns", names, names) == names
+    kinds.check_header(names, tmp_path / "a.csv")
+    assert len(compared) <= 3 * len(names)
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(kinds, "UNPACKED", {".csv.gz": (1_000, 20), ".parquet": (1_000, 2)})
+    message = r"bomb.*' unpacks to more than [\d,]+ bytes, \d+ times its size; is it a damaged file"
+    bomb = tmp_path / "bomb.csv.gz"
+    for text in ("a,b\n" + "1,2\n" * 50_000, "a" * 200_000):  # many lines, and one without end
+        bomb.write_bytes(gzip.compress(text.encode()))
+        with pytest.raises(InputError, match=message):
+            read_table(bomb)
+    bomb = tmp_path / "bomb.parquet"
+    pd.DataFrame({"a": np.ones(50_000)}).to_parquet(bomb)
+    with pytest.raises(InputError, match=message):
+        read_table(bomb)
+    honest = tmp_path / "honest.csv.gz"
+    honest.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 99))
+    assert len(read_table(honest)) == 99
+
+
 # --- Parquet -------------------------------------------------------------------------------------
 
 
@@ -156,9 +209,7 @@ def test_parquet_that_is_none_is_named(tmp_path):
 
 
 def test_without_pyarrow_parquet_says_how_to_get_it(tmp_path, monkeypatch):
-    def without(path):
-        raise ImportError("no pyarrow")
-
-    monkeypatch.setattr(pd, "read_parquet", without)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(InputError, match=r"pip install 'bayes_risk\[parquet\]'"):
         read_table(write(tmp_path / "a.parquet", "any"))

@@ -1,6 +1,7 @@
 """Checks of public arguments: one small function a rule, every message says what would be right."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -74,14 +75,14 @@ def known_columns(name: str, wanted: Sequence[str], present: Sequence[str]) -> l
     """Return `wanted` as a list of distinct columns, all of them in `present`."""
     if isinstance(wanted, str):
         raise InputError(f"{name}={wanted!r} is a single string; give a list of column names")
-    columns = list(wanted)
+    columns, held = list(wanted), set(present)
     for column in columns:
-        if column not in present:
+        if not isinstance(column, Hashable) or column not in held:
             raise InputError(
                 f"{name} names column {column!r}, which the table does not have; "
                 f"it has {list(present)}"
             )
-    repeated = sorted({str(c) for c in columns if columns.count(c) > 1})
+    repeated = sorted(str(c) for c, times in Counter(columns).items() if times > 1)
     if repeated:
         raise InputError(f"{name} names {repeated} more than once; name each column once")
     return columns

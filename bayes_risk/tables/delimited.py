@@ -5,14 +5,14 @@ import gzip
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.tables.kinds import broken
+from bayes_risk.tables.kinds import broken, check_header, check_unpacked
 from bayes_risk.tables.levels import chosen
 
 
@@ -77,11 +77,7 @@ def _checked_header(file: Path, dialect: Dialect) -> list[str]:
         header = next(_without_nul(rows, file), None)
         if not header:
             raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
-        repeated = sorted({name for name in header if header.count(name) > 1})
-        if repeated:
-            raise InputError(
-                f"the header of {str(file)!r} names {repeated} more than once; rename one"
-            )
+        check_header(header, file)
         for row in _without_nul(rows, file):
             if row and len(row) != len(header):
                 raise InputError(
@@ -121,9 +117,20 @@ def _text(file: Path) -> str:
         return str(opened.read())
 
 
+class _Unpacked(gzip.GzipFile):
+    """A packed file that is unpacked no further than packed files may."""
+
+    def read1(self, size: int = -1) -> bytes:
+        """Read as much as there is at hand; readers of text call this."""
+        found = super().read1(size)
+        check_unpacked(self.tell(), Path(str(self.name)), ".csv.gz")
+        return found
+
+
 def _opened(file: Path) -> Any:
-    opener = gzip.open if file.name.lower().endswith(".gz") else open
-    return opener(file, "rt", encoding="utf-8-sig", newline="")
+    packed = file.name.lower().endswith(".gz")
+    opened = cast(Any, _Unpacked(file)) if packed else file.open("rb")
+    return TextIOWrapper(opened, encoding="utf-8-sig", newline="")
 
 
 @contextmanager

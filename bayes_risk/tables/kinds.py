@@ -1,5 +1,7 @@
 """Kinds of files: what the name says, and what the first bytes say."""
 
+from collections import Counter
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,10 @@ BEGINNINGS = {
     b"\x1f\x8b": (".csv.gz",),
     b"PK\x03\x04": (".xlsx or .zip",),
 }
+
+MAX_COLUMNS = 10_000
+# What packed files may unpack to: so many bytes, or so many times their size where that is more.
+UNPACKED = {".csv.gz": (100_000_000, 200), ".parquet": (10**9, 1_000), ".zsav": (10**9, 1_000)}
 
 
 def checked_file(path: str | PathLike[str] | Any) -> Path:
@@ -46,6 +52,29 @@ def kind_of(file: Path) -> str:
                 f"{suffix} file"
             )
     return suffix
+
+
+def check_header(names: Sequence[str], file: Path) -> None:
+    """Refuse more columns than are read, and names that stand there twice."""
+    if len(names) > MAX_COLUMNS:
+        raise InputError(
+            f"{str(file)!r} has {len(names):,} columns, and at most {MAX_COLUMNS:,} are read; "
+            "leave out those that nobody needs, or write rows and columns the other way round"
+        )
+    repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+    if repeated:
+        raise InputError(f"{str(file)!r} names columns {repeated} more than once; rename one")
+
+
+def check_unpacked(size: int, file: Path, suffix: str) -> None:
+    """Refuse a packed file of `size` bytes, or more, when it is unpacked."""
+    (least, times), packed = UNPACKED[suffix], file.stat().st_size
+    if size > max(least, times * packed):
+        raise InputError(
+            f"{str(file)!r} unpacks to more than {max(least, times * packed):,} bytes, "
+            f"{max(least // max(packed, 1), times):,} times its size; is it a damaged file? If "
+            "it is whole, write it as a CSV that is not packed"
+        )
 
 
 def broken(file: Path, what: str) -> InputError:

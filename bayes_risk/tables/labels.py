@@ -1,5 +1,6 @@
 """Value labels become levels: all of the file's, in the order of their codes."""
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -142,9 +143,8 @@ def _held_missing(column: StoredColumn) -> list[str]:
 
 
 def _check_distinct(where: str, levels: Mapping[Hashable, str]) -> None:
-    labels = list(levels.values())
-    for label in labels:
-        if labels.count(label) > 1:
+    for label, times in Counter(levels.values()).items():
+        if times > 1:
             same = [_named(c) for c, other in levels.items() if other == label]
             raise InputError(
                 f"{where} gives the label {label!r} to the codes {', '.join(same)}; give each its "

@@ -76,7 +76,8 @@ def _strangers(column: pd.Series, values: list[Hashable]) -> npt.NDArray[np.bool
 
 def chosen(columns: Sequence[str], present: Sequence[str], file: Path) -> list[str]:
     """Give the wanted columns of a file, all of which it has."""
+    held = set(present)
     for name in columns:
-        if name not in present:
+        if name not in held:
             raise InputError(f"{str(file)!r} has no column {name!r}; it has {list(present)}")
     return list(columns)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.tables.kinds import broken
+from bayes_risk.tables.kinds import broken, check_header, check_unpacked
 from bayes_risk.tables.levels import chosen
 
 
@@ -17,8 +17,8 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFra
     others, else it is left out.
     """
     try:
-        table = pd.read_parquet(file)
         names, numbers = _names(file)
+        table = pd.read_parquet(file)
         _check_text(table, file)
     except ImportError:
         raise InputError(
@@ -40,7 +40,10 @@ def _names(file: Path) -> tuple[set[str], list[str]]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    schema = parquet.read_schema(file)
+    with parquet.ParquetFile(file) as opened:
+        schema, rows = opened.schema_arrow, opened.metadata.num_rows
+    check_header(schema.names, file)
+    check_unpacked(8 * rows * len(schema.names), file, ".parquet")
     for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if pa.types.is_nested(kind):
@@ -48,9 +51,6 @@ def _names(file: Path) -> tuple[set[str], list[str]]:
                 f"column {field.name!r} of {str(file)!r} holds lists or tables in its cells; "
                 "store one value a cell"
             )
-    repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if repeated:
-        raise InputError(f"{str(file)!r} has columns {repeated} more than once; rename one")
     other = (pa.types.is_decimal, pa.types.is_float16)
     numbers = [field.name for field in schema if any(is_it(field.type) for is_it in other)]
     return set(schema.names), numbers

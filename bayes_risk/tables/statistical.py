@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.tables.kinds import broken
+from bayes_risk.tables.kinds import broken, check_header, check_unpacked
 from bayes_risk.tables.levels import chosen
 
 LETTERS = (".dta", ".sas7bdat")  # declare missing codes as .a to .z
@@ -62,6 +62,9 @@ def stored_columns(
     declared = {} if suffix == ".xpt" else {"user_missing": True}  # it has no codes of its own
     first = read(metadataonly=True, **declared)[1]
     names, ranges = list(first.column_names), first.missing_ranges
+    check_header(names, file)
+    if suffix == ".zsav":
+        check_unpacked(8 * first.number_rows * len(names), file, suffix)
     names = names if columns is None else chosen(columns, names, file)
     names = names if among is None else [name for name in names if name in among]
     shown, meta = read(usecols=names)

@@ -1,6 +1,7 @@
 """Releases that synthpop made: the files that it leaves behind, in the terms of the original."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -190,12 +191,14 @@ def _made_by_r(name: str) -> str:
 
 def _names(found: Collection[str], original: pd.DataFrame) -> dict[str, str]:
     """Names of the original for names that R has made of them, and of nobody else's."""
-    mine = [str(c) for c in original.columns if c not in found]
+    held = set(found)
+    mine = [str(c) for c in original.columns if c not in held]
     made = [_made_by_r(name) for name in mine]
+    times = Counter(made)
     return {
         r: name
         for r, name in zip(made, mine, strict=True)
-        if made.count(r) == 1 and r not in original.columns
+        if times[r] == 1 and r not in original.columns
     }
 
 
