@@ -29,6 +29,7 @@ __all__ = [
     "by_label",
     "check_writable",
     "checked_table",
+    "numbers_rows",
     "same_records",
 ]
 
@@ -200,7 +201,7 @@ def by_label(given: Rows, original: pd.Index, source: str) -> Rows:
             f"the index of {source} does not name the original's records; give both the same "
             "index, or reset_index(drop=True) both if their rows are in the same order"
         )
-    if _numbers_rows(given.index) != _numbers_rows(original):
+    if numbers_rows(given.index) != numbers_rows(original):
         raise InputError(
             f"the index of {source} and that of the original hold the same numbers in another "
             "order, and one of them merely numbers the rows; reset_index(drop=True) both if their "
@@ -209,7 +210,7 @@ def by_label(given: Rows, original: pd.Index, source: str) -> Rows:
     return given.loc[original]
 
 
-def _numbers_rows(index: pd.Index) -> bool:
+def numbers_rows(index: pd.Index) -> bool:
     """Whether this is what pandas gives to rows without labels: 0, 1, 2, ..., and no name."""
     counted = isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1)
     return counted and index.name is None

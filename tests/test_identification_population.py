@@ -277,7 +277,11 @@ def test_a_population_counts_no_radius() -> None:
         ({"targets": FIRST[["a"]]}, r"targets lacks key 'b'; it has \['a'\]. Give every key"),
         ({"targets": FIRST[:0]}, "targets has no rows; give at least one target"),
         ({"targets": FIRST.set_axis([1] * 6)}, "index of targets names some people twice"),
-        ({"targets": FIRST.assign(b=1)}, "'b' holds text in the original and numbers in the targ"),
+        ({"targets": FIRST.assign(b="r")}, "targets and the original merely number their rows"),
+        (
+            {"targets": FIRST.assign(b=1)[::-1]},
+            "'b' holds text in the original and numbers in the targ",
+        ),
         ({"targets": pd.concat([FIRST, FIRST], axis=1)}, "targets has column 'a' more than once"),
     ],
 )

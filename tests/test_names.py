@@ -1,6 +1,7 @@
 """Names of columns, levels and records: whatever text they are, or refused before any work."""
 
 from io import StringIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from bayes_risk.study.study import parse_study
 
 TWICE = pd.DataFrame([["x", 1, "p"], ["y", 2, "q"], ["x", 3, "q"]], columns=["a", "n", "a"])
 ONCE = TWICE.iloc[:, :2]
-KEYS = {"known": ["a"], "synthesized": ["n"]}
+KEYS: dict[str, Any] = {"known": ["a"], "synthesized": ["n"]}
 
 # Trouble of paths, markup, formats, encodings, and words of our own; no two are the same text.
 NAMES = [

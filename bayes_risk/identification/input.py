@@ -10,7 +10,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.identification.keys import Key, source
-from bayes_risk.microdata import by_label, check_writable, same_records
+from bayes_risk.microdata import by_label, check_writable, numbers_rows, same_records
 
 Ids = npt.NDArray[np.int64]
 
@@ -102,6 +102,14 @@ def _from_outside(original: pd.DataFrame, targets: pd.DataFrame, keys: Sequence[
             "the index of targets names some people twice; give each their own label, that of "
             "their record in the original where they have one"
         )
+    if numbers_rows(targets.index) and numbers_rows(original.index):
+        held = original.iloc[: len(targets)]
+        if any(not targets[c].astype(object).equals(held[c].astype(object)) for c in keys):
+            raise InputError(
+                "targets and the original merely number their rows, and the rows of equal numbers "
+                "differ, so that nobody can tell which targets are in the file; give both an index "
+                "of labels, those of other people being none of the original's"
+            )
     return Targets(targets, original.index.get_indexer(targets.index))
 
 

@@ -85,7 +85,8 @@ def identification_risk(
         released values. May be empty, but not both.
     targets : list of labels, mask of n values, or DataFrame, optional
         Whom he looks for: all records (None), some of them, or the rows of a table with all keys:
-        those whose index label is one of the original's are in the file, the others are not.
+        those whose index label is one of the original's are in the file, the others are not (rows
+        that are merely numbered, in both tables, must be the original's first).
     population : Population, list of m of them, or array, optional
         None: he knows that his targets are in the file. Otherwise how many people of the population
         carry each target's exact keys: known, estimated from the original, or from each release in

@@ -5,9 +5,9 @@ import gzip
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from io import StringIO, TextIOWrapper
+from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -47,6 +47,8 @@ def read_delimited(
         What means a missing value in a field without quotes, besides the empty field.
     """
     with _read_errors(file):
+        if _is_packed(file):
+            _check_packed(file)
         header = _checked_header(file, dialect)
         wanted = None if columns is None else chosen(columns, header, file)
         source = file if not na else StringIO(_emptied(_text(file), dialect, _checked_na(na)))
@@ -117,20 +119,20 @@ def _text(file: Path) -> str:
         return str(opened.read())
 
 
-class _Unpacked(gzip.GzipFile):
-    """A packed file that is unpacked no further than packed files may."""
-
-    def read1(self, size: int = -1) -> bytes:
-        """Read as much as there is at hand; readers of text call this."""
-        found = super().read1(size)
-        check_unpacked(self.tell(), Path(str(self.name)), ".csv.gz")
-        return found
-
-
 def _opened(file: Path) -> Any:
-    packed = file.name.lower().endswith(".gz")
-    opened = cast(Any, _Unpacked(file)) if packed else file.open("rb")
-    return TextIOWrapper(opened, encoding="utf-8-sig", newline="")
+    opener = gzip.open if _is_packed(file) else open
+    return opener(file, "rt", encoding="utf-8-sig", newline="")
+
+
+def _is_packed(file: Path) -> bool:
+    return file.name.lower().endswith(".gz")
+
+
+def _check_packed(file: Path) -> None:
+    """Unpack a file in pieces that nobody keeps, no further than packed files may."""
+    with gzip.open(file) as opened:
+        while opened.read(1 << 20):
+            check_unpacked(opened.tell(), file, ".csv.gz")
 
 
 @contextmanager

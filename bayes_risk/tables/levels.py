@@ -62,7 +62,7 @@ def declare_levels(
                 "rows); add it to the levels, or mend the file"
             )
         declared[name] = pd.CategoricalDtype(list(values))
-    return df.astype(declared)
+    return df.astype(declared) if declared else df
 
 
 def _strangers(column: pd.Series, values: list[Hashable]) -> npt.NDArray[np.bool_]:
