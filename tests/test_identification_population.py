@@ -280,7 +280,7 @@ def test_a_population_counts_no_radius() -> None:
         ({"targets": FIRST.assign(b="r")}, "targets and the original merely number their rows"),
         (
             {"targets": FIRST.assign(b=1)[::-1]},
-            "'b' holds text in the original and numbers in the targ",
+            "'b' holds text in the original and numbers in",
         ),
         ({"targets": pd.concat([FIRST, FIRST], axis=1)}, "targets has column 'a' more than once"),
     ],
