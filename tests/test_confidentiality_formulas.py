@@ -2,7 +2,6 @@
 
 import pickle
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -86,7 +85,6 @@ ATTACKS = {
 @pytest.mark.parametrize("formula", ATTACKS.values(), ids=ATTACKS)
 def test_what_is_no_arithmetic_is_refused_and_not_run(formula, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    began = time.monotonic()
     for declare in (
         lambda: br.models.Regression({"y": f"1 + {formula}"}),
         lambda: br.models.Regression({"y": formula}),
@@ -94,7 +92,6 @@ def test_what_is_no_arithmetic_is_refused_and_not_run(formula, tmp_path, monkeyp
         with pytest.raises(br.InputError, match="formula of 'y'"):
             declare()
     assert list(tmp_path.iterdir()) == []
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("formula", ["I(x.max())", "nothing(x)", "np.save('f', x)"])

@@ -54,14 +54,23 @@ def study_of(path, folder):
 @pytest.fixture
 def growing(monkeypatch):
     """Memory that passes any ceiling as soon as the evidence of a fit has been gathered."""
-    passed = threading.Event()
+    passed, looks, seen = threading.Event(), [], threading.Event()
     monkeypatch.setattr(watch, "SECONDS", 0.002)
-    monkeypatch.setattr(watch, "resident", lambda: 9 * 2**30 if passed.is_set() else 1)
+
+    def resident():
+        if not passed.is_set():
+            return 1
+        looks.append(len(looks))
+        if len(looks) == 3:  # the first look, of two readings, has been noted
+            seen.set()
+        return 9 * 2**30
+
+    monkeypatch.setattr(watch, "resident", resident)
 
     def progress(stage, done, total):
         if stage == "evidence" and done == 1:
             passed.set()
-            time.sleep(0.5)  # the watch has looked by then
+            seen.wait()
 
     return progress
 

@@ -114,6 +114,10 @@ def _locked(folder: Path, output: Path) -> Iterator[None]:
             os.truncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
         yield
+    except KeyboardInterrupt:
+        if not (folder / STEPS).exists():  # stopped before the first step could be kept
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     finally:
         os.close(handle)
 
