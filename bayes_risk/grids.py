@@ -263,7 +263,7 @@ class JointGrid:
                 f"column {variable.name!r} is a number and has no grid; say which values the "
                 f'intruder weighs: guesses={{"{variable.name}": Grid(percent=10, n=11), ...}}'
             )
-        if is_number != isinstance(grid, Grid):
+        if not isinstance(grid, Grid if is_number else Levels):
             kind, right = ("number", "a Grid") if is_number else ("category", "Levels()")
             raise InputError(
                 f"column {variable.name!r} is a {kind} and was given {grid!r}; give {right}"

@@ -298,6 +298,7 @@ def test_targets_without_guesses(grid, y, number, message):
         ({"sex": Grid(values=[0, 1])}, (2,), "'sex' is a category .*give Levels"),
         ({"pay": Levels()}, (0,), "'pay' is a number and was given Levels\\(\\); give a Grid"),
         ({"pay": 11}, (0,), "'pay' is a number and was given 11"),
+        ({"sex": "levels"}, (2,), "'sex' is a category and was given 'levels'; give Levels"),
     ],
 )
 def test_joint_grids_that_do_not_fit(grids, columns, message):

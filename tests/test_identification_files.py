@@ -362,8 +362,7 @@ def test_a_worker_that_dies_changes_nothing(tmp_path, client):
 
     found = risk_of(files, client=client, batch=20, progress=kill_once)
     assert killed and numbers(found) == numbers(wanted)
-    deadline = time.monotonic() + 30
-    while len(after := client.run(os.getpid)) < 2 and time.monotonic() < deadline:
+    while len(after := client.run(os.getpid)) < 2:
         time.sleep(0.2)
     assert killed[0] not in after.values()
 
