@@ -1,5 +1,6 @@
 """Mixtures of Poissons by hand: a prior, units, draws, and the collapsed predictive in NumPy."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -129,27 +130,55 @@ def log_marginal(prior, units, exposure=None):
     ``units``: lists of rows of counts, the rows of a unit sharing its class; ``exposure`` of each
     row, alike shaped, by default 1 (with structural zeros: always).
     """
-    K, N = prior.n_classes, len(units)
-    labelings = np.array(list(itertools.product(range(K), repeat=N)))
-    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
-    log_p = log_label_prior(counts, *prior.concentration)
-    for r, labels in enumerate(labelings):
-        for k, j in itertools.product(range(K), range(prior.n_counts)):
-            mine = [(u, v) for u in np.flatnonzero(labels == k) for v in range(len(units[u]))]
-            x = np.array([units[u][v][j] for u, v in mine], float)
-            e = np.array([1.0 if exposure is None else exposure[u][v] for u, v in mine])
-            log_p[r] += log_column(x, e, prior.shape[j], prior.rate[j], prior.zeros)
+    columns = []
+    for j in range(prior.n_counts):
+        x = [[row[j] for row in rows] for rows in units]
+        columns.append((x, [[1.0] * len(v) for v in x] if exposure is None else exposure))
+    return log_of_columns(prior, columns)
+
+
+def log_of_columns(prior, columns):
+    """log p(data), by column the values and the exposures of each unit: what it shows there.
+
+    A class is a set of units, so the marginal mass of each of the 2^N sets is asked for once.
+    """
+    K, N = prior.n_classes, len(columns[0][0])
+    labelings, log_p = labelled(N, K, *prior.concentration)
+    log_p = log_p.copy()
+    sets = list(itertools.product((False, True), repeat=N))
+    place = 2 ** np.arange(N)[::-1]
+    for j, (x, e) in enumerate(columns):
+        mass = []
+        for inside in sets:
+            values = tuple(float(v) for r in itertools.compress(x, inside) for v in r)
+            exposures = tuple(float(v) for r in itertools.compress(e, inside) for v in r)
+            mass.append(log_column(values, exposures, prior.shape[j], prior.rate[j], prior.zeros))
+        for k in range(K):
+            log_p += np.array(mass)[(labelings == k) @ place]
     return logsumexp(log_p)
 
 
+@functools.cache
+def labelled(N, K, a, b):
+    """All labelings of N units, shape (K^N, N), and the log of their prior chances."""
+    labelings = np.array(list(itertools.product(range(K), repeat=N)))
+    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
+    return labelings, log_label_prior(counts, a, b)
+
+
+@functools.lru_cache(maxsize=100_000)
 def log_column(x, e, shape, rate, zeros):
-    """log p(counts of one class), the rate integrated out, and the chance of a structural zero."""
+    """log p(counts of one class), the rate integrated out, and the chance of a structural zero.
+
+    Values and exposures are tuples of floats: an enumeration asks for the same again and again.
+    """
 
     def poissons(x, e):
         A, B = shape + x.sum(), rate + e.sum()
         mass = gammaln(A) - gammaln(shape) + shape * np.log(rate) - A * np.log(B)
         return mass + (x * np.log(e) - gammaln(x + 1)).sum()
 
+    x, e = np.array(x), np.array(e)
     if zeros is None:
         return poissons(x, e)
     a, b = zeros
@@ -186,14 +215,8 @@ def exact_log_evidence(prior, y, Z, i, guess, *, own=False, columns=None, exposu
 
 def _partly_tied(prior, y, Z, columns):
     """log p(y, Z): kept columns show their values once."""
-    K, N = prior.n_classes, len(y)
-    labelings = np.array(list(itertools.product(range(K), repeat=N)))
-    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
-    log_p = log_label_prior(counts, *prior.concentration)
-    for r, labels in enumerate(labelings):
-        for k, j in itertools.product(range(K), range(prior.n_counts)):
-            x = y[labels == k, j]
-            if j in columns:
-                x = np.concatenate([x, np.asarray(Z, float)[labels == k, j]])
-            log_p[r] += log_column(x, np.ones(len(x)), prior.shape[j], prior.rate[j], None)
-    return logsumexp(log_p)
+    shown = []
+    for j in range(prior.n_counts):
+        x = [[row[j], z[j]] if j in columns else [row[j]] for row, z in zip(y, Z, strict=True)]
+        shown.append((x, [[1.0] * len(v) for v in x]))
+    return log_of_columns(prior, shown)

@@ -104,17 +104,8 @@ GUESSES = {"x0": br.Grid(values=[0, 1, 3, 6]), "x1": br.Grid(values=[2, 8, 9])}
 
 def log_marginal(prior, units):
     """log p of units, each a list by column of the values that share its class."""
-    K = prior.n_classes
-    labelings = np.array(list(itertools.product(range(K), repeat=len(units))))
-    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
-    log_p = log_label_prior(counts, *prior.concentration)
-    for r, labels in enumerate(labelings):
-        for k, j in itertools.product(range(K), range(prior.n_counts)):
-            x = [v for u in np.flatnonzero(labels == k) for v in units[u][j]]
-            log_p[r] += by_hand.log_column(
-                np.array(x, float), np.ones(len(x)), prior.shape[j], prior.rate[j], None
-            )
-    return logsumexp(log_p)
+    columns = [[unit[j] for unit in units] for j in range(prior.n_counts)]
+    return by_hand.log_of_columns(prior, [(x, [[1.0] * len(v) for v in x]) for x in columns])
 
 
 def log_evidence(prior, known, i, guess, *, own, columns):
@@ -311,7 +302,8 @@ def with_zeros(prior, y, zs, i, guess):
     joint, alone = [], []
 
     def log_p(x):
-        return by_hand.log_column(x, np.ones(len(x)), prior.shape[0], prior.rate[0], prior.zeros)
+        ones = (1.0,) * len(x)
+        return by_hand.log_column(tuple(x), ones, prior.shape[0], prior.rate[0], prior.zeros)
 
     for value in range(60) if i != 2 else [0]:
         x = y.astype(float)
