@@ -16,7 +16,7 @@ from tests.oracle import log_label_prior
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 PRIOR = (1.5, 0.2)
-N = 8
+N = 6
 KNOWS = {
     "none": np.zeros(N, dtype=bool),
     "half": np.arange(N) % 2 == 0,
@@ -130,7 +130,7 @@ def log_evidence(prior, known, i, guess, *, own, columns):
 @pytest.fixture(scope="module")
 def two_classes():
     model = br.models.PoissonMixture(2, concentration_prior=(1.5, 1.0), rate_prior=PRIOR)
-    return model.fit(frame(Y), draws=2000, tune=300, chains=4, thin=8, random_seed=5)
+    return model.fit(frame(Y), draws=800, tune=300, chains=4, thin=8, random_seed=5)
 
 
 @pytest.mark.parametrize("known", [(0, 0, 0), (0, 1, 0), (1, 1, 0)], ids=str)
@@ -169,8 +169,8 @@ def shared_total(y, e, zs, known, i, guess):
     def log_mass(total, exposure):
         return gammaln(PRIOR[0] + total) - (PRIOR[0] + total) * np.log(PRIOR[1] + exposure)
 
-    for j in range(y.shape[1]):
-        total = y[A, j].sum() + guess[j] + T
+    for j, value in enumerate(guess):
+        total = y[A, j].sum() + value + T
         ways = T * np.log(e[U].sum()) - gammaln(T + 1) if len(U) else np.zeros(1)
         alone = log_mass(total, e.sum())
         joint = sum(log_mass(total + z[:, j].sum(), 2 * e.sum()) for z in zs)
@@ -191,13 +191,13 @@ def gaps(risk, exact):
 
 
 @pytest.mark.parametrize("classes", ["new", "own"])
-@pytest.mark.parametrize(("knows", "m"), [("none", 3), ("half", 2), ("half", 3)])
+@pytest.mark.parametrize(("knows", "m"), [("none", 3), ("half", 2)])
 def test_imputation_with_one_class_is_the_closed_form(knows, m, classes):
     rng, known = np.random.default_rng(4), KNOWS[knows]
     e = rng.choice([0.5, 1.0, 3.0], N)
     y = rng.poisson(e[:, None] * [20.0, 3.0], (N, 2))
     model = br.models.PoissonMixture(1, rate_prior=PRIOR, exposure="size")
-    fit = model.fit(frame(y, e), draws=300, tune=10, chains=4, random_seed=1)
+    fit = model.fit(frame(y, e), draws=200, tune=10, chains=4, random_seed=1)
     release = fit.synthesize(m, classes=classes, random_seed=2)
     zs = [d[["x0", "x1"]].to_numpy() for d in release.datasets]
 
@@ -320,7 +320,7 @@ def test_imputation_with_structural_zeros(m):
     y, known = np.array([3, 0, 5]), np.array([True, True, False])
     zs = np.array([[0, 4, 0], [6, 0, 2], [0, 0, 9]])[:m]
     model = br.models.PoissonMixture(1, rate_prior=PRIOR, zeros=(1.0, 2.0))
-    fit = model.fit(frame(y[:, None]), draws=1500, tune=50, chains=4, random_seed=1)
+    fit = model.fit(frame(y[:, None]), draws=600, tune=50, chains=4, random_seed=1)
     tables = [frame(z[:, None]) for z in zs]
     release = br.Release(datasets=tables, synthesized=["x0"])
     guesses = {"x0": br.Grid(values=[0, 1, 3, 5, 9])}
@@ -340,8 +340,8 @@ def planted(n=40, seed=3):
 
 @pytest.fixture(scope="module")
 def easy():
-    table = planted()
-    return br.models.PoissonMixture(4).fit(table, draws=800, tune=300, chains=4, random_seed=1)
+    table = planted(12)
+    return br.models.PoissonMixture(3).fit(table, draws=400, tune=300, chains=4, random_seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -351,11 +351,11 @@ def quick():
 
 
 @pytest.mark.parametrize("classes", ["new", "own"])
-@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("m", [1, 2])
 def test_whoever_knows_all_others_is_the_worst_case(easy, classes, m):
     release = easy.synthesize(m, classes=classes, random_seed=2)
     options = {"guesses": br.Grid(additive=6, n=7), "targets": [0, 5, 9], "random_seed": 3}
-    everybody = br.Intruder(knows_records=np.ones(40, dtype=bool))
+    everybody = br.Intruder(knows_records=np.ones(12, dtype=bool))
     worst = br.attribute_risk(easy, release, **options)
     found = br.attribute_risk(easy, release, intruder=everybody, **options)
     gap = found.log_evidence.sum(axis=0) - worst.log_evidence.sum(axis=0)
