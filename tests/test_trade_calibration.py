@@ -90,10 +90,10 @@ def all_but_two(y, label, rates, pi, seed):
 @pytest.mark.parametrize(
     ("intruder", "files"),
     [
-        (drawn, 60),
         (dealt_known, 400),
-        (dealt_inferred, 100),
-        (all_but_two, 100),
+        pytest.param(drawn, 60, marks=pytest.mark.check),
+        pytest.param(dealt_inferred, 100, marks=pytest.mark.check),
+        pytest.param(all_but_two, 100, marks=pytest.mark.check),
         *(
             pytest.param(i, 600, marks=pytest.mark.slow)
             for i in (drawn, dealt_inferred, all_but_two)

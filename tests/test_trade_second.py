@@ -160,10 +160,11 @@ def test_several_releases_as_if_the_unknown_were_drawn_anew():
         g, others = np.arange(y[1], y[1] + 80.0), np.arange(0, max(2000, 4 * y.sum() + 50))
         base = log_total(y[1] + g, 2) - gammaln(g + 1)
         near = sum(log_total(y[1] + g + s, 2 + n) - gammaln(g + 1) for s in z) - 4 * base
-        total = others + g[:, None] + y[1]
-        exact = log_total(total, n) - gammaln(g[:, None] + 1) - gammaln(others + 1)
-        exact += others * np.log(n - 2.0)
-        exact += sum(log_total(s, n, total, n) for s in z)
+        total = others + g[:, None].astype(int) + y[1]
+        every = np.arange(total.max() + 1)
+        of_total = log_total(every, n) + sum(log_total(s, n, every, n) for s in z)
+        exact = of_total[total] - gammaln(g[:, None] + 1)
+        exact += others * np.log(n - 2.0) - gammaln(others + 1)
         p, q = relative(near), relative(np.logaddexp.reduce(exact, axis=1))
         seen.append((p[y[0] - y[1]], q[y[0] - y[1]], spread(p, g) / spread(q, g)))
     near, exact, ratio = np.mean(seen, axis=0)

@@ -46,9 +46,10 @@ def log_labels(n):
     return float(np.log(np.exp(log_p).mean()))
 
 
-def log_class(values, prior):
-    """log p(values of one class), its rate integrated out."""
-    A, B, s, n = prior.shape[0], prior.rate[0], sum(values), len(values)
+@cache
+def log_class(values, A, B):
+    """log p(values (a tuple) of one class), its rate integrated out."""
+    s, n = sum(values), len(values)
     out = gammaln(A + s) - gammaln(A) + A * np.log(B) - (A + s) * np.log(B + n)
     return out - sum(gammaln(v + 1) for v in values)
 
@@ -57,9 +58,9 @@ def labelled(values, prior):
     """All labellings of the values and log p(labels, values)."""
     K, out = prior.n_classes, {}
     for c in product(range(K), repeat=len(values)):
-        members = [[v for v, k in zip(values, c, strict=True) if k == own] for own in range(K)]
+        members = [tuple(v for v, k in zip(values, c, strict=True) if k == own) for own in range(K)]
         log_p = log_labels(tuple(len(m) for m in members))
-        out[c] = log_p + sum(log_class(m, prior) for m in members)
+        out[c] = log_p + sum(log_class(m, prior.shape[0], prior.rate[0]) for m in members)
     return out
 
 
@@ -68,7 +69,7 @@ def log_mass(values, prior):
     return float(np.logaddexp.reduce(list(labelled(list(values), prior).values())))
 
 
-def learnt(values, prior, *, seed, draws=4000, thin=2, chains=4):
+def learnt(values, prior, *, seed, draws=1500, thin=2, chains=4):
     """What chains on these rows learn."""
     rows, rng = rows_of(values), np.random.default_rng(seed)
     K, p = prior.n_classes, prior.n_counts
