@@ -172,7 +172,7 @@ def planted(n=12, seed=3):
 @pytest.fixture(scope="module")
 def easy():
     table = planted()
-    return br.models.PoissonMixture(3).fit(table, draws=800, tune=300, chains=4, random_seed=1)
+    return br.models.PoissonMixture(3).fit(table, draws=600, tune=200, chains=4, random_seed=1)
 
 
 @pytest.mark.parametrize("classes", ["new", "own"])
@@ -191,7 +191,7 @@ def test_predictive_is_refit(easy, classes):
 def three():
     model = br.models.PoissonMixture(1, rate_prior=(2.0, 0.1))
     y = np.array([[12, 30], [15, 20], [18, 26]])
-    return model.fit(frame(y), draws=2000, tune=100, chains=4, thin=1, random_seed=1)
+    return model.fit(frame(y), draws=2000, tune=100, chains=2, thin=1, random_seed=1)
 
 
 @pytest.mark.parametrize("classes", ["new", "own"])

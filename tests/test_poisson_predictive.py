@@ -235,7 +235,7 @@ def test_masses_of_small_counts():
 def test_masses_of_huge_counts():
     """Relative error below 1e-12 of log masses, absolute near the mode; lgamma is off by 0.05."""
     rng, worst = np.random.default_rng(0), 0.0
-    for _ in range(300):
+    for _ in range(150):
         A, B, e = 10 ** rng.uniform(-3, 13), 10 ** rng.uniform(-10, 6), 10 ** rng.uniform(-3, 4)
         near = np.floor(A * e / B * (1 + 0.01 * rng.normal()))
         x = near if rng.random() < 0.5 and near < 2**53 else np.floor(10 ** rng.uniform(0, 15))

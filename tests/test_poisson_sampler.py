@@ -188,7 +188,7 @@ def test_row_labels_have_their_chances():
 # --- the posterior ----------------------------------------------------------------------------
 
 
-def predictives(prior, units, news, rng, sweeps=40_000):
+def predictives(prior, units, news, rng, sweeps=15_000):
     """p(new record | y) of each new record by the chain, and its Monte Carlo error."""
     start = scattered(prior, units, rng)
     draws = run_chain(prior, units, start, draws=sweeps, tune=500, thin=2, rng=rng)

@@ -160,7 +160,7 @@ def test_pymc_model_has_the_pseudo_likelihood():
 
 
 def test_all_weights_one_change_nothing():
-    plain, ones = fitted(2, None, draws=400), fitted(2, np.ones(3), draws=400)
+    plain, ones = fitted(2, None, draws=200), fitted(2, np.ones(3), draws=200)
     assert ones.weights is None
     np.testing.assert_array_equal(plain.draws.phi, ones.draws.phi)
     np.testing.assert_array_equal(audit(plain).log_evidence, audit(ones).log_evidence)
