@@ -163,7 +163,7 @@ def test_structural_zeros_by_enumeration(with_zeros, evidence):
 # --- the other ways ----------------------------------------------------------------------------
 
 
-def planted(n=12, seed=3):
+def planted(n=6, seed=3):
     rng = np.random.default_rng(seed)
     k = rng.choice(2, n, p=[0.7, 0.3])
     return frame(rng.poisson(np.array([[4.0, 20.0], [30.0, 5.0]])[k]))
@@ -178,7 +178,7 @@ def easy():
 @pytest.mark.parametrize("classes", ["new", "own"])
 def test_predictive_is_refit(easy, classes):
     release = easy.synthesize(2, classes=classes, random_seed=2)
-    options = {"guesses": br.Grid(additive=6, n=7), "targets": [0, 5, 9], "random_seed": 3}
+    options = {"guesses": br.Grid(additive=6, n=7), "targets": [0, 2, 5], "random_seed": 3}
     predictive = br.attribute_risk(easy, release, **options)
     refit = br.attribute_risk(easy, release, evidence="refit", **options)
     scale = np.hypot(predictive.mcse_log_evidence, refit.mcse_log_evidence)

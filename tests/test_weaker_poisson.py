@@ -361,7 +361,7 @@ def quick():
 @pytest.mark.parametrize("m", [1, 2])
 def test_whoever_knows_all_others_is_the_worst_case(easy, classes, m):
     release = easy.synthesize(m, classes=classes, random_seed=2)
-    options = {"guesses": br.Grid(additive=6, n=7), "targets": [0, 5, 9], "random_seed": 3}
+    options = {"guesses": br.Grid(additive=6, n=7), "targets": [0, 2, 5], "random_seed": 3}
     everybody = br.Intruder(knows_records=np.ones(12, dtype=bool))
     worst = br.attribute_risk(easy, release, **options)
     found = br.attribute_risk(easy, release, intruder=everybody, **options)
