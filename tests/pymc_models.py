@@ -1,4 +1,4 @@
-"""A PyMC model of two columns with areas and a predictor, and how models are compiled."""
+"""A PyMC model of two columns with areas and a predictor; models compiled, and fits by hand."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,11 @@ import pytensor.tensor as pt
 
 from bayes_risk.microdata import Microdata
 from bayes_risk.models.pymc_density import Engine
+from bayes_risk.models.pymc_fit import PyMCFit
+from bayes_risk.models.pymc_model import PyMCModel
+from bayes_risk.models.pymc_posterior import PyMCPosterior
 from bayes_risk.models.pymc_rows import Builder
+from bayes_risk.models.pymc_sampler import Condition
 
 AREAS = list("abcd")
 
@@ -43,3 +47,26 @@ def engine_of(build, columns, table, **how):
     numbers = [c for c in table if table[c].dtype.kind in "if"]
     data = Microdata.from_frame(table, numbers=numbers, **how)
     return Engine.of(Builder.of(build, tuple(columns), data))
+
+
+def fit_of_draws(build, columns, table, theta, chains=2):
+    """A fit whose draws are given: what follows from draws needs no sampler."""
+    engine = engine_of(build, columns, table)
+    y = engine.builder.microdata.codes
+    nothing = Condition(y=y, z=y, replaced=np.zeros(len(y), dtype=bool), columns=())
+    posterior = PyMCPosterior(
+        engine=engine,
+        condition=nothing,
+        theta=theta,
+        base=theta,
+        n_chains=chains,
+        thin=1,
+        tune=100,
+    )
+    return PyMCFit(
+        model=PyMCModel(build, columns=columns),
+        microdata=engine.builder.microdata,
+        idata=None,
+        posterior=posterior,
+        diagnostics={},
+    )
