@@ -103,20 +103,23 @@ def compare(risk, df, parts, release):
             )
 
 
-@pytest.mark.parametrize("m", [1, 3])
-@pytest.mark.parametrize("formula", SECOND)
+@pytest.mark.parametrize(
+    ("formula", "m"),
+    [("1 + income + age", 1), *((formula, 2) for formula in SECOND)],
+)
 def test_the_guess_of_the_first_variable_moves_the_predictor_of_the_second(formula, m):
     df = table()
     model = Regression({"income": "1 + age", "spend": formula})
     release = released(df, ["income", "spend"], m)
     grids = {"income": br.Grid(percent=20, n=5), "spend": br.Grid(additive=1.0, n=3)}
-    risk = audit(model, df, release, grids, targets=[0, 3, 8])
+    risk = audit(model, df, release, grids, targets=[0, 8])
     parts = [Normal("income", design(one, col("age"))), Normal("spend", SECOND[formula])]
     compare(risk, df, parts, release)
 
 
-@pytest.mark.parametrize("m", [1, 3])
-@pytest.mark.parametrize("names", [["income"], ["spend"], ["income", "spend"]])
+@pytest.mark.parametrize(
+    ("names", "m"), [(["income"], 1), (["spend"], 2), (["income", "spend"], 2)]
+)
 def test_some_columns_of_some_records(names, m):
     """What was not synthesised keeps its density, which does not depend on the release."""
     df, mask = table(), np.arange(N) % 3 != 1

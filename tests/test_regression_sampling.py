@@ -35,8 +35,11 @@ def z_scores(found, exact):
 
 
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
-@pytest.mark.parametrize("m", [1, 3])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "m"),
+    [("one", 1), *((name, 3) for name in MODELS)]
+    + [pytest.param(name, 1, marks=pytest.mark.check) for name in MODELS if name != "one"],
+)
 def test_sampled_evidence_agrees_with_the_closed_form(name, m, evidence):
     df, model = table(), MODELS[name]
     fit = model.fit(df, draws=200, chains=10, random_seed=2)
@@ -71,7 +74,7 @@ def test_more_draws_reach_the_error_that_is_wanted():
     fit = MODELS["one"].fit(df, draws=100, chains=10, random_seed=2)
     release = fit.synthesize(2, random_seed=3)
     grids = br.Grid(additive=0.8, n=5)
-    options = {"guesses": grids, "targets": 20, "random_seed": 4}
+    options = {"guesses": grids, "targets": 8, "random_seed": 4}
     exact = br.attribute_risk(fit, release, evidence="exact", **options)
     options["evidence"] = "predictive"
     with warnings.catch_warnings():
@@ -90,7 +93,7 @@ def test_same_seed_same_bytes_for_any_number_of_workers():
     df = table()
     model = MODELS["sequence"]
     found = []
-    for n_jobs in (1, 2, 1):
+    for n_jobs in (1, 2):
         fit = model.fit(df, draws=50, random_seed=2, n_jobs=n_jobs)
         release = fit.synthesize(2, random_seed=3)
         grids = br.Grid(additive=0.5, n=3)
@@ -107,9 +110,10 @@ def test_same_seed_same_bytes_for_any_number_of_workers():
                     n_jobs=n_jobs,
                 )
             found.append(risk.log_evidence.tobytes() + risk.mcse.tobytes())
-    assert found[:4] == found[4:8] == found[8:]
+    assert found[:4] == found[4:]
 
 
+@pytest.mark.check
 def test_threads_leave_the_settings_of_warnings_alone():
     """Python keeps one list of filters for all threads: taking turns keeps it whole."""
     df = table()
