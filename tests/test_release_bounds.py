@@ -30,14 +30,14 @@ def test_maximum_takes_whole_records_of_the_same_pattern():
 
 def test_bootstrap_is_uniform_over_the_records_of_a_pattern():
     df = pd.DataFrame({"g": list("aabbb"), "v": [0, 1, 2, 3, 4]})
-    ends = br.release_bounds(df, synthesized=["v"], patterns=["g"], m=800, random_seed=1)
+    ends = br.release_bounds(df, synthesized=["v"], patterns=["g"], m=300, random_seed=1)
     drawn = np.array([z["v"].to_numpy() for z in ends.maximum.datasets])
     for i, own in enumerate([[0, 1], [0, 1], [2, 3, 4], [2, 3, 4], [2, 3, 4]]):
         counts = [(drawn[:, i] == v).sum() for v in own]
-        assert sum(counts) == 800
+        assert sum(counts) == 300
         assert stats.chisquare(counts).pvalue > 1e-4
     # records are drawn independently of each other
-    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 4 / np.sqrt(800)
+    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 4 / np.sqrt(300)
 
 
 def test_permuting_keeps_the_values_of_every_pattern():

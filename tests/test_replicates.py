@@ -38,8 +38,8 @@ def test_the_draws_have_the_model_s_distribution(table):
     fit = model.fit(table, random_seed=1)
     release = fit.synthesize(m=2, random_seed=2)
     for drawn in (
-        br.replicates(release, model, n_tables=60, random_seed=3),
-        br.replicates(release, fit, n_tables=60, random_seed=4),
+        br.replicates(release, model, n_tables=40, random_seed=3),
+        br.replicates(release, fit, n_tables=40, random_seed=4),
     ):
         share = np.array([(t["y"] == "a").mean() for t in drawn.datasets])
         given = np.array([(t["y"] == "a").mean() for t in release.datasets]).mean()
@@ -55,9 +55,9 @@ def test_who_knows_the_model_alone_picks_by_chance(table):
     keys = {"known": ["x", "z"], "synthesized": ["y"]}
     found = []
     for seed in range(12):
-        drawn = br.replicates(release, fit, n_tables=20, random_seed=seed)
+        drawn = br.replicates(release, fit, n_tables=8, random_seed=seed)
         risk = br.identification_risk(table, drawn, **keys)
-        assert risk.m == 20
+        assert risk.m == 8
         assert risk.baseline_expected_match_risk == pytest.approx(6)
         found.append(risk.summary().loc["pooled", "expected_match_risk"])
     assert abs(np.mean(found) - 6) < 4 * np.std(found, ddof=1) / np.sqrt(12)
@@ -148,16 +148,16 @@ def test_more_tables_leave_the_error_between_releases(table):
         br.identification_risk(
             table, br.replicates(release, model, n_tables=n, random_seed=3), **keys
         )
-        for n in (20, 320)
+        for n in (8, 128)
     )
     assert many.draws_mcse["mean"] < few.draws_mcse["mean"] / 2.5  # a fourth is expected
     assert many.expected_match_risk_mcse["mean"] > many.draws_mcse["mean"] / 2
-    assert (many.n_releases, many.m) == (4, 320)
-    assert "in 320 tables drawn from the model given 4 releases (80 each)" in many.sentence()
+    assert (many.n_releases, many.m) == (4, 128)
+    assert "in 128 tables drawn from the model given 4 releases (32 each)" in many.sentence()
     assert "between releases; +- " in many.sentence()
     assert "With one table only" in many.sentence()
     assert many.summary().index.name == "table"
-    assert many.dataset["release_of"].to_numpy().tolist() == np.repeat([1, 2, 3, 4], 80).tolist()
+    assert many.dataset["release_of"].to_numpy().tolist() == np.repeat([1, 2, 3, 4], 32).tolist()
 
 
 def test_one_release_has_no_error_between_releases():
