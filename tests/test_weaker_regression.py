@@ -500,7 +500,7 @@ def counts(n):
     return whole, rng.poisson(3.0, (3, n)).astype(float)
 
 
-def all_counts(unknown, y, zs, i, guess, most=30):
+def all_counts(unknown, y, zs, i, guess, most=40):
     """log of the numerator of the evidence, up to a constant, by the sum over unknown counts."""
     x, m = unknown.rows[:, 0], len(zs)
     held = np.arange(len(x)) == i
@@ -508,7 +508,7 @@ def all_counts(unknown, y, zs, i, guess, most=30):
     cells = np.stack(np.meshgrid(*[np.arange(most)] * U.sum(), indexing="ij"), -1)
     cells = cells.reshape(-1, U.sum())
     t = x[A] @ y[A] + x[i] * guess + cells @ x[U]
-    b = np.linspace(-7, 5, 201)
+    b = np.linspace(-8, 6, 401)
 
     def log_integral(t, design):
         X, w, centre, precision = design
