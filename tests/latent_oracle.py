@@ -5,6 +5,7 @@ known; their values in the synthesised columns are summed over, one by one or as
 """
 
 import itertools
+from functools import cache
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -99,11 +100,15 @@ def theta_from_prior(K, levels, draws, rng, prior):
 def density_of(pi, phi):
     """p(values in these columns | Theta), shape (draws,)."""
 
-    def density(values, columns):
+    @cache
+    def of_cell(cell):
         mass = pi.copy()
-        for j in columns:
-            mass *= phi[j][:, :, values[j]]
+        for j, v in cell:
+            mass *= phi[j][:, :, v]
         return mass.sum(axis=1)
+
+    def density(values, columns):
+        return of_cell(tuple((j, int(values[j])) for j in columns))
 
     return density
 

@@ -4,6 +4,7 @@ Nothing here uses the library's kernels. Tables are tiny: a few records, binary 
 """
 
 import itertools
+from functools import cache
 
 import numpy as np
 from scipy.integrate import quad_vec
@@ -25,12 +26,22 @@ def log_label_prior(counts, a, b):
     return np.log(head)
 
 
+@cache
+def every_labeling(N, K, concentration):
+    """All labelings (K^N, N) and their log prior probabilities, reckoned once."""
+    labelings = np.array(list(itertools.product(range(K), repeat=N)))
+    counts, which = np.unique(
+        np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1),
+        axis=0,
+        return_inverse=True,
+    )
+    return labelings, log_label_prior(counts, *concentration)[which.ravel()]
+
+
 def log_marginal(units, K, levels, concentration, level_prior):
     """log p(data) by summing over all K^N labelings; units: list of lists of (column, level)."""
-    N = len(units)
-    labelings = np.array(list(itertools.product(range(K), repeat=N)))
-    counts = np.stack([(labelings == k).sum(axis=1) for k in range(K)], axis=1)
-    log_p = log_label_prior(counts, *concentration)
+    labelings, log_labels = every_labeling(len(units), K, tuple(concentration))
+    log_p = log_labels.copy()
     for column, d in enumerate(levels):
         for k in range(K):
             M = np.zeros((len(labelings), d))
@@ -61,10 +72,11 @@ def exact_log_evidence(y, Z, i, guess, K, levels, *, own=False, columns=None, **
     return log_marginal(joint, K, levels, **prior) - log_marginal(units, K, levels, **prior)
 
 
-def monte_carlo_log_evidence(y, Z, i, guesses, K, levels, synthesized, *, draws, rng, prior):
+def monte_carlo_log_evidence(y, Z, guesses, K, levels, synthesized, *, draws, rng, prior):
     """log p(Z^s | y_us, y*) for fresh classes given unsynthesised values, by draws from the prior.
 
-    Returns the log evidence of each guess relative to the first, and its standard error.
+    ``guesses`` of each record i. Returns two mappings of i: the log evidence of each guess relative
+    to the first, and its standard error.
     """
     (a, b), level_prior = prior["concentration"], prior["level_prior"]
     alpha = rng.gamma(a, 1 / b, draws)
@@ -73,11 +85,15 @@ def monte_carlo_log_evidence(y, Z, i, guesses, K, levels, synthesized, *, draws,
     pi[:, 1:] *= np.cumprod(1 - V, axis=1)
     phi = [rng.dirichlet(np.full(d, level_prior), (draws, K)) for d in levels]
 
-    def density(values, columns):
+    @cache
+    def of_cell(cell):
         mass = pi.copy()
-        for j, v in zip(columns, values, strict=True):
+        for j, v in cell:
             mass *= phi[j][:, :, v]
         return mass.sum(axis=1)
+
+    def density(values, columns):
+        return of_cell(tuple((j, int(v)) for j, v in zip(columns, values, strict=True)))
 
     every = list(range(len(levels)))
     us = [j for j in every if j not in synthesized]
@@ -88,16 +104,19 @@ def monte_carlo_log_evidence(y, Z, i, guesses, K, levels, synthesized, *, draws,
         )
         condition = density(np.array(y[r])[us], us) if us else np.ones(draws)
         release *= np.divide(joint, condition, out=np.zeros(draws), where=condition > 0)
-    others = np.ones(draws)
-    for r in range(len(y)):
-        if r != i:
-            others *= density(y[r], every)
-    values, influence = [], []
-    for guess in guesses:
-        w = others * density(guess, every)
-        ratio = (w * release).mean() / w.mean()
-        values.append(np.log(ratio))
-        influence.append(w * release / (w * release).mean() - w / w.mean())
-    value, changes = np.array(values), np.array(influence)
-    relative = changes - changes[0]
-    return value - value[0], relative.std(axis=1) / np.sqrt(draws)
+    found, errors = {}, {}
+    for i, mine in guesses.items():
+        others = np.ones(draws)
+        for r in range(len(y)):
+            if r != i:
+                others *= density(y[r], every)
+        values, influence = [], []
+        for guess in mine:
+            w = others * density(guess, every)
+            ratio = (w * release).mean() / w.mean()
+            values.append(np.log(ratio))
+            influence.append(w * release / (w * release).mean() - w / w.mean())
+        value, changes = np.array(values), np.array(influence)
+        found[i] = value - value[0]
+        errors[i] = (changes - changes[0]).std(axis=1) / np.sqrt(draws)
+    return found, errors

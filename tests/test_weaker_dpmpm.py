@@ -53,6 +53,13 @@ def fit():
     return model.fit(table(Y), draws=1500, tune=200, chains=4, thin=10, random_seed=5)
 
 
+@pytest.fixture(scope="module")
+def short():
+    """A fit for what does not depend on the number of draws."""
+    model = br.models.DPMPM(n_classes=2, concentration_prior=(0.5, 0.5))
+    return model.fit(table(Y), draws=40, tune=50, chains=4, thin=2, random_seed=5)
+
+
 def audit(fit, release, known, **options):
     mask = np.isin(np.arange(len(fit.microdata.codes)), known)
     intruder = br.Intruder(knows_records=mask if mask.any() else "none")
@@ -273,27 +280,27 @@ def test_negative_powers_of_a_mean_without_their_bias():
 
 
 @pytest.mark.parametrize(("columns", "classes"), [([0, 1], "new"), ([1], "own"), ([1], "new")])
-def test_threads_and_seeds(fit, columns, classes):
+def test_threads_and_seeds(short, columns, classes):
     release = released([partly(Z, columns) for Z in (Z1, Z2)], columns, classes)
     first, again = (
-        audit(fit, release, [1], n_jobs=n_jobs).log_probability.tobytes() for n_jobs in (1, 2)
+        audit(short, release, [1], n_jobs=n_jobs).log_probability.tobytes() for n_jobs in (1, 2)
     )
     assert first == again
-    assert first != audit(fit, release, [1], random_seed=8).log_probability.tobytes()
+    assert first != audit(short, release, [1], random_seed=8).log_probability.tobytes()
 
 
 def test_further_sampling_continues_the_chains(fit):
     release = released([Z1, Z2], [0, 1])
-    more = audit(fit, release, [0], target_mcse=1e-9, max_doublings=2)
+    more = audit(fit, release, [0], target_mcse=1e-9, max_doublings=1)
     assert agree(more, by_labels([Z1, Z2], [0]))
     once = audit(fit, release, [0])
     assert np.median(more.mcse_log_evidence) < np.median(once.mcse_log_evidence)
 
 
-def test_what_is_approximate_is_said(fit):
-    words = audit(fit, released([Z1, Z2], [0, 1]), [0]).assumptions["evidence"]
+def test_what_is_approximate_is_said(short):
+    words = audit(short, released([Z1, Z2], [0, 1]), [0]).assumptions["evidence"]
     assert "imputed" in words and "8 base chains" in words
-    words = audit(fit, released([Z1], [0, 1]), [0]).assumptions["evidence"]
+    words = audit(short, released([Z1], [0, 1]), [0]).assumptions["evidence"]
     assert "integrated out" in words
 
 
