@@ -42,10 +42,13 @@ UNUSUAL = 1e-4  # the chance that a correct sampler fails one test
 
 
 def log_of_labels(z, K, alpha):
-    """log p(z | alpha): V_k ~ Beta(1, alpha) integrated out stick by stick, V_K = 1."""
+    """log p(z | alpha): V_k ~ Beta(1, alpha) integrated out stick by stick, V_K = 1.
+
+    With an array of alpha, one for each.
+    """
     n = np.bincount(z, minlength=K)
     sticks = [betaln(1 + n[k], alpha + n[k + 1 :].sum()) - betaln(1, alpha) for k in range(K - 1)]
-    return float(np.sum(sticks))
+    return np.sum(sticks, axis=0)
 
 
 def log_of_rows(rows, levels, a):
@@ -260,9 +263,9 @@ def test_slots_have_the_prior_of_labels():
 @pytest.mark.parametrize("name", list(TABLES))
 @pytest.mark.parametrize("moves", [1, 6])
 def test_exact_draws_stay_exact(name, moves):
-    """60,000 draws of p(z | alpha, y); after the moves they follow it still."""
+    """20,000 draws of p(z | alpha, y); after the moves they follow it still."""
     table, labellings, p = exact(name)
-    rng, size = np.random.default_rng(10 + moves), 60_000
+    rng, size = np.random.default_rng(10 + moves), 20_000
     z = labellings[rng.choice(len(p), size=size, p=p)]
     z, n, M, tally = after(table, z, moves, rng)
     assert (tally[:, 1] > 0.05 * tally[:, 0]).all()  # both kinds happen
@@ -277,7 +280,7 @@ def test_exact_draws_stay_exact(name, moves):
 def test_detailed_balance(name):
     """As many go from z to z' as from z' to z, for every pair: one proposal from exact draws."""
     table, labellings, p = exact(name)
-    rng, size = np.random.default_rng(20), 100_000
+    rng, size = np.random.default_rng(20), 40_000
     z = labellings[rng.choice(len(p), size=size, p=p)]
     before, now = place(z, table.K), place(after(table, z, 1, rng)[0], table.K)
     flow = np.zeros((len(p), len(p)))
@@ -293,7 +296,7 @@ def test_detailed_balance(name):
 def test_moves_alone_reach_the_posterior_from_anywhere(start):
     """Every chain from one given z, moves only: 60 proposals later its start is forgotten."""
     table, _, p = exact("plain")
-    size, rng = 15_000, np.random.default_rng(30 + start)
+    size, rng = 6_000, np.random.default_rng(30 + start)
     z = np.tile(np.array([[0] * 5, [0, 1, 2, 0, 1]], np.int16)[start], (size, 1))
     z = after(table, z, 60, rng)[0]
     assert not unusual(np.bincount(place(z, table.K), minlength=len(p)), size * p)
@@ -307,7 +310,7 @@ def test_sweeps_with_moves_have_the_posterior_of_alpha_and_classes(splits):
     fixed = [log_joint(z, table.rows, levels, K, alpha=1.0) for z in labellings]
     fixed = np.array(fixed) - [log_of_labels(z, K, 1.0) for z in labellings]
     grid = np.exp(np.linspace(-12, 3.5, 400))  # alpha ~ Gamma(1, 1) here, on a log grid
-    logs = np.array([[log_of_labels(z, K, a) - a + np.log(a) for a in grid] for z in labellings])
+    logs = np.array([log_of_labels(z, K, grid) - grid + np.log(grid) for z in labellings])
     p = np.exp(fixed[:, None] + logs)
     p /= p.sum()
     occupied = np.array([len(set(z)) for z in labellings])
@@ -331,7 +334,7 @@ def test_sweeps_with_moves_have_the_posterior_of_alpha_and_classes(splits):
 
 def test_moves_and_new_tables_keep_the_prior():
     """Geweke (2004): z ~ p(z), y ~ p(y | z); moves of z given y, y given z; z is as before."""
-    K, levels, n, rounds, size = 4, (3, 2), 6, 3, 1500
+    K, levels, n, rounds, size = 4, (3, 2), 6, 3, 600
     rng, prior = np.random.default_rng(50), layout(4, levels, A)
     starts, of_kernel = prior.starts, (prior.starts, A, variables(prior.starts))
     occupied, largest = np.empty((2, size)), np.empty((2, size))
@@ -459,6 +462,7 @@ def test_splits_out_of_range():
         fit_of(simulate(60, (3, 2, 3), 2, seed=5), -1)
 
 
+@pytest.mark.check
 def test_plain_sweeps_keep_what_the_moves_found():
     """300 records of the Redbook survey: 32 chains with moves, then plain sweeps from their ends.
 
