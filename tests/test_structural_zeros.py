@@ -1,11 +1,12 @@
 """Structural zeros: declarations, disjoint boxes, the sampler, synthesis and evidence."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayes_risk as br
@@ -44,6 +45,7 @@ def unions(draw):
     return np.array([list(itertools.chain(*b)) for b in boxes]), starts
 
 
+@settings(max_examples=40)
 @given(unions())
 def test_disjoint_boxes_cover_the_union_once(union):
     boxes, starts = union
@@ -205,14 +207,20 @@ def test_synthesis_has_the_conditional_distribution_of_what_is_possible(known):
 @pytest.fixture(scope="module")
 def fits():
     """Fits of the little table with one and two classes."""
-    out = {}
-    for K in (1, 2):
-        model = br.models.DPMPM(
-            n_classes=K, concentration_prior=(0.5, 0.5), impossible=br.Impossible(RULES)
-        )
-        options = {"draws": 2500, "tune": 200, "chains": 4, "thin": 4, "random_seed": 5}
-        out[K] = _quiet(lambda m=model, o=options: m.fit(table(oracle.Y), **o))
-    return out
+    return {K: little(K, draws=2500, tune=200, thin=4) for K in (1, 2)}
+
+
+@pytest.fixture(scope="module")
+def short_fits():
+    """The same with fewer draws."""
+    return {K: little(K, draws=600, tune=100, thin=3) for K in (1, 2)}
+
+
+def little(K, **options):
+    model = br.models.DPMPM(
+        n_classes=K, concentration_prior=(0.5, 0.5), impossible=br.Impossible(RULES)
+    )
+    return _quiet(lambda: model.fit(table(oracle.Y), chains=4, random_seed=5, **options))
 
 
 def _quiet(call):
@@ -247,9 +255,8 @@ def check_moments(draws, zeros, w, f):
     return mass
 
 
-@pytest.mark.slow
-def test_zero_mass_and_cells_against_quadrature(fits):
-    (f, w), fit = oracle.one_class(60), fits[1]
+def test_zero_mass_and_cells_against_quadrature(short_fits):
+    (f, w), fit = oracle.one_class(30), short_fits[1]
     p = oracle.possible(f)
     w = w * np.prod([p[:, oracle.cell(y)] for y in oracle.Y], axis=0)
     mass = check_moments(fit.posterior.draws, fit.posterior.prior.zeros, w, f)
@@ -267,16 +274,16 @@ def test_posterior_after_a_release_against_quadrature(fits, synthesized):
     check_moments(after.draws, after.prior.zeros, w, f)
 
 
-def test_the_pymc_model_is_the_same_density(fits):
+def test_the_pymc_model_is_the_same_density(short_fits):
     """Its log density at two points differs as the formula says."""
     from bayes_risk.models.dpmpm_pymc import build
 
-    fit = fits[2]
+    fit = short_fits[2]
     post = fit.posterior
     model = build(fit.microdata, post.prior, post.units, transformed=False)
-    logp = model.compile_logp()
+    logp = model.compile_logp(mode="FAST_COMPILE")
     values, expected = [], []
-    for h in (10, 2000):
+    for h in (10, 500):
         draws = post.draws
         stick = -np.expm1(draws.log_left[h])
         point = {"alpha": draws.alpha[h], "stick": stick}
@@ -296,6 +303,7 @@ def test_the_pymc_model_is_the_same_density(fits):
 # --- evidence against quadrature and draws from the prior --------------------------------------
 
 
+@cache
 def exact_theta(K):
     if K == 1:
         return oracle.one_class(60)
@@ -313,7 +321,20 @@ def release_of(synthesized):
 @pytest.mark.parametrize("K", [1, 2])
 @pytest.mark.slow
 def test_evidence_is_exact(fits, K, synthesized, evidence):
-    fit, (f, w) = fits[K], exact_theta(K)
+    check_evidence(fits[K], K, synthesized, evidence)
+
+
+@QUIET
+@pytest.mark.parametrize(
+    ("synthesized", "evidence"),
+    [([0, 1, 2], "predictive"), ([1, 2], "predictive"), ([1, 2], "refit")],
+)
+def test_evidence_is_exact_with_one_class(short_fits, synthesized, evidence):
+    check_evidence(short_fits[1], 1, synthesized, evidence, oracle.one_class(30))
+
+
+def check_evidence(fit, K, synthesized, evidence, theta=None):
+    f, w = theta or exact_theta(K)
     release = release_of(synthesized)
     risk = br.attribute_risk(fit, release, guesses=br.Hamming(3), evidence=evidence, random_seed=7)
     for i in range(4):
@@ -399,8 +420,8 @@ def cells_index(cells, good, row):
 # --- what is refused, limits, whole runs -------------------------------------------------------
 
 
-def test_refusals(fits):
-    fit, z = fits[2], oracle.Z.copy()
+def test_refusals(short_fits):
+    fit, z = short_fits[2], oracle.Z.copy()
     z[0] = [1, 1, 0]
     with pytest.raises(br.InputError, match=r"excludes 1 records of release 1: rule 1 \(x0 'b'"):
         br.attribute_risk(fit, br.Release(datasets=[table(z)], synthesized=NAMES))
@@ -440,7 +461,7 @@ def test_released_files_hold_nothing_impossible_and_seeds_repeat():
 def test_a_region_of_no_weight_changes_nothing():
     """Two levels of small probability cross in no record, whether or not they could."""
     rng = np.random.default_rng(13)
-    n = 1500
+    n = 600
     df = pd.DataFrame(
         {"u": rng.choice(list("ab"), n), "v": rng.choice(list("pqr"), n, p=[0.5, 0.48, 0.02])}
     )
@@ -449,10 +470,10 @@ def test_a_region_of_no_weight_changes_nothing():
     release, risks = None, []
     for zeros in (None, br.Impossible([{"u": ["c"], "v": ["r"]}])):
         model = br.models.DPMPM(n_classes=1, impossible=zeros)
-        fit = model.fit(df, draws=300, tune=100, chains=4, random_seed=14)
+        fit = model.fit(df, draws=150, tune=50, chains=4, random_seed=14)
         release = fit.synthesize(m=1, random_seed=15) if zeros is None else release
         listed = br.Listed(pd.DataFrame({"u": list("abab"), "v": list("ppqq")}), add_truth=True)
-        risks.append(br.attribute_risk(fit, release, guesses=listed, targets=40, random_seed=16))
+        risks.append(br.attribute_risk(fit, release, guesses=listed, targets=20, random_seed=16))
         mass = fit.diagnostics.get("zero_mass_mean", 0.0)
     change = np.abs(risks[1].log_evidence - risks[0].log_evidence)[0]
     assert 0 < n * mass < 0.1
@@ -498,7 +519,7 @@ def check_ranks(tables, n):
 
 
 def test_cell_probabilities_are_calibrated():
-    check_ranks(tables=150, n=15)
+    check_ranks(tables=60, n=15)
 
 
 @pytest.mark.slow
