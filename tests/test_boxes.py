@@ -1,12 +1,12 @@
-"""The sums behind a radius: boxes and crowds against all pairs in plain Python fractions."""
+"""The sums behind a radius: boxes and crowds against all pairs in whole numbers without bound."""
 
-from fractions import Fraction
+from math import lcm
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -39,17 +39,22 @@ def tables(draw: st.DrawFn, n_keys: int | None = None) -> Table:
     return u, z, keys
 
 
-def by_fractions(
+def by_shares(
     match: npt.NDArray[np.bool_], n_us: Any, fallback: bool
 ) -> list[tuple[int, bool, bool]]:
-    """(c, T, no match) of each target, pooled over the releases of `match`."""
+    """(c, T, no match) of each target, pooled over the releases of `match`.
+
+    The shares 1 / N of the releases are brought to their common denominator.
+    """
     found = []
     for i in range(match.shape[1]):
-        total = [Fraction(0)] * match.shape[1]
-        for hits in match[:, i]:
-            part = Fraction(1, max(int(hits.sum()), 1))
-            total = [t + part * int(hit) for t, hit in zip(total, hits, strict=True)]
-        best = max(total)
+        N = [max(hits, 1) for hits in match[:, i].sum(axis=1).tolist()]
+        parts = [lcm(*N) // size for size in N]
+        total = [0] * match.shape[1]
+        for part, hits in zip(parts, match[:, i], strict=True):
+            for j in np.flatnonzero(hits).tolist():
+                total[j] += part
+        best = max(total, default=0)
         if best > 0:
             found.append((sum(t == best for t in total), total[i] == best, False))
         else:
@@ -71,6 +76,7 @@ def pooled_of(boxes: Boxes, cells: Cells, **options: Any) -> list[Matches]:
     return match_pooled_boxes(boxes, D, match_each_box(boxes, D, cells), cells, **options)
 
 
+@settings(max_examples=60)
 @given(tables(), st.booleans(), st.sampled_from([2**62, 2**10, 40, 8]))
 def test_every_box_by_brute_force(table: Table, fallback: bool, largest: int) -> None:
     """Pooled, per release and leaving one out; a small `largest` leaves doubts to fractions."""
@@ -82,12 +88,12 @@ def test_every_box_by_brute_force(table: Table, fallback: bool, largest: int) ->
     each = match_each_box(boxes, boxes.N.astype(float), cells)
     for l in range(m):
         row = Matches(*(part[l] for part in each))
-        assert listed(row) == by_fractions(match[l : l + 1], n_us, fallback)
+        assert listed(row) == by_shares(match[l : l + 1], n_us, fallback)
     pooled, *left_out = pooled_of(boxes, cells, largest=largest)
-    assert listed(pooled) == by_fractions(match, n_us, fallback)
+    assert listed(pooled) == by_shares(match, n_us, fallback)
     assert len(left_out) == (m if m > 2 else 0)
     for l, found in enumerate(left_out):
-        assert listed(found) == by_fractions(np.delete(match, l, axis=0), n_us, fallback)
+        assert listed(found) == by_shares(np.delete(match, l, axis=0), n_us, fallback)
 
 
 @given(tables(n_keys=1), st.booleans())
@@ -114,9 +120,9 @@ def test_wide_windows_by_brute_force(n_keys: int, m: int, r: float) -> None:
     match, cells = matches_of(u, z, keys), cells_of(u, fallback=True)
     n_us = cells.size
     pooled, *left_out = pooled_of(boxed(u, z, keys), cells)
-    assert listed(pooled) == by_fractions(match, n_us, True)
+    assert listed(pooled) == by_shares(match, n_us, True)
     for l, found in enumerate(left_out):
-        assert listed(found) == by_fractions(np.delete(match, l, axis=0), n_us, True)
+        assert listed(found) == by_shares(np.delete(match, l, axis=0), n_us, True)
 
 
 def test_doubts_arise_where_sums_are_near_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
