@@ -7,20 +7,20 @@ import bayes_risk as br
 from tests.twins import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
-TABLE = simulate(150, (3, 2, 4, 3), 3, seed=31)
+TABLE = simulate(80, (3, 2, 4, 3), 3, seed=31)
 MECHANISMS = {
     "new": {"classes": "new"},
     "new, given columns": {"classes": "new", "columns": ["x1", "x2"]},
     "own": {"classes": "own"},
     "own, some columns": {"classes": "own", "columns": ["x0", "x2"]},
-    "new, some records": {"classes": "new", "records": np.arange(150) % 3 > 0},
+    "new, some records": {"classes": "new", "records": np.arange(80) % 3 > 0},
 }
 
 
 @pytest.fixture(scope="module")
 def fit():
     model = br.models.DPMPM(n_classes=5)
-    return model.fit(TABLE, draws=600, tune=300, thin=2, chains=8, random_seed=1)
+    return model.fit(TABLE, draws=200, tune=150, thin=2, chains=8, random_seed=1)
 
 
 def rarest(table, size):
@@ -33,7 +33,7 @@ def rarest(table, size):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_predictive_agrees_with_refit(fit, mechanism):
     release = fit.synthesize(2, **MECHANISMS[mechanism], random_seed=2)
-    some = [i for i in rarest(TABLE, 6) if release.replaced(150)[i]]
+    some = [i for i in rarest(TABLE, 4) if release.replaced(80)[i]]
     risks = [
         br.attribute_risk(fit, release, targets=some, evidence=evidence, random_seed=3)
         for evidence in ("predictive", "refit")

@@ -178,7 +178,7 @@ def theta_of(fit, h):
 @pytest.mark.parametrize("classes", ["new", "own"])
 @pytest.mark.parametrize("columns", [[0, 1, 2], [0, 2], [1]])
 def test_releases_follow_the_density_given_theta(fit, classes, columns):
-    """p(Z_i | y_i, Theta): cells of 400 releases of the records with the commonest profile."""
+    """p(Z_i | y_i, Theta): cells of 200 releases of the records with the commonest profile."""
     y = codes_of(TABLE)
     others = [j for j in range(3) if j not in columns]
     profile, where = np.unique(y, axis=0, return_inverse=True)
@@ -187,7 +187,7 @@ def test_releases_follow_the_density_given_theta(fit, classes, columns):
     cells = np.array(list(itertools.product(*(range(LEVELS[j]) for j in columns))))
     # with other seeds the draws chosen differ, so expectations are summed over the draws in use
     observed, expected = np.zeros(len(cells)), np.zeros(len(cells))
-    for seed in range(8):
+    for seed in range(4):
         release = fit.synthesize(50, names, classes=classes, random_seed=seed)
         for h, Z in zip(release.draw_index, release.datasets, strict=True):
             pi, phi = theta_of(fit, h)

@@ -19,7 +19,7 @@ PAPER = runpy.run_path(str(ROOT / "examples" / "papers" / "hawala_2008.py"))
 def study():
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        found = PAPER["main"](m=30)
+        found = PAPER["main"](m=12)
     return *found, said.getvalue()
 
 

@@ -1,6 +1,7 @@
 """The published estimator says when it is worthless, and only then."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,9 @@ from tests.twins import simulate
 
 
 def test_it_warns_on_the_acs_file(shared_data):
-    """10,000 records of 14 variables: log p(Z | Theta) spreads over hundreds."""
-    table = pd.read_csv(shared_data / "nist_acs_national2019_cat14.csv.gz", nrows=10_000, dtype=str)
-    fit = br.models.DPMPM(n_classes=30).fit(table, draws=200, tune=300, thin=1, random_seed=1)
+    """3,000 records of 14 variables: log p(Z | Theta) spreads over hundreds."""
+    table = pd.read_csv(shared_data / "nist_acs_national2019_cat14.csv.gz", nrows=3_000, dtype=str)
+    fit = br.models.DPMPM(n_classes=30).fit(table, draws=150, tune=150, thin=1, random_seed=1)
     release = fit.synthesize(2, random_seed=2)
     assert np.ptp(fit.log_release(release), axis=1).min() > 100
     with pytest.warns(br.UnreliableWeightsWarning, match='100 of 100 .*use evidence="predictive"'):
@@ -24,9 +25,14 @@ def test_it_warns_on_the_acs_file(shared_data):
     assert "100 records are marked unreliable" in risk.sentence()
 
 
-def test_it_is_content_with_thirty_records():
+@cache
+def thirty_records():
     table = simulate(30, (2, 3), seed=61)
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=2000, tune=100, thin=1, random_seed=1)
+    return br.models.DPMPM(n_classes=1).fit(table, draws=2000, tune=100, thin=1, random_seed=1)
+
+
+def test_it_is_content_with_thirty_records():
+    fit = thirty_records()
     release = fit.synthesize(1, random_seed=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -41,8 +47,7 @@ def test_it_is_content_with_thirty_records():
 
 def test_draws_that_made_the_release_are_left_out():
     """They lie where p(Z | Theta) is largest, and would count as evidence for themselves."""
-    table = simulate(30, (2, 3), seed=61)
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=2000, tune=100, thin=1, random_seed=1)
+    fit = thirty_records()
     release = fit.synthesize(2, random_seed=2)
     anonymous = br.Release(datasets=release.datasets, synthesized=release.synthesized)
     found = [
@@ -55,6 +60,6 @@ def test_draws_that_made_the_release_are_left_out():
 
 @pytest.mark.parametrize("evidence", ["exact", "importance", ""])
 def test_other_evidence_is_an_error(evidence):
-    fit = br.models.DPMPM(n_classes=1).fit(simulate(30, (2, 3), seed=61), draws=4, random_seed=1)
+    fit = thirty_records()
     with pytest.raises(br.InputError, match="evidence="):
         br.attribute_risk(fit, fit.synthesize(1, random_seed=2), evidence=evidence)
