@@ -291,7 +291,7 @@ def test_threads_and_seeds(short, columns, classes):
 
 def test_further_sampling_continues_the_chains(fit):
     release = released([Z1, Z2], [0, 1])
-    more = audit(fit, release, [0], target_mcse=1e-9, max_doublings=1)
+    more = audit(fit, release, [0], target_mcse=1e-9, max_doublings=2)
     assert agree(more, by_labels([Z1, Z2], [0]))
     once = audit(fit, release, [0])
     assert np.median(more.mcse_log_evidence) < np.median(once.mcse_log_evidence)
