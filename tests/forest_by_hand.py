@@ -1,5 +1,7 @@
 """The evidence of forests by hand: nothing but loops over the structure, on small tables."""
 
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 
@@ -47,19 +49,24 @@ def evidence(fit, release, targets, how="exact"):
     return fit.direct(how, release, targets, rng=rng, progress=None)
 
 
+@lru_cache(maxsize=None)
 def path(trees, t, x):
-    """Nodes from the root to the leaf."""
+    """Nodes from the root to the leaf; x is a tuple."""
     first, node, nodes = trees.start[t], 0, [0]
     while trees.feature[first + node] >= 0:
         f = trees.feature[first + node]
         node = node + 1 if x[f] <= trees.threshold[first + node] else trees.right[first + node]
         nodes.append(int(node))
-    return nodes
+    return np.array(nodes)
+
+
+def encoded(trees, codes):
+    return list(map(tuple, trees.encoded(codes[trees.rows]).tolist()))
 
 
 def relabelled(trees, genuine):
     """Level that every node of every tree would vote for, given genuine values; shape (nodes,)."""
-    X, y = trees.encoded(genuine[trees.rows]), genuine[trees.rows, trees.column].astype(int)
+    X, y = encoded(trees, genuine), genuine[trees.rows, trees.column].astype(int)
     labels = []
     for t in range(len(trees)):
         held = np.zeros((trees.start[t + 1] - trees.start[t], trees.K))
@@ -72,7 +79,7 @@ def relabelled(trees, genuine):
 
 def votes_by_hand(trees, labels, rows, out_of_bag):
     """Votes (r, K) for rows; a node without a record (-1) leaves it to the one above."""
-    shown = trees.encoded(rows[trees.rows])
+    shown = encoded(trees, rows)
     votes = np.zeros((len(shown), trees.K), dtype=int)
     for t in range(len(trees)):
         for k, x in enumerate(shown):

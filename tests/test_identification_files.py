@@ -80,7 +80,7 @@ def assert_same(found: br.FileRisk, wanted: br.IdentificationRisk) -> None:
 # --- the same as in memory -----------------------------------------------------------------------
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(
     m=st.integers(1, 4),
     n=st.integers(1, 30),
@@ -321,6 +321,7 @@ def numbers(risk: br.FileRisk) -> list[bytes]:
     return [np.asarray(v).tobytes() for v in values] + [bytes(str(risk.n), "ascii")]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("fallback", [True, False])
 def test_workers_give_the_same_numbers_bit_for_bit(tmp_path, client, fallback):
     original, releases = tables(4, 300)
@@ -335,6 +336,7 @@ def test_workers_give_the_same_numbers_bit_for_bit(tmp_path, client, fallback):
     assert_same(found, br.identification_risk(original, releases, **KEYS, fallback=fallback))
 
 
+@pytest.mark.check
 def test_workers_report_errors_as_they_are(tmp_path, client):
     original, releases = tables(1, 100)
     releases[0].loc[50:60, "a"] = "z"
@@ -349,6 +351,7 @@ def test_workers_report_errors_as_they_are(tmp_path, client):
         risk_of(files, client=client, batch=10, id="id")
 
 
+@pytest.mark.check
 def test_a_worker_that_dies_changes_nothing(tmp_path, client):
     """The other one takes over, and a new one is started."""
     files = written(tmp_path, *tables(3, 2_000), 20)

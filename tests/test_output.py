@@ -53,9 +53,10 @@ def test_what_is_no_name_of_a_folder_is_refused(name):
             check_target(Path(name), overwrite=overwrite)
 
 
-@pytest.fixture
-def written(tmp_path):
-    folder = tmp_path / "out"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder that tests only read."""
+    folder = tmp_path_factory.mktemp("written") / "out"
     with output_folder(folder) as partial:
         write_study(partial, study_result(study_with()), command="bayes-risk audit s.toml")
     return folder
@@ -107,6 +108,16 @@ def test_the_release_is_data_whatever_its_text(tmp_path):
     write_release(tmp_path, SimpleNamespace(datasets=[table]))
     back = pd.read_csv(tmp_path / "synthetic-1.csv", index_col="id")
     pd.testing.assert_frame_equal(back, table)
+
+
+@pytest.fixture(scope="module")
+def confidential_too(tmp_path_factory):
+    """The same with what is confidential, of a study that declares levels."""
+    folder = tmp_path_factory.mktemp("confidential")
+    levels = {"demo": "italy", "levels": {"job": [MARK, "clerk"]}}
+    study = study_with(data=levels, output={"confidential": True})
+    write_study(folder, study_result(study))
+    return folder
 
 
 # --- the folder ------------------------------------------------------------------------------
@@ -240,10 +251,8 @@ def test_manifest_says_how_to_do_it_again(written):
     assert parse_study(found["settings"]) == study_with()
 
 
-def test_manifest_counts_declared_levels_instead_of_naming_them(tmp_path):
-    study = study_with(data={"demo": "italy", "levels": {"job": [MARK, "clerk"]}})
-    write_study(tmp_path, study_result(study))
-    assert strict(tmp_path / "manifest.json")["settings"]["data"]["levels"] == {"job": 2}
+def test_manifest_counts_declared_levels_instead_of_naming_them(confidential_too):
+    assert strict(confidential_too / "manifest.json")["settings"]["data"]["levels"] == {"job": 2}
 
 
 def test_records_stand_in_the_originals_order_with_both_risks(written):
@@ -277,11 +286,9 @@ def test_no_confidential_value_anywhere(written):
     assert leaks(written) == []
 
 
-def test_confidential_values_in_risk_nc_alone_and_only_if_asked_for(tmp_path):
-    study = study_with(output={"confidential": True})
-    write_study(tmp_path, study_result(study))
-    assert leaks(tmp_path) == ["risk.nc"]
-    with xr.open_dataset(tmp_path / "risk.nc", group="attribute_risk") as found:
+def test_confidential_values_in_risk_nc_alone_and_only_if_asked_for(confidential_too):
+    assert leaks(confidential_too) == ["risk.nc"]
+    with xr.open_dataset(confidential_too / "risk.nc", group="attribute_risk") as found:
         assert "guess_code" in found
 
 

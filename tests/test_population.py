@@ -8,12 +8,14 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
+from scipy import stats
 
 import bayes_risk as br
 from bayes_risk import InputError, Population
 from bayes_risk._core import loglinear
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.loglinear_effects import Effects, posterior_mode
+from bayes_risk.population import posterior
 
 KEYS = ["sex", "job", "age"]
 RARELY = [0.55, 0.3, 0.1, 0.05]
@@ -226,13 +228,14 @@ def test_convergence_is_reported():
 
 
 @pytest.fixture(scope="module")
-def posterior():
+def of_draws():
     df = people(n=2_000)
     return df, Population.log_linear(df, KEYS, fraction=0.25, draws=400, random_seed=1)
 
 
-def test_draws_surround_the_fit(posterior):
-    df, drawn = posterior
+@pytest.mark.check
+def test_draws_surround_the_fit(of_draws):
+    df, drawn = of_draws
     plug_in = Population.log_linear(df, KEYS, fraction=0.25)
     cells = with_zeros(df)
     F, expected = drawn.counts(cells), plug_in.counts(cells)[0]
@@ -246,8 +249,9 @@ def test_draws_surround_the_fit(posterior):
     assert drawn.diagnostics["rhat"] < 1.1 and drawn.diagnostics["divergences"] == 0
 
 
-def test_draws_of_a_cell_are_the_same_everywhere(posterior):
-    df, drawn = posterior
+@pytest.mark.check
+def test_draws_of_a_cell_are_the_same_everywhere(of_draws):
+    df, drawn = of_draws
     F = drawn.counts(df.iloc[[5, 5, 7]])
     assert np.array_equal(F[:, 0], F[:, 1])
     assert np.array_equal(F[:, 2], drawn.counts(df.iloc[[7]])[:, 0])
@@ -268,6 +272,7 @@ def test_draws_of_one_key_follow_the_gamma_poisson_closed_form():
     assert draws.std(axis=0) / sd == pytest.approx(1, abs=4 / np.sqrt(2 * 400))
 
 
+@pytest.mark.check
 def test_same_seed_same_draws():
     df = people(n=100)[["sex"]]
     one, two = (
@@ -276,6 +281,30 @@ def test_same_seed_same_draws():
     assert one.n_draws == 12 and np.array_equal(one.counts(df), two.counts(df))
     assert one.seed_entropy == two.seed_entropy == "7"
     assert "12 posterior draws" in one.in_words()
+
+
+def test_density_of_the_model_is_that_of_its_formula():
+    """Two and three levels and their interactions: priors and counts by SciPy, cell by cell."""
+    cells = np.array(list(itertools.product(range(2), range(3))))
+    count = np.array([5, 0, 9, 2, 30, 1])
+    effects = Effects.of(cells, [(0, 1)])
+    A, B = effects.basis
+    for basis in (A, B):
+        assert basis.T @ basis == pytest.approx(np.eye(basis.shape[1]))
+        assert basis.sum(axis=0) == pytest.approx(0)
+    log_p = posterior._model(effects, count, centre=1.0).compile_logp(mode="FAST_COMPILE")
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        theta, log_scale = rng.normal(size=6), rng.normal(size=1)
+        pairs = theta[4:].reshape(1, 2)
+        expected = stats.norm.logpdf(log_scale[0], np.log(0.5), 0.7)
+        expected += stats.norm.logpdf(theta[0], 1.0, 5.0)
+        expected += stats.norm.logpdf(theta[1:4], 0, 2.0).sum()
+        expected += stats.norm.logpdf(theta[4:], 0, np.exp(log_scale[0])).sum()
+        for (a, b), n in zip(cells, count, strict=True):
+            log_mu = theta[0] + A[a] @ theta[1:2] + B[b] @ theta[2:4] + A[a] @ pairs @ B[b]
+            expected += stats.poisson.logpmf(n, np.exp(log_mu))
+        assert log_p({"theta": theta, "log_scale": log_scale}) == pytest.approx(expected)
 
 
 def test_mode_is_where_the_gradient_vanishes_and_contrasts_sum_to_zero():

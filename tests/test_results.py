@@ -1,6 +1,7 @@
 """Attribute risk as it is read: numbers made by hand, and what may leave the house."""
 
 from dataclasses import FrozenInstanceError, replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -213,9 +214,21 @@ def test_one_screen_with_a_sentence():
     assert "No record is marked unreliable." in text
 
 
-def test_a_real_result_keeps_its_promises():
+@cache
+def fitted():
+    """A table of 40 records, and a fit whose posterior is known: no tuning, no thinning."""
     table = simulate(40, (3, 2), seed=71)
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=10, random_seed=1)
+    sampling = {"draws": 10, "tune": 0, "thin": 1}
+    return table, br.models.DPMPM(n_classes=1).fit(table, random_seed=1, **sampling)
+
+
+@cache
+def released():
+    return fitted()[1].synthesize(1, random_seed=2)
+
+
+def test_a_real_result_keeps_its_promises():
+    table, fit = fitted()
     risk = br.attribute_risk(fit, fit.synthesize(3, ["x0"], random_seed=2), random_seed=3)
     assert np.allclose(np.exp(risk.log_probability).sum(axis=0), 1)
     assert np.allclose(np.exp(risk.log_prior).sum(axis=0), 1)
@@ -242,14 +255,13 @@ def test_a_real_result_keeps_its_promises():
     ],
 )
 def test_targets_that_cannot_be(targets, message):
-    fit = br.models.DPMPM(n_classes=1).fit(simulate(40, (3, 2), seed=71), draws=4, random_seed=1)
     with pytest.raises(br.InputError, match=message):
-        br.attribute_risk(fit, fit.synthesize(1, random_seed=2), targets=targets)
+        br.attribute_risk(fitted()[1], released(), targets=targets)
 
 
 def test_targets_by_label_mask_and_number():
     table = simulate(40, (3, 2), seed=71).set_axis([f"r{i}" for i in range(40)])
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=4, random_seed=1)
+    fit = br.models.DPMPM(n_classes=1).fit(table, draws=10, tune=0, thin=1, random_seed=1)
     release = fit.synthesize(1, random_seed=2)
 
     def index(targets):
@@ -272,9 +284,8 @@ def test_targets_by_label_mask_and_number():
     ],
 )
 def test_options_that_cannot_be(options, message):
-    fit = br.models.DPMPM(n_classes=1).fit(simulate(40, (3, 2), seed=71), draws=4, random_seed=1)
     with pytest.raises(br.InputError, match=message):
-        br.attribute_risk(fit, fit.synthesize(1, random_seed=2), **options)
+        br.attribute_risk(fitted()[1], released(), **options)
 
 
 def test_intruders_that_cannot_be():

@@ -15,6 +15,8 @@ import bayes_risk as br
 from bayes_risk.models.trees import last_below
 from tests.forest_by_hand import relabelled
 
+pytestmark = pytest.mark.check  # brute force: tests of cart, kernel evidence, forest evidence
+
 ROW, TABLES = 4, 400
 
 

@@ -1,5 +1,6 @@
 """Sample and population uniques: formulas against sums, quadrature, simulation and sdcMicro."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -210,33 +211,50 @@ def test_order_of_rows_and_keys_does_not_matter():
 # --- draws -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def drawn():
-    df = sample()
-    population = Population.log_linear(
-        df, ["b", "a"], fraction=0.2, interactions=1, draws=400, random_seed=5
-    )
-    return df, uniqueness(df, KEYS, population=population)
-
-
-def test_draws_give_intervals_and_errors(drawn):
-    df, found = drawn
-    rows = found.summary().loc[["population_uniques", "unique_matches", "expected_matches"]]
-    assert (rows["low"] <= rows["value"]).all() and (rows["value"] <= rows["high"]).all()
-    assert (rows["error"] > 0).all() and (rows["error"] < rows["high"] - rows["low"]).all()
-    assert "posterior draws" in found.sentence() and " to " in found.sentence()
-    assert found.records["population_unique"].sum() == pytest.approx(
-        rows.loc["population_uniques", "value"]
-    )
-
-
-def test_draws_agree_with_the_fit_within_their_spread(drawn):
-    df, found = drawn
-    fit = Population.log_linear(df, KEYS, fraction=0.2, interactions=1)
-    expected = uniqueness(df, KEYS, population=fit).summary()["value"]
+def test_draws_are_averaged_and_give_intervals_and_errors():
+    """Counts as a posterior would draw them: sums over records in every draw, by hand."""
+    df, keys, rng = sample(), KEYS[::-1], np.random.default_rng(5)
+    fit = Population.log_linear(df, keys, fraction=0.2, interactions=1)
+    seen = Population.counted(df, keys).cell_counts
+    assert np.array_equal(seen.cells, fit.cell_counts.cells)
+    table = seen.table[0] + rng.poisson(fit.cell_counts.table - seen.table, (400, len(seen.cells)))
+    counts = dataclasses.replace(fit.cell_counts, table=table.astype(float))
+    population = dataclasses.replace(fit, cell_counts=counts, diagnostics={"chains": 4.0})
+    found = uniqueness(df, KEYS, population=population)
+    F, single = population.counts(df), (df.groupby(KEYS)["w"].transform("size") == 1).to_numpy()
+    expected = {
+        "population_uniques": (F == 1).sum(axis=1),
+        "unique_matches": (single / F).sum(axis=1),
+        "expected_matches": (1 / F).sum(axis=1),
+    }
     rows = found.summary()
+    for name, each in expected.items():
+        assert rows.loc[name, "value"] == pytest.approx(each.mean())
+        ends = rows.loc[name, ["low", "high"]].to_list()
+        assert ends == pytest.approx(np.quantile(each, [0.025, 0.975]))
+        # draws are independent: 400 count for about 400
+        assert rows.loc[name, "error"] == pytest.approx(each.std() / 20, rel=0.5)
+    assert found.risk == pytest.approx((1 / F).mean(axis=0))
+    assert found.unique == pytest.approx((F == 1).mean(axis=0))
+    assert "posterior draws" in found.sentence() and " to " in found.sentence()
+
+
+@pytest.mark.check
+def test_draws_agree_with_the_fit_within_their_spread():
+    df = sample()
+    fit, drawn = (
+        Population.log_linear(
+            df, KEYS[::-1], fraction=0.2, interactions=1, draws=n, random_seed=5
+        )
+        for n in (None, 400)
+    )
+    expected = uniqueness(df, KEYS, population=fit).summary()["value"]
+    rows = uniqueness(df, KEYS, population=drawn).summary()
     for name in ("unique_matches", "expected_matches"):
         assert rows.loc[name, "low"] < expected[name] < rows.loc[name, "high"]
+    rows = rows.loc[["population_uniques", "unique_matches", "expected_matches"]]
+    assert (rows["low"] <= rows["value"]).all() and (rows["value"] <= rows["high"]).all()
+    assert (rows["error"] > 0).all() and (rows["error"] < rows["high"] - rows["low"]).all()
 
 
 # --- words and errors ------------------------------------------------------------------------
