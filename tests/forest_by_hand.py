@@ -1,6 +1,6 @@
 """The evidence of forests by hand: nothing but loops over the structure, on small tables."""
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,7 @@ def evidence(fit, release, targets, how="exact"):
     return fit.direct(how, release, targets, rng=rng, progress=None)
 
 
-@lru_cache(maxsize=None)
+@cache
 def path(trees, t, x):
     """Nodes from the root to the leaf; x is a tuple."""
     first, node, nodes = trees.start[t], 0, [0]

@@ -1,7 +1,7 @@
 """Trees: where rows fall, what leaves give, and the evidence against brute force."""
 
 from collections import Counter
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -43,7 +43,7 @@ def above(tree):
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def by_hand(counts_n, counts_r, kind):
     """log p of values released from one node, as a product over draws (Polya urn, or urn)."""
     n, r, total = list(counts_n), list(counts_r), 0.0
@@ -77,9 +77,7 @@ def brute_force(fit, release, i, columns, guesses):
         for t, k, r in shown:
             held = Counter(codes[ways[t][k, leaves[t]], fit.trees[t].column])
             values = sorted({*held, *r})
-            total += by_hand(
-                tuple(held[v] for v in values), tuple(r[v] for v in values), fit.kind
-            )
+            total += by_hand(tuple(held[v] for v in values), tuple(r[v] for v in values), fit.kind)
         out.append(total)
     return np.array(out)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
 import bayes_risk as br
 from bayes_risk import InputError
@@ -14,6 +15,14 @@ from bayes_risk.models import pmm_evidence, pmm_fit, pmm_match, pmm_mechanism
 from bayes_risk.models.pmm import PMM
 from bayes_risk.models.pmm_match import sensitive
 from tests.pmm_tables import FAR, IV, numbers, small_fit, small_table, with_odd_ones
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Fits of a few records: threads of BLAS would only wait for each other."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
 
 # --- selection -------------------------------------------------------------------------------
 

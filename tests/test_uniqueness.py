@@ -243,9 +243,7 @@ def test_draws_are_averaged_and_give_intervals_and_errors():
 def test_draws_agree_with_the_fit_within_their_spread():
     df = sample()
     fit, drawn = (
-        Population.log_linear(
-            df, KEYS[::-1], fraction=0.2, interactions=1, draws=n, random_seed=5
-        )
+        Population.log_linear(df, KEYS[::-1], fraction=0.2, interactions=1, draws=n, random_seed=5)
         for n in (None, 400)
     )
     expected = uniqueness(df, KEYS, population=fit).summary()["value"]

@@ -26,6 +26,7 @@ from bayes_risk.utilities.inferences import fully_synthetic, interval_overlap
 from bayes_risk.utilities.propensity import _logistic, logistic_null, specks
 from bayes_risk.utilities.tables import columns_of, tables_of
 
+R = 100  # releases of a simulated null
 FAST = {"permutations": 2, "random_seed": 1}
 
 
@@ -104,7 +105,7 @@ def test_nulls_of_tables_by_simulation():
 
 def test_null_of_a_pair_knows_what_was_not_synthesised():
     df = table(400)
-    releases = resampled_within(df, "a", ["b"], 300)
+    releases = resampled_within(df, "a", ["b"], R)
     tables = tables_of(df, releases, ["a", "b"], ["b"])
     names, values = pairs(columns_of(tables, None, 5, "level"), 1.0, 1)
     found = pd.DataFrame(values[:, 0, :8], columns=TableDistance._fields)
@@ -157,21 +158,21 @@ def logistic(df, release, predictors, columns=None, synthesized=None) -> pd.Data
 def test_null_of_the_logistic_by_simulation(predictors, k):
     """Expectation and standard deviation of Snoke et al. (2018), a release from the truth."""
     df = table(600)
-    found = logistic(df, resampled(df, 200), predictors)
+    found = logistic(df, resampled(df, R), predictors)
     expected, sd = logistic_null(k, 1200, 0.5)
     assert (found["df"] == k).all()  # 2 + 2 + 1 main effects, 4 + 2 + 2 products
     assert found["null_pmse"][0] == pytest.approx(expected)
     assert found["null_sd"][0] == pytest.approx(sd)
-    # up to terms of order k/n, beside the error of 200 releases (kurtosis 3 + 12/k)
+    # up to terms of order k/n, beside the error of R releases (kurtosis 3 + 12/k)
     pmse = found["pmse"]
-    assert abs(pmse.mean() / expected - 1) < 4 * pmse.std() / expected / np.sqrt(200) + k / 600
-    assert abs(pmse.std() / sd - 1) < 4 * np.sqrt((1 / 2 + 3 / k) / 200) + k / 600
+    assert abs(pmse.mean() / expected - 1) < 4 * pmse.std() / expected / np.sqrt(R) + k / 600
+    assert abs(pmse.std() / sd - 1) < 4 * np.sqrt((1 / 2 + 3 / k) / R) + k / 600
 
 
 @pytest.mark.parametrize(("predictors", "k"), [(main_effects, 2), (interactions, 6)])
 def test_null_of_the_logistic_knows_what_was_not_synthesised(predictors, k):
     df = table(600)
-    releases = resampled_within(df, "a", ["b"], 200)
+    releases = resampled_within(df, "a", ["b"], R)
     found = logistic(df, releases, predictors, ["a", "b"], ["b"])
     assert (found["df"] == k).all()
     assert mean_is(found["ratio"], 1.0)
@@ -181,7 +182,7 @@ def test_null_of_the_logistic_knows_how_many_records_were_replaced():
     df, rng = table(600), np.random.default_rng(5)
     some = np.arange(600) < 200  # at random, as the null assumes, in every release anew
     found = []
-    for z in resampled_within(df, "a", ["b"], 200):
+    for z in resampled_within(df, "a", ["b"], R):
         some = rng.permutation(some)
         shown = [df.assign(b=np.where(some, z["b"], df["b"]))]
         release = br.Release(datasets=shown, synthesized=["b"], records=some)
