@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk
-from bayes_risk import cli
+from bayes_risk import cli, reporting
 from bayes_risk.cli import app
 from bayes_risk.demo import STUDIES
 from bayes_risk.reporting.terminal import Bars, print_result
@@ -54,7 +54,7 @@ def files(tmp_path):
 
 
 def fake_run(monkeypatch, result=None, doing=lambda: None):
-    """Put a ready result in the place of the work."""
+    """Put a ready result in the place of the work, and a line in that of the report."""
 
     def ready(study, seed, progress, n_jobs):
         progress("fit", 1, 1)
@@ -62,6 +62,7 @@ def fake_run(monkeypatch, result=None, doing=lambda: None):
         return result or study_result(study)
 
     monkeypatch.setattr(run, "_run", ready)
+    monkeypatch.setattr(reporting, "render_study", lambda *_, **__: "<!doctype html>")
 
 
 def plain_stderr(result):

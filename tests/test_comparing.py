@@ -433,6 +433,7 @@ def test_a_map_of_what_is_not_there(found, how, message):
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "comparing.md"
 
 
+@pytest.mark.check
 def test_the_page_runs_and_names_measures_that_exist():
     text = PAGE.read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)

@@ -60,7 +60,7 @@ def test_released_values_follow_the_vote_shares(dirichlet):
 def test_release_frequencies_agree_with_the_votes(chain, votes):
     """The second column of the chain, given the first: what the released table itself predicts."""
     fit = Forest(["a", "b"], n_trees=30, votes=votes, chain=chain).fit(table(), random_seed=1)
-    release = fit.synthesize(m=500, random_seed=2)
+    release = fit.synthesize(m=150, random_seed=2)
     trees, z = fit.forests[1], release.codes(fit.microdata)
     p = np.empty((3, 24))  # share of votes for "yes" by the released level of "a"
     for level in range(3):

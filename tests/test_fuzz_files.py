@@ -22,7 +22,7 @@ from tests.soak.reading import COLUMNS, WAYS
 ROOT = Path(__file__).resolve().parents[1]
 SEED = 10**6 * int(os.environ.get("SOAK_SEED", "0"))
 SECONDS = 10.0  # for one example, of files of at most 0.5 MB
-FEW = {"one table": 150, "releases": 60, "synthpop": 100, "matched files": 60, "draws": 40}
+FEW = {"one table": 75, "releases": 30, "synthpop": 50, "matched files": 30, "draws": 15}
 MANY = {"one table": 4_000, "releases": 1_200, "synthpop": 4_000, "matched files": 1_200}
 BLOCKS = 4
 
@@ -77,6 +77,7 @@ def test_damaged_files_of_draws_in_a_process_of_their_own(tmp_path):
     assert json.loads(done.stdout)["read"] > 0
 
 
+@pytest.mark.check
 def test_a_hundred_thousand_levels_in_time_and_memory(tmp_path):
     """3 MB of text: read within seconds and 500 MB, and refused as a key by name."""
     path = tmp_path / "a.csv"

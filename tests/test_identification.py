@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayes_risk.identification.risk import identification_risk
@@ -168,6 +168,7 @@ def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
     return original, releases
 
 
+@settings(max_examples=40)
 @given(tables(), st.booleans())
 def test_expected_match_risk_agrees_with_all_pairs(
     files: tuple[pd.DataFrame, list[pd.DataFrame]], fallback: bool

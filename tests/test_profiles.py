@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayes_risk._core.profile_counts import Chances, _Keys, _Weights, add, tally
@@ -68,6 +68,7 @@ def by_pairs(m: int, known: Any, target: Any, released: Any, *, fallback: bool) 
     return {"n": n, "cells": len(set(us)), "counts": np.array(counts), "risks": risks}
 
 
+@settings(max_examples=50)
 @given(
     file=files(),
     fallback=st.booleans(),

@@ -374,6 +374,7 @@ def test_a_run_says_who_the_intruder_is_and_audits_the_largest(tmp_path, plants)
     assert len(records) == 1 and "attribute_skilled_distance_ratio" in records
 
 
+@pytest.mark.check
 @DOUBT
 def test_a_run_is_what_a_script_does(tmp_path, plants):
     study = study_of(tmp_path, plants, attribute={"prior": {"interval": [1, 500]}})
