@@ -26,7 +26,7 @@ from bayes_risk.utilities.inferences import fully_synthetic, interval_overlap
 from bayes_risk.utilities.propensity import _logistic, logistic_null, specks
 from bayes_risk.utilities.tables import columns_of, tables_of
 
-R = 100  # releases of a simulated null
+R = 200  # releases of a simulated null
 FAST = {"permutations": 2, "random_seed": 1}
 
 
