@@ -1,5 +1,6 @@
 """Trees: where rows fall, what leaves give, and the evidence against brute force."""
 
+import dataclasses
 from collections import Counter
 from functools import cache
 
@@ -41,6 +42,19 @@ def above(tree):
             found[node, k] = True
             node = tree.parent[node]
     return found
+
+
+def with_values(tree, codes):
+    """The same splits, with the records where other values lead them."""
+    leaf, way = tree.leaf(codes), above(tree)
+    donors = [np.flatnonzero(way[node, leaf]) for node in range(tree.n_nodes)]
+    ends = np.cumsum([len(d) for d in donors])
+    return dataclasses.replace(
+        tree,
+        donors=np.concatenate(donors).astype(np.int64),
+        begin=np.array([0, *ends[:-1]]),
+        end=ends,
+    )
 
 
 @cache

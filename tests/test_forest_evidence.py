@@ -29,7 +29,7 @@ from tests.forest_by_hand import (
 def test_evidence_is_that_of_the_whole_product(chain, votes, dirichlet, records, min_leaf):
     model = Forest(
         ["b", "a", "c"],
-        n_trees=15,
+        n_trees=25,
         min_leaf=min_leaf,
         votes=votes,
         dirichlet=dirichlet,
@@ -47,7 +47,7 @@ def test_evidence_is_that_of_the_whole_product(chain, votes, dirichlet, records,
 
 
 def test_evidence_of_single_columns_each_guess():
-    fit = Forest(["b", "a", "c"], n_trees=15).fit(table(seed=3), random_seed=1)
+    fit = Forest(["b", "a", "c"], n_trees=25).fit(table(seed=3), random_seed=1)
     for columns in (["a"], ["c", "b"]):
         release = fit.synthesize(m=2, columns=columns, random_seed=2)
         assert list(release.synthesized) == sorted(columns, key=["b", "a", "c"].index)
@@ -57,14 +57,14 @@ def test_evidence_of_single_columns_each_guess():
 @pytest.mark.parametrize("votes", VOTES)
 def test_evidence_where_every_column_is_synthesised(votes):
     df = table()[["a", "b", "c"]]
-    fit = Forest(["c", "a", "b"], n_trees=15, votes=votes).fit(df, random_seed=1)
+    fit = Forest(["c", "a", "b"], n_trees=25, votes=votes).fit(df, random_seed=1)
     release = fit.synthesize(m=2, random_seed=2)
     check(fit, release, targets_of(fit, release, [0, 7], br.Neighbourhood(1)))
 
 
 def test_evidence_where_columns_are_replaced_for_different_records():
     masks = {"a": MASK, "b": np.arange(24) < 20}
-    fit = Forest("amount", n_trees=15).fit(table(), records=masks, random_seed=1)
+    fit = Forest("amount", n_trees=25).fit(table(), records=masks, random_seed=1)
     release = fit.synthesize(m=2, random_seed=2)
     targets = targets_of(fit, release, [1, 4, 21, 22])
     found = evidence(fit, release, targets)
@@ -135,7 +135,7 @@ def rare_votes(fit):
 
 def test_smoothed_votes_prove_nothing():
     df = table()
-    fit = Forest(["a", "b"], n_trees=15, dirichlet=0.01).fit(df, random_seed=1)
+    fit = Forest(["a", "b"], n_trees=25, dirichlet=0.01).fit(df, random_seed=1)
     release = fit.synthesize(m=3, random_seed=2)
     assert np.isfinite(evidence(fit, release, targets_of(fit, release, np.arange(24)))).all()
 
@@ -146,7 +146,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch, n_jobs):
     import bayes_risk.models.forest_fit as chunks
     import bayes_risk.models.forest_trees as threads
 
-    model, df = Forest(["a", "b"], n_trees=15), table(n=40)
+    model, df = Forest(["a", "b"], n_trees=25), table(n=40)
     fit = model.fit(df, random_seed=1)
     release = fit.synthesize(m=3, random_seed=2)
     targets = targets_of(fit, release, np.arange(40))
