@@ -143,9 +143,8 @@ def parse(response: str, formula: str) -> Reading:
     if not isinstance(formula, str) or not formula.strip():
         raise InputError(f"{told} cannot be read; give text: '1 + x', or '1' for a constant alone")
     _check_size(formula, f"the formula of {response!r}")
-    with (
-        global_compiler_lock
-    ):  # numba parses under it: at once, CPython 3.11.0 to 3.11.7 would fail
+    # numba parses under this lock, and two that parse at once fail on CPython 3.11.0 to 3.11.7
+    with global_compiler_lock:
         return _read(told, response, formula)
 
 

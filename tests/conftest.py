@@ -3,12 +3,14 @@
 import os
 from pathlib import Path
 
-import pytest
-from hypothesis import settings
-
-from tests.kernels import compile_once, forget_stale
-
 os.environ.setdefault("MPLBACKEND", "Agg")
+for _library in ("OMP", "OPENBLAS", "MKL"):  # before NumPy: small matrices, and a worker a core
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+import pytest  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+from tests.kernels import compile_once, forget_stale  # noqa: E402
 
 # The same examples on every run, however slow the machine: no test is flaky.
 settings.register_profile("repeatable", derandomize=True, deadline=None)

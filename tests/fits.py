@@ -70,8 +70,8 @@ def example(name: str) -> Example:
         made = Example(br.models.Regression(formulas), numbers, short, guesses)
     elif name == "CART":
         trees = br.models.CART(["job", "age"], min_leaf=4)
-        guesses = {"job": br.Levels(), "age": near}
-        made = Example(trees, table[["sex", "staff", "job", "age"]], seed, guesses)
+        mixed = {"job": br.Levels(), "age": near}
+        made = Example(trees, table[["sex", "staff", "job", "age"]], seed, mixed)
     elif name == "Forest":
         forest = br.models.Forest(["job"], n_trees=8)
         made = Example(forest, table[["sex", "area", "job"]], seed, None)
@@ -101,4 +101,5 @@ def fit_of(name: str) -> Any:
 @cache
 def release_of(name: str) -> br.Release:
     """Two data sets of it, made once."""
-    return fit_of(name).synthesize(M, random_seed=2)
+    release: br.Release = fit_of(name).synthesize(M, random_seed=2)
+    return release

@@ -205,9 +205,17 @@ def test_an_interruption_that_a_sampler_swallowed_still_stops(call, monkeypatch,
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forked workers here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of threads, which sleep
 def test_forked_workers_end_in_silence_when_their_pool_ends_them(capfd):
+    context = multiprocessing.get_context("fork")
+    begun, never = context.Event(), context.Event()
+
+    def work():
+        begun.set()
+        never.wait()
+
     with cli._interrupts():
-        worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        worker = context.Process(target=work)
         worker.start()
+        begun.wait()  # Python forgets the signals that come while it forks
         worker.terminate()
         worker.join()
     assert worker.exitcode == cli.INTERRUPTED

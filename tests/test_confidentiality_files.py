@@ -44,11 +44,13 @@ AUDIT = (
 
 LOADERS = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "torch", "yaml"}
 CALLS = {"eval", "exec", "read_pickle", "to_pickle", "load_pickle", "allow_pickle", "compile"}
+# Terms of formulas, after they were taken apart and all but arithmetic was refused.
+MAY = {"models/formulas.py": ["eval", "compile"]}
 OF = {("joblib", "load"), ("joblib", "dump"), ("np", "load"), ("np", "save"), ("np", "fromfile")}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_source_loads_a_pickle_or_runs_text(path):
+def loads_or_runs(path):
+    """What a source calls or imports that loads pickles or runs text."""
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -64,7 +66,12 @@ def test_no_source_loads_a_pickle_or_runs_text(path):
             if isinstance(called, ast.Attribute):
                 of = (ast.unparse(called.value), called.attr)
                 found += [called.attr] * (of in OF or called.attr in {"read_pickle", "to_pickle"})
-    assert found == []
+    return found
+
+
+def test_no_source_loads_a_pickle_or_runs_text():
+    found = {str(path.relative_to(ROOT)): loads_or_runs(path) for path in SOURCES}
+    assert {path: names for path, names in found.items() if names} == MAY
 
 
 class Bomb:

@@ -335,12 +335,20 @@ def test_mode_is_where_the_gradient_vanishes_and_contrasts_sum_to_zero():
         ({"fraction": 1.2}, r"fraction=1.2 is above 1; .*\(0, 1\]"),
         ({"fraction": 0.5, "interactions": 3}, "interactions=3 is not known; give 1"),
         ({"fraction": 0.5, "draws": 2}, "draws=2 is too small; give an integer >= 4"),
-        ({"fraction": 0.5, "draws": 10**8}, "draws=100,000,000 of .* fewer draws"),
+        (
+            {"fraction": 0.5, "draws": 10**8},
+            "draws=100000000 is too large",
+        ),
     ],
 )
 def test_wrong_options_are_named(given, message):
     with pytest.raises(InputError, match=message):
         Population.log_linear(people(), KEYS, **given)
+
+
+def test_draws_on_many_cells_beyond_memory_are_refused():
+    with pytest.raises(br.InputError, match="draws=1,000,000 of 3 effects on .* fewer draws"):
+        posterior._check_room(10**6, 10**6, 3)
 
 
 @pytest.mark.parametrize(

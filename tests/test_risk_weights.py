@@ -408,7 +408,10 @@ BAD = {
     "above one": ([0.5, 1.5, 1.0], r"outside \(0, 1\]"),
     "missing": ([0.5, np.nan, 1.0], "1 missing values"),
     "text": (["a", "b", "c"], "not numbers"),
-    "other labels": (pd.Series([0.5, 0.5, 0.5], index=[7, 8, 9]), "give it the table's index"),
+    "other labels": (
+        pd.Series([0.5, 0.5, 0.5], index=[7, 8, 9]),
+        "index of weights does not",
+    ),
 }
 
 

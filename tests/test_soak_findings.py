@@ -216,7 +216,8 @@ def test_a_damaged_note_of_the_run_is_refused_and_nothing_is_deleted(content, tm
 
 
 def test_a_folder_in_place_of_the_note_is_refused(tmp_path):
-    (tmp_path / ".out.work" / "run.json").mkdir(parents=True)
+    for folder in (tmp_path / ".out.work", tmp_path / ".out.work" / "run.json"):
+        folder.mkdir(mode=0o700)
     with pytest.raises(InputError, match="run.json' is a link or no file of a run"):
         with workplace(tmp_path / "out", {"a": 1}, 6):
             pass

@@ -240,6 +240,7 @@ def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkey
     assert result.attribute is None and result.diagnostics == {}
     assert result.verdict.outcome == "cannot be told"
     df = confidential(60)
+    df = df.rename_axis("id")  # whose numbers are names
     direct = br.identification_risk(df, list(result.release.datasets), **KEYS)
     assert direct.summary().equals(result.identification.summary())
 

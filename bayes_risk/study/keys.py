@@ -26,7 +26,15 @@ AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number
 AtLeastThree = Annotated[int, Field(ge=3, strict=True, description="a whole number >= 3")]
 AtLeastFour = Annotated[int, Field(ge=4, strict=True, description="a whole number >= 4")]
 NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
-Float = Annotated[float, Field(strict=True)]  # whole numbers too, but neither true nor "5"
+
+
+def _infinity(value: Any) -> Any:
+    """The infinities, as the manifest writes them; JSON has no others."""
+    return float(value) if value in ("inf", "-inf") else value
+
+
+# Whole numbers too, but neither true nor "5".
+Float = Annotated[float, Field(strict=True), BeforeValidator(_infinity)]
 Number = Annotated[Float, Field(allow_inf_nan=False, description="a number")]
 Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
 FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
