@@ -196,8 +196,11 @@ def test_a_planted_description_of_the_run_is_not_read(tmp_path):
         (tmp_path / "run.json").write_bytes((tmp_path / ".theirs.work" / "run.json").read_bytes())
     (tmp_path / ".out.work").mkdir(mode=0o700)
     (tmp_path / ".out.work" / "run.json").symlink_to(tmp_path / "run.json")
-    with workplace(tmp_path / "out", {"run": 1}, 5) as place:
-        assert place.random_seed == 5
+    with (
+        pytest.raises(br.InputError, match="run.json' is a link or no file of a run"),
+        workplace(tmp_path / "out", {"run": 1}, 5),
+    ):
+        pytest.fail("a planted description was followed")
     assert json.loads((tmp_path / "run.json").read_text())["random_seed"] == 99
 
 
