@@ -24,7 +24,7 @@ from bayes_risk.cli import _check_new, _plain_errors
 from bayes_risk.output import write_json
 from bayes_risk.run import run_study
 from bayes_risk.steps import Store
-from bayes_risk.study.study import parse_study, read_study
+from bayes_risk.study.study import read_study
 from bayes_risk.tables import read_releases, read_table
 from bayes_risk.tables.kinds import SUFFIXES
 
@@ -371,9 +371,3 @@ def test_constants_of_a_compiled_model_do_not_stay_on_disk(tmp_path):
     assert found == ["own.py"] and "Warning" not in done.stderr
     assert sorted(os.listdir(tmp_path)) == ["home", "own.py", "people.csv", "s-risk", "s.toml"]
     assert not [path for path in held if path.suffix in (".so", ".cpp") and home in path.parents]
-
-
-def test_settings_of_the_redacted_page():
-    with pytest.raises(br.InputError, match=r"\[output\] min_count = 2 does not fit; .*>= 3"):
-        parse_study({"data": {"demo": "italy"}, "model": {"kind": "DPMPM"}, "attribute": {},
-                     "output": {"min_count": 2}})  # fmt: skip

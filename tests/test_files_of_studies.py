@@ -170,18 +170,3 @@ def test_columns_that_are_not_used_are_not_asked_about(folder):
         )
     )
     assert read_data(study.data)[0].columns.tolist() == ["sex"]
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"missing_codes": "keep"}, r"\[data\] missing_codes"),
-        ({"levels": {"age": "code"}}, r"\[data\] levels"),
-        ({"na": "NA"}, r"\[data\] na"),
-    ],
-    ids=["missing codes", "levels", "na"],
-)
-def test_keys_that_do_not_fit_are_named(data, message):
-    content = {"data": {"path": "a.sav"} | data, "identification": {"known": ["sex"]}}
-    with pytest.raises(br.InputError, match=message):
-        parse_study(content)

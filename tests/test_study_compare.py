@@ -127,44 +127,6 @@ def test_candidates_may_be_named_as_keys():
 # --- keys that are wrong -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (content({}), r"\[compare\] names no candidate; give tables of what changes"),
-        (content({"replicates": 3}), r"\[compare\] names no candidate"),
-        (content({"replicate": 3, "a": {}}), "has no key 'replicate'; did you mean 'replicates'"),
-        (content({"replicates": 0, "a": {}}), "replicates = 0 does not fit; give a whole number"),
-        (content({"kind": "pies", "a": {}}), "kind = 'pies' does not fit; give \"boxes\""),
-        (content({"risk": "mean_prob", "a": {}}), "risk = 'mean_prob' does not fit; give 'mean_p"),
-        (content({"risk": "pmse_cart", "a": {}}), "risk = 'pmse_cart' does not fit; give"),
-        (content({"utility": "cost", "a": {}}), "utility = 'cost' does not fit; give 'pmse_main'"),
-        (content({"candidates": 3, "a": {}}), "candidates = 3 does not fit"),
-        (content({"a": {"m": 3}}), r"\[compare.a\] has no key 'm'; it belongs to \[compare.a\] re"),
-        (content({"a": {"kind": "CART"}}), r"'kind'; it belongs to \[compare.a\] model = "),
-        (content({"a": {"model": 3}}), r"\[compare.a\] model = 3 does not fit; give a table of"),
-        (content({"a": {"model": {"leaf": 3}}}), r"\[compare.a\]: \[model\] has no key 'leaf'"),
-        (content({"a": {"model": {"kind": "Tree"}}}), r"\[compare.a\]: \[model\] kind = 'Tree' do"),
-        (content({"a": {"release": {"m": 0}}}), r"\[compare.a\]: \[release\] m = 0 does not fit"),
-        (content({"a": {"release": {"columns": ["pay"]}}}), r"\[compare.a\]: .* names 'pay', for"),
-        (content({"a": {}}, attribute=None, identification=None, full_table={}, model={}),
-         r"\[compare\] needs a risk; add a section \[attribute\]"),
-        (content({"a": {}, "risk": "gain"}, attribute=None),
-         r'risk = "gain" needs a section \[attribute\]'),
-        (content({"a": {"attribute": {"targets": 9}}}, attribute=None),
-         r"\[compare.a\]: attribute changes keys of a section \[attribute\], which is not there"),
-        (content({"a": {}}, reweight={"until": 0.1}),
-         r"\[compare\] makes releases without \[reweight\]"),
-        (content({"a": {"model": {"kind": "DPMPM"}}}, attribute={"evidence": "exact"}),
-         r'\[compare.a\]: .*evidence = "exact" is not offered by kind = "DPMPM"'),
-    ],
-    ids=lambda value: "" if isinstance(value, dict) else value[:30],
-)  # fmt: skip
-def test_wrong_keys_are_named_with_what_would_be_right(given, message):
-    given = {name: section for name, section in given.items() if section is not None}
-    with pytest.raises(br.InputError, match=message):
-        parse_study(given)
-
-
 def test_what_the_data_contradict_is_told_before_anything_is_made(table):
     study = study_of(table, {"a": {"model": {"order": ["edu", "pay"]}}})
     with pytest.raises(br.InputError, match=r"\[compare.a\]: \[model\] order .*'pay'"):

@@ -127,23 +127,6 @@ def content(**compare):
     }
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (content(utility="interval_overlap"),
-         r'\[compare\] utility = "interval_overlap" is of analyses; give \[utility\] analyses'),
-        (content(bounds=True, b={"model": {"order": ["sex"]}}) | {"bounds": {"patterns": ["sex"]}},
-         r"\[bounds\] patterns names 'sex', which \[compare.b\] synthesises; leave it out"),
-        (content(b={"model": {"order": ["pay"]}}) | {"utility": {"columns": ["sex", "job"]}},
-         r"\[utility\] columns = \['sex', 'job'\] has none that \[compare.b\] synthesises"),
-    ],
-    ids=["analyses", "patterns", "columns"],
-)  # fmt: skip
-def test_what_does_not_fit_is_told(given, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(given)
-
-
 def test_options_of_columns_are_checked_before_anything_is_made(folder):
     given = content() | {"data": {"path": str(folder / "people.csv")}}
     given["utility"] = {"numbers": ["wage"]}

@@ -22,8 +22,6 @@ from tests.test_cli import screen
 CATEGORIES = {"kind": "DPMPM", "n_classes": 2, "draws": 40, "tune": 40}
 NORMAL = {"kind": "Regression", "formulas": {"w": "1", "a": "w"}, "draws": 40}
 GRID = {"additive": 2.0, "n": 5}
-TREES = {"kind": "CART", "order": ["a"]}
-COUNTS = {"kind": "PoissonMixture"}
 RULES = [{"age": "child", "status": ["married", "widowed"]}]
 DOUBT = "ignore::bayes_risk.UnreliableWeightsWarning"
 BINDS = "ignore::bayes_risk.TruncationWarning"
@@ -82,50 +80,6 @@ def test_a_mixture_is_told_with_its_parts():
     assert parse_study(again).attribute == study.attribute
 
 
-MIXED = {"guesses": {"a": GRID}, "evidence": "predictive"}
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (content(attribute={"prior": {"mixture": []}}), r"mixture = \[\] does not fit; give a"),
-        (content(attribute={"prior": {"mixture": "uniform"}}), "give a list of .weight, prior."),
-        (
-            content(attribute={"prior": {"mixture": [["uniform", 1]]}}),
-            "part 1: weight = 'uniform' does not fit; give a number above 0",
-        ),
-        (content(attribute={"prior": {"mixture": [[-1, "uniform"]]}}), "weight = -1 does not fit"),
-        (content(attribute={"prior": {"mixture": [[1]]}}), r"part 1 = \[1\] does not fit; give"),
-        (
-            content(attribute={"prior": {"mixture": [[1, "uniform"], [1, "flat"]]}}),
-            r"\[attribute\] prior.mixture, part 2 = 'flat' does not fit; give .uniform., .marg",
-        ),
-        (content(TREES, attribute={"prior": "predictive"}), "is not offered here; give another"),
-        (
-            content(attribute={"prior": "predictive", "evidence": "reuse"}),
-            'needs a fit that has not seen it; give evidence = "predictive"',
-        ),
-        (
-            content(NORMAL, attribute={"prior": "predictive", "guesses": {"a": GRID}}),
-            r'\[attribute\] prior = "predictive" .* give evidence = "predictive"',
-        ),
-        (
-            content(COUNTS, attribute={"prior": {"mixture": [[1, "marginal"]]}}),
-            r'\[attribute\] prior = "marginal" counts levels, and counts are numbers',
-        ),
-        (
-            content(NORMAL, attribute=MIXED | {"prior": {"mixture": [
-                [1, "uniform"], [1, {"density": {"b": {"normal": [0, 1]}}}]]}}),
-            r"prior.density has no key 'b'; it knows w, a",
-        ),
-    ],
-    ids=lambda value: "" if isinstance(value, dict) else value[:40],
-)  # fmt: skip
-def test_priors_that_do_not_fit_are_named(given, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(given)
-
-
 def test_margins_of_numbers_are_refused_before_the_fit(line):
     mixture = {"mixture": [[1, "uniform"], [1, "marginal"]]}
     study = study_of(line, NORMAL, attribute={"guesses": GRID, "prior": mixture})
@@ -148,44 +102,6 @@ def test_runs_take_the_librarys_priors(people, word):
 
 
 # --- impossible combinations -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("impossible", "message"),
-    [
-        ([], r"\[model\] impossible = \[\] does not fit; give a list of rules"),
-        (3, r"\[model\] impossible = 3 does not fit"),
-        ({"age": "child"}, r"impossible = .* does not fit; give a list of rules"),
-        ([{}], r"impossible, rule 1 = \{\} does not fit; give a table of column = .levels."),
-        ([{"age": "child"}, 3], "rule 2 = 3 does not fit"),
-        ([{"age": []}], r"rule 1: age = \[\] does not fit; give a level, or a list of levels"),
-        ([{"age": [["x"]]}], r"rule 1: age = .* does not fit"),
-    ],
-)
-def test_rules_that_do_not_fit_are_named(impossible, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(content(CATEGORIES | {"impossible": impossible}))
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        ({"release": {"classes": "own"}}, 'classes = "own" is not offered beside .model. imposs'),
-        ({"reweight": {"until": 0.3}}, r"\[reweight\] is not offered beside \[model\] impossible"),
-        (
-            {"release": {"m": 2}, "attribute": {"intruder": {"knows_records": 0.5},
-                                                "evidence": "imputed"}},
-            'evidence = "imputed" is not offered by kind = "DPMPM" for this intruder .* "product"',
-        ),
-        ({"model": {"kind": "CART", "order": ["a"], "impossible": RULES}},
-         r"no key 'impossible'; it belongs to kind = \"DPMPM\""),
-    ],
-    ids=["own classes", "reweight", "imputed", "kind"],
-)  # fmt: skip
-def test_what_is_not_offered_beside_rules(sections, message):
-    given = {"model": CATEGORIES | {"impossible": RULES}} | sections
-    with pytest.raises(br.InputError, match=message):
-        parse_study(content(**given))
 
 
 @pytest.mark.check
@@ -255,47 +171,6 @@ def test_rules_are_printed_as_a_study():
 
 
 # --- membership --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            content(membership={"held_out": 1.0}),
-            "held_out = 1.0 does not fit; give a fraction abov",
-        ),
-        (content(membership={"held_out": 0.5, "others": "b.csv"}), "two ways to people outside"),
-        (content(membership={"records": 0}), 'records = 0 does not fit; give "all" or a number'),
-        (content(membership={"prior_odds": 0}), "prior_odds = 0 does not fit; give a number abov"),
-        (content(membership={"comparison": 5}), r"\[membership\] has no key 'comparison'; did you"),
-        (content(membership={"alternatives": 1}), "alternatives = 1 does not fit; give a whole"),
-        (content(membership={"knows_records": "all"}), "knows_records = .all. does not fit; give"),
-        (
-            content(TREES, membership={}),
-            r'\[membership\] is not offered for kind = "CART"; give ki',
-        ),
-        (
-            content(COUNTS | {"synthesizer": "MM"}, membership={}),
-            'kind = "PoissonMixture" with synthesizer = "MM"; give kind = "DPMPM", "Regression"',
-        ),
-        (
-            content(membership={"knows_records": "none"}),
-            'knows_records = "none" is for one data set, and the release has 5; give m = 1',
-        ),
-        (
-            content(membership={}, reweight={"until": 0.3}),
-            r"\[membership\] is not offered beside \[reweight\]",
-        ),
-        (
-            content(membership={"held_out": 0.5}, release={"files": ["b.csv"], "columns": ["a"]}),
-            "held_out makes a release of its own",
-        ),
-    ],
-    ids=lambda value: "" if isinstance(value, dict) else value[:40],
-)
-def test_membership_that_does_not_fit_is_named(given, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(given)
 
 
 @pytest.mark.parametrize(
@@ -387,35 +262,7 @@ def test_privacy_loss_is_of_the_audits_own_evidence(people, tmp_path):
     assert '<h2 id="privacy-loss">' in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_the_switch_of_privacy_loss_is_true_or_false():
-    with pytest.raises(br.InputError, match="privacy_loss = 1 does not fit; give true or false"):
-        parse_study(content(attribute={"privacy_loss": 1}))
-
-
 # --- full table --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (content(full_table={"targets": 0}), "targets = 0 does not fit; give a number of records"),
-        (content(full_table={"targets": "all"}), "targets = 'all' does not fit"),
-        (content(full_table={"prior": "release"}), "prior = 'release' does not fit; give .predic"),
-        (
-            content(full_table={"draw": 5}),
-            r"\[full_table\] has no key 'draw'; did you mean 'draws'",
-        ),
-        (content(TREES, full_table={}), r'\[full_table\] is for kind = "DPMPM", not "CART"; leave'),
-        (
-            content(full_table={}, reweight={"until": 0.3}),
-            r"\[full_table\] is not offered beside \[reweight\]",
-        ),
-    ],
-    ids=lambda value: "" if isinstance(value, dict) else value[:40],
-)
-def test_full_tables_that_do_not_fit_are_named(given, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(given)
 
 
 @pytest.mark.check
@@ -454,62 +301,6 @@ def test_named_records_without_an_attribute_audit(people):
 
 
 # --- reweighting -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (content(reweight={}), r"\[reweight\] until is missing; give a number above 0 and below 1"),
-        (content(reweight={"until": 1}), "until = 1 does not fit; give a number above 0 and below"),
-        (content(reweight={"until": 0.3, "share": 1}), "share = 1 does not fit; give a number"),
-        (content(reweight={"until": 0.3, "rounds": 0}), "rounds = 0 does not fit"),
-        (content(reweight={"until": 0.3, "floor": 0}), "floor = 0 does not fit; give a number abo"),
-        (content(reweight={"until": 0.3, "c": -1}), "c = -1 does not fit; give a number >= 0"),
-        (content(reweight={"until": 0.3, "stepps": 5}), "has no key 'stepps'; did you mean"),
-        (
-            content(COUNTS | {"synthesizer": "MM"}, reweight={"until": 0.3}),
-            r'\[reweight\] is not offered for kind = "PoissonMixture" with synthesizer = "MM"',
-        ),
-        (
-            content({"kind": "Forest", "order": ["a"]}, reweight={"until": 0.3}),
-            r'\[reweight\] is not offered for kind = "Forest"; give kind = "DPMPM", "Regression"',
-        ),
-        (
-            content(TREES | {"smoothing": "kde"}, reweight={"until": 0.3}),
-            r'\[reweight\] is not offered for kind = "CART" with smoothing',
-        ),
-        (
-            content(NORMAL | {"draws": {"w": "w.csv", "a": "a.csv"}}, reweight={"until": 0.3},
-                    attribute={"evidence": "reuse", "guesses": GRID}),
-            'kind = "Regression" with draws brought from elsewhere',
-        ),
-        (
-            content(attribute=None, identification={"known": [], "synthesized": []},
-                    reweight={"until": 0.3}),
-            r"\[reweight\] takes its weights from the audit; add \[attribute\]",
-        ),
-        (
-            content(reweight={"until": 0.3}, attribute={"intruder": {"knows_records": 0.5}}),
-            r"is for an intruder who knows every other record; leave \[attribute.intruder\] out",
-        ),
-        (
-            content(reweight={"until": 0.3}, release={"files": ["b.csv"], "columns": ["a"]}),
-            r"\[reweight\] makes the release, and \[release\] files have been made",
-        ),
-        (
-            content(reweight={"until": 0.3}, release={"classes": "own"}),
-            r'\[reweight\] is not offered for \[release\] classes = "own"',
-        ),
-        (
-            content(reweight={"until": 0.3}, attribute={"prior": "predictive"}),
-            r"which is not offered beside \[reweight\]",
-        ),
-    ],
-    ids=lambda value: "" if isinstance(value, dict) else value[:40],
-)  # fmt: skip
-def test_reweighting_that_does_not_fit_is_named(given, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(given)
 
 
 @pytest.mark.check

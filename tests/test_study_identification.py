@@ -6,7 +6,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.run import run_study
-from bayes_risk.study.study import parse_study, read_study
+from bayes_risk.study.study import read_study
 
 N = 120
 
@@ -202,27 +202,3 @@ population = {{ file = "people.sav" }}
         population=br.Population.counted(df, ["sex", "job"]),
     )
     pd.testing.assert_frame_equal(found.summary(), expected.summary())
-
-
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ({"radius": {"pay": {"absolute": 1, "sd": 2}}}, "absolute and sd of absolute, sd and"),
-        ({"radius": {"pay": {"absolute": 1, "groups": 2}}}, "groups belongs to sd"),
-        ({"radius": {"pay": -1}}, r"radius.pay .*-1.* a number >= 0"),
-        ({"radius": 3}, "a table of column = radius"),
-        ({"radius": {"age": 0.1}}, "radius names 'age', which is not among known and"),
-        ({"missing": {"age": "never"}}, "missing names 'age', which is not among"),
-        ({"population": {}}, 'give either file = "everybody.csv" or size'),
-        ({"radius": {"pay": 0.1}, "population": {"size": 9}}, "population goes by exact keys"),
-        ({"strategy": "sometimes"}, '"always", "likeliest" or a number above 0'),
-    ],
-)
-def test_what_does_not_fit_is_said(said, message):
-    content = {
-        "data": {"path": "x.csv"},
-        "release": {"files": ["z.csv"], "columns": ["pay"]},
-        "identification": {"known": ["sex"], "synthesized": ["pay"], **said},
-    }
-    with pytest.raises(br.InputError, match=message):
-        parse_study(content)

@@ -72,57 +72,6 @@ def test_each_kind_has_its_ways(model, m, ways):
             parse_study(given)
 
 
-# --- keys that are wrong -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (content(TREES, 1.0), "knows_records = 1.0 does not fit; give .* a fraction above 0 and"),
-        (content(TREES, 0), "knows_records = 0 does not fit; give .*, or a list of record labels"),
-        (content(TREES, True), "knows_records = True does not fit"),
-        (content(TREES, "0.5"), "knows_records = '0.5' does not fit"),
-        (content(TREES, "A12"), "knows_records = 'A12' does not fit; give .* list of record label"),
-        (content(TREES, []), r"knows_records = \[\] does not fit"),
-        (content(TREES, [True, False]), r"knows_records = \[True, False\] does not fit"),
-        (
-            content({"kind": "Forest", "order": ["a"]}, 0.5),
-            r'\[attribute.intruder\] knows_records = 0.5 is not offered by kind = "Forest"; give '
-            '"all-but-target", or kind = "DPMPM", "Regression"',
-        ),
-        (
-            content(COUNTS | {"synthesizer": "MM"}, "none"),
-            'knows_records = "none" is not offered by kind = "PoissonMixture" with synthesizer = '
-            '"MM"; give',
-        ),
-        (
-            content(NORMAL | {"draws": {"a": "draws.csv"}}, ["A", "B"]),
-            r'knows_records = \[labels\] is not offered by kind = "Regression" with draws brought',
-        ),
-        (
-            content({"kind": "DPMPM"}, "none", {"m": 3}, evidence="predictive"),
-            'evidence = "predictive" is not offered by kind = "DPMPM" for this intruder and m = 3; '
-            'give evidence = "imputed" or "product"',
-        ),
-        (
-            content({"kind": "DPMPM"}, "all-but-target", evidence="imputed"),
-            'evidence = "imputed" is not offered by kind = "DPMPM"; give evidence = "predictive"',
-        ),
-        (
-            {
-                **content(TREES, "none"),
-                "attribute": {"intruder": {"knows_records": "none", "largest": "a"}},
-            },
-            r'largest = "a" says nothing to an intruder with knows_records = "none"; leave it out',
-        ),
-    ],
-    ids=lambda value: "" if isinstance(value, dict) else value[:40],
-)
-def test_wrong_keys_are_named_with_what_would_be_right(given, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(given)
-
-
 # --- runs --------------------------------------------------------------------------------------
 
 

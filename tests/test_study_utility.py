@@ -147,22 +147,6 @@ def test_a_study_of_utility_alone_is_a_study(folder):
     assert study.identification is None and study.utility is not None
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"colums": ["job"]}, r"\[utility\].*colums.*columns"),
-        ({"groups": 1}, r"\[utility\] groups = 1"),
-        ({"confidence": 1.0}, r"\[utility\] confidence"),
-        ({"analyses": "analyses.py"}, r"\[utility\] analyses"),
-        ({"analyses": ["a.py:f", "b.py:f"]}, "two functions 'f'"),
-    ],
-    ids=["unknown", "groups", "confidence", "analysis", "twice"],
-)
-def test_keys_that_do_not_fit_are_named(keys, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(content(**keys))
-
-
 @pytest.mark.check
 @pytest.mark.parametrize(
     ("keys", "message"),

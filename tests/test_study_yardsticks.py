@@ -256,38 +256,6 @@ def test_chains_that_disagree_widen_the_errors_of_a_study(folder):
 KEYS = {"keys": ["sex"]}
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"context": {}}, r"\[context\] keys is missing; give a list of column names"),
-        ({"context": {"keys": []}}, r"\[context\] keys = \[\] does not fit; give a list of col"),
-        ({"context": {"key": ["sex"]}}, r"\[context\] has no key 'key'; did you mean 'keys'"),
-        ({"context": {**KEYS, "target": ["sex"]}}, r"target names 'sex', which is among keys"),
-        ({"context": {**KEYS, "groups": {"pay": 4}}}, r"groups names 'pay', which is neither"),
-        ({"context": {**KEYS, "groups": {"sex": 1}}}, r"groups.sex = 1 does not fit; give a ta"),
-        ({"context": {**KEYS, "distances": 3}}, r"distances = 3 does not fit; give true or false"),
-        ({"context": {**KEYS, "distances": False, "holdout": "h.csv"}}, r"holdout is for distan"),
-        ({"bounds": {"patterns": ["job"]}}, r"\[bounds\] patterns names 'job', which is synthes"),
-        ({"bounds": {"numbers": ["sex"]}}, r"\[bounds\] numbers has no key 'sex'; it knows job"),
-        ({"bounds": {"how": "swap"}}, r"\[bounds\] how = 'swap' does not fit; give \"bootstrap"),
-        ({"bounds": {}, "utility": None, "identification": None, "context": None,
-          "thresholds": None}, r"\[bounds\] measures at both ends .* add one of them"),
-        ({"thresholds": {"utility": {"pmse": 1}}}, r"\[thresholds\] utility has no key 'pmse'; d"),
-        ({"thresholds": {"utility": {"pmse_cart": "low"}}}, r"utility.pmse_cart = 'low' does not"),
-        ({"thresholds": {"utility": {"interval_overlap": 0.5}}},
-         r"utility.interval_overlap is of analyses; give \[utility\] analyses"),
-        ({"utility": None}, r"\[thresholds\] utility needs a section \[utility\]; add it"),
-        ({"thresholds": {"membership_auc": 0.6}}, r"membership_auc needs a section \[membership"),
-        ({"thresholds": {"membership_auc": 6}}, r"membership_auc = 6 does not fit; give a number"),
-        ({"thresholds": {"rhat": 1.0}}, r"rhat = 1.0 does not fit; give a number above 1"),
-    ],
-    ids=lambda value: value[:40] if isinstance(value, str) else "",
-)  # fmt: skip
-def test_keys_that_do_not_fit_are_named(given, message):
-    with pytest.raises(br.InputError, match=message):
-        parse_study(content(**given))
-
-
 def test_an_area_under_the_curve_needs_people_outside():
     given = {
         "data": {"path": "a.csv"},
