@@ -333,22 +333,6 @@ def test_same_seed_same_bytes():
     assert all(a.equals(b) for a, b in zip(one.datasets, other.datasets, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("order", "df", "said"),
-    [
-        ([], table(), "at least one column name"),
-        ("a", table(), "at least one column name"),
-        (["a", "a"], table(), "more than once"),
-        (["q"], table(), "does not have"),
-        (["a", "num", "b", "sex"], table(), "has no predictor"),
-        (["num"], table().assign(num=1), "same value for every record"),
-    ],
-)
-def test_bad_orders(order, df, said):
-    with pytest.raises(br.InputError, match=said):
-        br.models.CART(order).fit(df)
-
-
 def test_bad_options():
     with pytest.raises(br.InputError, match="min_leaf=0"):
         br.models.CART(["a"], min_leaf=0)

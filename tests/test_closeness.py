@@ -330,22 +330,6 @@ def test_summary_of_categories_alone_is_empty():
     assert numeric(codes, [[0.2], [0.3], [0.5]], variables=(JOB,)).closeness_summary().empty
 
 
-@pytest.mark.parametrize(
-    ("variable", "options", "message"),
-    [
-        ("job", {}, r"'job' is a category.*marginal_probability\(\).*numbers=\['job'\]"),
-        ("wage", {}, r"'wage' is not guessed in this result; it has \['LogIncome', 'kids', 'job'"),
-        ("kids", {"within": 0}, "within=0 must be positive"),
-        ("kids", {"percent": [5, -1]}, "percent=-1 must be positive"),
-        ("kids", {"within": "near"}, "within='near' is not a number"),
-        ("kids", {"mass": 90}, "mass=90 is above 1; give a share, 0.9 for 90 %"),
-    ],
-)
-def test_closeness_that_cannot_be(variable, options, message):
-    with pytest.raises(br.InputError, match=message):
-        joint().closeness(variable, **options)
-
-
 def test_posteriors_that_cannot_be():
     with pytest.raises(br.InputError, match="'wage' is not guessed"):
         joint().posterior(0, "wage")

@@ -141,27 +141,6 @@ def test_confidence_widens_the_interval():
     assert wide["low"] < narrow["low"] < narrow["high"] < wide["high"]
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "message"),
-    [
-        (([1.0], [1.0]), {}, r"m=1: .*synthesise at least 2"),
-        ((3.0, 1.0), {}, "estimates is one float"),
-        ((pd.DataFrame({"estimate": [1]}),), {}, "estimates is one DataFrame"),
-        (([1.0, 2.0],), {}, "variances is missing"),
-        (([1.0, 2.0], [1.0]), {}, r"shape \(2,\) and variances \(1,\)"),
-        (([1.0, 2.0], [1.0, -1.0]), {}, "a variance is -1, below 0"),
-        (([1.0, np.nan], [1.0, 1.0]), {}, "data set 1 has an estimate or variance that is missing"),
-        (([1.0, 2.0], [1.0, 1.0]), {"confidence": 95}, "confidence=95 must lie between"),
-        (([1.0, 2.0], [1.0, 1.0]), {"names": ["a", "b"]}, "must be 1 different labels"),
-        ((Q, U + [[0, 0.3], [0, 0]]), {}, "not symmetric"),
-        (([pd.DataFrame({"q": [1]})] * 2,), {}, "needs the columns 'estimate'"),
-    ],
-)
-def test_errors_name_the_cure(given, options, message):
-    with pytest.raises(InputError, match=message):
-        combine(*given, **options)
-
-
 def test_errors_of_fits_and_tests():
     fits = simulated()
     fewer = smf.ols("y ~ 1", data=fits[0].model.data.frame).fit()

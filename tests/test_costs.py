@@ -71,12 +71,6 @@ def test_amounts_are_read(text, size):
     assert bytes_of(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "much", "-1GiB", "0", "2 apples", "9" * 400 + "TiB"])
-def test_what_is_no_amount_is_named(text):
-    with pytest.raises(InputError, match="no amount of memory"):
-        bytes_of(text)
-
-
 def test_block_size_changes_no_bit(audit):
     """Blocks of 8 targets, and of 25."""
     usual = found_by(audit)

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk import InputError, Microdata
+from bayes_risk import Microdata
 from bayes_risk.demo import STUDIES, demo_data, fair, italy, visits
 from bayes_risk.study.study import parse_study
 
@@ -74,8 +74,3 @@ def test_every_demo_has_a_study_of_columns_that_exist(name):
     assert named <= set(df.columns)
     assert set(keys.synthesized) <= set(study.release.columns)
     assert not set(keys.known) & set(study.release.columns)
-
-
-def test_unknown_demo_data_are_named():
-    with pytest.raises(InputError, match=r"demo='iris' is not known; give one of \['fair', 'ita"):
-        demo_data("iris")

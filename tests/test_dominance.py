@@ -50,23 +50,3 @@ def test_missing_cells_are_cells():
 def test_rules_by_p_n_and_k():
     found = br.dominance(TABLE, "workers", "branch", p=11, n=1, k=50)
     assert found.loc["b", "p_sensitive"] and not found.loc["b", "nk_sensitive"]
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"column": "wages"}, "column 'wages', which the table does not have"),
-        ({"by": "town"}, "column 'town', which the table does not have"),
-        ({"column": "branch", "by": None}, "column 'branch' holds no numbers"),
-        ({"p": 0}, "p=0 must be positive"),
-        ({"n": 0}, "n=0 is too small"),
-        ({"k": 101}, "k=101 is above 100"),
-        ({"df": TABLE.assign(workers=-1)}, "'workers' is negative for 9 of 9 records"),
-        ({"df": TABLE.assign(workers=np.nan)}, "'workers' is missing or infinite for 9 of 9"),
-        ({"df": TABLE.iloc[:0]}, "no records"),
-        ({"df": [1, 2]}, "the table is a list"),
-    ],
-)
-def test_what_cannot_be(how, message):
-    with pytest.raises(br.InputError, match=message):
-        br.dominance(**{"df": TABLE, "column": "workers", "by": "branch"} | how)

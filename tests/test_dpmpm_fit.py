@@ -29,34 +29,6 @@ def fit():
 # --- the declaration and the fit -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_classes": 0}, "n_classes=0"),
-        ({"level_prior": -1.0}, "level_prior=-1.0"),
-        ({"concentration_prior": (0.25, 0.0)}, "concentration_prior=0.0"),
-        ({"concentration_prior": (0.25,)}, "give shape and rate"),
-    ],
-)
-def test_declarations_out_of_range(options, message):
-    with pytest.raises(br.InputError, match=message):
-        br.models.DPMPM(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"draws": 3}, "draws=3"),
-        ({"tune": -1}, "tune=-1"),
-        ({"chains": 0}, "chains=0"),
-        ({"sampler": "hmc"}, "sampler='hmc'"),
-    ],
-)
-def test_fits_out_of_range(options, message):
-    with pytest.raises(br.InputError, match=message):
-        MODEL.fit(TABLE, **options)
-
-
 def test_groups_and_variables_of_idata(fit):
     posterior = fit.idata["posterior"]
     assert set(posterior.data_vars) == {

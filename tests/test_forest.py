@@ -187,64 +187,6 @@ def test_in_words():
 # --- errors ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"order": ["a", "a"]}, r"order names \['a'\] more than once"),
-        ({"order": "a"}, "order='a'; give a list of at least one column name"),
-        ({"order": []}, r"order=\[\]; give a list"),
-        ({"votes": "some"}, "votes='some' is not known; give one of"),
-        ({"chain": "both"}, "chain='both' is not known; give one of"),
-        ({"n_trees": 0}, "n_trees=0 is too small; give an integer >= 1"),
-        ({"min_leaf": 0}, "min_leaf=0 is too small"),
-        ({"dirichlet": -1}, "dirichlet=-1; give a finite number, 0"),
-        ({"dirichlet": float("nan")}, "dirichlet=nan; give a finite number, 0"),
-        ({"dirichlet": "1"}, "dirichlet='1'; give a finite number, 0"),
-    ],
-)
-def test_declaration_errors(given, message):
-    with pytest.raises(br.InputError, match=message):
-        Forest(**({"order": ["a"]} | given))
-
-
-@pytest.mark.parametrize(
-    ("model", "how", "message"),
-    [
-        ({"order": ["number"]}, {}, "column 'number' is a number.*use br.models.CART"),
-        ({"order": ["d"]}, {}, "order names column 'd', which the table does not have"),
-        (
-            {"order": ["a"]},
-            {"records": np.asarray(table()["a"] == "x")},
-            "column 'a' has the same value for every record that is replaced.*leave it out",
-        ),
-        ({"order": ["a"]}, {"records": ["r1"]}, "'a' is replaced for 1 record;.*at least 2"),
-        ({"order": "amount"}, {}, "needs the records to replace of each column"),
-        ({"order": "amount"}, {"records": {}}, "records names no column"),
-        ({"order": "amount"}, {"records": {"d": MASK}}, "records names column 'd'"),
-        ({"order": ["a"]}, {"records": {"b": MASK}}, "records names column 'b'"),
-        (
-            {"order": ["a", "b"], "chain": "earlier-only"},
-            {"records": {"a": MASK}},
-            'records differ between columns; use chain="all-others"',
-        ),
-        (
-            {"order": ["a", "b", "c", "number"], "chain": "earlier-only"},
-            {},
-            "column 'a' has no predictor",
-        ),
-        (
-            {"order": ["a"], "votes": "out-of-bag", "n_trees": 1},
-            {},
-            "in the bootstrap sample of all 1 trees of column 'a'.*give more trees",
-        ),
-        ({"order": ["a"]}, {"n_jobs": 0}, "n_jobs=0 is too small"),
-    ],
-)
-def test_fit_errors(model, how, message):
-    with pytest.raises(br.InputError, match=message):
-        Forest(**({"n_trees": 3} | model)).fit(table(), random_seed=1, **how)
-
-
 def test_release_errors():
     fit = Forest(["a", "b"], n_trees=20).fit(table(), records=MASK, random_seed=1)
     release = fit.synthesize(m=1, random_seed=2)

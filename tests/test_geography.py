@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import bayes_risk as br
 from bayes_risk.geography import geography_summary, unique_patterns
 from bayes_risk.variables import Number
 from tests.numeric_results import numeric
@@ -155,34 +154,3 @@ def test_quantiles_and_shares_of_unique_patterns():
     assert rows["records"].tolist() == [7, 7, 7, 7, 3]
     plain = geography_summary(table.drop(columns="unique"))
     assert "mode_is_truth_unique" not in plain.index
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"y": "lon"}, "x and y are both 'lon'; give two different coordinates"),
-        ({"y": "street"}, "'street' is not guessed in this result"),
-        ({"distance": "manhattan"}, "distance='manhattan' is not known"),
-        ({"population": pd.DataFrame({"lon": [1.0]})}, "population has no column 'lat'"),
-        (
-            {"population": pd.DataFrame({"lon": [1.0], "lat": [np.nan]})},
-            "'lat' of population has 1",
-        ),
-        ({"unique": [True, False]}, "unique has 2 entries of type bool; .* 7 records"),
-        ({"unique": pd.Series([True], index=["x"])}, "index of unique does not name the original"),
-        ({"unique": pd.Series([True] * 7, index=list("tuvwxyz"))}, "index of unique does not name"),
-        ({"unique": [1, 0, 1, 0, 1, 0, 1]}, "of type int64; give True or False"),
-        (
-            {"population": pd.DataFrame({"lon": [1.0], "lat": [-91]}), "distance": "haversine"},
-            "column 'lat' goes beyond 90, which is no angle .*longitude, then latitude",
-        ),
-    ],
-)
-def test_geography_that_cannot_be(options, message):
-    with pytest.raises(br.InputError, match=message):
-        places().geography(**({"x": "lon", "y": "lat"} | options))
-
-
-def test_patterns_of_columns_that_are_not_there():
-    with pytest.raises(br.InputError, match="columns names column 'race'"):
-        unique_patterns(pd.DataFrame({"sex": ["f"]}), ["race"])

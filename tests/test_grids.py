@@ -57,16 +57,6 @@ def test_a_value_that_lost_its_last_digit_is_still_the_truth():
     assert values[truth[0], 0] == y
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"percent": True}, {"percent": "5"}, {"additive": np.True_}, {"bounds": (False, 5)}]
-    + [{"bounds": ("0", "5")}, {"values": [1, "2"]}, {"values": "12"}, {"values": [0.0, True]}],
-)
-def test_truth_values_and_text_are_no_numbers(given):
-    with pytest.raises(br.InputError, match="is not a number|make no grid"):
-        Grid(**given)
-
-
 def test_a_grid_beyond_memory_is_refused_before_it_is_made():
     data = Microdata.from_frame(pd.DataFrame({"pay": np.arange(1.0, 2001.0)}), numbers=["pay"])
     grid = JointGrid({"pay": Grid(percent=10, n=999_999)})
@@ -232,78 +222,6 @@ def test_one_grid_for_all_numbers():
     ready = br.guesses.Neighbourhood(1)
     assert as_guesses(ready, []) is ready
     assert isinstance(as_guesses({"sex": Levels()}, []), JointGrid)
-
-
-# --- errors ------------------------------------------------------------------------------------
-
-DECLARATIONS = [
-    ({}, "given none of percent, additive, bounds and values; give exactly one"),
-    ({"percent": 10, "additive": 1}, "given \\['percent', 'additive'\\] of"),
-    ({"percent": 0}, "percent=0"),
-    ({"percent": -5}, "percent=-5"),
-    ({"additive": 0.0}, "additive=0"),
-    ({"additive": "a"}, "additive='a' is not a number"),
-    ({"percent": 10, "n": 1}, "n=1 is too small"),
-    ({"percent": 10, "n": 2.5}, "n=2.5"),
-    ({"percent": 10, "truth": "drop"}, "truth='drop' is not known"),
-    ({"bounds": (3, 1)}, "give \\(low, high\\) with low < high"),
-    ({"bounds": (1, 1)}, "at least 2 different"),
-    ({"values": []}, "make no grid"),
-    ({"bounds": (1, 2, 3)}, "give \\(low, high\\)"),
-    ({"bounds": (0, np.inf)}, "at least 2 different finite numbers"),
-    ({"bounds": ("a", "b")}, "finite numbers"),
-    ({"values": [1]}, "the values \\[1\\] make no grid; give at least 2"),
-    ({"values": [2, 2]}, "at least 2"),
-    ({"values": [1, np.nan]}, "finite numbers"),
-    ({"values": [[1, 2], [3, 4]]}, "make no grid"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), DECLARATIONS)
-def test_grids_that_are_none(options, message):
-    with pytest.raises(br.InputError, match=message):
-        Grid(**options)
-
-
-TARGETS = [
-    (Grid(percent=10), [0.0, 5.0], REAL, "one guess for 1 distinct targets .*percentage of 0"),
-    (Grid(percent=10), [3, 50], WHOLE, "one guess for 1 .*too narrow for another whole number"),
-    (Grid(additive=0.5), [3, 50], WHOLE, "'age'.*one guess for 2 .*give Grid\\(additive=...\\)"),
-    (Grid(percent=10, n=4), [5.0], REAL, 'no place .* of 1 targets; give an odd n .*truth="add"'),
-    (Grid(bounds=(0, 1)), [0.55], REAL, "no place for the true value of 1 targets"),
-    (Grid(values=[1, 2]), [3.0, 1.0], REAL, 'of 1 targets; .*truth="nearest"'),
-    (
-        Grid(bounds=(0.2, 0.8)),
-        [3],
-        WHOLE,
-        "'age' holds whole numbers, and the guesses, .* are none",
-    ),
-    (Grid(values=[0.5, 2]), [2], WHOLE, "2 values as listed, are none; give whole numbers"),
-    (Grid(bounds=(-5, -1), truth="nearest"), [2], COUNT, "'kids' is below 0, which cannot be"),
-]
-
-
-@pytest.mark.parametrize(("grid", "y", "number", "message"), TARGETS)
-def test_targets_without_guesses(grid, y, number, message):
-    with pytest.raises(br.InputError, match=message):
-        points(grid, y, number)
-
-
-@pytest.mark.parametrize(
-    ("grids", "columns", "message"),
-    [
-        ({"pay": Grid(percent=10)}, (0, 1), "'age' is a number and has no grid"),
-        ({"pay": Grid(percent=10), "age": Grid(percent=10)}, (0,), "'age', which is not guessed"),
-        ({"pay": Grid(percent=10), "job": Levels()}, (0,), "'job', which is not guessed"),
-        ({"sex": Grid(values=[0, 1])}, (2,), "'sex' is a category .*give Levels"),
-        ({"pay": Levels()}, (0,), "'pay' is a number and was given Levels\\(\\); give a Grid"),
-        ({"pay": 11}, (0,), "'pay' is a number and was given 11"),
-        ({"sex": "levels"}, (2,), "'sex' is a category and was given 'levels'; give Levels"),
-    ],
-)
-def test_joint_grids_that_do_not_fit(grids, columns, message):
-    with pytest.raises(br.InputError, match=message):
-        joint(grids, columns)
 
 
 # --- words -------------------------------------------------------------------------------------

@@ -84,12 +84,6 @@ def test_too_many_guesses_are_refused_before_memory_is():
         br.Hamming(4).of(data, data.codes, np.arange(8))
 
 
-@pytest.mark.parametrize("distance", [0, 1.5, True])
-def test_distances_out_of_range(distance):
-    with pytest.raises(br.InputError, match="distance="):
-        br.Neighbourhood(distance)
-
-
 def every_cell(columns):
     names = [TABLE.columns[j] for j in columns]
     cells = itertools.product(*(TABLE[c].cat.categories for c in names))
@@ -120,22 +114,6 @@ def test_the_truth_is_added_where_it_is_missing():
     assert (found.codes[0] == PROFILES[:, [0, 2]]).all()
     twice = (found.codes[1:] == found.codes[:1]).all(axis=2)
     assert (found.counted[1:] == ~twice).all() and found.counted[0].all()
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (every_cell([0, 2]).iloc[:1], "G=1 leaves nothing to compare"),
-        (every_cell([0]), "the listed guesses lacks column 'x2'"),
-        (
-            every_cell([0, 2]).assign(x0="q"),
-            "column 'x0' of the listed guesses holds a value",
-        ),
-    ],
-)
-def test_lists_that_cannot_be(table, message):
-    with pytest.raises(br.InputError, match=message):
-        guesses(br.Listed(table), (0, 2))
 
 
 def test_they_say_what_they_are():

@@ -122,52 +122,6 @@ def test_a_release_knows_what_it_synthesised(make: Any) -> None:
 
 # --- bad input -----------------------------------------------------------------------------------
 
-TWICE = pd.concat([FIRST, FIRST[["b"]]], axis=1)
-
-
-@pytest.mark.parametrize(
-    ("original", "releases", "options", "message"),
-    [
-        (ORIGINAL, [], {}, r"releases is empty \(m = 0\); give at least one"),
-        (ORIGINAL, {"b": 1}, {}, "releases is a dict; give a Release, a DataFrame or a list"),
-        (ORIGINAL, "file.csv", {}, "releases is a str; give a Release"),
-        (ORIGINAL, [FIRST, "x"], {}, "release 2 is a str; give a pandas DataFrame"),
-        (ORIGINAL.to_dict(), FIRST, {}, "original is a dict; give a pandas DataFrame"),
-        (ORIGINAL.iloc[:0], FIRST, {}, "original has no records"),
-        (ORIGINAL.set_axis([0, 1, 2, 3, 4, 4]), FIRST, {}, "index of the original names some"),
-        (
-            ORIGINAL,
-            FIRST,
-            {"known": ["c"]},
-            "known names column 'c', which the table does not have",
-        ),
-        (ORIGINAL, FIRST, {"synthesized": ["c"]}, "synthesized names column 'c'"),
-        (ORIGINAL, FIRST, {"known": "a"}, "known='a' is a single string; give a list"),
-        (ORIGINAL, FIRST, {"known": ["a", "a"]}, r"known names \['a'\] more than once"),
-        (ORIGINAL, FIRST, {"known": ["a", "b"]}, r"\['b'\] stand under both known and synth"),
-        (ORIGINAL, FIRST, {"known": [], "synthesized": []}, "both empty; name at least one key"),
-        (ORIGINAL, [FIRST, FIRST[["b"]]], {}, "release 2 lacks column 'a'; .* in a Release"),
-        (ORIGINAL, FIRST[["a"]], {}, "release 1 lacks column 'b'"),
-        (ORIGINAL, TWICE, {}, "release 1 has column 'b' more than once; rename or drop one"),
-        (TWICE, FIRST, {}, "the original has column 'b' more than once"),
-        (ORIGINAL, [FIRST, FIRST[:5]], {}, "release 2 has 5 records and the original 6"),
-        (ORIGINAL, FIRST.set_axis(list("abcdef")), {}, "index of release 1 does not name"),
-        (ORIGINAL, FIRST, {"fallback": "yes"}, "fallback='yes' is not a truth value"),
-        (ORIGINAL, FIRST.assign(b=1), {}, "key 'b' holds text in the original and numbers in re"),
-        (
-            ORIGINAL.assign(a=1),
-            FIRST.assign(a="1"),
-            {},
-            "'a' holds numbers in .* text in release 1",
-        ),
-    ],
-)
-def test_bad_input_is_refused_in_words(
-    original: Any, releases: Any, options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        risk_of(original, releases, **options)
-
 
 def test_a_known_column_that_was_changed_is_refused_and_no_value_told() -> None:
     original = pd.DataFrame({"a": ["secret", "open", "open"], "b": list("ppq")})

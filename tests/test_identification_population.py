@@ -241,57 +241,6 @@ def test_a_population_counts_no_radius() -> None:
 # --- bad input -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"population": [1, 2]}, r"shape \(2,\); give a count for each of the 6 targets, or 2 x 6"),
-        ({"population": np.ones((3, 6))}, r"population has shape \(3, 6\)"),
-        ({"population": 5}, r"population has shape \(\); give a count for each"),
-        (
-            {"population": [1, 1, 1, 1, 1, -1]},
-            "-1 for target 5 .1 of 6 counts are no number above 0.; give finite numbers above 0",
-        ),
-        ({"population": [1, 1, 1, 0, 1, 0]}, "0 for target 3 .2 of 6 counts"),
-        ({"population": [1, 1, 1, 1, 1, np.nan]}, "nan for target 5 .1 of 6"),
-        ({"population": [1, 1, 1, 1, 1, None]}, "nan for target 5 .1 of 6"),
-        ({"population": pd.Series([1, 2, None, 3, 3, 3], dtype="Int64")}, "nan for target 2"),
-        ({"population": "census"}, "population is 'census' that does not hold a number"),
-        ({"population": [[1, 2], [1]]}, "population is a list that does not hold a number"),
-        ({"population": pd.Series(list("123456"))}, "population is a Series that does not hold"),
-        ({"population": pd.Series(list("123456"), dtype=object)}, "a Series that does not hold"),
-        ({"population": {"xp": 2}}, "population is a dict that does not hold a number"),
-        ({"population": [None, Population.counted(FIRST, ["a", "b"])]}, "a list of .* of None"),
-        ({"strategy": np.array(["always"])}, 'strategy=array.*; give "always"'),
-        ({"population": [1, 2, 3, 4, 5, 6]}, "different counts to targets with the same keys"),
-        ({"population": pd.Series([1, 2])}, "Series whose index does not name every target once"),
-        ({"strategy": "never"}, 'strategy=\'never\'; give "always", "likeliest", or a number'),
-        ({"strategy": 0}, "strategy=0; give"),
-        ({"strategy": 1.5}, "strategy=1.5; give"),
-        ({"strategy": True}, "strategy=True; give"),
-        ({"targets": []}, "targets selects no record; name at least one"),
-        ({"targets": [7]}, "1 of the 1 targets are not in the original; give labels of its index"),
-        ({"targets": [1, 1]}, "targets names some records twice; name each of them once"),
-        ({"targets": [True]}, "targets is a mask of 1 values; the original has 6 records: give"),
-        ({"targets": "ab"}, "targets is a str; give a list of labels, a mask"),
-        ({"targets": 3}, "targets is a int; give a list of labels, a mask"),
-        ({"targets": FIRST[["a"]]}, r"targets lacks key 'b'; it has \['a'\]. Give every key"),
-        ({"targets": FIRST[:0]}, "targets has no rows; give at least one target"),
-        ({"targets": FIRST.set_axis([1] * 6)}, "index of targets names some people twice"),
-        ({"targets": FIRST.assign(b="r")}, "targets and the original merely number their rows"),
-        (
-            {"targets": FIRST.assign(b=1)[::-1]},
-            "'b' holds text in the original and numbers in",
-        ),
-        ({"targets": pd.concat([FIRST, FIRST], axis=1)}, "targets has column 'a' more than once"),
-    ],
-)
-def test_bad_targets_counts_and_strategies_are_refused_in_words(
-    options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        risk_of(ORIGINAL, RELEASES, **options)
-
-
 def test_a_population_counted_by_fewer_keys_is_refused() -> None:
     by_one = Population.counted(people(), ["a"])
     with pytest.raises(

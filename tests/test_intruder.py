@@ -11,35 +11,6 @@ SECOND = {"knows_records": "second-largest", "largest": "w"}
 PAIR = {"knows_records": "all-but-two", "other": 7, "knows_totals": True}
 
 
-@pytest.mark.parametrize(
-    ("told", "message"),
-    [
-        ({"knows_records": "nobody"}, "knows_records='nobody' is not available"),
-        ({"knows_records": "some"}, "knows_records='some' is not available; .* a fraction, a mask"),
-        ({"knows_records": 0.0}, "0.0 is no fraction above 0 and below 1; give 0.5"),
-        ({"knows_records": 1}, "1 is no fraction"),
-        ({"knows_records": True}, 'True is not available; give "all-but-target" or "none"'),
-        ({"knows_records": None}, "None is not available"),
-        ({"knows_records": []}, 'names no record; give "none"'),
-        ({"knows_records": np.zeros(3, dtype=bool)}, 'names no record; give "none"'),
-        ({"knows_records": 0.5, "largest": "w"}, "says nothing to an intruder with knows_records="),
-        ({"knows_records": [1], "other": 3}, "other=3 says nothing .*'1 record'"),
-        ({"knows_records": "second-largest"}, "needs largest: give the column"),
-        ({"knows_records": "all-but-two", "knows_totals": True}, "needs other: give the label"),
-        ({"knows_records": "all-but-two", "other": 7}, "needs knows_totals: give True"),
-        ({"largest": "w"}, "largest='w' says nothing to an intruder with knows_records='all-but-t"),
-        (SECOND | {"other": 3}, "other=3 says nothing"),
-        (SECOND | {"knows_columns": ["w"]}, "knows_columns names 'w', which is to be guessed"),
-        (SECOND | {"groups": "guessed"}, "groups='guessed' is not known"),
-        (SECOND | {"others": 5}, "others=5 has no cdf"),
-        (PAIR | {"others": stats.norm(1, 1)}, "says nothing"),
-    ],
-)
-def test_what_cannot_be(told, message):
-    with pytest.raises(br.InputError, match=message):
-        br.Intruder(**told)
-
-
 def test_record_zero_is_a_label():
     assert br.Intruder(**PAIR | {"other": 0}).other == 0
 
@@ -92,23 +63,6 @@ def test_smaller_fractions_lie_within_larger_ones():
     few, half = known(0.1), known(0.5)
     assert few.sum() == 10 and half.sum() == 50 and (half | ~few).all()
     assert (known(0.5, seed=2) != half).any()
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([True, False], "knows_records has 2 entries; the table has 100 records"),
-        (["r1", "q"], "knows_records names 'q', which is no record label"),
-    ],
-)
-def test_masks_and_labels_are_those_of_the_table(given, message):
-    with pytest.raises(br.InputError, match=message):
-        known(given)
-
-
-def test_intruders_of_the_trade_know_no_set_of_records():
-    with pytest.raises(br.InputError, match="is no set of records"):
-        br.Intruder(**SECOND).known(INDEX, np.random.default_rng(1))
 
 
 def test_intruders_compare():

@@ -12,7 +12,6 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from scipy.stats import beta
 
-import bayes_risk as br
 from bayes_risk import plots
 from tests.edge_results import attribute
 from tests.every_result import every
@@ -178,11 +177,6 @@ def test_calibration_draws_its_table():
     assert [t.get_text() for t in axes.texts] == [str(n) for n in table["records"]]
 
 
-def test_a_bin_there_must_be():
-    with pytest.raises(br.InputError, match="bins"):
-        plots.calibration(attribute(), bins=0)
-
-
 # --- geography ---------------------------------------------------------------------------------
 
 
@@ -220,19 +214,6 @@ def test_many_places_become_hexagons_with_the_highest_risk_in_each(monkeypatch):
     assert axes.get_legend() is None
 
 
-@pytest.mark.parametrize(
-    ("places", "message"),
-    [
-        (pd.DataFrame({"x": [1.0]}), "no column 'y'"),
-        (pd.DataFrame({"x": [1.0], "y": [1.0]}), "label of every target once"),
-    ],
-    ids=["column", "label"],
-)
-def test_places_that_do_not_fit_are_named(places, message):
-    with pytest.raises(br.InputError, match=message):
-        plots.plot_geography(attribute([0.2, 0.9]), "x", "y", places=places)
-
-
 # --- priors, membership, losses, utility -------------------------------------------------------
 
 
@@ -250,11 +231,6 @@ def test_priors_stand_beside_their_own_belief():
         wide = [s[1][0] - s[0][0] for s in ends]
         assert wide == pytest.approx((4 * table[error].fillna(0)).to_list())
         assert [t.get_text() for t in axes.get_yticklabels()] == ["even", "margins"]
-
-
-def test_priors_need_a_measure_with_an_error():
-    with pytest.raises(br.InputError, match="mean_rank"):
-        plots.plot_priors(pd.DataFrame({"mean_rank": [1.0]}), measure="mean_rank")
 
 
 def test_the_curve_of_membership_is_its_roc():

@@ -296,42 +296,6 @@ def test_the_work_is_told_before_it_starts():
 # --- errors ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"order": "a"}, "order='a'; give a list"),
-        ({"identifying": []}, "identifying=.*at least one column"),
-        ({"threshold": 0}, "threshold=0 is too small"),
-        ({"donors": 0}, "donors=0 is too small"),
-        ({"models": {"a": "forest"}}, r"models\['a'\]='forest' is not known"),
-        ({"models": {"c": "linear"}}, "models names column 'c'"),
-        ({"cuts": {"a": [2, 1]}}, r"cuts\['a'\]=\[2, 1\] must be increasing"),
-        ({"selection": "secret"}, "selection='secret' is not known"),
-        ({"later": "no"}, "later='no' is not known"),
-        ({"constraints": no_p_u_with_y}, "constraints must be a list of functions"),
-    ],
-)
-def test_declarations_are_checked(options, message):
-    with pytest.raises(InputError, match=message):
-        PMM(**{"order": IV, "identifying": IV, **options})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"models": {"a": "gam"}}, r"models\['a'\]='gam' does not suit a category"),
-        ({"identifying": ["z"]}, "identifying names column 'z'"),
-        ({"identifying": ["c"]}, "no cell of .* raise threshold"),
-        ({"threshold": 50}, "0 records lie in cells .* lower threshold"),
-        ({"constraints": [lambda t: t["a"] != "p"]}, "records that are kept break a constraint"),
-        ({"constraints": [lambda t: t["a"]]}, "must return True or False for each row"),
-    ],
-)
-def test_fits_are_checked(options, message):
-    with pytest.raises(InputError, match=message):
-        small_fit(**options)
-
-
 def test_what_cannot_be_is_an_error():
     df = small_table()
     with pytest.raises(InputError, match="extra has .'a'. in common"):

@@ -50,30 +50,6 @@ def of_kind(fit, kind, quantile=None):
 # --- declaration and input ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_classes": 0}, "n_classes=0"),
-        ({"kind": "MN"}, "kind='MN'"),
-        ({"kind": "TCMM", "quantile": 1.0}, r"quantile=1.0 is outside \(0, 1\)"),
-        ({"kind": "TCMM", "quantile": 0}, r"quantile=0 is outside \(0, 1\)"),
-        ({"kind": "TCMM", "quantile": float("nan")}, r"outside \(0, 1\)"),
-        ({"kind": "TCMM", "quantile": "high"}, "not a number"),
-        ({"kind": "MM", "quantile": 0.9}, "no meaning for kind='MM'"),
-        ({"zeros": (1.0, 0.0)}, "zeros=0.0 must be positive"),
-        ({"zeros": (1.0, 1.0), "kind": "MM"}, "knows no structural zeros"),
-        ({"concentration_prior": (1.0,)}, "two positive numbers"),
-        ({"rate_prior": (1.0, -1.0)}, "rate_prior=-1.0"),
-        ({"rate_prior": {"wages": (0.0, 1.0)}}, "rate_prior of column 'wages'=0.0"),
-        ({"level_prior": 0.0}, "level_prior=0.0"),
-        ({"covariates": "region"}, "a single string"),
-    ],
-)
-def test_declarations_out_of_range(options, message):
-    with pytest.raises(br.InputError, match=message):
-        PoissonMixture(**options)
-
-
 def spoiled(column, value, n=2):
     table = plants(exposure=True).astype({"workers": float})
     table.iloc[:n, list(table.columns).index(column)] = value
@@ -361,11 +337,3 @@ def test_mechanisms_are_said(fit):
     assert "own confidential values" in fit.mechanism(own)
     deal = of_kind(fit, "TCMM", 0.9)
     assert "tails apart" in deal.mechanism(deal.synthesize(1, random_seed=1))
-
-
-@pytest.mark.parametrize(
-    "groups", [np.zeros((1, 3, 1), int), np.zeros((1, 2), int), np.zeros((1, 2, 1))]
-)
-def test_groups_of_another_shape_are_refused(groups):
-    with pytest.raises(br.InputError, match="groups has shape"):
-        br.Release(datasets=[pd.DataFrame({"x": [1, 2]})], synthesized=["x"], groups=groups)

@@ -324,45 +324,9 @@ def test_mode_is_where_the_gradient_vanishes_and_contrasts_sum_to_zero():
 # --- errors ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({}, "give one of them"),
-        ({"size": 500, "fraction": 0.5}, "give one of them"),
-        ({"size": 399}, "size=399 is smaller than the sample of 400"),
-        ({"size": float("inf")}, "size=inf must be positive and finite"),
-        ({"fraction": 0}, "fraction=0 must be positive"),
-        ({"fraction": 1.2}, r"fraction=1.2 is above 1; .*\(0, 1\]"),
-        ({"fraction": 0.5, "interactions": 3}, "interactions=3 is not known; give 1"),
-        ({"fraction": 0.5, "draws": 2}, "draws=2 is too small; give an integer >= 4"),
-        (
-            {"fraction": 0.5, "draws": 10**8},
-            "draws=100000000 is too large",
-        ),
-    ],
-)
-def test_wrong_options_are_named(given, message):
-    with pytest.raises(InputError, match=message):
-        Population.log_linear(people(), KEYS, **given)
-
-
 def test_draws_on_many_cells_beyond_memory_are_refused():
     with pytest.raises(br.InputError, match="draws=1,000,000 of 3 effects on .* fewer draws"):
         posterior._check_room(10**6, 10**6, 3)
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ([], "keys is empty"),
-        (["town"], "keys names column 'town', which the table does not have"),
-        ("sex", "single string"),
-        (["sex", "sex"], "more than once"),
-    ],
-)
-def test_wrong_keys_are_named(keys, message):
-    with pytest.raises(InputError, match=message):
-        Population.counted(people(), keys)
 
 
 @pytest.mark.parametrize(

@@ -73,29 +73,6 @@ def test_guesses_that_are_not_counted_get_nothing():
     )
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ("flat", "prior='flat' is not known"),
-        ([1.0, 2.0], r"shape \(2,\); give one weight per guess, \(4,\)"),
-        ([1.0, -1.0, 1.0, 1.0], "negative, infinite or missing"),
-        ([1.0, np.nan, 1.0, 1.0], "negative, infinite or missing"),
-        ([0.0, 0.0, 0.0, 0.0], "none above zero"),
-        (lambda table: 1.0, r"returned shape \(\); return one weight per guess, \(4,\)"),
-        (lambda table: -np.ones(len(table)), "negative"),
-    ],
-)
-def test_priors_that_cannot_be(how, message):
-    with pytest.raises(br.InputError, match=message):
-        prior(how)
-
-
-@pytest.mark.parametrize("factor", [0, -1, np.inf, "x"])
-def test_factors_out_of_range(factor):
-    with pytest.raises(br.InputError, match="factor="):
-        br.TruthFactor(factor)
-
-
 def test_they_say_what_they_are():
     assert priors.in_words("uniform") == "every guess equally probable"
     assert "3 times as probable" in priors.in_words(br.TruthFactor(3))
@@ -179,35 +156,6 @@ def test_mixtures_nest_and_keep_what_is_ruled_out_possible():
     sure = [1.0, 0.0, 0.0, 0.0]
     _, p = prior(br.Mixture([(0.9, br.Mixture([(1, sure)])), (0.1, "uniform")]))
     assert np.allclose(p, np.array([0.925, 0.025, 0.025, 0.025])[:, None])
-
-
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        ({}, "no part"),
-        ({"uniform": 0.0}, "weight=0.0 must be positive"),
-        ({"uniform": -1.0}, "weight=-1.0 must be positive"),
-        ({"uniform": np.inf}, "positive and finite"),
-        (["uniform", "marginal"], "no pair"),
-    ],
-)
-def test_mixtures_that_cannot_be(parts, message):
-    with pytest.raises(br.InputError, match=message):
-        br.Mixture(parts)
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ("predictive", "needs a base fit"),
-        ("release", "needs the release"),
-        (object(), "is no prior"),
-        ([1.0, np.inf, 1.0, 1.0], "improper"),
-    ],
-)
-def test_priors_that_rest_on_nothing(how, message):
-    with pytest.raises(br.InputError, match=message):
-        prior(how)
 
 
 def test_densities_that_are_infinite_on_the_grid_are_improper():

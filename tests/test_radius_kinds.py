@@ -61,21 +61,6 @@ def test_a_share_of_the_file_is_a_whole_number_of_places() -> None:
     assert Quantile(0.29).ends(y[50:51], y)[1].tolist() == [79]
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Absolute(-1), r"Absolute\(-1\) is no radius; give a finite number >= 0"),
-        (lambda: Relative(float("inf")), r"Relative\(inf\) is no relative radius"),
-        (lambda: SD(True), r"SD\(True\) is no multiple of the standard deviation"),
-        (lambda: SD(1, groups=0), r"SD\(groups=0\); give a whole number >= 1"),
-        (lambda: Quantile(1.5), r"Quantile\(1.5\) is no share; give a number from 0 to 1"),
-    ],
-)
-def test_bad_radii_are_refused_in_words(make: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make()
-
-
 # --- ends ----------------------------------------------------------------------------------------
 
 
@@ -196,25 +181,6 @@ def test_missing_levels_match_as_they_are_told_to(
 
 def test_a_radius_without_end_reaches_no_missing_value() -> None:
     assert candidates([1e308, NAN], [1e308, NAN], 10, missing="never") == [1, 0]
-
-
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
-        ("ignore", "give one of .'level', 'wildcard', 'never'"),
-        ({"x": "level"}, r"missing names 'x', which is no key \(\['v'\]\); leave it out"),
-        ({"v": "any"}, r"missing\['v'\]='any'; give one of"),
-        (3, "missing=3; give one of .* or a dict of column to one"),
-    ],
-)
-def test_unknown_rules_for_missing_values_are_refused_in_words(missing: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        candidates([1.0], [1.0], 1, missing=missing)
-
-
-def test_a_key_with_a_radius_needs_some_value() -> None:
-    with pytest.raises(InputError, match="key 'v' is missing in every record of the original"):
-        candidates([NAN], [1.0], 1)
 
 
 def test_choices_are_refused_in_words() -> None:

@@ -130,19 +130,6 @@ def test_a_small_file_is_told_nothing_of():
     assert set(table["found"]) == {"not told"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((), {}, r"redact\(\) was given no result"),
-        ((attribute(),), {"min_count": 2}, "min_count=2 is too small"),
-    ],
-    ids=["none", "small"],
-)
-def test_what_cannot_be_redacted(arguments, options, message):
-    with pytest.raises(br.InputError, match=message):
-        br.redact(*arguments, **options)
-
-
 # --- files ------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@ import os
 import re
 import stat
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import pytest
 
@@ -214,22 +213,6 @@ def test_a_failing_write_leaves_the_old_report(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         report(attribute(), path)
     assert os.listdir(tmp_path) == ["r.html"] and path.read_text() == "old"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((attribute(),), "no path; say where"),
-        (("r.html",), "no result; give at least one"),
-        ((attribute(), attribute(), "r.html"), "2 results of the kind AttributeRisk"),
-        ((SimpleNamespace(), "r.html"), "a SimpleNamespace; give results .AttributeRisk"),
-        ((attribute(), "no/such/folder/r.html"), "a folder that exists"),
-        ((attribute(), "/"), "a folder that exists"),
-    ],
-)
-def test_wrong_arguments_are_named(arguments, message):
-    with pytest.raises(br.InputError, match=message):
-        report(*arguments)
 
 
 def test_numbers_for_people():

@@ -118,8 +118,3 @@ def test_a_grid_that_no_budget_of_that_size_can_search():
     counted = [np.ones((3, 2), dtype=bool)] * 12
     with pytest.raises(br.InputError, match="cannot be searched within a budget of 16"):
         Search.of(points, counted, [np.zeros(2, dtype=np.int64)] * 12, budget=16)
-
-
-def test_budget_is_checked():
-    with pytest.raises(br.InputError, match="budget=2 is too small"):
-        br.JointGrid({"a": br.Grid(percent=1)}, budget=2)

@@ -425,23 +425,6 @@ def test_power_scaled_densities_are_the_densities_to_that_power(power):
         assert np.allclose(shape_of(other.logpdf(x)), power * shape_of(one.logpdf(x)))
 
 
-@pytest.mark.parametrize(
-    ("scaled", "message"),
-    [
-        (lambda: br.models.DPMPM().power_scaled(2.0), "improper; give a power below 1.33"),
-        (lambda: br.models.DPMPM().power_scaled(0.0), "power=0.0 must be positive"),
-        (
-            lambda: br.models.Regression({"y": "1"}).power_scaled(0.4),
-            "improper; give a power of at least 0.5",
-        ),
-    ],
-    ids=["gamma", "zero", "inverse gamma"],
-)
-def test_powers_that_make_a_prior_improper(scaled, message):
-    with pytest.raises(br.InputError, match=message):
-        scaled()
-
-
 # --- the result --------------------------------------------------------------------------------
 
 

@@ -457,11 +457,6 @@ def test_samplers_without_moves_refuse_them(name):
         fit_of(simulate(60, (3, 2, 3), 2, seed=5), 2, **OTHERS[name])
 
 
-def test_splits_out_of_range():
-    with pytest.raises(InputError, match="splits=-1 is too small; give an integer >= 0"):
-        fit_of(simulate(60, (3, 2, 3), 2, seed=5), -1)
-
-
 @pytest.mark.check
 def test_plain_sweeps_keep_what_the_moves_found():
     """300 records of the Redbook survey: 32 chains with moves, then plain sweeps from their ends.

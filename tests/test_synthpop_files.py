@@ -234,16 +234,6 @@ def test_data_without_names_of_columns_are_not_taken_for_a_table(tmp_path):
         read_synthpop(tmp_path / "syn.txt")
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [([], "source is empty"), (3, "source is a int"), ("nowhere", "there is no file 'nowhere'")],
-    ids=["empty", "number", "nowhere"],
-)
-def test_sources_that_are_none_are_named(source, message):
-    with pytest.raises(InputError, match=message):
-        read_synthpop(source)
-
-
 def test_unknown_kinds_in_a_list_are_named(tmp_path):
     (tmp_path / "a.rda").write_bytes(b"RDX3")
     with pytest.raises(InputError, match="a.rda' is of no known kind"):

@@ -56,22 +56,6 @@ def test_certain_interval_leaves_nothing_outside():
     assert p[(v < 500) | (v > 700)].sum() == 0
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ((700, 500), "low < high"),
-        ((5, np.inf), "finite low < high"),
-        ((5, 7, 1.5), "probability=1.5 is above 1"),
-        ((5, 7, 0.0), "probability=0.0"),
-        ((5, 7, 0.9, None, "even"), "spread='even' is not known"),
-        ((0, 7, 0.9, None, "log-uniform"), "low=0 has no logarithm"),
-    ],
-)
-def test_intervals_that_cannot_be(given, message):
-    with pytest.raises(br.InputError, match=message):
-        br.Interval(*given)
-
-
 def test_intervals_that_do_not_fit():
     with pytest.raises(br.InputError, match="no guess of some target lies from 900 to 950"):
         prior(br.Interval(900, 950))
