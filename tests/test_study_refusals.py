@@ -1,6 +1,7 @@
 """What a study file may not say, in words: every refusal that needs neither data nor fit."""
 
 from copy import deepcopy
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ KEYS = {"known": ["sex"], "synthesized": ["pay"]}
 CONTEXT = {"keys": ["sex", "job"], "target": "pay"}
 
 # By section: what it says, the refusal, and what the other sections say if that matters.
-REFUSALS = {
+REFUSALS: dict[str, list[tuple[Any, ...]]] = {
     "": [
         ({"modle": {}}, "the study has no key 'modle'; did you mean 'model'?"),
         ({"random_sed": 3}, "has no key 'random_sed'; did you mean 'random_seed'?"),
