@@ -34,7 +34,7 @@ slow: $(STAMP) ## calibration and other long tests
 soak: $(STAMP) ## thousands of random studies and broken files, under half an hour
 	$(BIN)/python -m pytest -m soak -n 2 tests/soak tests/test_fuzz_study.py tests/test_fuzz_files.py
 
-lowest: ## the fast tests with the lowest versions allowed, in .venv-lowest
+lowest: ## both tiers of tests with the lowest versions allowed, in .venv-lowest
 	@PYTHON="$(PYTHON)" .ci/with-versions lowest $(TESTS)
 
 newest: ## the same with the newest versions allowed, in .venv-newest
