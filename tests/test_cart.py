@@ -325,14 +325,6 @@ def test_kernels_are_truncated_normals():
     assert kstest(drawn, exact.cdf).pvalue > 1e-4
 
 
-def test_same_seed_same_bytes():
-    one, other = (
-        br.models.CART(["a", "num", "b"]).fit(table(), random_seed=3).synthesize(2, random_seed=4)
-        for _ in range(2)
-    )
-    assert all(a.equals(b) for a, b in zip(one.datasets, other.datasets, strict=True))
-
-
 def test_bad_options():
     with pytest.raises(br.InputError, match="min_leaf=0"):
         br.models.CART(["a"], min_leaf=0)

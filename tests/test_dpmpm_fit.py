@@ -191,15 +191,6 @@ def test_only_the_records_named_are_replaced(fit):
     assert fit.synthesize(1, random_seed=2).records is None
 
 
-def test_releases_are_stored_as_the_original():
-    table = TABLE.assign(x0=TABLE["x0"].astype(str), x1=TABLE["x1"] == "l1")
-    table.index = [f"r{i}" for i in range(60)]
-    fit = MODEL.fit(table, draws=4, tune=10, random_seed=1)
-    Z = fit.synthesize(1, random_seed=2).datasets[0]
-    assert (Z.dtypes == table.dtypes).all() and Z.index.equals(table.index)
-    assert list(Z.columns) == list(table.columns)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -70,16 +70,6 @@ def test_numbers_take_values_of_kept_records(kind):
     assert not release.datasets[0].equals(release.datasets[1])
 
 
-def test_same_seed_same_release_and_the_table_is_not_touched():
-    df = small_table()
-    before = df.copy()
-    fit = small_fit(df)
-    one, two = (fit.synthesize(2, random_seed=7) for _ in range(2))
-    for first, second in zip(one.datasets, two.datasets, strict=True):
-        pd.testing.assert_frame_equal(first, second)
-    pd.testing.assert_frame_equal(df, before)
-
-
 def test_further_predictors_count_and_are_not_released():
     df = small_table().rename_axis("id")
     extra = pd.DataFrame({"weight": np.where(df["a"] == "p", 1.0, 9.0)}, index=df.index)

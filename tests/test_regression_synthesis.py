@@ -173,20 +173,3 @@ def test_every_data_set_has_a_draw_of_its_own():
     release = fit.synthesize(3, random_seed=5)
     found = [round(Z["income"].mean() / 100) for Z in release.datasets]
     assert sorted(found) == [0, 1, 2] and list(release.draw_index) == found
-
-
-def test_seeds(fit):
-    a, b = (fit.synthesize(2, random_seed=6) for _ in range(2))
-    for x, y in zip(a.datasets, b.datasets, strict=True):
-        pd.testing.assert_frame_equal(x, y)
-    c = fit.synthesize(2, random_seed=7)
-    assert not a.datasets[0].equals(c.datasets[0]) and not a.datasets[0].equals(a.datasets[1])
-    assert a.seed_entropy == "6"
-
-
-def test_the_original_is_not_touched(fit):
-    df = table()
-    before = df.copy()
-    fitted = Regression({"income": "1 + age"}).fit(df, draws=4, random_seed=1)
-    fitted.synthesize(1, random_seed=1)
-    pd.testing.assert_frame_equal(df, before)
