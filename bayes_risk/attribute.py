@@ -17,6 +17,7 @@ from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.kept_evidence import AttributeEvidence
+from bayes_risk.parameters import in_words as drawn_in_words
 from bayes_risk.plan import FOUND, Effort, Plan
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
@@ -334,5 +335,5 @@ def _in_words(
         "synthesis": fit.mechanism(release),
         "guesses": guesses.in_words(),
         "evidence": ways[evidence],
-        "releases": f"m = {release.m}",
+        "releases": drawn_in_words(fit, release),
     }

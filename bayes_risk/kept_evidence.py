@@ -170,7 +170,8 @@ class AttributeEvidence:
             datasets=list(self.release.datasets)[:m],
             groups=None if self.release.groups is None else self.release.groups[:m],
         )
-        words = {**self.words, "releases": f"m = {m}, the first of {among}"}
+        said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
+        words = {**self.words, "releases": f"{said}; the first of {among}"}
         return replace(self, found=self.found.first(m), release=release, words=words)
 
     @property

@@ -148,6 +148,8 @@ class Plan:
         ]
         return [Later("fit 0", partial(self._base, base_rng)), *augmented]
 
+    # ONE-MODE: the fits of a release with parameters="one-mode" are those of "independent" for now;
+    # an audit led by the release would enter here.
     def _augmented(self, l: int, rng: np.random.Generator) -> Posterior:
         how: Any = {"n_jobs": self.n_jobs, "progress": self.progress}
         return self.sampled.augmented(self.release, l, rng=rng, **how)

@@ -11,6 +11,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.microdata import Codes, Microdata, checked_table, same_records
+from bayes_risk.parameters import PARAMETERS
 
 SAME = 1e-12  # relative: what a number may lose on its way through a text file
 
@@ -40,12 +41,17 @@ class Release:
     groups : ndarray of int, shape (m, n, q), optional
         For releases that keep totals: which records share one, by data set and synthesised column.
         Records of a group have the confidential total of that group between them.
+    parameters : {"one-mode", "independent", "shared", "plug-in"}, optional
+        How the parameters behind the data sets were drawn: each data set from its own draw of the
+        posterior (``"independent"``), the draws of one chain alone (``"one-mode"``); all from one
+        draw (``"shared"``); all from one estimate (``"plug-in"``). What ``fit.synthesize`` makes
+        says so. None: not stated; an audit assumes what its model usually does, and says that.
 
     Raises
     ------
     InputError
         No data set, a data set that lacks a synthesised column, unequal lengths, an unknown
-        mechanism, groups of another shape.
+        mechanism or way to draw parameters, groups of another shape.
 
     Examples
     --------
@@ -62,6 +68,7 @@ class Release:
     draw_index: tuple[int, ...] | None = None
     seed_entropy: str = field(default="unknown")
     groups: npt.NDArray[np.int64] | None = None
+    parameters: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.datasets, pd.DataFrame):
@@ -71,6 +78,8 @@ class Release:
         if not len(self.synthesized):
             raise InputError("synthesized is empty; name the columns whose values were replaced")
         one_of("classes", self.classes, ("new", "own"))
+        if self.parameters is not None:
+            one_of("parameters", self.parameters, tuple(PARAMETERS))
         if isinstance(self.records, pd.Series):
             raise InputError(
                 "records is a Series, whose labels are not looked at; give an array in the "
@@ -93,6 +102,13 @@ class Release:
     def m(self) -> int:
         """Number of data sets."""
         return len(self.datasets)
+
+    @property
+    def by_draw(self) -> tuple[tuple[int, ...], ...]:
+        """Data sets, counted from 0, of each draw of the parameters: what is evidence together."""
+        if self.parameters == "shared":
+            return (tuple(range(self.m)),)
+        return tuple((l,) for l in range(self.m))
 
     def codes(self, microdata: Microdata, l: int | None = None) -> Codes:
         """Codes of all data sets, shape (m, n, p), or of data set l, counted from 0, shape (n, p).

@@ -188,6 +188,11 @@ class Fit(Protocol):
         ...
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, of `PARAMETERS`; the usual way first."""
+        ...
+
+    @property
     def records_differ(self) -> bool:
         """Whether the evidence may differ between records with the same values."""
         ...

@@ -64,6 +64,11 @@ class CARTFit:
         return BAYESIAN if self.model.bootstrap == "bayesian" else PLAIN
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return ("independent",) if self.kind == BAYESIAN else ("plug-in",)
+
+    @property
     def records_differ(self) -> bool:
         """Records with the same values have the same evidence."""
         return False

@@ -67,6 +67,11 @@ class DPMPMFit:
     whole: LatentPosterior | None = None
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return ("independent", "one-mode")
+
+    @property
     def records_differ(self) -> bool:
         """Records with the same values have the same evidence."""
         return False

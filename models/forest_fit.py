@@ -65,6 +65,11 @@ class ForestFit:
         return [self.microdata.columns[trees.column] for trees in self.forests]
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return ("plug-in",)
+
+    @property
     def records_differ(self) -> bool:
         """Bootstrap samples differ between records, and so does the evidence."""
         return True

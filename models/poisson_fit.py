@@ -103,6 +103,11 @@ class PoissonMixtureFit:
         return len(self.draws)
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return ("independent", "one-mode")
+
+    @property
     def records_differ(self) -> bool:
         """Records with the same values have the same evidence."""
         return False

@@ -55,6 +55,11 @@ class PyMCFit:
         return self.posterior.condition.power
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return ("independent",)
+
+    @property
     def records_differ(self) -> bool:
         """Records with the same values have the same evidence."""
         return False

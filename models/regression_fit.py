@@ -68,6 +68,11 @@ class RegressionFit:
     known: "Known | None" = None
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return ("independent",)
+
+    @property
     def records_differ(self) -> bool:
         """Records with the same values have the same evidence."""
         return False

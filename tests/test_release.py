@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import bayes_risk as br
 
@@ -28,6 +29,15 @@ def test_codes_of_all_data_sets():
 def test_unsynthesized_columns_may_be_absent():
     found = release(SYNTHETIC[["b"]]).codes(DATA)
     assert (found == release(SYNTHETIC).codes(DATA)).all()
+
+
+def test_a_release_says_how_its_parameters_were_drawn():
+    assert release(TABLE).parameters is None
+    for way in ("one-mode", "independent", "plug-in"):
+        assert release(TABLE, TABLE, parameters=way).by_draw == ((0,), (1,))
+    assert release(TABLE, TABLE, parameters="shared").by_draw == ((0, 1),)
+    with pytest.raises(br.InputError, match="parameters='own'.*plug-in"):
+        release(TABLE, parameters="own")
 
 
 def test_records_are_found_by_their_index():

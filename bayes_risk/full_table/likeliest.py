@@ -21,6 +21,7 @@ from bayes_risk.cases import cases_of, rows_of, seen_by
 from bayes_risk.guesses import Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.microdata import Microdata
+from bayes_risk.parameters import in_words as drawn_in_words
 from bayes_risk.plan import Plan
 from bayes_risk.priors import in_words
 from bayes_risk.release import Release
@@ -124,7 +125,7 @@ def likeliest(
             "records": intruder.in_words(),
             "prior": in_words(prior),
             "evidence": f"{way}: {WAYS[way]}",
-            "releases": f"m = {release.m}",
+            "releases": drawn_in_words(fit, release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         **_columns(found),

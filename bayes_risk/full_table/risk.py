@@ -15,6 +15,7 @@ from bayes_risk.cases import cases_of, rows_of, seen_by
 from bayes_risk.guesses import Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.microdata import Microdata
+from bayes_risk.parameters import in_words as drawn_in_words
 from bayes_risk.plan import Plan
 from bayes_risk.priors import NAMED, TruthFactor, in_words
 from bayes_risk.release import Release
@@ -159,7 +160,7 @@ def full_table_risk(
             "prior": in_words(prior),
             "guesses": f"all {table.n_cells:,} combinations of their levels",
             "evidence": f"{way}: {WAYS[way]}",
-            "releases": f"m = {release.m}",
+            "releases": drawn_in_words(fit, release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )

@@ -16,6 +16,7 @@ from bayes_risk.memberships.asking import Answers, Asking
 from bayes_risk.memberships.candidates import Alternatives, Others, alternatives_of, cases_of
 from bayes_risk.memberships.curve import MEASURES, Standing, measures
 from bayes_risk.memberships.result import Membership
+from bayes_risk.parameters import in_words as drawn_in_words
 from bayes_risk.plan import Plan
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Fit, PartFit, Progress
@@ -272,5 +273,5 @@ def _in_words(
         "the model would draw",
         "synthesis": fit.mechanism(release),
         "alternatives": how,
-        "releases": f"m = {release.m}",
+        "releases": drawn_in_words(fit, release),
     }

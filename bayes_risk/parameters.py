@@ -1,0 +1,51 @@
+"""How the parameters behind m data sets were drawn: what a release says, what a model can judge.
+
+Auditing one way as another changes the risk; `docs/parameters.md` has the formulas and figures.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from bayes_risk._core.errors import InputError
+
+if TYPE_CHECKING:
+    from bayes_risk.release import Release
+
+PARAMETERS = {
+    "one-mode": "each from its own draw of the parameters, all draws from one chain",
+    "independent": "each from its own draw of the parameters",
+    "shared": "all from one draw of the parameters",
+    "plug-in": "all from one estimate of the parameters, computed from the confidential table",
+}
+
+
+def ways_of(fit: Any) -> tuple[str, ...]:
+    """How the parameters of a fit's releases may be drawn, the usual way first."""
+    ways: tuple[str, ...] = getattr(fit, "parameters", ("independent",))
+    return ways
+
+
+def drawn(fit: Any, release: "Release") -> str:
+    """How the parameters of a release were drawn; if it does not say, as the fit usually does.
+
+    Raises
+    ------
+    InputError
+        A way that the fit has no evidence for.
+    """
+    ways = ways_of(fit)
+    if release.parameters is None:
+        return ways[0]
+    if release.parameters not in ways:
+        raise InputError(
+            f"the release has parameters={release.parameters!r} "
+            f"({PARAMETERS[release.parameters]}), and {type(fit).__name__} has no evidence for "
+            f"that; it has for {', '.join(map(repr, ways))}: audit the release with a model like "
+            "the one that made it"
+        )
+    return release.parameters
+
+
+def in_words(fit: Any, release: "Release") -> str:
+    """How many data sets, and how their parameters were drawn, one phrase for reports."""
+    said = PARAMETERS[drawn(fit, release)]
+    return f"m = {release.m}, {said}{'' if release.parameters else ' (assumed: not stated)'}"
