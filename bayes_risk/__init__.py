@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .comparing.result import Comparison
     from .comparing.run import compare
     from .dominance_rules import dominance
+    from .exposure_counts import exposure
+    from .exposure_result import Exposure
     from .full_table.likeliest import likeliest
     from .full_table.likeliest_result import Likeliest
     from .full_table.result import FullTableRisk
@@ -79,6 +81,7 @@ __all__ = [
     "Comparison",
     "ContextMeasures",
     "Density",
+    "Exposure",
     "FileRisk",
     "FullTableRisk",
     "Grid",
@@ -122,6 +125,7 @@ __all__ = [
     "compare",
     "context_measures",
     "dominance",
+    "exposure",
     "full_table_risk",
     "identification_risk",
     "identification_risk_of_files",
@@ -165,6 +169,8 @@ _ROOMS = {
     "comparing.result": ["Comparison"],
     "comparing.run": ["compare"],
     "dominance_rules": ["dominance"],
+    "exposure_counts": ["exposure"],
+    "exposure_result": ["Exposure"],
     "identification.risk": ["identification_risk"],
     "identification.files": ["identification_risk_of_files"],
     "identification.file_risk": ["FileRisk"],

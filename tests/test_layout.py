@@ -40,7 +40,7 @@ MAY_IMPORT = {
             "geography",
         },
         *{"kept_evidence", "memberships", "losses", "sensitivity", "full_table", "impossible"},
-        *{"reweighting_result", "redaction"},
+        *{"reweighting_result", "redaction", "exposure_counts", "exposure_result"},
         *{"identification", "population", "results", "diagnostics", "draws", "utilities"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },
