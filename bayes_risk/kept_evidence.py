@@ -209,6 +209,7 @@ class AttributeEvidence:
             left_out=posterior.left_out,
             assumptions=self._assumptions(prior, weights.log_p),
             seed_entropy=self.seed_entropy,
+            assumed=self.release.assumed,
         )
 
     def __repr__(self) -> str:

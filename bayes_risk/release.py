@@ -110,6 +110,11 @@ class Release:
             return (tuple(range(self.m)),)
         return tuple((l,) for l in range(self.m))
 
+    @property
+    def assumed(self) -> bool:
+        """Whether the files come from elsewhere: the model they are audited under is assumed."""
+        return self.seed_entropy == "unknown"
+
     def codes(self, microdata: Microdata, l: int | None = None) -> Codes:
         """Codes of all data sets, shape (m, n, p), or of data set l, counted from 0, shape (n, p).
 

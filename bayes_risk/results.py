@@ -72,6 +72,8 @@ class AttributeRisk:
         ``prior``, ``guesses``, ``evidence``, ``releases``.
     seed_entropy : str
         The seed that made it.
+    assumed : bool
+        True for files made elsewhere: the synthesis model is assumed, not verified.
     """
 
     index: pd.Index
@@ -92,6 +94,7 @@ class AttributeRisk:
     left_out: Array
     assumptions: Mapping[str, str]
     seed_entropy: str
+    assumed: bool = False
 
     @property
     def n_guesses(self) -> int:
@@ -297,7 +300,7 @@ class AttributeRisk:
             else " No record is marked unreliable."
         )
         certain = (
-            f" {int(rows['disclosed'])} records are released unchanged and known for certain."
+            f" {int(rows['disclosed'])} records were not replaced and are known for certain."
             if rows["disclosed"]
             else ""
         )

@@ -1,4 +1,4 @@
-"""Reasons beyond the two risks: chains that disagree, membership, and usefulness."""
+"""Reasons beyond the two risks: an assumed model, chains that disagree, membership, usefulness."""
 
 import math
 from collections.abc import Mapping
@@ -16,11 +16,13 @@ from bayes_risk.verdict_reason import (
     doubt,
     limited,
     no_objection,
+    out_of,
     times,
 )
 
 if TYPE_CHECKING:
     from bayes_risk.memberships.result import Membership
+    from bayes_risk.results import AttributeRisk
     from bayes_risk.utilities.result import Utility
 
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
@@ -37,8 +39,8 @@ def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reaso
         return []
     chains = int(diagnostics.get("chains", 1))
     if chains == 1:
-        text = "The fit has one chain, so that nobody can tell whether it has settled"
-        return [doubt("agreement of the chains", f"{text}: take at least 2 chains.")]
+        text = "The fit has one chain, so that nobody can tell whether it has settled."
+        return [doubt("agreement of the chains", text, "chains")]
     if not rhat > limit:
         text = f"The chains of the fit agree (largest R-hat {rhat:.3f}; {limit:g} is allowed)."
         return [no_objection("agreement of the chains", text)] if rhat == rhat else []
@@ -50,8 +52,7 @@ def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reaso
     width = standard_errors(diagnostics, limit)
     text = (
         f"The chains of the fit disagree ({worst}, and {ess:,.0f} effective draws where {wanted} "
-        f"are wanted): {width:.1f} standard errors were allowed for instead of 2. More chains, or "
-        "more draws, bring that down."
+        f"are wanted): {width:.1f} standard errors were allowed for instead of 2."
     )
     return [no_objection("agreement of the chains", text)]
 
@@ -71,6 +72,17 @@ def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> floa
     return float(t.ppf(norm.cdf(2.0), chains - 1))
 
 
+def of_mechanism(risk: "AttributeRisk | None") -> list[Reason]:
+    """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
+    if risk is None or not risk.assumed:
+        return []
+    text = (
+        "The synthesis model is assumed, not verified: nothing says that these files were made by "
+        "it, and under another model the numbers would be others."
+    )
+    return [doubt("synthesis model", text, "mechanism")]
+
+
 def of_membership(
     found: "Membership | None", limits: Thresholds, width: float = 2.0
 ) -> list[Reason]:
@@ -80,7 +92,7 @@ def of_membership(
         return []
     if found is None:
         text = "Membership has a threshold and was not measured, so nothing is said of it."
-        return [doubt("membership", text)]
+        return [doubt("membership", text, "membership")]
     reasons = [] if asked[0] is None else [_told_apart(found, asked[0], width)]
     return reasons + ([] if asked[1] is None else [_members(found, asked[1], width)])
 
@@ -90,15 +102,17 @@ def _told_apart(found: "Membership", limit: float, width: float) -> Reason:
     measure = "membership, area under the curve"
     if not found.has_others:
         text = "Nobody outside the data was asked about, so that members cannot be told apart."
-        return doubt(measure, text)
+        return doubt(measure, text, "others")
     row = found.summary().to_dict("index")["auc"]
     value, error = float(row["value"]), math.hypot(2 * row["standard_error"], width * row["mcse"])
-    text = f"The release points to the member of a pair {100 * value:.1f} times in 100"
+    asked = f"of {int(found.member.sum()):,} members and {int((~found.member).sum()):,} others"
+    text = f"The release points to the member of a pair, {asked}, {100 * value:.1f} times in 100"
     allowed = f"{100 * limit:g} are allowed"
     if value - error > limit:
         return against(measure, f"{text}; {allowed}.")
     if not value + error <= limit:
-        return doubt(measure, f"{text}; {allowed}, and the error leaves open if it is more.")
+        text = f"{text}; {allowed}, and the error leaves open if it is more."
+        return doubt(measure, text, "membership error")
     return no_objection(measure, f"{text}; {allowed}.")
 
 
@@ -107,14 +121,18 @@ def _members(found: "Membership", limit: float, width: float) -> Reason:
     value, error = found.log_bayes_factor[found.member], width * found.mcse[found.member]
     sure = found.reliable[found.member] & (value - error > limit)
     maybe = ~sure & (value + np.nan_to_num(error) > limit)
+    n, some, more = len(value), int(sure.sum()), int(maybe.sum())
     words = f"the release {{}} the odds of being in the data by more than {times(limit)}"
     return limited(
         "membership, log Bayes factor",
-        (int(sure.sum()), words.format("multiplies")),
-        (int(maybe.sum()), words.format("may multiply")),
-        f"For no member does the release multiply the odds of being in the data by more than "
-        f"{times(limit)}.",
+        (f"For {out_of(some, n, MEMBERS)} {words.format('multiplies')}", some),
+        (f"For {out_of(more, n, MEMBERS)} {words.format('may multiply')}", more),
+        f"For {out_of(0, n, MEMBERS)} {words.format('multiplies')}.",
+        "draws",
     )
+
+
+MEMBERS = "members asked about"
 
 
 def of_usefulness(found: "Utility | None", limits: Thresholds) -> list[Reason]:
@@ -122,7 +140,7 @@ def of_usefulness(found: "Utility | None", limits: Thresholds) -> list[Reason]:
     wanted = limits.utility or {}
     if wanted and found is None:
         text = "Utility has a threshold and was not measured, so nothing is said of it."
-        return [_of_use("utility", "usefulness cannot be told", text)]
+        return [_of_use("utility", "usefulness inconclusive", text, "utility")]
     return [] if found is None else [_useful(found, name, x) for name, x in wanted.items()]
 
 
@@ -132,7 +150,7 @@ def _useful(found: "Utility", name: str, limit: float) -> Reason:
     value = float(rows["value"].get(name, float("nan")))
     if math.isnan(value):
         text = f"Not measured: {words}, of which a threshold was set."
-        return _of_use(name, "usefulness cannot be told", text)
+        return _of_use(name, "usefulness inconclusive", text, "measure")
     error = 2 * error_of_null(found, name)
     low, high = (value - error, value + error) if lower else (-value - error, -value + error)
     most = limit if lower else -limit
@@ -142,7 +160,7 @@ def _useful(found: "Utility", name: str, limit: float) -> Reason:
         return _of_use(name, "less useful than wanted", f"{text}.")
     if high > most:
         text = f"{text}, and the error of the computation leaves it open."
-        return _of_use(name, "usefulness cannot be told", text)
+        return _of_use(name, "usefulness inconclusive", text, "permutations")
     return _of_use(name, "useful enough", f"{text}.")
 
 
@@ -163,5 +181,5 @@ def error_of_null(found: "Utility", name: str) -> float:
     return 0.0
 
 
-def _of_use(measure: str, outcome: Usefulness, sentence: str) -> Reason:
-    return Reason(measure=measure, outcome=outcome, sentence=sentence)
+def _of_use(measure: str, outcome: Usefulness, sentence: str, cure: str = "") -> Reason:
+    return Reason(measure=measure, outcome=outcome, sentence=sentence, cure=cure)

@@ -7,8 +7,8 @@ from typing import Literal
 
 from bayes_risk._core.validate import number
 
-Outcome = Literal["may go out", "should not go out", "cannot be told"]
-Usefulness = Literal["useful enough", "less useful than wanted", "usefulness cannot be told"]
+Outcome = Literal["within your thresholds", "above your thresholds", "inconclusive"]
+Usefulness = Literal["useful enough", "less useful than wanted", "usefulness inconclusive"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Thresholds:
     true_match_rate : float, in [0, 1]
         Share of all records that may be matched uniquely and correctly, pooled or per release.
     share_unreliable : float, in [0, 1]
-        Share of targets whose number the diagnostics may reject before nothing can be told.
+        Share of targets whose number the diagnostics may reject before the verdict is inconclusive.
     rhat : float above 1, or None
         Largest R-hat of the fit that needs no explanation; None: not judged.
     membership_auc : float, in [0, 1], or None
@@ -56,41 +56,57 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One sentence of the verdict: which measure, which way it points, in words."""
+    """One sentence of the verdict.
+
+    Attributes
+    ----------
+    measure : str
+        What was judged.
+    outcome : Outcome or Usefulness
+        Which way it points.
+    sentence : str
+        In words, every number of records with the number it is out of.
+    cure : str
+        Of an inconclusive reason: the setting that would settle it; else empty.
+    """
 
     measure: str
     outcome: Outcome | Usefulness
     sentence: str
+    cure: str = ""
 
 
 def against(measure: str, sentence: str) -> Reason:
     """A risk is too high."""
-    return Reason(measure=measure, outcome="should not go out", sentence=sentence)
+    return Reason(measure=measure, outcome="above your thresholds", sentence=sentence)
 
 
-def doubt(measure: str, sentence: str) -> Reason:
-    """Nobody can tell."""
-    return Reason(measure=measure, outcome="cannot be told", sentence=sentence)
+def doubt(measure: str, sentence: str, cure: str) -> Reason:
+    """Inconclusive; ``cure``: a name in `verdict_cures`, which `judge` puts into words."""
+    return Reason(measure=measure, outcome="inconclusive", sentence=sentence, cure=cure)
 
 
 def no_objection(measure: str, sentence: str) -> Reason:
     """A risk is low enough."""
-    return Reason(measure=measure, outcome="may go out", sentence=sentence)
+    return Reason(measure=measure, outcome="within your thresholds", sentence=sentence)
 
 
-def limited(measure: str, above: tuple[int, str], maybe: tuple[int, str], all_clear: str) -> Reason:
-    """Numbers of records surely and perhaps above a limit, with what the release does to them."""
-    if above[0]:
-        return against(measure, f"For {records(above[0])} {above[1]}.")
-    if maybe[0]:
-        text = f"For {records(maybe[0])} {maybe[1]}: the error of the computation leaves it open."
-        return doubt(measure, text)
+def limited(
+    measure: str, above: tuple[str, int], maybe: tuple[str, int], all_clear: str, cure: str
+) -> Reason:
+    """Numbers of records surely and perhaps above a limit, in words that begin with the number."""
+    if above[1]:
+        return against(measure, f"{above[0]}.")
+    if maybe[1]:
+        text = f"{maybe[0]}: the error of the computation leaves it open."
+        return doubt(measure, text, cure)
     return no_objection(measure, all_clear)
 
 
-def records(count: int) -> str:
-    """How many, in words."""
-    return "1 record" if count == 1 else f"{count:,} records"
+def out_of(count: int, all_of: int, what: str = "audited records") -> str:
+    """How many out of how many: ``3 of the 200 audited records``."""
+    number_of = "none" if not count else f"{count:,}"
+    return f"{number_of} of the {all_of:,} {what}"
 
 
 def percent(share: float) -> str:

@@ -179,7 +179,7 @@ def test_the_verdict_names_who_is_given_away():
     )
     reasons = {r.measure: r for r in judge(risk, None, Thresholds()).reasons}
     said = reasons["certain disclosure"]
-    assert said.outcome == "should not go out"
+    assert said.outcome == "above your thresholds"
     first = risk.index[risk.certain().any(axis=1)][0]
     assert f"known for certain: {first}" in said.sentence
 

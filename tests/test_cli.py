@@ -106,7 +106,7 @@ def test_demo_writes_its_folder_and_prints_the_verdict(call, monkeypatch, tmp_pa
     fake_run(monkeypatch)
     result = call("demo", "--output", "out", "--seed", 3)
     assert result.exit_code == 0, result.output
-    assert "file should not go out" in result.output
+    assert "Above your thresholds" in result.output
     assert "Report: out/report.html" in result.output
     assert "fit: done in" in result.stderr
     settings = json.loads((tmp_path / "out" / "manifest.json").read_text())["settings"]

@@ -157,7 +157,7 @@ def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkey
     result = run_study(small_study(tmp_path, files=2))
     assert result.identification is not None and result.identification.m == 2
     assert result.attribute is None and result.diagnostics == {}
-    assert result.verdict.outcome == "cannot be told"
+    assert result.verdict.outcome == "inconclusive"
     df = confidential(60)
     df = df.rename_axis("id")  # whose numbers are names
     direct = br.identification_risk(df, list(result.release.datasets), **KEYS)

@@ -1,11 +1,13 @@
 import dataclasses
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bayes_risk.verdict import Thresholds, judge
+from bayes_risk.verdict_cures import CURES, settings_that_settle
 from tests.edge_results import attribute, identification
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,10 +18,10 @@ def outcome_of(verdict, measure):
     return {r.measure: r.outcome for r in verdict.reasons}[measure]
 
 
-def test_low_risk_may_go_out_and_says_under_which_assumptions():
+def test_low_risk_is_within_and_says_under_which_assumptions():
     verdict = judge(attribute(), CALM)
-    assert verdict.outcome == "may go out"
-    assert verdict.headline == "The file may go out."
+    assert verdict.outcome == "within your thresholds"
+    assert verdict.headline == "Within your thresholds."
     assert verdict.assumptions.startswith(
         "Under these assumptions: The intruder knows every record but the target's; "
         "prior: every guess equally probable"
@@ -29,63 +31,66 @@ def test_low_risk_may_go_out_and_says_under_which_assumptions():
 
 def test_one_record_surely_above_decides_against():
     verdict = judge(attribute([0.2, 0.9, 0.3]), CALM)
-    assert verdict.outcome == "should not go out"
-    sentence = verdict.deciding[0].sentence
-    assert sentence == "For 1 record the intruder gives the true values a probability above 0.5."
+    assert verdict.outcome == "above your thresholds"
+    assert verdict.deciding[0].sentence == (
+        "For 1 of the 3 audited records the intruder gives the true values a probability above 0.5."
+    )
 
 
 @pytest.mark.parametrize("value", [0.485, 0.5, 0.515])
 def test_a_value_within_two_errors_of_the_threshold_is_a_doubt(value):
     verdict = judge(attribute([0.2, value], mcse=0.01), CALM)
-    assert verdict.outcome == "cannot be told"
+    assert verdict.outcome == "inconclusive"
     assert "may give" in verdict.deciding[0].sentence
     assert "the error of the computation leaves it open" in verdict.deciding[0].sentence
 
 
-@pytest.mark.parametrize(("value", "outcome"), [(0.47, "may go out"), (0.53, "should not go out")])
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(0.47, "within your thresholds"), (0.53, "above your thresholds")]
+)
 def test_a_value_further_away_is_none(value, outcome):
     assert judge(attribute([0.2, value], mcse=0.01), CALM).outcome == outcome
 
 
 def test_an_unreliable_record_raises_doubt_but_never_decides():
     verdict = judge(attribute([0.2, 0.99], reliable=[True, False]), CALM)
-    assert verdict.outcome == "cannot be told"
-    assert outcome_of(verdict, "probability of the truth") == "cannot be told"
+    assert verdict.outcome == "inconclusive"
+    assert outcome_of(verdict, "probability of the truth") == "inconclusive"
 
 
 def test_a_record_without_error_raises_doubt_but_never_decides():
     verdict = judge(attribute([0.2, 0.99], mcse=[0.01, np.nan]), CALM)
-    assert outcome_of(verdict, "probability of the truth") == "cannot be told"
+    assert outcome_of(verdict, "probability of the truth") == "inconclusive"
 
 
 def test_too_many_unreliable_records_are_a_doubt_few_are_not():
     few = attribute(np.full(200, 0.2), reliable=np.arange(200) > 0)
     many = attribute(np.full(200, 0.2), reliable=np.arange(200) > 2)
-    assert judge(few, CALM).outcome == "may go out"
+    assert judge(few, CALM).outcome == "within your thresholds"
     verdict = judge(many, CALM)
-    assert verdict.outcome == "cannot be told"
-    assert "3 of 200 records (1.5 %)" in verdict.deciding[0].sentence
+    assert verdict.outcome == "inconclusive"
+    assert "3 of the 200 audited records (1.5 %)" in verdict.deciding[0].sentence
 
 
 def test_records_released_unchanged_decide_against():
     verdict = judge(attribute(disclosed=[False, True, False, False]), CALM)
-    assert verdict.outcome == "should not go out"
+    assert verdict.outcome == "above your thresholds"
     assert verdict.deciding[0].sentence == (
-        "Released unchanged: 1 record, whose values anyone can read."
+        "1 of the 4 audited records: values not replaced, so that anyone can read them."
     )
 
 
 def test_odds_count_too():
     limits = Thresholds(attribute_probability=1.0, attribute_log_bayes_factor=1.0)
     verdict = judge(attribute([0.9, 0.3]), CALM, limits)  # odds from 1/2 to 9
-    assert outcome_of(verdict, "log Bayes factor") == "should not go out"
+    assert outcome_of(verdict, "log Bayes factor") == "above your thresholds"
     assert "multiplies the odds of the true values by more than 2.72" in verdict.sentence()
 
 
 def test_a_certain_truth_is_above_every_threshold():
     with np.errstate(all="raise"):
         verdict = judge(attribute([1.0, 0.3], mcse=0.0), CALM)
-    assert outcome_of(verdict, "log Bayes factor") == "should not go out"
+    assert outcome_of(verdict, "log Bayes factor") == "above your thresholds"
 
 
 def test_matches_decide():
@@ -93,15 +98,15 @@ def test_matches_decide():
     rate = ident.summary()["true_match_rate"].max()
     assert rate > 0
     against = judge(attribute(), ident, Thresholds(true_match_rate=rate / 2))
-    assert outcome_of(against, "true match rate") == "should not go out"
+    assert outcome_of(against, "true match rate") == "above your thresholds"
     allowed = judge(attribute(), ident, Thresholds(true_match_rate=rate))
-    assert outcome_of(allowed, "true match rate") == "may go out"
+    assert outcome_of(allowed, "true match rate") == "within your thresholds"
 
 
 def test_what_was_not_measured_is_a_doubt():
-    assert judge(attribute(), None).outcome == "cannot be told"
+    assert judge(attribute(), None).outcome == "inconclusive"
     verdict = judge(None, CALM)
-    assert verdict.outcome == "cannot be told"
+    assert verdict.outcome == "inconclusive"
     assert verdict.deciding[0].sentence == (
         "Attribute risk was not measured, so nothing is said of it."
     )
@@ -118,8 +123,72 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
         assert head == f"`{field.name}` = {field.default:g}"
 
 
+@pytest.mark.parametrize(
+    ("risk", "diagnostics", "study", "python"),
+    [
+        (None, {}, "add a section [attribute]", "give the result of attribute_risk"),
+        (
+            attribute([0.2, 0.5]),
+            {"chains": 4, "draws": 250},
+            "[attribute] target_mcse = 0.05, or [model] draws = 1000",
+            "attribute_risk(..., target_mcse=0.05), or fit(..., draws=1000)",
+        ),
+        (
+            attribute([0.2, 0.5]),
+            {"chains": 2, "max_rhat": 1.8, "min_ess": 9.0},
+            "[model] chains = 4",
+            "fit(..., chains=4)",
+        ),
+        (
+            attribute([0.2, 0.3]),
+            {"chains": 1, "max_rhat": np.nan},
+            "[model] chains = 4",
+            "fit(..., chains=4)",
+        ),
+        (
+            attribute([0.2, 0.3], reliable=[True, False]),
+            {"draws": 100},
+            "[attribute] refit_budget = 1 and target_mcse = 0.05, or [model] draws = 400",
+            "attribute_risk(..., refit_budget=1, target_mcse=0.05), or fit(..., draws=400)",
+        ),
+        (
+            replace(attribute([0.2]), assumed=True),
+            {},
+            "let the study make the release (leave [release] files out), or audit the files under "
+            "the model that made them",
+            "audit a release that fit.synthesize made, or the files under the model that made them",
+        ),
+    ],
+    ids=["missing", "error", "chains", "one chain", "unreliable", "assumed"],
+)
+def test_what_is_inconclusive_names_the_setting_that_settles_it(risk, diagnostics, study, python):
+    for where, cure in (("study", study), ("python", python)):
+        verdict = judge(risk, CALM, diagnostics=diagnostics, where=where)
+        assert verdict.outcome == "inconclusive"
+        assert {r.cure for r in verdict.reasons if r.outcome == "inconclusive"} == {cure}
+        assert f"To settle it: {cure}." in verdict.sentence()
+
+
+def test_an_assumed_model_is_never_within_and_outweighs_no_risk():
+    assert judge(replace(attribute([0.2]), assumed=True), CALM).outcome == "inconclusive"
+    assert judge(replace(attribute([0.9]), assumed=True), CALM).outcome == "above your thresholds"
+
+
+def test_every_cure_can_be_put_into_words():
+    settings = settings_that_settle(attribute(), {})
+    for words in CURES.values():
+        assert all(text.format_map(settings) for text in words)
+
+
+def test_every_number_of_records_says_out_of_how_many():
+    verdict = judge(attribute([0.2, 0.9, 0.3], disclosed=[True, False, False]), CALM)
+    said = [r.sentence for r in verdict.reasons if "record" in r.sentence]
+    assert len(said) == 5
+    assert all(re.search(r"of the \d+ |all \d+ ", text) for text in said)
+
+
 def test_a_verdict_is_frozen_and_prints_its_reasons():
     verdict = judge(attribute(), CALM)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        verdict.outcome = "should not go out"
+        verdict.outcome = "above your thresholds"
     assert repr(verdict).count("\n  - ") == len(verdict.reasons)

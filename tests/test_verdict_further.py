@@ -40,12 +40,12 @@ def reason(verdict, start):
 @pytest.mark.parametrize(
     ("rhat", "ess", "chains", "outcome"),
     [
-        (1.803, 3.0, 2, "cannot be told"),
-        (1.051, 199.0, 2, "cannot be told"),
-        (1.051, 399.0, 4, "may go out"),  # 3.3 standard errors
-        (1.049, 3.0, 2, "may go out"),  # chains agree
-        (1.2, 201.0, 2, "may go out"),  # errors can be estimated
-        (1.05, 3.0, 2, "may go out"),
+        (1.803, 3.0, 2, "inconclusive"),
+        (1.051, 199.0, 2, "inconclusive"),
+        (1.051, 399.0, 4, "within your thresholds"),  # 3.3 standard errors
+        (1.049, 3.0, 2, "within your thresholds"),  # chains agree
+        (1.2, 201.0, 2, "within your thresholds"),  # errors can be estimated
+        (1.05, 3.0, 2, "within your thresholds"),
     ],
 )
 def test_where_chains_disagree_errors_are_taken_wider(rhat, ess, chains, outcome):
@@ -70,24 +70,23 @@ def test_chains_that_agree_take_two_standard_errors():
     assert standard_errors(fit(1.01, 900.0), 1.05) == standard_errors({}, 1.05) == 2.0
 
 
-def test_the_reason_names_figures_and_cures():
+def test_the_reason_names_figures():
     said = reason(judged(fit(1.803, 3.0)), "agreement").sentence
     assert "1.803, above 1.05" in said and "3 effective draws where 200 are wanted" in said
     assert "14.0 standard errors were allowed for instead of 2" in said
-    assert "More chains" in said
 
 
 @pytest.mark.parametrize("limit", [None, math.inf, 2.0], ids=["none", "inf", "2"])
 def test_the_limit_is_the_agencys(limit):
     risk = attribute([0.3], mcse=0.02)
     verdict = judge(risk, CALM, Thresholds(rhat=limit), diagnostics=fit(1.803, 3.0))
-    assert verdict.outcome == "may go out"
+    assert verdict.outcome == "within your thresholds"
 
 
 def test_one_chain_is_a_doubt_and_no_chain_is_none():
-    assert judged(fit(float("nan"), 500.0, chains=1)).outcome == "cannot be told"
-    assert judged({}).outcome == judged({"vulnerable": 3}).outcome == "may go out"
-    assert judged(fit(float("nan"), 500.0)).outcome == "may go out"
+    assert judged(fit(float("nan"), 500.0, chains=1)).outcome == "inconclusive"
+    assert judged({}).outcome == judged({"vulnerable": 3}).outcome == "within your thresholds"
+    assert judged(fit(float("nan"), 500.0)).outcome == "within your thresholds"
 
 
 def test_matches_do_not_rest_on_chains():
@@ -97,7 +96,7 @@ def test_matches_do_not_rest_on_chains():
 
 def test_chains_never_outweigh_a_risk():
     verdict = judge(attribute([0.9]), CALM, diagnostics=fit(1.803, 3.0))
-    assert verdict.outcome == "should not go out"
+    assert verdict.outcome == "above your thresholds"
 
 
 def test_the_limit_is_where_the_largest_of_300_lies_with_just_enough_draws():
@@ -124,7 +123,7 @@ def test_two_errors_of_two_chains_hold_the_truth_seventy_times_in_a_hundred():
 def test_the_report_passes_the_diagnostics_on(tmp_path):
     risk = attribute([0.3], mcse=0.02)
     path = report(risk, CALM, path=tmp_path / "r.html", diagnostics=fit(1.803, 3.0))
-    assert "Whether the file may go out cannot be told." in path.read_text()
+    assert "Inconclusive." in path.read_text()
 
 
 # --- membership --------------------------------------------------------------------------------
@@ -153,19 +152,19 @@ def membership(log_bf=(0.1, 0.2, 0.3), *, auc=0.55, error=0.0, mcse=0.01, reliab
 
 def test_membership_is_judged_only_if_asked_for():
     bad = membership([9.0], auc=0.99)
-    assert judged(membership=bad).outcome == "may go out"
+    assert judged(membership=bad).outcome == "within your thresholds"
     assert len(judged(membership=bad).reasons) == len(judged().reasons)
 
 
 @pytest.mark.parametrize(
     ("auc", "error", "outcome"),
     [
-        (0.64, 0.01, "should not go out"),
-        (0.61, 0.01, "cannot be told"),
-        (0.59, 0.01, "cannot be told"),
-        (0.57, 0.01, "may go out"),
-        (0.60, 0.0, "may go out"),
-        (0.9, float("nan"), "cannot be told"),
+        (0.64, 0.01, "above your thresholds"),
+        (0.61, 0.01, "inconclusive"),
+        (0.59, 0.01, "inconclusive"),
+        (0.57, 0.01, "within your thresholds"),
+        (0.60, 0.0, "within your thresholds"),
+        (0.9, float("nan"), "inconclusive"),
     ],
 )
 def test_the_area_under_the_curve_is_within_two_errors_or_not(auc, error, outcome):
@@ -181,13 +180,13 @@ EACH = Thresholds(membership_log_bayes_factor=3.0)
 @pytest.mark.parametrize(
     ("value", "mcse", "reliable", "outcome"),
     [
-        (3.5, 0.1, True, "should not go out"),
-        (3.1, 0.1, True, "cannot be told"),
-        (2.9, 0.1, True, "cannot be told"),
-        (2.7, 0.1, True, "may go out"),
-        (9.0, 0.1, False, "cannot be told"),
-        (9.0, float("nan"), True, "cannot be told"),
-        (-np.inf, 0.1, True, "may go out"),
+        (3.5, 0.1, True, "above your thresholds"),
+        (3.1, 0.1, True, "inconclusive"),
+        (2.9, 0.1, True, "inconclusive"),
+        (2.7, 0.1, True, "within your thresholds"),
+        (9.0, 0.1, False, "inconclusive"),
+        (9.0, float("nan"), True, "inconclusive"),
+        (-np.inf, 0.1, True, "within your thresholds"),
     ],
 )
 def test_members_are_judged_one_by_one(value, mcse, reliable, outcome):
@@ -198,15 +197,15 @@ def test_members_are_judged_one_by_one(value, mcse, reliable, outcome):
 def test_people_outside_the_data_are_not_judged():
     found = membership([0.1])
     found = replace(found, log_bayes_factor=np.array([0.1, 9.0, 9.0]))
-    assert judged(membership=found, thresholds=EACH).outcome == "may go out"
+    assert judged(membership=found, thresholds=EACH).outcome == "within your thresholds"
 
 
 def test_what_has_a_threshold_and_was_not_measured_is_a_doubt():
-    assert judged(thresholds=LIMIT).outcome == "cannot be told"
+    assert judged(thresholds=LIMIT).outcome == "inconclusive"
     alone = membership(others=0)
     verdict = judged(membership=alone, thresholds=LIMIT)
     assert "Nobody outside the data" in verdict.deciding[0].sentence
-    assert judged(membership=alone, thresholds=EACH).outcome == "may go out"
+    assert judged(membership=alone, thresholds=EACH).outcome == "within your thresholds"
 
 
 # --- usefulness --------------------------------------------------------------------------------
@@ -228,36 +227,39 @@ def of_use(useful, thresholds, **parts):
 
 def test_usefulness_is_judged_only_if_asked_for(useful):
     verdict = judged(utility=useful)
-    assert verdict.usefulness is None and verdict.headline == "The file may go out."
+    assert verdict.usefulness is None and verdict.headline == "Within your thresholds."
 
 
 def test_a_useless_file_is_safe_and_is_told_so(useful):
     verdict = of_use(useful, {"pairs_worst_ratio": 3.0})
-    assert (verdict.outcome, verdict.usefulness) == ("may go out", "less useful than wanted")
-    assert verdict.headline == "By its risk the file may go out, but it is less useful than wanted."
+    assert (verdict.outcome, verdict.usefulness) == (
+        "within your thresholds",
+        "less useful than wanted",
+    )
+    assert verdict.headline == "Within your thresholds, but less useful than wanted."
     said = reason(verdict, "pairs_worst_ratio").sentence
     value = useful.summary().at["pairs_worst_ratio", "value"]
     assert f"{value:.3g}; at most 3 is wanted" in said and value > 3
-    assert said in [r.sentence for r in verdict.deciding] and verdict.signal == "cannot be told"
+    assert said in [r.sentence for r in verdict.deciding] and verdict.signal == "inconclusive"
     assert set(verdict.others) | set(verdict.deciding) == set(verdict.reasons)
 
 
 def test_no_usefulness_outweighs_a_risk_and_none_makes_one(useful):
     limits = Thresholds(utility={"pairs_worst_ratio": 3.0})
     verdict = judge(attribute([0.9]), CALM, limits, utility=useful)
-    assert verdict.outcome == verdict.signal == "should not go out"
-    assert verdict.headline == "The file should not go out. It is less useful than wanted."
+    assert verdict.outcome == verdict.signal == "above your thresholds"
+    assert verdict.headline == "Above your thresholds. Less useful than wanted."
     assert "probability above" in verdict.deciding[0].sentence
     good = judge(attribute([0.9]), CALM, Thresholds(utility={"pmse_cart": 1.0}), utility=useful)
-    assert good.outcome == "should not go out" and good.usefulness == "useful enough"
+    assert good.outcome == "above your thresholds" and good.usefulness == "useful enough"
 
 
 @pytest.mark.parametrize(
     ("errors", "usefulness"),
     [
         (2.5, "useful enough"),
-        (1.5, "usefulness cannot be told"),
-        (-1.5, "usefulness cannot be told"),
+        (1.5, "usefulness inconclusive"),
+        (-1.5, "usefulness inconclusive"),
         (-2.5, "less useful than wanted"),
     ],
 )
@@ -280,8 +282,8 @@ def test_measures_of_which_more_is_better_have_least_values(useful):
 def test_utility_that_was_not_measured_cannot_be_told(useful):
     for found, name in ((None, "pmse_cart"), (useful, "interval_overlap")):
         verdict = of_use(found, {name: 0.1})
-        assert verdict.usefulness == "usefulness cannot be told"
-        assert verdict.headline.endswith("but whether it is useful enough cannot be told.")
+        assert verdict.usefulness == "usefulness inconclusive"
+        assert verdict.headline.endswith("but whether it is useful enough is inconclusive.")
 
 
 def test_the_error_of_a_ratio_is_that_of_other_permutations():

@@ -50,7 +50,7 @@ def report(
     thresholds : Thresholds, optional
         What the verdict compares with.
     diagnostics : mapping, optional
-        ``fit.diagnostics``, to be shown with the rest; chains that disagree are a doubt.
+        ``fit.diagnostics``, to be shown with the rest; chains that disagree widen errors.
     command : str
         How to do it again, such as the name of the script; shown beside seeds and versions.
 
@@ -68,7 +68,7 @@ def report(
     -----
     The verdict rests on attribute and identification risk (FileRisk, where there is no
     IdentificationRisk), and on membership and utility where ``thresholds`` has something for them;
-    of a risk that is not among the parts nothing can be told, and the verdict says so.
+    without one of the two risks the verdict is inconclusive, and says so.
 
     Examples
     --------

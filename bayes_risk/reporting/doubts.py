@@ -10,9 +10,9 @@ from bayes_risk.identification.odds import GIVEN
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.plots import GOOD_KHAT
 from bayes_risk.results import AttributeRisk
+from bayes_risk.verdict_further import DRAWS_A_CHAIN, of_chains, standard_errors
 
 NAMED = 10  # labels of records that are written out
-GOOD_RHAT, GOOD_ESS = 1.01, 400.0
 
 
 class Doubt(NamedTuple):
@@ -28,13 +28,14 @@ def doubts(
     identification: IdentificationRisk | None,
     others: Sequence[Any],
     diagnostics: Mapping[str, Any],
+    rhat: float | None,
 ) -> list[Doubt]:
-    """All of them; none: nothing was found to object to."""
+    """All of them; none: nothing was found to object to. ``rhat``: the verdict's own limit."""
     found = [] if attribute is None else of_attribute(attribute)
     found += [] if identification is None else of_identification(identification)
     for part in others:
         found += of_result(part)
-    return found + of_fit(diagnostics)
+    return found + of_fit(diagnostics, rhat)
 
 
 def of_attribute(risk: AttributeRisk) -> list[Doubt]:
@@ -118,16 +119,16 @@ def _of_utility(found: Any) -> list[Doubt]:
     return [Doubt("Utility", why, "name fewer columns, or rely on the tree")]
 
 
-def of_fit(diagnostics: Mapping[str, Any]) -> list[Doubt]:
-    """What the sampler's diagnostics object to."""
-    found = []
-    rhat, ess = (float(diagnostics.get(k, "nan")) for k in ("max_rhat", "min_ess"))
+def of_fit(diagnostics: Mapping[str, Any], rhat: float | None) -> list[Doubt]:
+    """What the sampler's diagnostics object to; of the chains in the verdict's own sentence."""
+    chains, ess = (float(diagnostics.get(k, "nan")) for k in ("chains", "min_ess"))
     longer = "sample longer (draws, tune), or with more chains"
-    if rhat > GOOD_RHAT:
-        why = f"the largest R-hat is {rhat:.3f}, above {GOOD_RHAT}: not all chains have settled"
-        found.append(Doubt("Fit", why, longer))
-    if ess < GOOD_ESS:
-        why = f"the smallest effective sample size is {ess:,.0f}, below {GOOD_ESS:,.0f}"
+    disagree = standard_errors(diagnostics, rhat) > 2
+    said = [r.sentence for r in of_chains(diagnostics, rhat) if r.cure or disagree]
+    found = [Doubt("Fit", sentence.rstrip("."), longer) for sentence in said]
+    if not disagree and ess < DRAWS_A_CHAIN * chains:
+        wanted = f"{DRAWS_A_CHAIN * chains:,.0f}, {DRAWS_A_CHAIN} a chain"
+        why = f"the smallest effective sample size is {ess:,.0f}, below {wanted}"
         found.append(Doubt("Fit", why, longer))
     if diagnostics.get("divergences"):
         why = f"{int(diagnostics['divergences']):,} divergent transitions: the sampler got stuck"

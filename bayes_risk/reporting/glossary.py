@@ -57,7 +57,7 @@ SAMPLED = {
     "Unreliable": "The diagnostics reject the number. It is shown, but decides nothing.",
 }
 CHAINS = {
-    "R-hat": "Compares chains; 1 when they agree. Above 1.01, sample longer.",
+    "R-hat": "Compares chains; 1 when they agree. The verdict says how large it may be.",
     "Effective sample size": "How many independent draws the sampler's draws are worth.",
 }
 OTHERS = {

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from bayes_risk.workers import Waiting
 
 COLOURS = {
-    "may go out": "bold green",
-    "should not go out": "bold red",
-    "cannot be told": "bold yellow",
+    "within your thresholds": "bold green",
+    "above your thresholds": "bold red",
+    "inconclusive": "bold yellow",
 }
 SHOWN = {
     "mean_probability": "truth's probability, mean",
@@ -117,6 +117,8 @@ def print_verdict(verdict: "Verdict", *, console: Console, most: int = 2) -> Non
     console.print(Text(verdict.headline, style=COLOURS[verdict.signal]))
     for reason in verdict.deciding[:most]:
         console.print(Text(f"- {reason.sentence}"))
+        if reason.cure:
+            console.print(Text(f"  To settle it: {reason.cure}"))
     more = len(verdict.deciding) - most
     if more > 0:
         console.print(Text(f"  ({more} more in the report)", style="dim"))

@@ -216,6 +216,7 @@ def audits(
             diagnostics=diagnostics_of(study, ready.fit),
             membership=membership,
             utility=utility,
+            where="study",
         ),
     }
 

@@ -1,0 +1,90 @@
+"""What settles an inconclusive reason, in the words of where the user is: study file or Python."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bayes_risk.verdict_reason import Reason
+
+if TYPE_CHECKING:
+    from bayes_risk.results import AttributeRisk
+
+Where = Literal["study", "python"]
+CHAINS = 4  # of which Student's t wants 3.3 standard errors
+
+# in a study file, in Python
+CURES = {
+    "attribute": ("add a section [attribute]", "give the result of attribute_risk"),
+    "identification": (
+        "add a section [identification]",
+        "give the result of identification_risk",
+    ),
+    "chains": ("[model] chains = {chains}", "fit(..., chains={chains})"),
+    "draws": ("[model] draws = {draws}", "fit(..., draws={draws})"),
+    "error": (
+        "[attribute] target_mcse = {target_mcse}, or [model] draws = {draws}",
+        "attribute_risk(..., target_mcse={target_mcse}), or fit(..., draws={draws})",
+    ),
+    "unreliable": (
+        "[attribute] refit_budget = {unreliable} and target_mcse = {target_mcse}, or [model] draws "
+        "= {draws}",
+        "attribute_risk(..., refit_budget={unreliable}, target_mcse={target_mcse}), or fit(..., "
+        "draws={draws})",
+    ),
+    "left out": ("a larger [attribute] guess_budget", "JointGrid(..., budget=) with a larger one"),
+    "reuse": ('[attribute] evidence = "predictive"', 'attribute_risk(..., evidence="predictive")'),
+    "membership": ("add a section [membership]", "give the result of membership"),
+    "others": (
+        "[membership] held_out = 0.5, or others = a file of people outside the data",
+        "membership(..., others=people outside the data)",
+    ),
+    "membership error": (
+        "more people outside the data ([membership] others) and [model] draws = {draws}",
+        "membership of more people outside the data, and fit(..., draws={draws})",
+    ),
+    "utility": ("add a section [utility]", "give the result of utility"),
+    "measure": (
+        "[utility] with what the measure needs (analyses, columns)",
+        "utility(...) with what the measure needs (analyses, columns)",
+    ),
+    "permutations": ("[utility] permutations = 100", "utility(..., permutations=100)"),
+    "mechanism": (
+        "let the study make the release (leave [release] files out), or audit the files under the "
+        "model that made them",
+        "audit a release that fit.synthesize made, or the files under the model that made them",
+    ),
+}
+
+
+def resolved(reason: Reason, where: Where, settings: Mapping[str, str]) -> Reason:
+    """The same with its cure in words."""
+    if not reason.cure:
+        return reason
+    words = CURES[reason.cure][where == "python"]
+    return replace(reason, cure=words.format_map(settings))
+
+
+def settings_that_settle(
+    risk: "AttributeRisk | None", diagnostics: Mapping[str, Any]
+) -> dict[str, str]:
+    """What the settings should be, given what they were.
+
+    ``target_mcse`` is half the error that 95 % of (record, guess) pairs are below, which takes four
+    times the draws.
+    """
+    draws, chains = diagnostics.get("draws"), int(diagnostics.get("chains", 1))
+    return {
+        "chains": str(CHAINS if chains < CHAINS else 2 * chains),
+        "draws": "four times as many" if draws is None else f"{4 * int(draws)}",
+        "target_mcse": _half_of(risk),
+        "unreliable": "0" if risk is None else str(int((~risk.reliable).sum())),
+    }
+
+
+def _half_of(risk: "AttributeRisk | None") -> str:
+    """Half of the error of the log evidence that 95 % of the pairs are below, to one digit."""
+    error = np.zeros(0) if risk is None else risk.mcse_log_evidence
+    there = error[np.isfinite(error) & (error > 0)]
+    return f"{float(np.quantile(there, 0.95)) / 2:.1g}" if len(there) else "0.05"
