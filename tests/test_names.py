@@ -123,7 +123,7 @@ def test_every_model_runs_to_the_end_with_all_of_them(kind, tmp_path):
         | ({"classes": "own"} if kind == "PoissonMixture" else {}),
         "attribute": {"targets": 3, "refit_budget": 0},
         "identification": {"known": NAMES[2:], "synthesized": MADE},
-        "output": {"confidential": True, "release": True},
+        "output": {"confidential": True, "release": True, "keep_labels": True},
     }
     if numbers:
         grid = {"values": [1, 2, 3]}

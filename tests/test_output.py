@@ -22,6 +22,7 @@ from bayes_risk.output import (
 )
 from bayes_risk.output.study import write_release
 from bayes_risk.study.study import parse_study
+from bayes_risk.tables import read_releases
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,9 +106,23 @@ def test_every_table_is_written_in_one_place():
 
 def test_the_release_is_data_whatever_its_text(tmp_path):
     table = pd.DataFrame({"job": ["=1+1", "@a"]}, index=pd.Index(["=R0", "-R1"], name="id"))
-    write_release(tmp_path, SimpleNamespace(datasets=[table]))
+    write_release(tmp_path, SimpleNamespace(datasets=[table]), labels=True)
     back = pd.read_csv(tmp_path / "synthetic-1.csv", index_col="id")
     pd.testing.assert_frame_equal(back, table)
+
+
+def test_record_labels_stay_out_of_the_release(tmp_path):
+    """And a study that reads it back knows whose rows they are by their order."""
+    labels = pd.Index(["P00000", "P00002", "P00001"], name="person id")
+    table = pd.DataFrame({"job": ["a", "b", "b"]}, index=labels)
+    write_release(tmp_path, SimpleNamespace(datasets=[table, table.reset_index(drop=True)]))
+    for l in (1, 2):
+        assert (tmp_path / f"synthetic-{l}.csv").read_text() == "job\na\nb\nb\n"
+    files = [tmp_path / f"synthetic-{l}.csv" for l in (1, 2)]
+    for back in read_releases(files, table, index="person id"):
+        pd.testing.assert_frame_equal(back, table)
+    with pytest.raises(InputError, match="no column 'person id' with record labels, so its rows"):
+        read_releases(files, table.iloc[:2], index="person id")
 
 
 @pytest.fixture(scope="module")

@@ -286,8 +286,8 @@ def test_the_worst_records_are_asked_about_in_the_full_table(people, tmp_path):
     assert "Full table: of 3 records" in "\n".join(screen(result, 100))
     assert '<h2 id="full-table">' in (tmp_path / "out" / "report.html").read_text()
     for l, made in enumerate(result.release.datasets, start=1):
-        written = pd.read_csv(tmp_path / "out" / f"synthetic-{l}.csv", index_col="id", dtype=str)
-        assert written.equals(made.astype(str).rename_axis("id"))
+        written = pd.read_csv(tmp_path / "out" / f"synthetic-{l}.csv", dtype=str)
+        assert written.equals(made.astype(str).reset_index(drop=True))
 
 
 @pytest.mark.check
@@ -319,7 +319,7 @@ def test_the_audit_is_of_the_last_round(line, tmp_path):
     loop = result.reweighting
     assert len(loop.rounds) > 1 and result.attribute is loop.risk
     assert result.release is loop.release and loop.weights.min() < 1
-    written = pd.read_csv(tmp_path / "out" / "synthetic-1.csv", index_col="record")
+    written = pd.read_csv(tmp_path / "out" / "synthetic-1.csv")
     assert written["a"].to_numpy() == pytest.approx(loop.release.datasets[0]["a"].to_numpy())
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())["reweighting"]
     assert len(summary["rounds"]) == len(loop.rounds) and summary["until"] == 0.21

@@ -571,6 +571,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         ({"folder": "a\0b"}, "does not fit; give a text without the character NUL"),
         ({"confidential": "yes"}, "confidential = 'yes' does not fit; give true or"),
         ({"min_count": 2}, r"\[output\] min_count = 2 does not fit; .*>= 3"),
+        ({"keep_labels": True}, "synthetic files, which release = true asks for; add it"),
     ],
 }  # fmt: skip
 

@@ -42,17 +42,21 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
     for name, table in further_records(result).items():
         write_csv(folder / f"{name}.csv", table, index_label="record")
     if result.study.output.release:
-        write_release(folder, result.release)
+        write_release(folder, result.release, labels=result.study.output.keep_labels)
     if result.study.output.redact:
         write_public(folder, result)
     write_json(folder / MANIFEST, manifest(result, command))
 
 
-def write_release(folder: Path, release: "Release") -> None:
-    """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data."""
+def write_release(folder: Path, release: "Release", *, labels: bool = False) -> None:
+    """Write the m synthetic files as synthetic-1.csv, ..., whatever their text: they are data.
+
+    Rows stand in the original's order. Record labels may identify people: they are left out unless
+    they are asked for.
+    """
     for l, table in enumerate(release.datasets, start=1):
-        label = str(table.index.name or "record")
-        table.to_csv(folder / f"synthetic-{l}.csv", index_label=label, lineterminator="\n")
+        how = {"index": labels, "index_label": str(table.index.name or "record")}
+        table.to_csv(folder / f"synthetic-{l}.csv", lineterminator="\n", **how)
 
 
 def summary(result: "StudyResult") -> dict[str, Any]:

@@ -249,5 +249,15 @@ class OutputSection(Section):
     folder: Path | None = Field(None, description="the path of a folder that does not exist yet")
     confidential: Switch = False
     release: Switch = False
+    keep_labels: Switch = False
     redact: Switch = False
     min_count: AtLeastThree = 10
+
+    @model_validator(mode="after")
+    def _labels_of_a_release(self) -> "OutputSection":
+        if self.keep_labels and not self.release:
+            raise ValueError(
+                "keep_labels = true writes record labels into the synthetic files, which release = "
+                "true asks for; add it, or leave keep_labels out"
+            )
+        return self

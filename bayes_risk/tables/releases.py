@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -20,12 +21,14 @@ def read_releases(
 ) -> list[pd.DataFrame]:
     """Read the releases of `original`: each path a data set, or what synthpop left.
 
-    A folder, or a ``synthesis_info_<name>.txt``, stands for all data sets of one synthesis.
+    A folder, or a ``synthesis_info_<name>.txt``, stands for all data sets of one synthesis. Rows of
+    a file without the column `index` are the original's in its order, as an audit writes them.
     """
     tables: list[pd.DataFrame] = []
     for path in paths:
         if path.is_dir() or path.suffix in (".txt", ".tab"):
             tables += read_synthpop(path, original=original, index=index, missing=missing).datasets
         else:
-            tables.append(read_like(path, original, index=index, missing=missing, na=na))
+            how: dict[str, Any] = {"index": index, "missing": missing, "na": na}
+            tables.append(read_like(path, original, **how, same_rows=True))
     return tables
