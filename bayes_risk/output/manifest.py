@@ -1,16 +1,15 @@
 """How to do a run again: settings, seed, versions, hashes."""
 
-import hashlib
 import math
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from bayes_risk import __version__
+from bayes_risk.output.provenance import DataFile, data_hash
 from bayes_risk.study.study import Study, model_files
 
 if TYPE_CHECKING:
@@ -25,13 +24,29 @@ PARTS = ("arviz-stats",)  # of ArviZ 1, where R-hat is computed; earlier version
 
 
 def manifest(
-    result: "StudyResult | SweepResult | ComparisonResult", command: str
+    result: "StudyResult | SweepResult | ComparisonResult",
+    command: str,
+    written: Sequence[DataFile] = (),
 ) -> dict[str, Any]:
-    """How to do it again (seed, versions, data hash, settings, command), and how long it took."""
+    """How to do it again (seed, versions, files, settings, command), when, and how long it took.
+
+    Parameters
+    ----------
+    result : of a run
+    command : str
+    written : sequence of DataFile
+        Releases that the run wrote, besides the files that it read.
+
+    Returns
+    -------
+    dict
+    """
+    read = () if result.provenance is None else result.provenance.files
     return {
         "command": command,
         "random_seed": result.random_seed,
         "data_sha256": result.data_sha256,
+        "files": [asdict(file) for file in (*read, *written)],
         "model_sha256": {p.name: data_hash(p) for p in model_files(result.study.model)},
         "versions": versions(),
         "settings": infinities_as_text(settings(result.study)),
@@ -57,18 +72,6 @@ def infinities_as_text(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [infinities_as_text(v) for v in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
-
-
-def data_hash(source: Path | pd.DataFrame) -> str:
-    """SHA-256 of a file (as ``sha256sum`` gives it) or of a table that came from no file.
-
-    Whoever knows every record but one can test guesses for that one against the hash, so the
-    manifest stays with the agency.
-    """
-    if isinstance(source, pd.DataFrame):
-        return hashlib.sha256(source.to_csv(lineterminator="\n").encode()).hexdigest()
-    with source.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def versions() -> dict[str, str]:

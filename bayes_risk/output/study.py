@@ -8,6 +8,7 @@ from bayes_risk.identification.radii import as_setting
 from bayes_risk.output.arrays import write_netcdf
 from bayes_risk.output.manifest import MANIFEST, manifest
 from bayes_risk.output.numbers import write_csv, write_json
+from bayes_risk.output.provenance import DataFile, synthetic_name, written_files
 from bayes_risk.output.public import write_public
 from bayes_risk.output.records import records_table
 
@@ -30,7 +31,13 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
     from bayes_risk.reporting.further import further_records, further_tables
 
     attribute, identification = result.attribute, result.identification
-    (folder / "report.html").write_text(render_study(result, command=command), encoding="utf-8")
+    written: tuple[DataFile, ...] = ()
+    if result.study.output.release:
+        write_release(folder, result.release, labels=result.study.output.keep_labels)
+        written = written_files(folder, result.release)
+    record = manifest(result, command, written)
+    page = render_study(result, command=command, record=record)
+    (folder / "report.html").write_text(page, encoding="utf-8")
     write_json(folder / "summary.json", summary(result))
     if attribute is not None or identification is not None:
         table = records_table(attribute, identification)
@@ -41,11 +48,9 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
         write_csv(folder / f"{name}.csv", table, index=False)
     for name, table in further_records(result).items():
         write_csv(folder / f"{name}.csv", table, index_label="record")
-    if result.study.output.release:
-        write_release(folder, result.release, labels=result.study.output.keep_labels)
     if result.study.output.redact:
         write_public(folder, result)
-    write_json(folder / MANIFEST, manifest(result, command))
+    write_json(folder / MANIFEST, record)
 
 
 def write_release(folder: Path, release: "Release", *, labels: bool = False) -> None:
@@ -56,7 +61,7 @@ def write_release(folder: Path, release: "Release", *, labels: bool = False) -> 
     """
     for l, table in enumerate(release.datasets, start=1):
         how = {"index": labels, "index_label": str(table.index.name or "record")}
-        table.to_csv(folder / f"synthetic-{l}.csv", lineterminator="\n", **how)
+        table.to_csv(folder / synthetic_name(l), lineterminator="\n", **how)
 
 
 def summary(result: "StudyResult") -> dict[str, Any]:

@@ -3,18 +3,21 @@
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.content import page
+from bayes_risk.reporting.provenance import Origin, origin
 from bayes_risk.reporting.sections import KINDS, in_order, is_result, section_of
 from bayes_risk.reporting.words import replaced
 from bayes_risk.results import AttributeRisk
 from bayes_risk.verdict import Thresholds, judge
 
 if TYPE_CHECKING:
+    from bayes_risk.output import Provenance
     from bayes_risk.run import StudyResult
 
 __all__ = ["render_study", "report"]
@@ -29,6 +32,7 @@ def report(
     thresholds: Thresholds | None = None,
     diagnostics: Mapping[str, Any] | None = None,
     command: str = "",
+    provenance: "Provenance | None" = None,
 ) -> Path:
     """Write results as one HTML file: verdict first, then numbers, plots, diagnostics, glossary.
 
@@ -53,6 +57,9 @@ def report(
         ``fit.diagnostics``, to be shown with the rest; chains that disagree widen errors.
     command : str
         How to do it again, such as the name of the script; shown beside seeds and versions.
+    provenance : Provenance, optional
+        Files that were read, with their hashes, and what the data hold: ``provenance`` of the
+        result of a study.
 
     Returns
     -------
@@ -95,14 +102,19 @@ def report(
         diagnostics=diagnostics or {},
         others=others,
         further=[section_of(part) for part in others],
+        origin=None
+        if provenance is None
+        else origin(provenance, files=[asdict(file) for file in provenance.files]),
         reproduction={"seeds": _seeds(results), "versions": _versions(), "command": command},
     )
     return _write(Path(path), text)
 
 
-def render_study(result: "StudyResult", *, command: str = "") -> str:
-    """HTML of a whole study, with what it takes to do it again."""
-    from bayes_risk.output import settings
+def render_study(
+    result: "StudyResult", *, command: str = "", record: Mapping[str, Any] | None = None
+) -> str:
+    """HTML of a whole study, with what it takes to do it again; ``record``: its manifest."""
+    from bayes_risk.output import manifest, settings
     from bayes_risk.reporting.further import membership_sentence
 
     others = in_order(
@@ -112,6 +124,7 @@ def render_study(result: "StudyResult", *, command: str = "") -> str:
             *(result.full_table, result.reweighting),
         ]
     )
+    record = manifest(result, command) if record is None else record
     said = {}
     if result.membership is not None:
         said["membership"] = membership_sentence(result.membership, result.study)
@@ -121,15 +134,30 @@ def render_study(result: "StudyResult", *, command: str = "") -> str:
         attribute=result.attribute,
         identification=result.identification,
         diagnostics=result.diagnostics,
+        origin=_origin(result, record),
         replaced=replaced(result.release),
         others=others,
         further=[section_of(part, said) for part in others],
         reproduction={
             "command": command,
             "seeds": [("Random seed", str(result.random_seed))],
-            "versions": _versions(),
+            "versions": record["versions"],
             "settings": settings(result.study),
         },
+    )
+
+
+def _origin(result: "StudyResult", record: Mapping[str, Any]) -> Origin | None:
+    if result.provenance is None:
+        return None
+    files, release = record["files"], result.release
+    there = any(str(file["role"]).startswith("release") for file in files)
+    return origin(
+        result.provenance,
+        files=files,
+        finished=record["finished"],
+        synthesised=release.synthesized,
+        not_written=0 if there else release.m,
     )
 
 

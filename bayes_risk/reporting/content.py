@@ -19,6 +19,7 @@ from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.glossary import glossary
 from bayes_risk.reporting.matching import assumed, matches_table
 from bayes_risk.reporting.numbers import how_close
+from bayes_risk.reporting.provenance import Origin
 from bayes_risk.reporting.tables import Section, Table
 from bayes_risk.reporting.unsampled import counting, is_exact, no_error
 from bayes_risk.reporting.words import (
@@ -45,13 +46,15 @@ def page(
     identification: IdentificationRisk | None,
     diagnostics: Mapping[str, Any],
     reproduction: Mapping[str, Any],
+    origin: Origin | None = None,
     replaced: str | None = None,
     others: Sequence[Any] = (),
     further: Sequence[Section] = (),
 ) -> str:
     """Render the report; ``replaced`` says which records were, unless it was all of them.
 
-    ``others`` are results beside the two risks, ``further`` their sections.
+    ``others`` are results beside the two risks, ``further`` their sections; ``origin`` says of the
+    data and the files what is known.
     """
     names = [section.name for section in further]
     risks = {"attribute": attribute, "identification": identification}
@@ -66,6 +69,7 @@ def page(
                 *_assumptions(attribute, identification, others),
                 *([("Records replaced", replaced)] if replaced else []),
             ],
+            origin=origin,
             doubts=_doubts(attribute, identification, others, diagnostics, verdict.thresholds.rhat),
             assumed=attribute is not None and attribute.assumed,
             attribute=None if attribute is None else _attribute(attribute),

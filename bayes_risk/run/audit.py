@@ -9,7 +9,7 @@ from bayes_risk.full_table.result import FullTableRisk
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.losses.result import PrivacyLoss
 from bayes_risk.memberships.result import Membership
-from bayes_risk.output import write_study
+from bayes_risk.output import Provenance, write_study
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
 from bayes_risk.reweighting_result import Reweighting
@@ -57,6 +57,8 @@ class StudyResult:
     verdict : Verdict
     seconds : mapping of str to float
         Wall time of each stage.
+    provenance : Provenance or None
+        The files that were read: name, rows, columns, SHA-256; and what the data hold.
     """
 
     study: Study
@@ -75,6 +77,7 @@ class StudyResult:
     full_table: FullTableRisk | None = None
     privacy_loss: PrivacyLoss | None = None
     reweighting: Reweighting | None = None
+    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         parts: list[Any] = [self.reweighting, self.attribute, self.identification]
@@ -166,6 +169,7 @@ def _run(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> Stu
         reweighting=ready.reweighting,
         **audits(study, ready, clock, seeds[2:], how),
         seconds=clock.seconds,
+        provenance=ready.provenance,
     )
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.comparing.result import Comparison
+from bayes_risk.output import Provenance
 from bayes_risk.run.shared import in_folder
 from bayes_risk.study.candidates import candidates_of, compare_options
-from bayes_risk.study.making import Clock, Progress, read_data
+from bayes_risk.study.making import Clock, Progress, provenance_of, read_data
 from bayes_risk.study.study import Study
 
 
@@ -25,6 +26,8 @@ class ComparisonResult:
     comparison : Comparison
     seconds : mapping of str to float
         Wall time of each stage.
+    provenance : Provenance or None
+        As in `StudyResult`.
     """
 
     study: Study
@@ -32,6 +35,7 @@ class ComparisonResult:
     data_sha256: str
     comparison: Comparison
     seconds: Mapping[str, float]
+    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         return f"{self.study.title}\n\n{self.comparison!r}"
@@ -97,6 +101,7 @@ def _compare(
     with clock("data"):
         df, sha256 = read_data(study.data)
         candidates, options = candidates_of(study, df), compare_options(study, df)
+        provenance = provenance_of(study, df, sha256, candidates)
     with clock("comparison"):
         how: dict[str, Any] = {"random_seed": seed, "n_jobs": n_jobs, "progress": progress}
         found = br.compare(candidates, df, **options, **how)
@@ -106,4 +111,5 @@ def _compare(
         data_sha256=sha256,
         comparison=found,
         seconds=clock.seconds,
+        provenance=provenance,
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bayes_risk.output.manifest import data_hash, infinities_as_text, settings, versions
+from bayes_risk.output.manifest import infinities_as_text, settings, versions
+from bayes_risk.output.provenance import data_hash
 from bayes_risk.study.candidates import candidate_study
 from bayes_risk.study.study import Study, model_files
 

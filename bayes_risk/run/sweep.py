@@ -6,6 +6,7 @@ from typing import Any
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.output import Provenance
 from bayes_risk.run.shared import diagnostics_of, in_folder, seeds_of
 from bayes_risk.run.variants import alone
 from bayes_risk.study.declare import fit_model
@@ -30,6 +31,8 @@ class SweepResult:
         Risk at every setting; its base is the audit that the study describes.
     seconds : mapping of str to float
         Wall time of each stage.
+    provenance : Provenance or None
+        As in `StudyResult`.
     """
 
     study: Study
@@ -38,6 +41,7 @@ class SweepResult:
     diagnostics: Mapping[str, Any]
     sensitivity: Sensitivity
     seconds: Mapping[str, float]
+    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         return f"{self.study.title}\n\n{self.sensitivity!r}"
@@ -123,4 +127,5 @@ def _sweep(study: Study, seed: int, *, n_jobs: int, progress: Progress | None) -
         diagnostics=diagnostics_of(study, ready.fit),
         sensitivity=found,
         seconds=clock.seconds,
+        provenance=ready.provenance,
     )

@@ -1,7 +1,7 @@
 """From a study to what is audited: the table, the fit, the release (or the loop that makes it)."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
@@ -13,10 +13,12 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.costs.watch import at_stage
 from bayes_risk.demo import demo_data
-from bayes_risk.output import data_hash
+from bayes_risk.output import Provenance, data_hash
+from bayes_risk.output.provenance import DataFile, describe, release_files
 from bayes_risk.release import Release
 from bayes_risk.reweighting_result import Reweighting
 from bayes_risk.steps import within
+from bayes_risk.study.candidates import candidate_study
 from bayes_risk.study.checks import (
     check_columns,
     check_evidence,
@@ -35,7 +37,7 @@ from bayes_risk.study.sections import DataSection
 from bayes_risk.study.study import Study
 from bayes_risk.study.varying import check_hyper
 from bayes_risk.study.zeros import with_zeros
-from bayes_risk.tables import declare_levels, read_releases, read_table
+from bayes_risk.tables import declare_levels, files_of_releases, read_releases, read_table
 
 Progress = Callable[[str, int, int], None]
 
@@ -70,6 +72,8 @@ class Made:
     release : Release
     reweighting : Reweighting or None
         The loop that made fit and release, if the study has one.
+    provenance : Provenance or None
+        The files that were read.
     """
 
     df: pd.DataFrame
@@ -78,6 +82,7 @@ class Made:
     fit: Any
     release: Release
     reweighting: Reweighting | None = None
+    provenance: Provenance | None = None
 
 
 def made(
@@ -115,6 +120,7 @@ def made(
             declare_model(study.model)  # what is wrong shows first
         df, sha256 = read_data(study.data)
         declaration, release = checked(study, df)
+        provenance = provenance_of(study, df, sha256, {"": release})
     if study.reweight is not None:
         with clock("reweighting"):
             loop = reweighted(study, declaration, df, seeds[0], n_jobs=n_jobs, progress=progress)
@@ -125,6 +131,7 @@ def made(
             fit=loop.fit,
             release=loop.release,
             reweighting=loop,
+            provenance=provenance,
         )
     fit: Any = None
     if fitted:
@@ -134,7 +141,14 @@ def made(
     if release is None:
         with clock("release"):
             release = synthesized(fit, study, random_seed=seeds[1])
-    return Made(df=df, data_sha256=sha256, declaration=declaration, fit=fit, release=release)
+    return Made(
+        df=df,
+        data_sha256=sha256,
+        declaration=declaration,
+        fit=fit,
+        release=release,
+        provenance=provenance,
+    )
 
 
 def declared(study: Study, df: pd.DataFrame) -> Any:
@@ -236,6 +250,35 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
         raise InputError(f"[data] columns names {absent[0]!r}; the data have {list(df.columns)}")
     df = df if data.columns is None else df[data.columns]
     return declare_levels(df, data.listed_levels, "the data"), sha256
+
+
+def provenance_of(
+    study: Study, df: pd.DataFrame, sha256: str, releases: Mapping[str, Any]
+) -> Provenance:
+    """The files that were just read: the data, and releases made elsewhere.
+
+    Parameters
+    ----------
+    study : Study
+    df : DataFrame
+        From `read_data`, as ``sha256``.
+    sha256 : str
+    releases : mapping of str to Release or anything else
+        By candidate of a comparison; ``""``: that of the study. What is no Release was not read.
+
+    Returns
+    -------
+    Provenance
+    """
+    path, (rows, columns) = study.data.path, df.shape
+    name = f"demo table {study.data.demo}" if path is None else path.name
+    files = [DataFile(role="data", name=name, rows=rows, columns=columns, sha256=sha256)]
+    for candidate, release in releases.items():
+        given = (candidate_study(study, candidate) if candidate else study).release.files
+        if given is not None and isinstance(release, Release):
+            note = f" of {candidate}" if candidate else ""
+            files += release_files(files_of_releases(given), release.datasets, note=note)
+    return Provenance(files=tuple(files), described=describe(df))
 
 
 def read_release(study: Study, df: pd.DataFrame) -> Release | None:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from bayes_risk.tables.alike import read_like
 from bayes_risk.tables.synthpop import read_synthpop
+from bayes_risk.tables.synthpop_files import found_files
 from bayes_risk.tables.table import Missing
 
 
@@ -26,9 +27,18 @@ def read_releases(
     """
     tables: list[pd.DataFrame] = []
     for path in paths:
-        if path.is_dir() or path.suffix in (".txt", ".tab"):
+        if _of_synthpop(path):
             tables += read_synthpop(path, original=original, index=index, missing=missing).datasets
         else:
             how: dict[str, Any] = {"index": index, "missing": missing, "na": na}
             tables.append(read_like(path, original, **how, same_rows=True))
     return tables
+
+
+def files_of_releases(paths: Sequence[Path]) -> list[Path]:
+    """The file of each data set that `read_releases` reads, in the same order."""
+    return [file for p in paths for file in (found_files(p)[0] if _of_synthpop(p) else [p])]
+
+
+def _of_synthpop(path: Path) -> bool:
+    return path.is_dir() or path.suffix in (".txt", ".tab")

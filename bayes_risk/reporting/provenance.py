@@ -1,0 +1,137 @@
+"""The data in a few words, and every file of a run with its hash."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from bayes_risk.reporting.tables import Table
+from bayes_risk.reporting.words import NONE, number
+
+if TYPE_CHECKING:
+    from bayes_risk.output import Provenance
+
+KINDS = {
+    "categorical": "categorical",
+    "yes or no": "of yes or no",
+    "whole number": "of whole numbers",
+    "number": "of numbers",
+    "date": "of dates",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The section "Data and files": a sentence, the columns, the files."""
+
+    sentence: str
+    columns: Table
+    files: Table
+
+
+def origin(
+    found: "Provenance",
+    *,
+    files: Sequence[Mapping[str, Any]],
+    finished: str = "",
+    synthesised: Collection[str] = (),
+    not_written: int = 0,
+) -> Origin:
+    """Make the section.
+
+    Parameters
+    ----------
+    found : Provenance
+    files : sequence of mappings
+        ``role, name, rows, columns, sha256``, as in the manifest.
+    finished : str
+        When the run ended, ISO 8601.
+    synthesised : collection of str
+        Columns whose values were replaced; empty: not told.
+    not_written : int
+        Number of releases that the run made and did not write.
+
+    Returns
+    -------
+    Origin
+    """
+    return Origin(
+        sentence=in_words(found.described, int(files[0]["rows"])),
+        columns=_columns(found.described, synthesised),
+        files=_files(files, finished, not_written),
+    )
+
+
+def in_words(described: pd.DataFrame, rows: int) -> str:
+    """Records, columns by kind, and missing values.
+
+    Parameters
+    ----------
+    described : DataFrame
+        From `describe`.
+    rows : int
+
+    Returns
+    -------
+    str
+    """
+    kinds = [_of_kind(kind, described[described["kind"] == kind]) for kind in KINDS]
+    without = described["missing"][described["missing"] > 0]
+    if len(without):
+        gaps = f"{number(int(without.sum()))} values are missing, in {_columns_of(len(without))}"
+    else:
+        gaps = "no value is missing"
+    told = ", ".join(kind for kind in kinds if kind)
+    return f"{rows:,} records, {_columns_of(len(described))}: {told}; {gaps}."
+
+
+def _of_kind(kind: str, of: pd.DataFrame) -> str:
+    if of.empty:
+        return ""
+    if kind != "categorical":
+        return f"{len(of):,} {KINDS[kind]}"
+    low, high = int(of["levels"].min()), int(of["levels"].max())
+    levels = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{len(of):,} categorical ({levels} levels)"
+
+
+def _columns_of(count: int) -> str:
+    return "1 column" if count == 1 else f"{count:,} columns"
+
+
+def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> Table:
+    heads = ["Column", "Kind", "Levels or distinct values", "Missing"]
+    heads += ["Synthesised"] if synthesised else []
+    rows = []
+    for name, row in zip(described.index, described.to_dict("records"), strict=True):
+        cells = (str(name), str(row["kind"]), number(row["levels"]), number(row["missing"]))
+        released = ("yes" if name in synthesised else "no",) if synthesised else ()
+        rows.append((*cells, *released))
+    return Table(caption="The confidential data as read.", heads=tuple(heads), rows=rows)
+
+
+def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) -> Table:
+    rows = [
+        (
+            str(file["name"]),
+            str(file["role"]),
+            number(file["rows"]),
+            number(file["columns"]),
+            str(file["sha256"]) or NONE,
+        )
+        for file in files
+    ]
+    caption = f"{f'Run finished {in_full(finished)}. ' if finished else ''}Files read and written."
+    if not_written:
+        made = "release was" if not_written == 1 else f"{not_written:,} releases were"
+        caption += f" The {made} made in this run and not written to a file."
+    heads = ("File", "What it is", "Records", "Columns", "SHA-256")
+    return Table(caption=caption, heads=heads, rows=rows)
+
+
+def in_full(moment: str) -> str:
+    """A moment as people write it: 3 May 2026, 09:30 UTC."""
+    at = datetime.fromisoformat(moment)
+    return f"{at.day} {at:%B %Y, %H:%M} UTC"
