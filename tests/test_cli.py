@@ -302,7 +302,7 @@ def test_sweep_writes_a_folder_of_its_own_and_prints_what_moves(call, files, tmp
     result = call("sweep", "s.toml", "--jobs", 1)
     assert result.exit_code == 0, result.output
     assert "One factor at a time" in result.output and "data sets (m)" in result.output
-    assert "Picture: s-sweep/tornado.png" in result.output
+    assert "Report: s-sweep/report.html" in result.output
     assert "settings: done in" in result.stderr
     manifest = json.loads((tmp_path / "s-sweep" / "manifest.json").read_text())
     assert manifest["settings"]["sweep"]["m"] == [1, 2]

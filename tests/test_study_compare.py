@@ -149,8 +149,11 @@ def test_a_comparison_writes_its_folder(written):
     result, folder = written
     assert sorted(os.listdir(folder)) == sorted(
         ["comparison.csv", "replicates.csv", "front.csv", "comparison.nc", "manifest.json"]
-        + ["risk-utility-map.png"]
+        + ["risk-utility-map.png", "report.html"]
     )
+    text = (folder / "report.html").read_text()
+    assert text.count("<figure") == 1 and "judges no release" in text
+    assert "cannot be told" not in text and "made elsewhere" not in text
     assert (folder / "risk-utility-map.png").read_bytes()[:4] == b"\x89PNG"
     found = result.comparison
     rows = pd.read_csv(folder / "replicates.csv", index_col=["candidate", "replicate"])
@@ -207,7 +210,10 @@ def test_releases_made_elsewhere_stand_beside_models(table, tmp_path):
     )
     files = {"files": [str(tmp_path / "z.csv")], "columns": ["job"]}
     both = {"replicates": 2, "trees": {}, "swapped": {"release": files}}
-    found = run_compare(study_of(table, both)).comparison
+    result = run_compare(study_of(table, both))
+    found = result.comparison
+    roles = [(file.role, file.name) for file in result.provenance.files]
+    assert roles == [("data", os.path.basename(table)), ("release 1 of swapped", "z.csv")]
     assert found.replicates_of == (2, 1)
     assert np.isnan(found.replicates.loc[("swapped", 1), "mean_probability"])
     assert found.pareto("expected_match_risk").shape[0] == 2
@@ -225,7 +231,7 @@ def test_the_screen_says_who_is_on_the_front(written):
     lines = text.splitlines()
     assert lines[1].split()[:2] == ["3", "replicates"] and max(map(len, lines)) <= 80
     assert len([line for line in lines if " \N{PLUS-MINUS SIGN} " in line]) == 1 + len(CANDIDATES)
-    assert "On the front of probability of the truth" in text and "Map: " in text
+    assert "On the front of probability of the truth" in text and "Report: " in text
     assert "Note: something odd" in text and "records are unreliable" not in text
 
 
@@ -279,7 +285,7 @@ def test_the_command_takes_the_folder_beside_the_audits(table, tmp_path, monkeyp
     )
     (tmp_path / "s.toml").write_text(as_toml(given | {"data": {"path": str(table)}}))
     done = CliRunner().invoke(app, ["compare", "s.toml", "--jobs", "1"])
-    assert done.exit_code == 0 and "Map: s-compare" in done.output
+    assert done.exit_code == 0 and "Report: s-compare" in done.output
     assert sorted(os.listdir(tmp_path)) == ["s-compare", "s.toml"]
     again = CliRunner().invoke(app, ["compare", "s.toml"])
     assert again.exit_code == 2 and "--overwrite" in again.output

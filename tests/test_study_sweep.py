@@ -255,7 +255,8 @@ def test_a_sweep_writes_its_folder(written):
     names = ["tornado", "tornado-gain"]
     names += [f"along-{name}" for name in ("prior", "knows_columns", "m", "hyper-prior")]
     assert sorted(os.listdir(folder)) == sorted(
-        ["sensitivity.nc", "summary.csv", "tornado.csv", "summary.json", "manifest.json"]
+        ["report.html", "sensitivity.nc", "summary.csv", "tornado.csv", "summary.json"]
+        + ["manifest.json"]
         + [f"{name}.png" for name in names]
     )
     assert all((folder / f"{n}.png").read_bytes()[:4] == b"\x89PNG" for n in names)
@@ -263,6 +264,9 @@ def test_a_sweep_writes_its_folder(written):
         ours = result.sensitivity.dataset
         assert np.array_equal(kept["gain"], ours["gain"], equal_nan=True)
         assert kept["prior"].to_numpy().tolist() == ["uniform", "truth favoured, factor 10"]
+    text = (folder / "report.html").read_text()
+    assert text.count("<figure") == 1 + 4 and "judges no release" in text
+    assert "cannot be told" not in text and "[sweep]\n" in text
     rows = pd.read_csv(folder / "summary.csv")
     assert len(rows) == len(result.sensitivity.summary())
     found = json.loads((folder / "summary.json").read_text())
@@ -391,6 +395,6 @@ def test_the_screen_has_the_base_every_factor_and_the_worst(written, width):
         most = float(result.sensitivity.along(NAMES.get(factor, factor))["gain"].max())
         assert line.rstrip().endswith(f"{most:+.3f}")
     assert f"Largest mean: {result.sensitivity.worst()['mean_probability']:.3f}" in text
-    assert "Note: 12 records" in text and "tornado.png" in text
-    wide = [line for line in lines if len(line) > width and not line.startswith("Picture: ")]
+    assert "Note: 12 records" in text and "report.html" in text
+    wide = [line for line in lines if len(line) > width and not line.startswith("Report: ")]
     assert len(lines) <= 24 and wide == []

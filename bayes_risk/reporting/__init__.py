@@ -12,16 +12,18 @@ from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.content import page
 from bayes_risk.reporting.provenance import Origin, origin
 from bayes_risk.reporting.sections import KINDS, in_order, is_result, section_of
+from bayes_risk.reporting.tables import Section
 from bayes_risk.reporting.words import replaced
 from bayes_risk.results import AttributeRisk
-from bayes_risk.verdict import Thresholds, judge
+from bayes_risk.verdict import Thresholds, Verdict, judge
 
 if TYPE_CHECKING:
     from bayes_risk.output import Provenance
-    from bayes_risk.run import StudyResult
+    from bayes_risk.run import ComparisonResult, StudyResult, SweepResult
 
-__all__ = ["render_study", "report"]
+__all__ = ["render_study", "render_varied", "report"]
 
+OF_MANY_AUDITS = ("Sensitivity", "IdentificationSweep", "Comparison")  # judge no single release
 JUDGED = {"Membership": "membership", "Utility": "utility"}
 
 
@@ -75,7 +77,8 @@ def report(
     -----
     The verdict rests on attribute and identification risk (FileRisk, where there is no
     IdentificationRisk), and on membership and utility where ``thresholds`` has something for them;
-    without one of the two risks the verdict is inconclusive, and says so.
+    without one of the two risks the verdict is inconclusive, and says so. Results of many audits by
+    themselves (Sensitivity, IdentificationSweep, Comparison) have no verdict: they judge no release.
 
     Examples
     --------
@@ -90,13 +93,7 @@ def report(
     attribute, identification, others = _sorted(results)
     text = page(
         title=title,
-        verdict=judge(
-            attribute,
-            identification or _of_files(others),
-            thresholds,
-            diagnostics=diagnostics,
-            **{name: part for part in others if (name := JUDGED.get(type(part).__name__))},
-        ),
+        verdict=_judged(attribute, identification, others, thresholds, diagnostics),
         attribute=attribute,
         identification=identification,
         diagnostics=diagnostics or {},
@@ -138,26 +135,59 @@ def render_study(
         replaced=replaced(result.release),
         others=others,
         further=[section_of(part, said) for part in others],
-        reproduction={
-            "command": command,
-            "seeds": [("Random seed", str(result.random_seed))],
-            "versions": record["versions"],
-            "settings": settings(result.study),
-        },
+        reproduction=_reproduction(result, record, settings(result.study)),
     )
 
 
-def _origin(result: "StudyResult", record: Mapping[str, Any]) -> Origin | None:
+def render_varied(
+    result: "SweepResult | ComparisonResult",
+    part: Any,
+    section: Section,
+    *,
+    record: Mapping[str, Any],
+) -> str:
+    """HTML of a sweep or a comparison, which judge no release; ``record``: its manifest."""
+    from bayes_risk.output import settings
+
+    return page(
+        title=result.study.title,
+        verdict=None,
+        attribute=None,
+        identification=None,
+        diagnostics=getattr(result, "diagnostics", {}),
+        origin=_origin(result, record),
+        others=[part],
+        further=[section],
+        reproduction=_reproduction(result, record, settings(result.study)),
+    )
+
+
+def _reproduction(
+    result: "StudyResult | SweepResult | ComparisonResult",
+    record: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    return {
+        "command": record["command"],
+        "seeds": [("Random seed", str(result.random_seed))],
+        "versions": record["versions"],
+        "settings": settings,
+    }
+
+
+def _origin(
+    result: "StudyResult | SweepResult | ComparisonResult", record: Mapping[str, Any]
+) -> Origin | None:
     if result.provenance is None:
         return None
-    files, release = record["files"], result.release
+    files, release = record["files"], getattr(result, "release", None)
     there = any(str(file["role"]).startswith("release") for file in files)
     return origin(
         result.provenance,
         files=files,
         finished=record["finished"],
-        synthesised=release.synthesized,
-        not_written=0 if there else release.m,
+        synthesised=() if release is None else release.synthesized,
+        not_written=0 if there or release is None else release.m,
     )
 
 
@@ -175,6 +205,26 @@ def _seeds(parts: list[Any]) -> list[tuple[str, str]]:
         if seed is not None:
             found.append((f"Seed of {type(part).__name__}", str(seed)))
     return found
+
+
+def _judged(
+    attribute: AttributeRisk | None,
+    identification: IdentificationRisk | None,
+    others: list[Any],
+    thresholds: Thresholds | None,
+    diagnostics: Mapping[str, Any] | None,
+) -> Verdict | None:
+    """The verdict; None where all parts vary many audits, of which none is that of a release."""
+    kinds = {type(part).__name__ for part in others}
+    if attribute is None and identification is None and kinds <= set(OF_MANY_AUDITS):
+        return None
+    return judge(
+        attribute,
+        identification or _of_files(others),
+        thresholds,
+        diagnostics=diagnostics,
+        **{name: part for part in others if (name := JUDGED.get(type(part).__name__))},
+    )
 
 
 def _of_files(others: list[Any]) -> Any:

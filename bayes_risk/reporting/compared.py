@@ -26,21 +26,28 @@ MAP = "risk-utility-map.png"
 
 
 def write_comparison(folder: Path, result: "ComparisonResult", *, command: str = "") -> None:
-    """Write comparison.csv, replicates.csv, front.csv, the map, comparison.nc and manifest.json.
+    """Write report.html, the map, tables, comparison.nc and manifest.json.
 
-    No file holds a confidential value.
+    Tables are comparison.csv, replicates.csv and front.csv. No file holds a confidential value.
     """
+    from bayes_risk.reporting import render_varied
+    from bayes_risk.reporting.of_sweeps import of_comparison
+
     found, (risk, utility) = result.comparison, axes_of(result)
     write_csv(folder / "comparison.csv", found.summary())
     by_replicate = found.replicates.join(found.seed_table.add_suffix("_seed"))
     write_csv(folder / "replicates.csv", by_replicate)
     write_csv(folder / "front.csv", found.pareto(risk, utility))
-    axes = draw(result)
+    axes = found.plot(risk, utility, **_drawing(result))
     cast("Figure", axes.figure).savefig(folder / MAP, dpi=DPI)
     data = found.dataset
     packed = {str(n): {"zlib": True} for n in data.data_vars if data[n].dtype.kind in "fiub"}
     data.to_netcdf(folder / "comparison.nc", engine="h5netcdf", encoding=packed)
-    write_json(folder / MANIFEST, manifest(result, command))
+    record = manifest(result, command)
+    section = of_comparison(found, (risk, utility), **_drawing(result))
+    page = render_varied(result, found, section, record=record)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    write_json(folder / MANIFEST, record)
 
 
 def axes_of(result: "ComparisonResult") -> tuple[str, str]:
@@ -50,13 +57,12 @@ def axes_of(result: "ComparisonResult") -> tuple[str, str]:
     return chosen("risk", section.risk, measured), chosen("utility", section.utility, measured)
 
 
-def draw(result: "ComparisonResult") -> Any:
-    """The map as the study asks for it; the ends of the scale where they have such a risk."""
-    section, found, of = result.study.compare, result.comparison, axes_of(result)
+def _drawing(result: "ComparisonResult") -> dict[str, Any]:
+    """How the study asks for the map; the ends of the scale where they have such a risk."""
+    section, ends = result.study.compare, result.comparison.bounds
     assert section is not None
-    ends = found.bounds
-    bounds = ends is not None and set(of) <= set(ends.columns)
-    return found.plot(*of, kind=section.kind, bounds=bounds)
+    bounds = ends is not None and set(axes_of(result)) <= set(ends.columns)
+    return {"kind": section.kind, "bounds": bounds}
 
 
 def print_comparison(result: "ComparisonResult", notes: Sequence[str], *, console: Console) -> None:
@@ -75,8 +81,8 @@ def print_comparison(result: "ComparisonResult", notes: Sequence[str], *, consol
         console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
     if result.study.output.folder is not None:
-        where = Path(result.study.output.folder) / MAP
-        console.print(f"Map: {where}", highlight=False, markup=False, soft_wrap=True)
+        where = Path(result.study.output.folder) / "report.html"
+        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
 
 
 def table_of(found: "Comparison", risk: str, utility: str) -> Table:

@@ -41,7 +41,7 @@ from bayes_risk.verdict import Verdict
 def page(
     *,
     title: str,
-    verdict: Verdict,
+    verdict: Verdict | None,
     attribute: AttributeRisk | None,
     identification: IdentificationRisk | None,
     diagnostics: Mapping[str, Any],
@@ -54,7 +54,7 @@ def page(
     """Render the report; ``replaced`` says which records were, unless it was all of them.
 
     ``others`` are results beside the two risks, ``further`` their sections; ``origin`` says of the
-    data and the files what is known.
+    data and the files what is known. Without ``verdict`` no release is judged.
     """
     names = [section.name for section in further]
     risks = {"attribute": attribute, "identification": identification}

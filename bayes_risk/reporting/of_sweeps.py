@@ -1,5 +1,6 @@
 """Sensitivity, sweeps of matching and comparisons of candidates as sections of the report."""
 
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -162,19 +163,34 @@ def _matches(found: "IdentificationSweep") -> list[Picture]:
     return [picture("matching-varied", plots.plot_sweep, found, caption, height=3.2)]
 
 
-def of_comparison(found: "Comparison") -> Section:
-    """The risk-utility map, and who is on the front."""
+def of_comparison(
+    found: "Comparison", axes: tuple[str, str] | tuple[()] = (), **drawn: Any
+) -> Section:
+    """The risk-utility map, and who is on the front.
+
+    Parameters
+    ----------
+    found : Comparison
+    axes : (risk, utility), optional
+        Measures of the map; by default the usual.
+    **drawn
+        To ``found.plot``.
+
+    Returns
+    -------
+    Section
+    """
     return Section(
         name="comparison",
         short="Candidates",
         title="Candidates: risk and utility side by side",
-        sentence=found.sentence(),
-        tables=_front(found),
-        figures=_map(found),
+        sentence=" ".join(part for part in (found.sentence(*axes), found.doubt()) if part),
+        tables=_front(found, {*SHOWN, *axes}),
+        figures=_map(found, partial(_drawn, axes=axes, **drawn)),
     )
 
 
-def _front(found: "Comparison") -> list[Table]:
+def _front(found: "Comparison", shown: Collection[str]) -> list[Table]:
     from bayes_risk.comparing.words import MEASURES
 
     table = found.summary()
@@ -184,7 +200,7 @@ def _front(found: "Comparison") -> list[Table]:
             *_measured(measure, row),
         )
         for (candidate, measure), (_, row) in zip(table.index, table.iterrows(), strict=True)
-        if measure in SHOWN
+        if measure in shown
     ]
     heads = ("Candidate and measure", "Mean", "Error (2 s.e.)", "To read against")
     most = max(found.replicates_of)
@@ -216,7 +232,7 @@ def _first(a: Any, b: Any) -> Any:
     return b if pd.isna(a) else a
 
 
-def _map(found: "Comparison") -> list[Picture]:
+def _map(found: "Comparison", drawn: Callable[..., Any]) -> list[Picture]:
     """The map, where risk and utility were both measured."""
     from bayes_risk.comparing.words import RISKS, UTILITIES
 
@@ -226,11 +242,11 @@ def _map(found: "Comparison") -> list[Picture]:
         "Each candidate's risk and utility over its replicates. A line, if there is one, joins "
         "those that no other beats in both."
     )
-    return [picture("risk-utility", _drawn, found, caption, height=4.2)]
+    return [picture("risk-utility", drawn, found, caption, height=4.2)]
 
 
-def _drawn(found: "Comparison", ax: Any) -> Any:
-    return found.plot(ax=ax)
+def _drawn(found: "Comparison", ax: Any, axes: tuple[str, ...], **drawn: Any) -> Any:
+    return found.plot(*axes, ax=ax, **drawn)
 
 
 def of_anything(found: Any) -> Section:

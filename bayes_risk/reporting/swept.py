@@ -37,10 +37,13 @@ FACTORS = {
 
 
 def write_sweep(folder: Path, result: "SweepResult", *, command: str = "") -> None:
-    """Write sensitivity.nc, summary.csv, tornado.csv, the pictures, summary.json and manifest.json.
+    """Write report.html, the pictures, summary.csv, tornado.csv and what programs read.
 
-    No file holds a confidential value.
+    That is sensitivity.nc, summary.json and manifest.json. No file holds a confidential value.
     """
+    from bayes_risk.reporting import render_varied
+    from bayes_risk.reporting.of_sweeps import of_sensitivity  # by this module's words
+
     found = result.sensitivity
     data = _stored(found.dataset)
     packed = {str(name): {"zlib": True} for name in data.data_vars}
@@ -51,7 +54,10 @@ def write_sweep(folder: Path, result: "SweepResult", *, command: str = "") -> No
     for name, axes in (drawn | pictures(found)).items():
         cast("Figure", axes.figure).savefig(folder / f"{name}.png", dpi=DPI)
     write_json(folder / "summary.json", _summary(result))
-    write_json(folder / MANIFEST, manifest(result, command))
+    record = manifest(result, command)
+    page = render_varied(result, found, of_sensitivity(found), record=record)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    write_json(folder / MANIFEST, record)
 
 
 def pictures(found: "Sensitivity") -> dict[str, Any]:
@@ -100,8 +106,8 @@ def print_sweep(result: "SweepResult", notes: Sequence[str], *, console: Console
         console.print(f"Trust: {words}", highlight=False)
     console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
     if result.study.output.folder is not None:
-        where = Path(result.study.output.folder) / "tornado.png"
-        console.print(f"Picture: {where}", highlight=False, markup=False, soft_wrap=True)
+        where = Path(result.study.output.folder) / "report.html"
+        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
 
 
 def base_sentence(found: "Sensitivity") -> str:
