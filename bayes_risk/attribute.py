@@ -13,6 +13,7 @@ from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.bayes_rule import Limits, certain
 from bayes_risk.cases import cases_of, guessed_numbers, rows_of, seen_by
 from bayes_risk.evidence import Evidence, known_evidence
+from bayes_risk.exposure_counts import exposure
 from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
@@ -218,6 +219,7 @@ def attribute_evidence(
         way=evidence,
         words=_in_words(intruder, weighed, evidence, release, fit, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        exposure=exposure(fit.microdata, release),
     )
 
 

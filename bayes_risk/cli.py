@@ -252,6 +252,8 @@ def identify(
         console = Console()
         console.print(risk.sentence(), highlight=False, markup=False)
         console.print(match_table(risk))
+        if risk.exposure is not None:
+            console.print(risk.exposure.sentence(), highlight=False, markup=False)
         _write_numbers(risk, json, console.print)
 
 

@@ -198,7 +198,7 @@ class _Files(NamedTuple):
         if all(isinstance(p.dtype, np.dtype) and p.dtype.kind in "iu" for p in parts):
             return _ranked(np.concatenate([p.to_numpy() for p in parts]))
         try:
-            if pd.api.types.is_numeric_dtype(parts[0].dtype):
+            if any(pd.api.types.is_numeric_dtype(p.dtype) for p in parts):
                 numbers = [p.to_numpy(dtype=float, na_value=np.nan) for p in parts]
                 return _ranked(np.concatenate(numbers))
             codes, size = coded(name, parts, [source(l) for l in range(len(parts))])

@@ -1,7 +1,7 @@
 """Exposure: what released files show of the original without any model, counted and frozen."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -203,6 +203,26 @@ class Exposure:
         """Return all tables by name: ``files``, ``columns``, ``records``."""
         return {"files": self.files, "columns": self.columns, "records": self.records}
 
+    def most(self) -> dict[str, float]:
+        """Counts of the file that shows most: those that `AttributeRisk.summary` has too.
+
+        ``identical_records`` in all columns, in the same row, or in any row where rows of no file
+        correspond; ``replicated_uniques``; ``genuine_unique_values`` of the column with most, NaN
+        where no column is judged.
+        """
+        judged = self.values.once >= JUDGED * np.maximum(self.values.given, 1)
+        unique = self.values.unique[:, judged]
+        return {
+            "identical_records": float(self.identical_records.max()),
+            "replicated_uniques": float(self.replicated.sum(axis=0).max()),
+            "genuine_unique_values": float(unique.max()) if unique.size else float("nan"),
+        }
+
+    @property
+    def identical_records(self) -> Ints:
+        """Identical records of each file, shape (m,): in the same row, or in any if none is it."""
+        return np.where(self.corresponds, self.identical.sum(axis=0), self.any_row)
+
     def summary(self) -> pd.DataFrame:
         """One row per measure: ``least`` and ``most`` over the files, ``of``, ``any_file``.
 
@@ -325,6 +345,12 @@ class Exposure:
             f"Of {int(self.unique.sum()):,} records unique on {', '.join(self.keys)} {shown} are "
             f"replicated by a record that is unique in the file{design}."
         )
+
+
+def exposure_of(*risks: Any) -> Exposure | None:
+    """What the first of some risks says that the files show; None: none of them says it."""
+    found = (getattr(risk, "exposure", None) for risk in risks)
+    return next((one for one in found if one is not None), None)
 
 
 def _where(known: Flags, counts: Ints) -> npt.NDArray[np.int64] | Reals:

@@ -17,6 +17,7 @@ from bayes_risk import priors
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, Summed, reliable, weigh
 from bayes_risk.evidence import Evidence
+from bayes_risk.exposure_result import Exposure
 from bayes_risk.microdata import Microdata
 from bayes_risk.prior_comparison import comparison
 from bayes_risk.prior_weights import Grounds, prior_weights
@@ -70,6 +71,8 @@ class AttributeEvidence:
         The assumptions, but for the prior.
     seed_entropy : str
         The seed that made it.
+    exposure : Exposure
+        What the files show without a model.
     """
 
     microdata: Microdata
@@ -85,6 +88,7 @@ class AttributeEvidence:
     way: str
     words: Mapping[str, str]
     seed_entropy: str
+    exposure: Exposure
 
     def risk(self, prior: priors.Prior = "uniform", *, warn: bool = True) -> AttributeRisk:
         """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
@@ -172,7 +176,9 @@ class AttributeEvidence:
         )
         said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
         words = {**self.words, "releases": f"{said}; the first of {among}"}
-        return replace(self, found=self.found.first(m), release=release, words=words)
+        shown = self.exposure.first(m)
+        found = self.found.first(m)
+        return replace(self, found=found, release=release, words=words, exposure=shown)
 
     @property
     def by_release(self) -> bool:
@@ -210,6 +216,7 @@ class AttributeEvidence:
             assumptions=self._assumptions(prior, weights.log_p),
             seed_entropy=self.seed_entropy,
             assumed=self.release.assumed,
+            exposure=self.exposure,
         )
 
     def __repr__(self) -> str:

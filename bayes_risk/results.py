@@ -15,6 +15,7 @@ import xarray as xr
 
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
+from bayes_risk.exposure_result import Exposure
 from bayes_risk.truth import difference, log_odds, ranks_of
 from bayes_risk.variables import Number, Variable
 
@@ -74,6 +75,8 @@ class AttributeRisk:
         The seed that made it.
     assumed : bool
         True for files made elsewhere: the synthesis model is assumed, not verified.
+    exposure : Exposure, or None
+        What the files show without a model, of all records; None: not counted.
     """
 
     index: pd.Index
@@ -95,6 +98,7 @@ class AttributeRisk:
     assumptions: Mapping[str, str]
     seed_entropy: str
     assumed: bool = False
+    exposure: Exposure | None = None
 
     @property
     def n_guesses(self) -> int:
@@ -137,8 +141,10 @@ class AttributeRisk:
 
         Rows: ``mean_probability``, ``median_probability``, ``q95_probability`` and
         ``max_probability`` of the truth; ``share_ranked_first`` (ties share the place);
-        ``mean_rank``; ``targets``; ``disclosed``; ``unreliable`` (numbers of records). The baseline
-        is what the intruder could say without the release; the error is NaN where a row has none.
+        ``mean_rank``; ``targets``; ``disclosed``; ``unreliable`` (numbers of records); and, of the
+        file that shows most, ``identical_records``, ``replicated_uniques`` and
+        ``genuine_unique_values``, as in `Exposure.most`. The baseline is what the intruder could
+        say without the release; the error is NaN where a row has none.
         """
         table = self.records
         p, first = table["probability"], (table["rank"] == 1) / (1 + table["ties"])
@@ -160,6 +166,8 @@ class AttributeRisk:
             "disclosed": (int(table["disclosed"].sum()), np.nan, np.nan),
             "unreliable": (int((~table["reliable"]).sum()), np.nan, np.nan),
         }
+        shown = {} if self.exposure is None else self.exposure.most()
+        rows |= {name: (count, np.nan, np.nan) for name, count in shown.items()}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
 
     def certain(self) -> pd.DataFrame:
@@ -341,7 +349,8 @@ class AttributeRisk:
 
     def __repr__(self) -> str:
         rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
-        return f"AttributeRisk\n{self.sentence()}\n\n{rows.to_string()}"
+        said = "" if self.exposure is None else f"\n{self.exposure.sentence()}"
+        return f"AttributeRisk\n{self.sentence()}{said}\n\n{rows.to_string()}"
 
     def _searched(self) -> str:
         most = float(self.left_out.max())

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import bayes_risk as br
 from bayes_risk import InputError
+from bayes_risk.reporting.of_exposure import exposure_line
 
 ORIGINAL = pd.DataFrame(
     {
@@ -307,6 +308,91 @@ def test_many_wide_columns_do_not_run_out_of_numbers():
     released.loc[:99, "99"] += 1
     found = br.exposure(original, released)
     assert found.files.loc[1, ["identical", "identical_any_row"]].tolist() == [100, 100]
+
+
+# --- with the risks --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def audited():
+    """An attribute and an identification risk of one release of numbers, its first record kept."""
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame({"sex": rng.choice(["f", "m"], 40), "pay": rng.normal(50, 9, 40)})
+    fit = br.models.CART(["pay"], min_leaf=10).fit(table, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    grids = {"pay": br.Grid(additive=1.0, n=5)}
+    gathered = br.attribute_evidence(fit, release, guesses=grids, targets=10, random_seed=3)
+    keys = {"known": ["sex"], "synthesized": ["pay"], "radius": {"pay": 0.1}}
+    return table, release, gathered, br.identification_risk(table, release, **keys)
+
+
+def same_tables(a, b):
+    return all(t.equals(b.tables()[name]) for name, t in a.tables().items())
+
+
+def test_every_audit_counts_what_its_files_show(audited):
+    table, release, gathered, matched = audited
+    risk = gathered.risk("uniform")
+    assert same_tables(risk.exposure, br.exposure(table, release, keys=["sex", "pay"]))
+    assert same_tables(matched.exposure, risk.exposure)
+    assert risk.exposure.columns["genuine_share"].tolist() == [1, 1]  # trees draw what there is
+    value = risk.summary()["value"]
+    assert value["identical_records"] == risk.exposure.files["identical"].max()
+    assert value["replicated_uniques"] == risk.exposure.files["replicated_uniques"].max()
+    assert value["genuine_unique_values"] == risk.exposure.columns["unique"].max() == 40
+    assert risk.exposure.sentence() in repr(risk)
+    assert matched.exposure.sentence() in repr(matched)
+
+
+def test_the_first_releases_show_what_they_show(audited):
+    table, release, gathered, _ = audited
+    one = br.Release(datasets=release.datasets[:1], synthesized=["pay"])
+    first = gathered.first(1).risk("uniform").exposure
+    assert same_tables(first, br.exposure(table, one, keys=["sex", "pay"]))
+
+
+def test_matching_tells_what_its_files_show(audited):
+    _, _, _, matched = audited
+    table, files = matched.summary(), matched.exposure.files
+    assert table.loc[[1, 2], "identical_records"].tolist() == files["identical"].tolist()
+    assert table.loc["mean", "identical_records"] == files["identical"].mean()
+    anywhere = (matched.exposure.records > 0).sum()
+    assert table.loc["pooled", "identical_records"] == anywhere["identical_files"]
+    assert table.loc["pooled", "replicated_uniques"] == anywhere["replicated_files"]
+
+
+def test_the_report_has_a_section_of_it_once(audited, tmp_path):
+    _, _, gathered, matched = audited
+    path = br.report(gathered.risk("uniform"), matched, tmp_path / "both.html")
+    text = path.read_text(encoding="utf-8")
+    assert text.count('<h2 id="exposure">What the files show without a model</h2>') == 1
+    assert "Values of pay that occur once in the original" in text
+    alone = br.report(matched.exposure, tmp_path / "alone.html").read_text(encoding="utf-8")
+    assert '<h2 id="exposure">' in alone
+
+
+def test_lines_for_the_screen_are_short(audited):
+    _, _, _, matched = audited
+    unique = matched.exposure.summary()["most"]["replicated_uniques"]
+    assert exposure_line(matched.exposure) == (
+        f"The files show at most: {int(matched.exposure.files['identical'].max())} identical "
+        f"records, {int(unique)} of 40 uniques, 40 unique values"
+    )
+    original = br.exposure(ORIGINAL, ORIGINAL)
+    assert exposure_line(original) == (
+        "The file shows: the original itself, 6 identical records, 4 of 4 uniques, 3 unique values"
+    )
+
+
+def test_nothing_of_it_leaves_with_the_public_numbers(audited):
+    _, _, gathered, matched = audited
+    found = br.redact(gathered.risk("uniform"), matched, matched.exposure)
+    assert found.left_out == ["Exposure"]
+    told = " ".join(found.table["measure"]).lower()
+    assert not any(word in told for word in ("identical", "replicated", "genuine"))
+
+
+# --- real files ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

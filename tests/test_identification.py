@@ -27,6 +27,8 @@ SUMMARY = [
     "false_match_rate",
     "no_match",
     "claims",
+    "identical_records",
+    "replicated_uniques",
 ]
 RECORDS = [
     *("probability", "candidates", "true_match", "false_match", "outside", "baseline", "mcse")
@@ -56,13 +58,14 @@ def test_six_records_by_hand_with_fallback() -> None:
     assert risk.pooled_K.astype(int).tolist() == [1, 0, 0, 0, 1, 0]
     assert risk.pooled_F.astype(int).tolist() == [0, 1, 0, 0, 0, 0]
     assert risk.pooled_no_match.astype(int).tolist() == [0, 0, 0, 0, 0, 1]
+    # Equal to their own row: 0, 2, 3, 4; then 0, 1, 4. Unique in both files: yp (3), twice.
     expected = pd.DataFrame(
         [
-            [1 + 0 + 1 / 2 + 1 + 1 / 2 + 1 / 3, NAN, 2, 2, 2 / 6, 3, 1 / 3, 1, 6],
-            [1 / 3 + 1 / 3 + 1 / 3 + 0 + 1 / 2 + 1 / 3, NAN, 2, 0, 0, 1, 1, 2, 6],
+            [1 + 0 + 1 / 2 + 1 + 1 / 2 + 1 / 3, NAN, 2, 2, 2 / 6, 3, 1 / 3, 1, 6, 4, 1],
+            [1 / 3 + 1 / 3 + 1 / 3 + 0 + 1 / 2 + 1 / 3, NAN, 2, 0, 0, 1, 1, 2, 6, 3, 1],
             # two values: |difference| / 2
-            [(10 / 3 + 11 / 6) / 2, (10 / 3 - 11 / 6) / 2, 2, 1, 1 / 6, 2, 2 / 3, 1.5, 6],
-            [1 + 0 + 1 / 2 + 1 / 2 + 1 + 1 / 3, NAN, 2, 2, 2 / 6, 3, 1 / 3, 1, 6],
+            [(10 / 3 + 11 / 6) / 2, (10 / 3 - 11 / 6) / 2, 2, 1, 1 / 6, 2, 2 / 3, 1.5, 6, 3.5, 1],
+            [1 + 0 + 1 / 2 + 1 / 2 + 1 + 1 / 3, NAN, 2, 2, 2 / 6, 3, 1 / 3, 1, 6, 5, 1],
         ],
         columns=SUMMARY,
         index=pd.Index([1, 2, "mean", "pooled"], name="release"),

@@ -241,7 +241,7 @@ def strict(path):
 def test_summary_has_its_keys_and_no_nan(written):
     found = strict(written / "summary.json")
     assert list(found) == [
-        *("study", "attribute_risk", "identification_risk"),
+        *("study", "attribute_risk", "identification_risk", "exposure"),
         *("privacy_loss", "membership", "full_table", "utility", "bounds", "context"),
         *("reweighting", "diagnostics"),
     ]
@@ -282,7 +282,10 @@ def test_records_stand_in_the_originals_order_with_both_risks(written):
 def test_records_of_one_part_alone():
     assert list(records_table(attribute(), None).columns)[0] == "attribute_prior"
     alone = records_table(None, identification())
-    assert all(c.startswith("identification_") for c in alone.columns)
+    shown = ["identical_files", "identical_any_row_files", "replicated_files"]
+    assert list(alone.columns)[-3:] == shown
+    assert all(c.startswith("identification_") for c in alone.columns[:-3])
+    assert alone[shown].to_dict() == identification().exposure.records.to_dict()
 
 
 def test_arrays_come_back(written):

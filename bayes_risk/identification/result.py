@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.profile_counts import Chances
+from bayes_risk.exposure_result import Exposure
 from bayes_risk.identification.errors import error_between, error_of_draws
 from bayes_risk.identification.labelled import labelled
 from bayes_risk.identification.radii import Radius
@@ -88,6 +89,8 @@ class IdentificationRisk:
     pooled_draws_mcse : float
         Standard error of the pooled expected match risk from the drawing, the releases being given:
         a jackknife over five parts of the tables; NaN where nothing was drawn.
+    exposure : Exposure, or None
+        What the files show without a model, uniques by all keys exactly; None for tables drawn.
 
     See Also
     --------
@@ -123,6 +126,7 @@ class IdentificationRisk:
     release_of: Ids | None
     pooled_mcse: float
     pooled_draws_mcse: float
+    exposure: Exposure | None = None
 
     @property
     def n(self) -> int:
@@ -214,6 +218,8 @@ class IdentificationRisk:
         ``false_match_rate`` sum F/s, NaN when s = 0; ``no_match``, the targets whose full key
         nobody in the release has (``pooled``: in no release); ``claims``, the targets with c > 0.
         ``mean`` averages the rows, the false match rate over releases where it is defined.
+        Of releases two counts more, as in ``exposure``: ``identical_records`` (same row) and
+        ``replicated_uniques``, of all records of the original; ``pooled``: in any file.
         """
         rows = [
             _measures(*columns)
@@ -222,13 +228,24 @@ class IdentificationRisk:
         pooled = _measures(
             self.pooled_c, self.pooled_T, self.pooled_K, self.pooled_F, self.pooled_no_match
         )
-        return summary_table(
+        table = summary_table(
             rows,
             pooled,
             mcse=self.expected_match_risk_mcse,
             baseline=self.baseline_expected_match_risk,
             what=self.table_word,
         )
+        if self.exposure is None:
+            return table
+        shown = {
+            "identical_records": self.exposure.identical,
+            "replicated_uniques": self.exposure.replicated,
+        }
+        counts = {name: flags.sum(axis=0) for name, flags in shown.items()}
+        anywhere = {name: flags.any(axis=1).sum() for name, flags in shown.items()}
+        return table.assign(
+            **{name: [*counts[name], counts[name].mean(), anywhere[name]] for name in shown}
+        ).astype(float)
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -302,7 +319,8 @@ class IdentificationRisk:
         return plot_match_probabilities(self, ax=ax)
 
     def __repr__(self) -> str:
-        return shown("IdentificationRisk", self.sentence(), self.summary())
+        said = "" if self.exposure is None else f"\n{self.exposure.sentence()}"
+        return shown("IdentificationRisk", f"{self.sentence()}{said}", self.summary())
 
     def _knowledge(self) -> str:
         """Say what the intruder knows and looks for."""

@@ -5,6 +5,7 @@ the population is like. The mathematics and its derivation: ``docs/identificatio
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.matching import Matches, jackknife_error
+from bayes_risk.exposure_counts import exposure
 from bayes_risk.identification.choices import check_effects, checked_choices
 from bayes_risk.identification.errors import parts_of_draws, strata
 from bayes_risk.identification.input import (
@@ -192,6 +194,43 @@ def identification_risk(
     >>> float(risk.summary().loc["pooled", "expected_match_risk"]), float(risk.baseline.sum())
     (3.0, 2.0)
     """
+    found = matched(
+        original,
+        releases,
+        known=known,
+        synthesized=synthesized,
+        targets=targets,
+        population=population,
+        strategy=strategy,
+        reason=reason,
+        radius=radius,
+        shape=shape,
+        closed=closed,
+        missing=missing,
+        fallback=fallback,
+    )
+    if isinstance(releases, Replicates):
+        return found
+    return replace(found, exposure=exposure(original, releases, keys=[*known, *synthesized]))
+
+
+def matched(
+    original: pd.DataFrame,
+    releases: Released | Replicates | pd.DataFrame | Sequence[pd.DataFrame],
+    *,
+    known: Sequence[str],
+    synthesized: Sequence[str],
+    targets: Any = None,
+    population: Outsiders = None,
+    strategy: Strategy = "always",
+    reason: Any = None,
+    radius: Mapping[str, float | Radius] | None = None,
+    shape: str = "box",
+    closed: bool = True,
+    missing: str | Mapping[str, str] = "level",
+    fallback: bool = True,
+) -> IdentificationRisk:
+    """Compute `identification_risk` without what the files show by themselves."""
     choices = checked_choices(strategy, shape, closed, fallback)
     known, synthesized = checked_keys(original, known, synthesized)
     keys = [*known, *synthesized]

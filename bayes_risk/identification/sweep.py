@@ -12,7 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.identification.input import Released
 from bayes_risk.identification.replicates import Replicates
 from bayes_risk.identification.result import COLUMNS, IdentificationRisk
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.identification.risk import matched
 from bayes_risk.identification.sweep_settings import axes_of, calls_of, checked_base
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def identification_sweep(
     """
     base = checked_base(releases, known, synthesized, options, over)
     axes = axes_of(base, over)
-    found = [identification_risk(original, **call) for call in calls_of(base, axes)]
+    found = [matched(original, **call) for call in calls_of(base, axes)]
     shape = tuple(len(values) for values in axes.values())
     coords = {axis: [label for label, _ in values] for axis, values in axes.items()}
     return IdentificationSweep(dataset=_labelled(found, shape, coords))

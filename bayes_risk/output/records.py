@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from bayes_risk.exposure_result import exposure_of
 from bayes_risk.variables import Number
 from bayes_risk.verdict import known_for_certain
 
@@ -19,8 +20,9 @@ def records_table(
 
     Columns: those of ``AttributeRisk.records`` with ``attribute_`` in front, ``attribute_certain``
     (variables of which no other value is possible), those of `closeness_columns`, then those of
-    ``IdentificationRisk.records`` with ``identification_`` in front. Records that were no target of
-    the attribute audit have empty fields there.
+    ``IdentificationRisk.records`` with ``identification_`` in front; last ``identical_files``,
+    ``identical_any_row_files`` and ``replicated_files`` of `Exposure.records`. Records that were no
+    target of the attribute audit have empty fields there.
     """
     tables = []
     if identification is not None:
@@ -31,6 +33,9 @@ def records_table(
         tables.append(both.add_prefix("attribute_"))
     # identification has all records, in their order; attribute columns come first all the same
     joined = tables[0] if len(tables) == 1 else tables[0].join(tables[1], how="left")
+    shown = exposure_of(identification, attribute)
+    if shown is not None:
+        joined = joined.join(shown.records, how="left")
     joined.index.name = joined.index.name or "record"
     return joined[sorted(joined.columns, key=lambda c: not str(c).startswith("attribute_"))]
 

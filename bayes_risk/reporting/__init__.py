@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.exposure_result import Exposure, exposure_of
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.content import page
 from bayes_risk.reporting.provenance import Origin, origin
@@ -46,9 +47,10 @@ def report(
     ----------
     *parts : results
         One or more, in any order, one of each kind: AttributeRisk, IdentificationRisk, FileRisk,
-        Uniqueness, Utility, ContextMeasures, Membership, PrivacyLoss, FullTableRisk, Reweighting,
-        Sensitivity, IdentificationSweep, Comparison; and any other result that has ``sentence()``
-        and ``summary()``. A path may stand last instead of ``path=``.
+        Exposure (that of the risks, if it is not given), Uniqueness, Utility, ContextMeasures,
+        Membership, PrivacyLoss, FullTableRisk, Reweighting, Sensitivity, IdentificationSweep,
+        Comparison; and any other result that has ``sentence()`` and ``summary()``. A path may stand
+        last instead of ``path=``.
     path : path of the file to write
         An existing file is replaced, once the new one is complete.
     title : str
@@ -116,6 +118,7 @@ def render_study(
 
     others = in_order(
         [
+            exposure_of(result.identification, result.attribute),
             *(result.utility, result.context, result.bounds),
             *(result.privacy_loss, result.membership),
             *(result.full_table, result.reweighting),
@@ -252,7 +255,8 @@ def _sorted(
             )
     of = {type(part): part for part in parts}
     attribute, identification = of.pop(AttributeRisk, None), of.pop(IdentificationRisk, None)
-    return attribute, identification, in_order(of.values())
+    shown = of.pop(Exposure, None) or exposure_of(identification, attribute)
+    return attribute, identification, in_order([shown, *of.values()])
 
 
 def _write(path: Path, text: str) -> Path:

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
+from bayes_risk.exposure_result import exposure_of
+from bayes_risk.reporting.of_exposure import exposure_line, exposure_summary
 from bayes_risk.reporting.words import PLUS_MINUS, number, percent
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 def further_lines(result: "StudyResult") -> list[str]:
     """A line of each, for the screen."""
     said = []
+    shown = exposure_of(result.identification, result.attribute)
+    if shown is not None:
+        said.append(exposure_line(shown))
     if result.utility is not None:
         said.append(f"Utility: {_kept(result.utility)}")
     if result.context is not None:
@@ -180,7 +185,9 @@ def further_summaries(result: "StudyResult") -> dict[str, Any]:
         "utility": result.utility,
         "bounds": result.bounds,
     }
-    found: dict[str, Any] = {name: part and _summarised(part) for name, part in parts.items()}
+    shown = exposure_of(result.identification, result.attribute)
+    found: dict[str, Any] = {"exposure": shown and exposure_summary(shown)}
+    found |= {name: part and _summarised(part) for name, part in parts.items()}
     if result.membership is not None:
         sentence = membership_sentence(result.membership, result.study)
         found["membership"] |= {"sentence": sentence}

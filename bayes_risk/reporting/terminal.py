@@ -87,7 +87,7 @@ class Bars:
 
 
 def print_result(result: "StudyResult", notes: Sequence[str], *, console: Console) -> None:
-    """Print what the run found: at most 24 lines of up to 100 columns."""
+    """Print what the run found: at most 25 lines of up to 100 columns."""
     attribute, identification = result.attribute, result.identification
     notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
     console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
