@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayes_risk.verdict_attribute import known_for_certain, of_attribute
 from bayes_risk.verdict_cures import Where, resolved, settings_that_settle
+from bayes_risk.verdict_exposure import of_exposure
 from bayes_risk.verdict_further import (
     of_chains,
     of_mechanism,
@@ -30,6 +31,7 @@ from bayes_risk.verdict_reason import (
 )
 
 if TYPE_CHECKING:
+    from bayes_risk.exposure_result import Exposure
     from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.memberships.result import Membership
     from bayes_risk.results import AttributeRisk
@@ -134,6 +136,7 @@ def judge(
     diagnostics: Mapping[str, Any] | None = None,
     membership: "Membership | None" = None,
     utility: "Utility | None" = None,
+    exposure: "Exposure | None" = None,
     where: Where = "python",
 ) -> Verdict:
     """Compare the results with the thresholds; a number within its error of one is inconclusive.
@@ -153,6 +156,8 @@ def judge(
     membership : Membership, optional
     utility : Utility, optional
         Judged only by thresholds that were set for them. Utility has an outcome of its own.
+    exposure : Exposure, optional
+        What the files show without any model; by default what the risks carry of it.
     where : {"python", "study"}
         Where the user is: how the settings are named that would settle what is inconclusive.
 
@@ -163,10 +168,13 @@ def judge(
     limits = thresholds or Thresholds()
     width = standard_errors(diagnostics or {}, limits.rhat)
     sampled = attribute is not None or membership is not None
+    exposure = exposure or exposed(attribute, identification)
+    identical = exposure is not None and bool(exposure.identical.any())
     reasons = [
-        *of_attribute(attribute, limits, width),
+        *of_attribute(attribute, limits, width, identical=identical),
         *of_mechanism(attribute),
         *_identification_reasons(identification, limits),
+        *of_exposure(exposure, limits),
         *(of_chains(diagnostics or {}, limits.rhat) if sampled else []),
         *of_membership(membership, limits, width),
         *of_usefulness(utility, limits),
@@ -181,6 +189,12 @@ def judge(
         assumptions=_assumptions(attribute, identification),
         thresholds=limits,
     )
+
+
+def exposed(*risks: Any) -> "Exposure | None":
+    """What the first of the risks that carries it says of exposure."""
+    found = (getattr(risk, "exposure", None) for risk in risks)
+    return next((one for one in found if one is not None), None)
 
 
 def _identification_reasons(risk: "IdentificationRisk | None", limits: Thresholds) -> list[Reason]:

@@ -27,8 +27,13 @@ Array = npt.NDArray[np.float64]
 NAMED = 10  # records given away that the verdict names
 
 
-def of_attribute(risk: "AttributeRisk | None", limits: Thresholds, width: float) -> list[Reason]:
-    """What attribute risk says; ``width``: how many standard errors are allowed for."""
+def of_attribute(
+    risk: "AttributeRisk | None", limits: Thresholds, width: float, *, identical: bool = False
+) -> list[Reason]:
+    """What attribute risk says; ``width``: how many standard errors are allowed for.
+
+    ``identical``: some records came out as they were, so that to say "all were replaced" misleads.
+    """
     if risk is None:
         text = "Attribute risk was not measured, so nothing is said of it."
         return [doubt("attribute risk", text, "attribute")]
@@ -36,7 +41,7 @@ def of_attribute(risk: "AttributeRisk | None", limits: Thresholds, width: float)
         *_given_away(risk),  # first: the screen shows two reasons
         _probability(risk, limits.attribute_probability, width),
         _bayes_factor(risk, limits.attribute_log_bayes_factor, width),
-        _not_replaced(risk),
+        *_not_replaced(risk, identical),
         _reliability(risk, limits.share_unreliable),
     ]
 
@@ -50,13 +55,14 @@ def known_for_certain(risk: "AttributeRisk") -> list[str]:
     return [texts[k] for k in row_of.ravel()]
 
 
-def _not_replaced(risk: "AttributeRisk") -> Reason:
+def _not_replaced(risk: "AttributeRisk", identical: bool) -> list[Reason]:
     """Records whose values were not replaced at all; a replaced value can equal the true one."""
     count, all_of = int(risk.records["disclosed"].sum()), len(risk.index)
     if count:
         text = f"{begun(out_of(count, all_of))}: values not replaced, so that anyone can read them."
-        return against("disclosed", text)
-    return no_objection("disclosed", f"The values of all {all_of:,} audited records were replaced.")
+        return [against("disclosed", text)]
+    text = f"The values of all {all_of:,} audited records were replaced."
+    return [] if identical else [no_objection("disclosed", text)]
 
 
 def _given_away(risk: "AttributeRisk") -> list[Reason]:

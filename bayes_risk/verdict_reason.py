@@ -23,6 +23,14 @@ class Thresholds:
         The release should not raise the log odds of any record's truth by more than this.
     true_match_rate : float, in [0, 1]
         Share of all records that may be matched uniquely and correctly, pooled or per release.
+    identical_records : float, in [0, 1]
+        Share of a file's records that may equal the original's record of the same row, where nobody
+        else in the original does.
+    unique_values : float, in [0, 1]
+        Share of the released values of a number that may be genuine values of a single record,
+        beyond the share that a fresh sample would show.
+    replicated_uniques : float, in [0, 1]
+        Share of all records that may be unique on the keys in the original and in a file alike.
     share_unreliable : float, in [0, 1]
         Share of targets whose number the diagnostics may reject before the verdict is inconclusive.
     rhat : float above 1, or None
@@ -40,6 +48,9 @@ class Thresholds:
     attribute_probability: float = 0.5
     attribute_log_bayes_factor: float = 3.0
     true_match_rate: float = 0.05
+    identical_records: float = 0.05
+    unique_values: float = 0.05
+    replicated_uniques: float = 0.1
     share_unreliable: float = 0.01
     rhat: float | None = 1.05
     membership_auc: float | None = None

@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import bayes_risk as br
 from bayes_risk.verdict import Thresholds, judge
 from bayes_risk.verdict_cures import CURES, settings_that_settle
 from tests.edge_results import attribute, identification
@@ -192,3 +194,78 @@ def test_a_verdict_is_frozen_and_prints_its_reasons():
     with pytest.raises(dataclasses.FrozenInstanceError):
         verdict.outcome = "above your thresholds"
     assert repr(verdict).count("\n  - ") == len(verdict.reasons)
+
+
+# --- what files show without a model -------------------------------------------------------------
+
+
+def people(n=40):
+    """Ages shared by two, incomes of one each."""
+    rng = np.random.default_rng(4)
+    age = np.repeat(np.arange(n // 2), 2)
+    return pd.DataFrame({"age": age, "income": np.round(rng.lognormal(10, 1, n), 2)})
+
+
+def exposed(files, **how):
+    return judge(attribute([0.2]), CALM, exposure=br.exposure(people(), files, **how))
+
+
+def decided(verdict):
+    return {r.measure for r in verdict.reasons if r.outcome == "above your thresholds"}
+
+
+def test_the_original_is_called_the_original_in_whatever_order():
+    df = people()
+    other = df.assign(income=df["income"] + 1)
+    for file in (df, df[::-1].reset_index(drop=True)):
+        verdict = exposed([other, file])
+        assert "original released" in decided(verdict)
+        assert "File 2 of 2 is the original itself: all of its 40 records" in verdict.sentence()
+
+
+def test_identical_records_count_where_nobody_else_has_them():
+    df = people()
+    file = df.assign(income=df["income"] + 1)
+    file.loc[:2, "income"] = df["income"]
+    verdict = exposed(file, keys=["age"])
+    assert decided(verdict) == {"identical records", "unique values of income"}
+    assert "In the file 3 of the 40 replaced records are identical" in verdict.sentence()
+    allowed = Thresholds(identical_records=3 / 40, unique_values=3 / 40)
+    assert not decided(judge(attribute([0.2]), CALM, allowed, exposure=br.exposure(df, file)))
+
+
+def test_doubles_are_told_and_not_judged():
+    df = pd.DataFrame({"a": ["x", "y"] * 20, "b": ["u"] * 40})
+    shown = br.exposure(df, df.assign(a=["x", "x", "x", "x"] * 10), keys=["a"])
+    verdict = judge(attribute([0.2]), CALM, exposure=shown)
+    assert verdict.outcome == "within your thresholds"
+    assert "disclosed" not in {r.measure for r in verdict.reasons}  # all replaced, some the same
+    (said,) = [r.sentence for r in verdict.reasons if r.measure == "identical records"]
+    assert "0 of the 40 replaced records" in said and "with doubles 20 are" in said
+
+
+def test_genuine_values_of_single_records_count_in_any_row():
+    df = people()
+    verdict = exposed(df.assign(income=np.roll(df["income"], 1)), keys=["age"])
+    assert decided(verdict) == {"unique values of income"}
+    assert "40 are genuine values of a single record (100.0 %; a fresh sample" in verdict.sentence()
+
+
+def test_replicated_uniques_count_where_keys_were_synthesised():
+    df = people()
+    rolled = df.assign(income=np.roll(df["income"], 1))
+    limits = Thresholds(unique_values=1.0)
+    for keys, found in ((["income"], {"replicated uniques"}), (["age"], set())):
+        shown = br.exposure(df, rolled, keys=keys)
+        assert decided(judge(attribute([0.2]), CALM, limits, exposure=shown)) == found
+
+
+def test_files_of_synthpop_are_above_whatever_model_is_assumed(shared_data):
+    df = pd.read_csv(shared_data / "ce_hornby_hu_identification.csv.gz")
+    for pattern, m in (("ce_income_release*", 3), ("ce_tenure_expenditure_income_release*", 5)):
+        files = [pd.read_csv(path) for path in sorted((shared_data / "peer_runs").glob(pattern))]
+        assert len(files) == m
+        risk = replace(attribute([0.2]), assumed=True)
+        verdict = judge(risk, CALM, exposure=br.exposure(df, files))
+        assert verdict.outcome == "above your thresholds"
+        assert "unique values of Income" in decided(verdict)

@@ -20,6 +20,9 @@ class ThresholdsSection(Section):
     attribute_probability: Share = 0.5
     attribute_log_bayes_factor: Positive = 3.0
     true_match_rate: Share = 0.05
+    identical_records: Share = 0.05
+    unique_values: Share = 0.05
+    replicated_uniques: Share = 0.1
     share_unreliable: Share = 0.01
     rhat: Annotated[Float, Field(gt=1, description="a number above 1; inf: not judged")] = 1.05
     membership_auc: Share | None = Field(None, description="a number from 0 to 1")
