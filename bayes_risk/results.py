@@ -16,6 +16,7 @@ import xarray as xr
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
 from bayes_risk.exposure_result import Exposure
+from bayes_risk.formats import in_brackets, number, percent, plain
 from bayes_risk.truth import difference, log_odds, ranks_of
 from bayes_risk.variables import Number, Variable
 
@@ -303,22 +304,23 @@ class AttributeRisk:
         table, rows = self.records, self.summary()["value"]
         worst = table.iloc[int(np.argmax(table["probability"]))]
         doubt = (
-            f" {int(rows['unreliable'])} records are marked unreliable."
+            f" {int(rows['unreliable']):,} records are marked unreliable."
             if rows["unreliable"]
             else " No record is marked unreliable."
         )
         certain = (
-            f" {int(rows['disclosed'])} records were not replaced and are known for certain."
+            f" {int(rows['disclosed']):,} records were not replaced and are known for certain."
             if rows["disclosed"]
             else ""
         )
-        error = f" (+- {2 * worst['mcse']:.2f})" if self.mcse.any() else ""
+        error = in_brackets(worst["mcse"], worst["probability"])
         return (
-            f"{self.assumptions['records']} Choosing among {self.n_guesses} guesses for each of "
-            f"{len(table):,} records, the intruder gives the truth {rows['mean_probability']:.3f} "
-            f"on average ({table['prior'].mean():.3f} without the release) and "
-            f"{worst['probability']:.2f}{error} in the worst case; the truth "
-            f"comes first for {100 * rows['share_ranked_first']:.1f} % of records.{certain}{doubt}"
+            f"{self.assumptions['records']} Choosing among {self.n_guesses:,} guesses for each of "
+            f"{len(table):,} records, the intruder gives the truth "
+            f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
+            "without the release) and "
+            f"{number(worst['probability'])}{error} in the worst case; the truth "
+            f"comes first for {percent(rows['share_ranked_first'])} of records.{certain}{doubt}"
             f"{self._excluded()}{self._given_away()}{self._searched()}"
         )
 
@@ -348,7 +350,7 @@ class AttributeRisk:
         return plot_attribute_risk(self, ax=ax)
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         said = "" if self.exposure is None else f"\n{self.exposure.sentence()}"
         return f"AttributeRisk\n{self.sentence()}{said}\n\n{rows.to_string()}"
 
@@ -357,8 +359,8 @@ class AttributeRisk:
         if not most:
             return ""
         return (
-            f" The joint grid was searched coarse to fine; up to {100 * most:.2g} % of a posterior "
-            f"was left out."
+            f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
+            "posterior was left out."
         )
 
     @property

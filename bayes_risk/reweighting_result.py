@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk.formats import number, plain
 from bayes_risk.release import Release
 from bayes_risk.results import AttributeRisk
 
@@ -157,6 +158,10 @@ class Reweighting:
         """The result in plain words."""
         rows = self.summary()
         first, last = rows.iloc[0], rows.iloc[-1]
+        risk, worst, margins, pairs = (
+            (number(first[name]), number(last[name]))
+            for name in ("mean_probability", "max_probability", "margins", "pairs")
+        )
         above = (
             ""
             if self.until is None
@@ -164,11 +169,9 @@ class Reweighting:
         )
         return (
             f"Stopped after round {len(rows) - 1}: {self.reason}. The truth's probability went "
-            f"from {first['mean_probability']:.3f} to {last['mean_probability']:.3f} on average "
-            f"and from {first['max_probability']:.2f} to {last['max_probability']:.2f} in the "
-            f"worst case{above}. Margins are {first['margins']:.3f}, then {last['margins']:.3f} "
-            f"away from the original's, pairwise tables {first['pairs']:.3f}, then "
-            f"{last['pairs']:.3f}. {self.moderate_in_words()}"
+            f"from {risk[0]} to {risk[1]} on average and from {worst[0]} to {worst[1]} in the "
+            f"worst case{above}. Margins are {margins[0]}, then {margins[1]} away from the "
+            f"original's, pairwise tables {pairs[0]}, then {pairs[1]}. {self.moderate_in_words()}"
         )
 
     def moderate_in_words(self) -> str:
@@ -181,7 +184,7 @@ class Reweighting:
         )
         if count:
             by = table["beyond"][table["rose"]]
-            said += f", by {by.mean():.3f} beyond it on average and {by.max():.3f} at most"
+            said += f", by {number(by.mean())} beyond it on average and {number(by.max())} at most"
         if self.until is not None:
             said += f"; {int(table['newly_above'].sum()):,} are above the threshold now"
         if not self.risk_rose:
@@ -201,7 +204,7 @@ class Reweighting:
         return plot_path(self, ax=ax)
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         return f"Reweighting\n{self.sentence()}\n\n{rows.to_string()}"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.formats import plain
 from bayes_risk.microdata import by_label
 
 Array = npt.NDArray[np.float64]
@@ -80,9 +81,10 @@ def in_words(weights: Array | None) -> str:
     """What the weights are, one phrase for reports; empty without."""
     if weights is None:
         return ""
+    low, high, mean = (plain(x, 3) for x in (weights.min(), weights.max(), weights.mean()))
     return (
-        f"; parameters from a pseudo-posterior with record weights from {weights.min():.3g} to "
-        f"{weights.max():.3g}, {weights.mean():.3g} on average, which the intruder is taken to know"
+        f"; parameters from a pseudo-posterior with record weights from {low} to {high}, {mean} on "
+        "average, which the intruder is taken to know"
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bayes_risk.formats import percent
 from bayes_risk.verdict_attribute import known_for_certain, of_attribute
 from bayes_risk.verdict_cures import Where, resolved, settings_that_settle
 from bayes_risk.verdict_exposure import of_exposure
@@ -27,7 +28,6 @@ from bayes_risk.verdict_reason import (
     begun,
     doubt,
     no_objection,
-    percent,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ __all__ = [
     "Verdict",
     "judge",
     "known_for_certain",
-    "percent",
 ]
 
 RISK: tuple[Outcome, ...] = ("above your thresholds", "inconclusive", "within your thresholds")

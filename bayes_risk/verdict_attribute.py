@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.bayes_rule import MAX_LEFT_OUT
+from bayes_risk.formats import percent
 from bayes_risk.verdict_reason import (
     Reason,
     Thresholds,
@@ -16,7 +17,6 @@ from bayes_risk.verdict_reason import (
     limited,
     no_objection,
     out_of,
-    percent,
     times,
 )
 

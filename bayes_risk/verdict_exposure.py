@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_risk.verdict_reason import Reason, Thresholds, against, no_objection, percent
+from bayes_risk.formats import percent
+from bayes_risk.verdict_reason import Reason, Thresholds, against, no_objection
 
 if TYPE_CHECKING:
     from bayes_risk.exposure_result import Exposure

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_risk.comparing.words import MEASURES
+from bayes_risk.formats import number
 from bayes_risk.verdict_reason import (
     Reason,
     Thresholds,
@@ -155,7 +156,7 @@ def _useful(found: "Utility", name: str, limit: float) -> Reason:
     low, high = (value - error, value + error) if lower else (-value - error, -value + error)
     most = limit if lower else -limit
     wanted = f"at {'most' if lower else 'least'} {limit:g} is wanted"
-    text = f"{begun(words)}: {value:.3g}; {wanted}"
+    text = f"{begun(words)}: {number(value)}; {wanted}"
     if low > most:
         return _of_use(name, "less useful than wanted", f"{text}.")
     if high > most:

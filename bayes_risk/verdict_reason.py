@@ -120,11 +120,6 @@ def out_of(count: int, all_of: int, what: str = "audited records") -> str:
     return f"{number_of} of the {all_of:,} {what}"
 
 
-def percent(share: float) -> str:
-    """A share as per cent."""
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
-
-
 def times(log_factor: float) -> str:
     """A factor, from its log."""
     factor = math.exp(log_factor)

@@ -336,7 +336,7 @@ def test_what_is_shown(found):
     assert (
         "On the front of probability of the truth, mean over records against pMSE (a tree)" in text
     )
-    assert "Without the release this risk is 0.0833 to 0.333" in text
+    assert "Without the release this risk is 0.083 to 0.333" in text
     assert "elsewhere" not in text.split("\n\n")[1]  # it has no attribute risk
     assert "Without the release" not in hand_made([[[1, 3]] * 2, [[2, 2]] * 2]).sentence()
     single = hand_made([[[1, 3]] * 2]).sentence()

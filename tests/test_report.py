@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 import bayes_risk as br
+from bayes_risk.formats import at_most, error, number, percent, significant
 from bayes_risk.reporting import render_study, report
 from bayes_risk.reporting.numbers import how_close
-from bayes_risk.reporting.words import at_most, error, number, percent, scaled
 from tests.edge_results import LEVELS, attribute, identification, numbers, study_result
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -225,6 +225,6 @@ def test_numbers_for_people():
     assert percent(0.0) == "0.0 %"
     assert error(0.01) == "\N{PLUS-MINUS SIGN} 0.020"
     assert error(1e-9) == "< 0.001"
-    assert [scaled(v) for v in (0.0, 0.012345, 54321.9)] == ["0", "0.01235", "54,322"]
+    assert [significant(v, 4) for v in (0.0, 0.012345, 54321.9)] == ["0", "0.01235", "54,322"]
     assert at_most(0.0) == "0"
     assert at_most(0.0123) == "\N{LESS-THAN OR EQUAL TO} 0.012"

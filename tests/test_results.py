@@ -210,7 +210,7 @@ def test_one_screen_with_a_sentence():
     text = repr(risk)
     assert len(text.splitlines()) <= 24
     assert "Choosing among 2 guesses for each of 2 records" in text
-    assert "0.700 on average (0.500 without the release) and 0.90 (+- 0.04) in the worst" in text
+    assert "0.700 on average (0.500 without the release) and 0.900 (+- 0.040) in the worst" in text
     assert "No record is marked unreliable." in text
 
 

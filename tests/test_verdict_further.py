@@ -11,6 +11,7 @@ from scipy.signal import lfilter
 
 import bayes_risk as br
 from bayes_risk.diagnostics import ess_and_rhat
+from bayes_risk.formats import number
 from bayes_risk.memberships.curve import Standing
 from bayes_risk.memberships.result import Membership
 from bayes_risk.reporting import report
@@ -239,7 +240,7 @@ def test_a_useless_file_is_safe_and_is_told_so(useful):
     assert verdict.headline == "Within your thresholds, but less useful than wanted."
     said = reason(verdict, "pairs_worst_ratio").sentence
     value = useful.summary().at["pairs_worst_ratio", "value"]
-    assert f"{value:.3g}; at most 3 is wanted" in said and value > 3
+    assert f"{number(value)}; at most 3 is wanted" in said and value > 3
     assert said in [r.sentence for r in verdict.deciding] and verdict.signal == "inconclusive"
     assert set(verdict.others) | set(verdict.deciding) == set(verdict.reasons)
 

@@ -13,6 +13,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.comparing.front import dominates, drawn_means, on_front
 from bayes_risk.comparing.words import MEASURES, UTILITY, chosen
+from bayes_risk.formats import number, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -302,8 +303,8 @@ class Comparison:
         if not len(base) or np.allclose(base, base[0], rtol=0.01):
             return ""
         return (
-            f" Without the release this risk is {base.min():.3g} to {base.max():.3g}, as the "
-            "candidates leave different things to be guessed: read each beside its baseline."
+            f" Without the release this risk is {number(base.min())} to {number(base.max())}, as "
+            "the candidates leave different things to be guessed: read each beside its baseline."
         )
 
     def _row(self, c: int, k: int) -> list[float]:
@@ -375,7 +376,7 @@ def _counted(replicates: tuple[int, ...]) -> str:
 
 
 def _shown(table: pd.DataFrame) -> str:
-    return table.to_string(float_format=lambda v: f"{v:.4g}")
+    return table.to_string(float_format=plain)
 
 
 def _mean(values: Array) -> float:

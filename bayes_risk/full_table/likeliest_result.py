@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.formats import number, plain
 from bayes_risk.variables import Number, Variable
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ class Likeliest:
         certain = int(table["found"].sum())
         at_most = "" if self.exact else "at most "
         seen = (
-            f" All other values that were not found have {table['unseen'].mean():.2f} on average."
+            f" All other values that were not found have {number(table['unseen'].mean())} on "
+            "average."
             if self.exact
             else ""
         )
@@ -163,7 +165,7 @@ class Likeliest:
             f"{self.assumptions['records']} Among {self.n_values:,} values of "
             f"{len(self.variables)} columns the rank of the truth is certain for {certain:,} of "
             f"{len(table):,} records; the intruder gives the truth {at_most}"
-            f"{table['probability'].max():.3g} in the worst case.{seen}"
+            f"{number(table['probability'].max())} in the worst case.{seen}"
         )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -173,5 +175,5 @@ class Likeliest:
         return plot_likeliest(self, ax=ax)
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         return f"Likeliest\n{self.sentence()}\n\n{rows.to_string()}"

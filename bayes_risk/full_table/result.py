@@ -11,6 +11,7 @@ import xarray as xr
 
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
+from bayes_risk.formats import in_brackets, number, plain
 from bayes_risk.microdata import Microdata
 from bayes_risk.synthesizer import Targets
 from bayes_risk.variables import Number, Variable
@@ -281,14 +282,15 @@ class FullTableRisk:
         table = self.records
         worst = table.iloc[int(np.argmax(table["probability"]))]
         doubtful = int((~table["reliable"]).sum())
-        doubt = f"{doubtful} records are" if doubtful != 1 else "1 record is"
+        error = in_brackets(worst["mcse"], worst["probability"])
+        doubt = f"{doubtful:,} records are" if doubtful != 1 else "1 record is"
         return (
             f"{self.assumptions['records']} Among all {int(self.n_values.max()):,} values of "
             f"{len(self.variables)} columns the truth has rank {table['rank'].median():,.0f} in "
             f"the median of {len(table):,} records ({table['prior_rank'].median():,.0f} without "
             f"the release) and comes first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
-            f"gives it {worst['probability']:.3g} (+- {2 * worst['mcse']:.1g}) in the worst case "
-            f"({worst['prior']:.3g} without the release). {doubt} marked unreliable."
+            f"gives it {number(worst['probability'])}{error} in the worst case "
+            f"({number(worst['prior'])} without the release). {doubt} marked unreliable."
         )
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -298,7 +300,7 @@ class FullTableRisk:
         return plot_full_table(self, ax=ax)
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         return f"FullTableRisk\n{self.sentence()}\n\n{rows.to_string()}"
 
     def _mcse_of_mean(self) -> float:

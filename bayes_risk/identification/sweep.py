@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.formats import number, plain, two_errors
 from bayes_risk.identification.input import Released
 from bayes_risk.identification.replicates import Replicates
 from bayes_risk.identification.result import COLUMNS, IdentificationRisk
@@ -115,11 +116,11 @@ class IdentificationSweep:
         sizes = ", ".join(f"{len(self.dataset[name])} of {name}" for name in self.swept)
         worst = self.worst()
         settings = ", ".join(f"{name} = {worst[name]}" for name in self.swept)
-        error = "unknown" if np.isnan(worst["mcse"]) else f"{2 * worst['mcse']:,.1f}"
+        error = "unknown" if np.isnan(worst["mcse"]) else two_errors(worst["mcse"], digits=1)
         return (
-            f"IdentificationSweep: {sizes}\nlargest expected match risk {worst[RISK]:,.1f} ± "
-            f"{error} (without the release {worst['baseline']:,.1f}) at {settings}"
-            f"\n\n{self.summary().to_string(max_rows=20, float_format=lambda v: f'{v:.4g}')}"
+            f"IdentificationSweep: {sizes}\nlargest expected match risk {number(worst[RISK], 1)} ± "
+            f"{error} (without the release {number(worst['baseline'], 1)}) at {settings}"
+            f"\n\n{self.summary().to_string(max_rows=20, float_format=lambda v: plain(v))}"
         )
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk.formats import in_brackets, number, percent, plain, two_errors
+
 Ids = npt.NDArray[np.int64]
 
 COLUMNS = (
@@ -70,11 +72,11 @@ def tables_searched(m: int, release_of: Ids | None) -> str:
 def errors_in_words(between: float, draws: float, release_of: Ids | None) -> str:
     """Two standard errors in brackets; nothing where the releases are too few for one."""
     if release_of is None:
-        return "" if np.isnan(between) else f" (+- {2 * between:,.1f})"
-    drawn = "unknown" if np.isnan(draws) else f"+- {2 * draws:,.1f}"
+        return "" if np.isnan(between) else in_brackets(between, digits=1)
+    drawn = "unknown" if np.isnan(draws) else f"+- {two_errors(draws, digits=1)}"
     if not release_of.any():
         return f" ({drawn} from the drawing alone)"
-    releases = "unknown" if np.isnan(between) else f"+- {2 * between:,.1f}"
+    releases = "unknown" if np.isnan(between) else f"+- {two_errors(between, digits=1)}"
     return f" ({releases} between releases; {drawn} from the drawing alone)"
 
 
@@ -91,13 +93,13 @@ def sentence(
     rows = summary.to_dict("index")
     pooled, mean = rows["pooled"], rows["mean"]
     what = summary.index.name
-    one = f" With one {what} only: {mean['expected_match_risk']:,.1f} on average."
+    one = f" With one {what} only: {number(mean['expected_match_risk'], 1)} on average."
     several = len(summary) > 3
     return (
         f"An intruder who {knows} would be expected to match "
-        f"{pooled['expected_match_risk']:,.1f}{error} of {whom} "
-        f"({_percent(pooled['expected_match_risk'] / n)}); without the release "
-        f"{without_release:,.1f}.{one * several} {_singles(pooled)}"
+        f"{number(pooled['expected_match_risk'], 1)}{error} of {whom} "
+        f"({percent(pooled['expected_match_risk'] / n)}); without the release "
+        f"{number(without_release, 1)}.{one * several} {_singles(pooled)}"
     )
 
 
@@ -106,14 +108,13 @@ def shown(name: str, words: str, summary: pd.DataFrame) -> str:
     rows = summary
     if len(rows) > MOST_ROWS:
         rows = pd.concat([rows.iloc[: MOST_ROWS - 3], rows.iloc[-2:]])
-    cells = rows.map(lambda v: "-" if pd.isna(v) else f"{v:.4g}")
+    cells = rows.map(lambda v: "-" if pd.isna(v) else plain(v))
     return f"{name}\n{words}\n\n{cells.to_string()}"
 
 
 def plain_number(value: float) -> str:
     """A number as people write it: 1,000,000 and 0.1, six digits or all before the point."""
-    digits = max(6, min(len(str(int(abs(value)))), 15))
-    return f"{value:,.{digits}g}"
+    return plain(value, 6)
 
 
 def part_of_file(groups: int) -> str:
@@ -129,14 +130,10 @@ def ordinal(number: int) -> str:
     return f"{number:,}{ending}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0 else "less than 0.1 %"
-
-
 def _singles(row: Mapping[Any, float]) -> str:
     s, true = int(row["unique_matches"]), int(row["true_matches"])
     if not s:
         return "No record has a single best candidate."
     who = "1 record has" if s == 1 else f"{s:,} records have"
-    share = _percent(true / s)
+    share = percent(true / s)
     return f"{who} a single best candidate, which is the right one for {true:,} ({share})."

@@ -12,6 +12,8 @@ from scipy.special import expit, logit
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number
+from bayes_risk.formats import factor, in_brackets, plain
+from bayes_risk.formats import number as written
 from bayes_risk.variables import Number, Variable
 
 if TYPE_CHECKING:
@@ -197,15 +199,16 @@ class PrivacyLoss:
             moved = (
                 f"For {ruled:,} of {len(table):,} records this release rules guesses out for "
                 "certain, so that their privacy loss is infinite; among the guesses left, odds "
-                f"move by at most the factor {np.exp(table['among_possible'].max()):.3g}."
+                f"move by at most the factor {factor(np.exp(table['among_possible'].max()))}."
             )
         else:
-            error = f" (+- {2 * top['mcse']:.2f})" if top["mcse"] > 0 else ""
+            error = in_brackets(top["mcse"], top["privacy_loss"])
             moved = (
                 "This release moves the odds between two guesses for a record by at most the "
-                f"factor {top['odds_factor']:.3g}: a largest privacy loss of "
-                f"{top['privacy_loss']:.2f}{error}, and {_quantile(table['privacy_loss'], 0.5):.2f}"
-                " for the median record (0 without the release)."
+                f"factor {factor(top['odds_factor'])}: a largest privacy loss of "
+                f"{written(top['privacy_loss'])}{error}, and "
+                f"{written(_quantile(table['privacy_loss'], 0.5))} for the median record (0 "
+                "without the release)."
             )
         doubtful = int((~table["reliable"]).sum())
         doubt = f" {doubtful:,} records are marked unreliable." if doubtful else ""
@@ -215,7 +218,7 @@ class PrivacyLoss:
         )
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         return f"PrivacyLoss\n{self.sentence()}\n\n{rows.to_string()}"
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.special import expit
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.formats import factor, number, plain, two_errors
 from bayes_risk.memberships.curve import BASELINE, GRID, MEASURES, Standing, level, power
 
 if TYPE_CHECKING:
@@ -199,19 +200,21 @@ class Membership:
         doubt = f" {doubtful:,} of these numbers are marked unreliable." if doubtful else ""
         with np.errstate(over="ignore"):
             top = float(np.exp(self.log_bayes_factor[self.member].max()))
-        largest = f"A member's odds of being in the data change by at most the factor {top:.3g}."
+        largest = (
+            f"A member's odds of being in the data change by at most the factor {factor(top)}."
+        )
         told = ""
         if self.has_others:
             auc, power5 = self.measures[0], self.measures[2]
-            error = 2 * np.hypot(self.standard_error[0], self.mcse_of_measures[0])
+            error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
             told = (
                 f"Of a member and somebody outside the data, the release points to the member "
-                f"{100 * auc:.1f} times in 100 (+- {100 * error:.1f}; 50 without the release). "
-                f"Taking 5 of 100 people outside the data for members, the intruder finds "
-                f"{100 * power5:.1f} of 100 members (5 without the release). "
+                f"{number(100 * auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
+                "without the release). Taking 5 of 100 people outside the data for members, the "
+                f"intruder finds {number(100 * power5, 1)} of 100 members (5 without the release). "
             )
         return f"{self.assumptions['records']} {told}{largest}{doubt}"
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         return f"Membership\n{self.sentence()}\n\n{rows.to_string()}"

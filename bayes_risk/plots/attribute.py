@@ -54,7 +54,7 @@ def plot_attribute_risk(
     style: dict[str, Any] = {"bins": edges, "color": BLUE, "label": "with the release"} | kwargs
     axes.hist(table["probability"], **style)
     chance = random_guess(risk)
-    axes.axvline(chance, color=VERMILION, ls="--", label=f"random guess (1 in {1 / chance:.3g})")
+    axes.axvline(chance, color=VERMILION, ls="--", label=f"random guess (1 in {1 / chance:,.0f})")
     if not np.allclose(table["prior"], chance):
         axes.hist(
             table["prior"], bins=edges, histtype="step", color=ORANGE, label="without the release"

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from bayes_risk.comparing.words import MEASURES, UTILITY, chosen
+from bayes_risk.formats import number
 from bayes_risk.plots.canvas import (
     BLUE,
     GREEN,
@@ -218,7 +219,7 @@ def _end(axes: "Axes", name: str, true: Array, shown: Array) -> None:
     beyond = ""
     for off, (low, high) in zip(true - shown, ((LEFT, RIGHT), (DOWN, UP)), strict=True):
         beyond += low if off < 0 else high if off > 0 else ""
-    told = f"{name} {beyond} ({true[0]:.3g}, {true[1]:.3g})" if beyond else name
+    told = f"{name} {beyond} ({number(true[0])}, {number(true[1])})" if beyond else name
     left, right = axes.get_xlim()
     share = (shown[0] - left) / (right - left)
     side = "left" if share < 0.15 else "right" if share > 0.85 else "center"

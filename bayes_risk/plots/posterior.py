@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk.formats import plain
 from bayes_risk.plots.canvas import BLUE, ORANGE, VERMILION, as_text, axes_of, legend
 
 if TYPE_CHECKING:
@@ -98,5 +99,5 @@ def _bars(axes: "Axes", table: "pd.DataFrame", variables: list[str], given: dict
 
 
 def _guess(values: "npt.NDArray[np.object_]") -> str:
-    parts = [f"{v:.6g}" if isinstance(v, float) else str(v) for v in values]
+    parts = [plain(v, 6) if isinstance(v, float) else str(v) for v in values]
     return as_text(", ".join(parts))

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from bayes_risk.formats import plain
 from bayes_risk.plots.canvas import BLUE, GREY, ORANGE, VERMILION, axes_of
 from bayes_risk.sweeping.result import BESIDE, RISK
 from bayes_risk.sweeping.settings import value_in_words
@@ -258,7 +259,7 @@ def _short(factor: str, value: object) -> str:
 
 def _lines(value: object) -> str:
     """A label on two lines at most."""
-    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    text = plain(value, 3) if isinstance(value, float) else str(value)
     lines = textwrap.wrap(text, WIDE, max_lines=2, placeholder="\N{HORIZONTAL ELLIPSIS}")
     return "\n".join(lines).replace("$", r"\$")
 

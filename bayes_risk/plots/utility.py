@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk.formats import plain
 from bayes_risk.plots.canvas import BLUE, ORANGE, VERMILION, as_text, axes_of, few_ticks, legend
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _write(axes: "Axes", ratios: npt.NDArray[np.float64], dark: float) -> None:
         ratio = ratios[row, column]
         colour = "white" if ratio > dark else "black"
         where = (column + 0.5, row + 0.5)
-        axes.text(*where, f"{ratio:.2g}", fontsize=8, ha="center", va="center", color=colour)
+        axes.text(*where, plain(ratio, 2), fontsize=8, ha="center", va="center", color=colour)
 
 
 def plot_worst_pairs(

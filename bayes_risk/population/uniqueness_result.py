@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk.formats import number, percent, plain
+
 Reals = npt.NDArray[np.float64]
 
 K = (2, 3, 5, 10)
@@ -132,7 +134,7 @@ class Uniqueness:
         """Say the result in plain words."""
         found = (
             f"By {', '.join(map(str, self.keys))}, {self.sample_uniques:,} of {self.n:,} records "
-            f"({_percent(self.sample_uniques / self.n)}) are unique in the sample"
+            f"({percent(self.sample_uniques / self.n)}) are unique in the sample"
         )
         if not self.totals:
             return f"{found}; how many are unique in the population was not asked."
@@ -144,14 +146,10 @@ class Uniqueness:
         )
 
     def __repr__(self) -> str:
-        shown = self.summary().map(lambda v: "-" if pd.isna(v) else f"{v:.4g}")
+        shown = self.summary().map(lambda v: "-" if pd.isna(v) else plain(v))
         return f"Uniqueness\n{self.sentence()}\n\n{shown.to_string()}"
 
 
 def _number(t: FileTotal) -> str:
-    value = f"{t.value:,.0f}" if float(t.value).is_integer() else f"{t.value:,.1f}"
-    return value if np.isnan(t.low) else f"{value} ({t.low:,.0f} to {t.high:,.0f})"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0 else "less than 0.1 %"
+    value = number(t.value, 0 if float(t.value).is_integer() else 1)
+    return value if np.isnan(t.low) else f"{value} ({number(t.low, 0)} to {number(t.high, 0)})"

@@ -80,7 +80,7 @@ def report(
     The verdict rests on attribute and identification risk (FileRisk, where there is no
     IdentificationRisk), and on membership and utility where ``thresholds`` has something for them;
     without one of the two risks the verdict is inconclusive, and says so. Results of many audits by
-    themselves (Sensitivity, IdentificationSweep, Comparison) have no verdict: they judge no release.
+    themselves (Sensitivity, IdentificationSweep, Comparison) have no verdict: no release is judged.
 
     Examples
     --------

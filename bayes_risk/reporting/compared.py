@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bayes_risk.comparing.words import MEASURES, chosen
+from bayes_risk.formats import NONE, PLUS_MINUS, error, number
 from bayes_risk.output import MANIFEST, manifest, write_csv, write_json
 from bayes_risk.reporting.terminal import run_time
-from bayes_risk.reporting.words import NONE, PLUS_MINUS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,22 +110,10 @@ def placed(row: "pd.Series") -> str:
     word = "yes" if row["on_front"] else "no"
     if np.isnan(row["probability"]):
         return f"{word} (?)"
-    return f"{word} ({row['probability']:.0%})" if row["in_doubt"] else word
+    return f"{word} ({number(100 * row['probability'], 0)} %)" if row["in_doubt"] else word
 
 
 def with_error(value: float, mcse: float) -> str:
-    """A number to the second digit of two standard errors, which stand beside it; or to three."""
-    if np.isnan(value):
-        return NONE
-    spread = 2 * mcse
-    if np.isnan(spread) or spread == 0:
-        return f"{value:,.{_decimals(value, 3)}f}" if abs(value) >= 1e-6 or not value else "< 1e-6"
-    digits = _decimals(spread, 2)
-    return f"{value:,.{digits}f} {PLUS_MINUS} {spread:,.{digits}f}"
-
-
-def _decimals(value: float, significant: int) -> int:
-    """Decimals that show so many significant digits."""
-    if not value:
-        return 0
-    return min(max(significant - 1 - int(np.floor(np.log10(abs(value)))), 0), 8)
+    """A number, and two standard errors beside it where there are any."""
+    spread = error(float(mcse), float(value))
+    return number(float(value)) + ("" if spread in ("0", NONE) else f" {spread}")

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bayes_risk import plots
+from bayes_risk.formats import NONE, PLUS_MINUS, error, number, percent, percent_error
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.citing import citations
 from bayes_risk.reporting.doubts import doubts
@@ -22,18 +23,7 @@ from bayes_risk.reporting.numbers import how_close
 from bayes_risk.reporting.provenance import Origin
 from bayes_risk.reporting.tables import Section, Table
 from bayes_risk.reporting.unsampled import counting, is_exact, no_error
-from bayes_risk.reporting.words import (
-    ASSUMPTIONS,
-    COUNTS,
-    DIAGNOSTICS,
-    MEASURES,
-    NONE,
-    PLUS_MINUS,
-    diagnostic,
-    error,
-    number,
-    percent,
-)
+from bayes_risk.reporting.words import ASSUMPTIONS, COUNTS, DIAGNOSTICS, MEASURES, diagnostic
 from bayes_risk.results import AttributeRisk
 from bayes_risk.verdict import Verdict
 
@@ -154,11 +144,13 @@ def measures_table(risk: AttributeRisk) -> Table:
     rows = []
     for key, words in MEASURES.items():
         value, mcse, baseline = table[key]["value"], table[key]["mcse"], table[key]["baseline"]
-        form = percent if key == "share_ranked_first" else number
-        rows.append((words, form(value), error(mcse), form(baseline)))
+        share = key == "share_ranked_first"
+        form = percent if share else number
+        spread = percent_error(mcse) if share else error(mcse, value)
+        rows.append((words, form(value), spread, form(baseline)))
     for key, words in COUNTS.items():
         rows.append((words, number(int(table[key]["value"])), NONE, NONE))
-    caption = f"All {len(risk.index):,} audited records; {risk.n_guesses} guesses for each."
+    caption = f"All {len(risk.index):,} audited records; {risk.n_guesses:,} guesses for each."
     heads = ("Measure", "Value", "Error (2 s.e.)", "Without the release")
     return Table(caption=caption, heads=heads, rows=rows)
 
@@ -173,7 +165,7 @@ def worst_table(risk: AttributeRisk, k: int = 10) -> Table:
     worst = worst.assign(known=[", ".join(names[row]) for row in given_away])
     columns: dict[str, Callable[[pd.Series], str]] = {
         "Probability of the truth": lambda row: number(float(row["probability"])),
-        "Error (2 s.e.)": lambda row: error(float(row["mcse"])),
+        "Error (2 s.e.)": lambda row: error(float(row["mcse"]), float(row["probability"])),
         "Without the release": lambda row: number(float(row["prior"])),
         "Log Bayes factor": lambda row: number(float(row["log_bayes_factor"]), 2),
         "Place": _place,
@@ -190,7 +182,7 @@ def worst_table(risk: AttributeRisk, k: int = 10) -> Table:
 
 
 def _place(row: pd.Series) -> str:
-    return str(int(row["rank"])) + (f" (with {int(row['ties'])} more)" if row["ties"] else "")
+    return number(int(row["rank"])) + (f" (with {int(row['ties']):,} more)" if row["ties"] else "")
 
 
 def _remarks(row: pd.Series) -> str:

@@ -8,8 +8,8 @@ import pandas as pd
 from rich.table import Table
 
 from bayes_risk.exposure_result import exposure_of
+from bayes_risk.formats import PLUS_MINUS, factor, number, percent, two_errors
 from bayes_risk.reporting.of_exposure import exposure_line, exposure_summary
-from bayes_risk.reporting.words import PLUS_MINUS, number, percent
 
 if TYPE_CHECKING:
     from bayes_risk.full_table.result import FullTableRisk
@@ -53,11 +53,11 @@ def _doubtful(found: "PrivacyLoss | Membership | FullTableRisk") -> str:
 
 def _kept(found: "Utility") -> str:
     value = found.summary()["value"]
-    told = f"a tree tells the files apart {value['ratio_cart']:.3g} times as well as by chance"
+    told = f"a tree tells the files apart {number(value['ratio_cart'])} times as well as by chance"
     if not len(found.pairs):
         return told
     (a, b), ratio = found.pairs.index[0], float(found.pairs["ratio"].iloc[0])
-    return f"{told}; worst kept pair {a}, {b} ({ratio:.3g})"
+    return f"{told}; worst kept pair {a}, {b} ({number(ratio)})"
 
 
 def _known_elsewhere(found: "ContextMeasures") -> str:
@@ -79,8 +79,8 @@ def _on_the_scale(found: "InherentBounds") -> str:
     name = (found.headlines or found.measures)[0]
     row = found.summary().loc[name]
     return (
-        f"{words_of(name)} {row['release']:.3g}, between {row['minimum']:.3g} (uniform values) and "
-        f"{row['maximum']:.3g} (redrawn within patterns)"
+        f"{words_of(name)} {number(row['release'])}, between {number(row['minimum'])} (uniform "
+        f"values) and {number(row['maximum'])} (redrawn within patterns)"
     )
 
 
@@ -100,14 +100,14 @@ def _told_apart(found: "Membership") -> str:
         top = float(np.exp(rows["max_log_bayes_factor"]["value"]))
     if not found.has_others:
         return (
-            f"the odds that a member is in the data change by at most the factor {top:.3g} "
+            f"the odds that a member is in the data change by at most the factor {factor(top)} "
             "(1 without the release)"
         )
     auc = rows["auc"]
     spread = math.hypot(auc["standard_error"], auc["mcse"])
     return (
-        f"the member of a pair is told {100 * auc['value']:.1f} times in 100 "
-        f"({PLUS_MINUS} {200 * spread:.1f}; 50 without the release)"
+        f"the member of a pair is told {number(100 * auc['value'], 1)} times in 100 "
+        f"({PLUS_MINUS} {two_errors(100 * spread, digits=1)}; 50 without the release)"
     )
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk import plots
+from bayes_risk.formats import NONE, error, number, percent, percent_error
 from bayes_risk.reporting.figures import picture
 from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.words import NONE, PLUS_MINUS, error, number, percent
 
 if TYPE_CHECKING:
     from bayes_risk.full_table.result import FullTableRisk
@@ -154,7 +154,7 @@ def _spread(row: "pd.Series[Any]", *, share: bool) -> str:
     if np.isnan(parts[1]):
         return NONE
     total = float(np.sqrt(np.nansum(parts**2)))
-    return f"{PLUS_MINUS} {200 * total:.1f} %" if share and total else error(total)
+    return percent_error(total) if share else error(total, float(row["value"]))
 
 
 def _rounds(loop: "Reweighting") -> Table:
@@ -192,5 +192,5 @@ def _above(loop: "Reweighting") -> str:
 
 
 def _with_error(value: float, mcse: float) -> str:
-    spread = error(float(mcse))
+    spread = error(float(mcse), float(value))
     return number(float(value)) + ("" if spread in ("0", NONE) else f" ({spread})")

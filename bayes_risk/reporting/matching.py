@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from bayes_risk.formats import NONE, error, number, percent
 from bayes_risk.identification.file_risk import FileRisk
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.identification.words import tables_searched
 from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.words import MATCHES, NONE, error, number, percent
+from bayes_risk.reporting.words import MATCHES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,8 @@ def matches_table(risk: Matches) -> Table:
     errors = risk.expected_match_risk_mcse
     words, *values = rows[0][:3]
     brackets = [
-        f" ({error(errors[k], 1)})" if errors[k] == errors[k] else "" for k in ("pooled", "mean")
+        f" ({error(errors[k], digits=1)})" if errors[k] == errors[k] else ""
+        for k in ("pooled", "mean")
     ]
     first = [v + e for v, e in zip(values, brackets, strict=True)]
     rows[0] = (words, *first, rows[0][3], number(risk.baseline_expected_match_risk, 1))

@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 
 from bayes_risk import plots
+from bayes_risk.formats import NONE, at_most, percent, significant
 from bayes_risk.reporting.figures import Picture, picture
-from bayes_risk.reporting.words import CLOSENESS, NONE, at_most, percent, scaled
+from bayes_risk.reporting.words import CLOSENESS
 from bayes_risk.results import AttributeRisk
 
 MOST_FIGURES = 4
@@ -43,7 +44,7 @@ def closeness_rows(row: "pd.Series[Any]") -> list[tuple[str, ...]]:
     """Measures of one number: value, bound of the error, without the release."""
     rows: list[tuple[str, ...]] = []
     for key, (words, share) in CLOSENESS.items():
-        form = percent if share else scaled
+        form = percent if share else partial(significant, digits=4)
         bound = row.get(f"{key}_mcse_bound")
         error = NONE if bound is None else at_most(2 * float(bound))
         rows.append((words, form(float(row[key])), error, form(float(row[f"{key}_prior"]))))

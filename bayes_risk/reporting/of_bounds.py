@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from bayes_risk.formats import NONE, PLUS_MINUS, number, plain, significant
 from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.words import NONE, PLUS_MINUS, scaled
 from bayes_risk.study.inherent import PLACES, words_of
 from bayes_risk.verdict_reason import begun
 
@@ -23,9 +23,9 @@ def of_bounds(found: "InherentBounds") -> Section:
     """Each measure at both ends, of the release between them, and unchanged."""
     rows = []
     for name, row in found.summary().iterrows():
-        position = NONE if pd.isna(row["position"]) else f"{row['position']:.2f}"
-        places = (scaled(float(row[place])) for place in PLACES)
-        error = NONE if pd.isna(row["mcse"]) else f"{PLUS_MINUS} {2 * row['mcse']:.2g}"
+        position = NONE if pd.isna(row["position"]) else number(row["position"], 2)
+        places = (significant(float(row[place]), 4) for place in PLACES)
+        error = NONE if pd.isna(row["mcse"]) else f"{PLUS_MINUS} {plain(2 * row['mcse'], 2)}"
         rows.append((begun(words_of(str(name))), *places, error, position))
     heads = (
         *("Measure", "Minimum", "Release", "Maximum", "Unchanged"),

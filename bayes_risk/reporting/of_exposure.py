@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk.formats import NONE, number, percent
 from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.words import NONE, number, percent
 
 if TYPE_CHECKING:
     from bayes_risk.exposure_result import Exposure

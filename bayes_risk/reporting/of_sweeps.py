@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk import plots
+from bayes_risk.formats import NONE, error, number, percent, percent_error, plain
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.swept import base_sentence, doubt, name_of, said, worst_sentence
 from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.words import NONE, error, number, percent
 
 if TYPE_CHECKING:
     from bayes_risk.comparing.result import Comparison
@@ -43,7 +43,7 @@ def _tornado(found: "Sensitivity") -> Table:
             name_of(str(name)),
             *_end(found, str(name), row, "low"),
             *_end(found, str(name), row, "high"),
-            error(float(row["mcse"])),
+            error(float(row["mcse"]), float(row["low"])),
         )
         for name, row in found.tornado().iterrows()
     ]
@@ -107,7 +107,7 @@ def _settings(found: "IdentificationSweep") -> Table:
         (
             ", ".join(map(_setting, label)) if isinstance(label, tuple) else _setting(label),
             number(float(row["expected_match_risk"]), 1),
-            error(float(row["mcse"]), 1),
+            error(float(row["mcse"]), digits=1),
             number(float(row["baseline"]), 1),
             percent(float(row["true_match_rate"])),
             percent(float(row["false_match_rate"])),
@@ -148,7 +148,7 @@ def _setting(value: Any) -> str:
     """A setting in words: yes and no, numbers to four digits."""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return plain(value) if isinstance(value, float) else str(value)
 
 
 def _matches(found: "IdentificationSweep") -> list[Picture]:
@@ -223,9 +223,8 @@ def _measured(measure: str, row: "pd.Series[Any]") -> tuple[str, str, str]:
     mean, mcse = float(row["mean"]), float(row["mcse"])
     against = float(_first(row["baseline"], row["null"]))
     if not measure.endswith("_rate"):
-        return number(mean), error(mcse), number(against)
-    spread = error(100 * mcse, 1)
-    return percent(mean), f"{spread} %" if mcse > 0 else spread, percent(against)
+        return number(mean), error(mcse, mean), number(against)
+    return percent(mean), percent_error(mcse), percent(against)
 
 
 def _first(a: Any, b: Any) -> Any:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayes_risk.formats import NONE, error, number, percent
 from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.words import NONE, error, number, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ def _rare(found: "Uniqueness") -> Table:
             UNIQUENESS.get(str(name), str(name)),
             _records(float(row["value"])),
             percent(float(row["share"])),
-            error(float(row["error"]), 1),
+            error(float(row["error"]), digits=1),
             _interval(row),
             NONE if np.isnan(row["without"]) else _records(float(row["without"])),
         )

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk import plots
+from bayes_risk.formats import NONE, number, percent, plain
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.words import NONE, number, percent
 from bayes_risk.utilities.meanings import MEANINGS
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _estimates(found: "Utility") -> Table:
 
 
 def _interval(row: "pd.Series[Any]", value: str, low: str, high: str) -> str:
-    return f"{float(row[value]):.4g} ({float(row[low]):.4g} to {float(row[high]):.4g})"
+    return f"{plain(row[value])} ({plain(row[low])} to {plain(row[high])})"
 
 
 def _figures(found: "Utility") -> list[Picture]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from bayes_risk.formats import NONE, number
 from bayes_risk.reporting.tables import Table
-from bayes_risk.reporting.words import NONE, number
 
 if TYPE_CHECKING:
     from bayes_risk.output import Provenance

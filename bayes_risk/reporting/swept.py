@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bayes_risk.formats import error, number, signed
 from bayes_risk.output import MANIFEST, manifest, write_csv, write_json
 from bayes_risk.reporting.terminal import convergence, run_time
-from bayes_risk.reporting.words import error, number
 from bayes_risk.sweeping.settings import value_in_words
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def print_sweep(result: "SweepResult", notes: Sequence[str], *, console: Console
 def base_sentence(found: "Sensitivity") -> str:
     """The risk of the study's own audit."""
     base = found.dataset.sel(dict(found.base))
-    spread, without = error(float(base["mcse"])), number(float(base["baseline"]))
+    spread, without = error(float(base["mcse"]), _at(base, "mean")), number(float(base["baseline"]))
     return (
         f"The audit of the study: the intruder gives the truth {number(_at(base, 'mean'))} on "
         f"average{f' ({spread})' if spread != '0' else ''}, {without} without the release; "
@@ -159,7 +159,7 @@ def _tornado(found: "Sensitivity", width: int) -> Table:
     most = max((width - max(20, *map(len, names.values())) - NUMBERS) // 2, LEAST)
     for name, row in found.tornado().iterrows():
         low, high = (said(str(name), row[f"at_{side}"], most) for side in ("low", "high"))
-        gain = f"{float(found.along(str(name))['gain'].max()):+.3f}"
+        gain = signed(float(found.along(str(name))["gain"].max()))
         cells = (names[str(name)], number(row["low"]), low, number(row["high"]), high, gain)
         table.add_row(*(Text(cell) for cell in cells))
     return table

@@ -12,9 +12,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from bayes_risk.formats import NONE, at_most, error, number, percent, percent_error, significant
 from bayes_risk.reporting.further import further_lines, rounds_table
 from bayes_risk.reporting.unsampled import counting, is_exact
-from bayes_risk.reporting.words import NONE, at_most, error, number, percent, replaced, scaled
+from bayes_risk.reporting.words import replaced
 
 if TYPE_CHECKING:
     from bayes_risk.identification.result import IdentificationRisk
@@ -134,10 +135,16 @@ def attribute_table(risk: "AttributeRisk") -> Table:
     for key, words in SHOWN.items():
         form = percent if key == "share_ranked_first" else number
         row = rows[key]
-        table.add_row(words, form(row["value"]), error(row["mcse"]), form(row["baseline"]))
+        table.add_row(words, form(row["value"]), _error(key, row), form(row["baseline"]))
     for cells in distance_rows(risk):
         table.add_row(*cells)
     return table
+
+
+def _error(key: str, row: Mapping[Any, float]) -> str:
+    if key == "share_ranked_first":
+        return percent_error(row["mcse"])
+    return error(row["mcse"], row["value"])
 
 
 def distance_rows(risk: "AttributeRisk", most: int = 2) -> list[tuple[str, ...]]:
@@ -153,7 +160,9 @@ def distance_rows(risk: "AttributeRisk", most: int = 2) -> list[tuple[str, ...]]
         row = by_name[name]
         value, without = row[DISTANCE], row[f"{DISTANCE}_prior"]
         bound = at_most(2 * row[f"{DISTANCE}_mcse_bound"])
-        rows.append((f"distance from true {name}", scaled(value), bound, scaled(without)))
+        rows.append(
+            (f"distance from true {name}", significant(value, 4), bound, significant(without, 4))
+        )
     more = len(found) - most
     return [*rows, (f"  ({more} more in the report)",)] if more > 0 else rows
 
@@ -166,7 +175,7 @@ def match_table(risk: "IdentificationRisk") -> Table:
     pooled, mean = rows["pooled"], rows["mean"]
     expected = (pooled["expected_match_risk"], mean["expected_match_risk"], pooled["baseline"])
     table.add_row("expected correct matches", *(number(float(value), 1) for value in expected))
-    table.add_row("  +- 2 s.e.", *(error(row["mcse"], 1) for row in (pooled, mean)), NONE)
+    table.add_row("  +- 2 s.e.", *(error(row["mcse"], digits=1) for row in (pooled, mean)), NONE)
     for key, words in (
         ("true_match_rate", "true match rate"),
         ("false_match_rate", "false match rate"),
@@ -200,7 +209,9 @@ def convergence(found: Mapping[str, Any]) -> list[str]:
     """How far the chains agree, where there are chains."""
     if "max_rhat" not in found:
         return []
-    return [f"largest R-hat {found['max_rhat']:.3f}, smallest ESS {found['min_ess']:,.0f}"]
+    return [
+        f"largest R-hat {number(found['max_rhat'], 3)}, smallest ESS {number(found['min_ess'], 0)}"
+    ]
 
 
 def run_time(seconds: Mapping[str, float]) -> str:

@@ -1,15 +1,11 @@
 """Words and number formats shared by the report and the screen."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
-from bayes_risk.verdict import percent as share_in_words
+from bayes_risk.formats import number
 
 if TYPE_CHECKING:
     from bayes_risk.release import Release
-
-NONE = "\N{EN DASH}"
-PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 MEASURES = {
     "mean_probability": "Probability of the true values, mean over records",
@@ -74,19 +70,6 @@ DIAGNOSTICS = {
 WHOLE = ("vulnerable", "kept", "sensitive_cells", "redraws")
 
 
-def number(value: Any, digits: int = 3) -> str:
-    """Format a number for people; a dash for one that does not exist."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return NONE
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    if math.isinf(value):
-        return "\N{INFINITY}" if value > 0 else "-\N{INFINITY}"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
-
-
 def diagnostic(name: str, value: Any) -> str:
     """A diagnostic of the fit: R-hat to three digits, sizes to one, counts whole."""
     if isinstance(value, list):
@@ -94,38 +77,6 @@ def diagnostic(name: str, value: Any) -> str:
     if name in WHOLE:
         return number(int(value))
     return number(value, 3 if "rhat" in name else 1)
-
-
-def percent(share: float) -> str:
-    """A share as per cent; a dash for one that does not exist."""
-    return NONE if math.isnan(share) else share_in_words(share)
-
-
-def scaled(value: float) -> str:
-    """A number on the scale of a variable, to four significant digits."""
-    if math.isnan(value):
-        return NONE
-    digits = 3 - math.floor(math.log10(abs(value))) if value else 0
-    return f"{value:,.{min(max(digits, 0), 9)}f}"
-
-
-def at_most(bound: float) -> str:
-    """An upper bound of an error, or a dash."""
-    if math.isnan(bound):
-        return NONE
-    return f"\N{LESS-THAN OR EQUAL TO} {bound:.2g}" if bound else "0"
-
-
-def error(mcse: float, digits: int = 3) -> str:
-    """Two standard errors with their sign; 0 where nothing was sampled; or a dash."""
-    if math.isnan(mcse):
-        return NONE
-    if mcse == 0:
-        return "0"
-    smallest = 10**-digits
-    return (
-        f"< {smallest:g}" if 0 < 2 * mcse < smallest / 2 else f"{PLUS_MINUS} {2 * mcse:.{digits}f}"
-    )
 
 
 def replaced(release: "Release") -> str | None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk.comparing.words import MEASURES
+from bayes_risk.formats import number, plain
 from bayes_risk.verdict_reason import begun
 
 Array = npt.NDArray[np.float64]
@@ -82,7 +83,7 @@ class InherentBounds:
         return [name for name in HEADLINES if name in self.measures]
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         return f"InherentBounds\n{self.sentence()}\n\n{rows.to_string()}"
 
 
@@ -95,8 +96,8 @@ def words_of(measure: str) -> str:
 
 
 def _stands(name: str, row: Mapping[Hashable, float]) -> str:
-    where = "" if pd.isna(row["position"]) else f", at {row['position']:.2f} of the way"
+    where = "" if pd.isna(row["position"]) else f", at {number(row['position'], 2)} of the way"
     return (
-        f"{begun(words_of(name))}: {row['release']:.3g}, between {row['minimum']:.3g} and "
-        f"{row['maximum']:.3g}{where} ({row['unchanged']:.3g} unchanged)."
+        f"{begun(words_of(name))}: {number(row['release'])}, between {number(row['minimum'])} and "
+        f"{number(row['maximum'])}{where} ({number(row['unchanged'])} unchanged)."
     )

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.formats import number, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -173,9 +174,9 @@ class Sensitivity:
         at = ", ".join(f"{name} = {label}" for name, label in self.base.items())
         base = self.dataset.sel(dict(self.base))
         risk, without = float(base[RISK]), float(base["baseline"])
-        table = self.tornado().to_string(float_format=lambda v: f"{v:.4g}")
+        table = self.tornado().to_string(float_format=plain)
         return (
-            f"Sensitivity: {sizes}\nThe intruder gives the truth {risk:.3f} on average "
-            f"({without:.3f} without the release) at {at}.\nOne factor at a time:"
+            f"Sensitivity: {sizes}\nThe intruder gives the truth {number(risk)} on average "
+            f"({number(without)} without the release) at {at}.\nOne factor at a time:"
             f"\n\n{table}"
         )

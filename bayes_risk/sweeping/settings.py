@@ -9,6 +9,7 @@ import numpy as np
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of
+from bayes_risk.formats import plain
 from bayes_risk.guesses import Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.release import Release
@@ -137,7 +138,7 @@ def value_in_words(factor: str, value: Any) -> str:
     """A label of a factor, for people."""
     if factor == "knows_records" and value in (0.0, 1.0):
         return "none" if value == 0.0 else "all but the target's"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return plain(value, 3) if isinstance(value, float) else str(value)
 
 
 def _ordered(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

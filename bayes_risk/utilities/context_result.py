@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk.formats import percent, plain
 from bayes_risk.utilities.meanings import MEANINGS
 
 if TYPE_CHECKING:
@@ -148,26 +149,22 @@ class ContextMeasures:
         """The result in plain words."""
         share = dict(zip(self.rows, self.value.mean(axis=0).tolist(), strict=True))
         told = [
-            f"By {', '.join(map(str, self.keys))}, {_percent(share['', 'repu'])} of the original's "
-            f"records are unique there and in the release (repU; {_percent(share['', 'uio'])} are "
+            f"By {', '.join(map(str, self.keys))}, {percent(share['', 'repu'])} of the original's "
+            f"records are unique there and in the release (repU; {percent(share['', 'uio'])} are "
             "unique in the original)."
         ]
         for target in self.targets:
             disco, dorig, tcap = (share[target, name] for name in ("disco", "dorig", "tcap"))
             told.append(
-                f"For {_percent(disco)} the key leaves one value of {target} in the release, and "
-                f"the right one (DiSCO; {_percent(dorig)} in the original; TCAP {_percent(tcap)})."
+                f"For {percent(disco)} the key leaves one value of {target} in the release, and "
+                f"the right one (DiSCO; {percent(dorig)} in the original; TCAP {percent(tcap)})."
             )
         told.append("None of these is a probability that somebody is identified or learnt about.")
         return " ".join(told)
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         return f"ContextMeasures\n{self.sentence()}\n\n{rows.to_string()}"
 
     def _labels(self) -> pd.MultiIndex:
         return pd.MultiIndex.from_tuples(list(self.rows), names=["target", "measure"])
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk.formats import number, plain
 from bayes_risk.utilities.compared_tables import MARGIN_MEASURES, PAIR_MEASURES
 from bayes_risk.utilities.inferences import COLUMNS
 from bayes_risk.utilities.propensity import MAX_PREDICTORS, MEASURES, MODELS
@@ -196,13 +197,14 @@ class Utility:
         told = f"A tree cannot tell {_releases(self.m)} from the original."
         if ratio > 0:
             told = (
-                f"A tree tells {_releases(self.m)} from the original {ratio:.3g} times as well as "
-                f"a release drawn from the truth would be told (SPECKS {specks:.2f}, 0 to 1)."
+                f"A tree tells {_releases(self.m)} from the original {number(ratio)} times as well "
+                "as a release drawn from the truth would be told (SPECKS "
+                f"{number(specks)}, 0 to 1)."
             )
         return f"{told}{self._worst()}{self._intervals()}{self._not_compared()}"
 
     def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else f"{v:.4g}")
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         return f"Utility\n{self.sentence()}\n\n{rows.to_string()}"
 
     def _means(self, values: Array, measures: tuple[str, ...]) -> pd.DataFrame:
@@ -258,9 +260,9 @@ class Utility:
         a, b = table.index[0]
         many = int((table["ratio"] > GOOD).sum())
         return (
-            f" Worst kept together are {a} and {b} (ratio {table['ratio'].iloc[0]:.3g}); {many:,} "
-            f"of {len(table):,} pairs are above {GOOD:g}, where a release drawn from the truth has "
-            "1 on average."
+            f" Worst kept together are {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
+            f"{many:,} of {len(table):,} pairs are above {GOOD:g}, where a release drawn "
+            "from the truth has 1 on average."
         )
 
     def _intervals(self) -> str:
@@ -269,8 +271,8 @@ class Utility:
         overlap = self.estimates["interval_overlap"]
         return (
             f" Over {len(overlap)} estimates, {self.confidence:.0%} intervals overlap by "
-            f"{overlap.mean():.2f} on average and {overlap.min():.2f} at worst (1: the same; "
-            "below 0: a gap)."
+            f"{number(overlap.mean())} on average and {number(overlap.min())} at worst (1: the "
+            "same; below 0: a gap)."
         )
 
     def _not_compared(self) -> str:
