@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,16 @@ def risk_of(files: list[str], **options: Any) -> br.FileRisk:
 
 def assert_same(found: br.FileRisk, wanted: br.IdentificationRisk) -> None:
     rounded = ["mcse", "baseline"]  # sums over records here, over distinct keys there
+    exact = [name for name in found.summary() if name not in rounded]
     for table, how in (
-        (lambda risk: risk.summary().drop(columns=rounded), {"check_exact": True}),
+        (lambda risk: risk.summary()[exact], {"check_exact": True}),
         (lambda risk: risk.summary()[rounded], {"rtol": 1e-9}),
     ):
         pd.testing.assert_frame_equal(table(found), table(wanted), **how)
     assert (found.n, found.m) == (wanted.n, wanted.m)
     assert found.sentence() == wanted.sentence()
-    assert repr(found).split("\n", 1)[1] == repr(wanted).split("\n", 1)[1]
+    alone = replace(wanted, exposure=None)
+    assert repr(found).split("\n", 1)[1] == repr(alone).split("\n", 1)[1]
     mine, theirs = found.expected_match_risk_mcse, wanted.expected_match_risk_mcse
     np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
     assert found.baseline_expected_match_risk == pytest.approx(

@@ -94,6 +94,8 @@ def identification_risk_of_files(
     O(m batch) and the table of distinct profiles, at most (m + 1) n and mostly far fewer (a key, a
     set of releases).
 
+    *What files show without a model* (`exposure`) is not counted: it looks at all columns.
+
     *Numbers with more than 1,000 values* are refused as in memory. Parquet forgets that whole
     numbers were categories unless pandas or Arrow wrote them so; otherwise store codes as text.
 

@@ -60,8 +60,9 @@ def write_release(folder: Path, release: "Release", *, labels: bool = False) -> 
     they are asked for.
     """
     for l, table in enumerate(release.datasets, start=1):
-        how = {"index": labels, "index_label": str(table.index.name or "record")}
-        table.to_csv(folder / synthetic_name(l), lineterminator="\n", **how)
+        label = str(table.index.name or "record")
+        path = folder / synthetic_name(l)
+        table.to_csv(path, index=labels, index_label=label, lineterminator="\n")
 
 
 def summary(result: "StudyResult") -> dict[str, Any]:

@@ -48,6 +48,7 @@ def page(
     """
     names = [section.name for section in further]
     risks = {"attribute": attribute, "identification": identification}
+    rhat = None if verdict is None else verdict.thresholds.rhat
     names += [name for name, risk in risks.items() if risk is not None]
     return (
         _environment()
@@ -60,7 +61,7 @@ def page(
                 *([("Records replaced", replaced)] if replaced else []),
             ],
             origin=origin,
-            doubts=_doubts(attribute, identification, others, diagnostics, verdict.thresholds.rhat),
+            doubts=_doubts(attribute, identification, others, diagnostics, rhat),
             assumed=attribute is not None and attribute.assumed,
             attribute=None if attribute is None else _attribute(attribute),
             identification=None if identification is None else _identification(identification),
