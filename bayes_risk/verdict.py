@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bayes_risk.exposure_result import Exposure, exposure_of
 from bayes_risk.formats import percent
 from bayes_risk.verdict_attribute import known_for_certain, of_attribute
 from bayes_risk.verdict_cures import Where, resolved, settings_that_settle
@@ -31,7 +32,6 @@ from bayes_risk.verdict_reason import (
 )
 
 if TYPE_CHECKING:
-    from bayes_risk.exposure_result import Exposure
     from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.memberships.result import Membership
     from bayes_risk.results import AttributeRisk
@@ -135,7 +135,7 @@ def judge(
     diagnostics: Mapping[str, Any] | None = None,
     membership: "Membership | None" = None,
     utility: "Utility | None" = None,
-    exposure: "Exposure | None" = None,
+    exposure: Exposure | None = None,
     where: Where = "python",
 ) -> Verdict:
     """Compare the results with the thresholds; a number within its error of one is inconclusive.
@@ -167,7 +167,7 @@ def judge(
     limits = thresholds or Thresholds()
     width = standard_errors(diagnostics or {}, limits.rhat)
     sampled = attribute is not None or membership is not None
-    exposure = exposure or exposed(attribute, identification)
+    exposure = exposure or exposure_of(attribute, identification)
     identical = exposure is not None and bool(exposure.identical.any())
     reasons = [
         *of_attribute(attribute, limits, width, identical=identical),
@@ -188,12 +188,6 @@ def judge(
         assumptions=_assumptions(attribute, identification),
         thresholds=limits,
     )
-
-
-def exposed(*risks: Any) -> "Exposure | None":
-    """What the first of the risks that carries it says of exposure."""
-    found = (getattr(risk, "exposure", None) for risk in risks)
-    return next((one for one in found if one is not None), None)
 
 
 def _identification_reasons(risk: "IdentificationRisk | None", limits: Thresholds) -> list[Reason]:

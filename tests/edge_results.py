@@ -83,15 +83,15 @@ def numbers(names=("income", "tax"), n=4) -> AttributeRisk:
     )
 
 
-def confidential(n=12) -> pd.DataFrame:
-    """A small table; half of the records are alone in their age."""
-    ages = [20 + i % (n // 2 + 1) for i in range(n)]
+def confidential(n=12, ages=None) -> pd.DataFrame:
+    """A small table of so many ages; by default half of the records are alone in theirs."""
+    ages = [20 + i % (ages or n // 2 + 1) for i in range(n)]
     return pd.DataFrame({"age": ages, "job": [LEVELS[i % 3] for i in range(n)]})
 
 
-def identification(n=12, m=2):
-    """Jobs moved on by one record, and by two."""
-    df = confidential(n)
+def identification(n=12, m=2, ages=None):
+    """Jobs moved on by one record, and by two; with few ages nobody is alone."""
+    df = confidential(n, ages)
     files = [df.assign(job=np.roll(df["job"].to_numpy(), l)) for l in range(1, m + 1)]
     return identification_risk(df, files, known=["age"], synthesized=["job"])
 

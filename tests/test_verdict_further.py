@@ -19,7 +19,7 @@ from bayes_risk.verdict import Thresholds, judge
 from bayes_risk.verdict_further import DRAWS_A_CHAIN, error_of_null, standard_errors
 from tests.edge_results import attribute, identification
 
-CALM = identification(n=60)
+CALM = identification(n=60, ages=7)  # nobody is unique, nobody matched uniquely
 
 
 def judged(diagnostics=None, thresholds=None, **parts):
