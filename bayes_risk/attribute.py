@@ -18,6 +18,7 @@ from bayes_risk.grids import Grid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.kept_evidence import AttributeEvidence
+from bayes_risk.parameters import drawn
 from bayes_risk.parameters import in_words as drawn_in_words
 from bayes_risk.plan import FOUND, Effort, Plan
 from bayes_risk.release import Release
@@ -255,6 +256,7 @@ def _narrowed(
 
 def _chosen(evidence: str | None, fit: Fit, release: Release, intruder: Intruder) -> str:
     """The evidence asked for, if it is offered; else the first that needs no asking."""
+    drawn(fit, release)  # refused where the model has no evidence for it
     if intruder.of_trade:
         return _by_model(evidence, fit, intruder)
     offers = _offers(fit, release, intruder)

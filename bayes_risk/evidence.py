@@ -1,5 +1,7 @@
 """log p(Z^(l) | y*, A) for every target, guess and release, relative to the truth.
 
+Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*, A), m = 1.
+
 Ways to it. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
 Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
 target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. *exact*
@@ -46,6 +48,7 @@ class Evidence:
     Attributes
     ----------
     log_evidence : ndarray, shape (m, G, U)
+        By draw of the parameters: m is 1 where all data sets come from one.
     deviations : ndarray of float32, shape (F, B, G, U)
         By fit and batch of draws, with the factor with which each fit enters the sum over releases.
     khat, ess : ndarray, shape (U,)
@@ -194,7 +197,8 @@ def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_job
     with ``w_h(y*) = p(y*|Theta_h) / p(y_i|Theta_h)``; k-hat and ESS are those of
     ``p(Z^(l)|Theta_h)``. The draws that made the release are left out.
     """
-    log_p = fit.log_release(release)  # shape (m, H)
+    by_table = fit.log_release(release)  # shape (m, H)
+    log_p = np.stack([by_table[list(l)].sum(axis=0) for l in release.by_draw])
     made_it = np.zeros(log_p.shape[1], dtype=bool)
     made_it[list(release.draw_index or ())] = True
     log_p[:, made_it] = -np.inf
@@ -202,7 +206,7 @@ def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_job
     at_theta = fit.theta_predictive(targets, release, None)
     unweighted = weighted_ratio(at_theta, plain, targets, n_jobs)
     parts, deviations = [], [np.zeros_like(unweighted.deviation)]
-    for l in range(release.m):
+    for l in range(len(log_p)):
         part = weighted_ratio(fit.theta_predictive(targets, release, l), log_p[l], targets, n_jobs)
         parts.append(part)
         deviations.append(part.deviation - unweighted.deviation)

@@ -159,7 +159,8 @@ class AttributeEvidence:
         ------
         InputError
             Evidence that does not come release by release (``"imputed"``, ``"simulated"``, of the
-            trade, or a searched grid): gather it anew for fewer releases; m out of range.
+            trade, of releases from one draw of the parameters, or a searched grid): gather it anew
+            for fewer releases; m out of range.
         """
         among = len(self.found.log_evidence)
         if not self.by_release:
@@ -183,7 +184,8 @@ class AttributeEvidence:
     @property
     def by_release(self) -> bool:
         """Whether the evidence of the first releases can be read off that of all."""
-        return self.way in BY_RELEASE and self.searched is None
+        together = len(self.release.by_draw) < self.release.m
+        return self.way in BY_RELEASE and self.searched is None and not together
 
     def _risk(self, prior: priors.Prior, summed: Summed) -> AttributeRisk:
         if self.searched is not None and prior is not self.searched:

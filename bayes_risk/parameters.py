@@ -30,7 +30,8 @@ def drawn(fit: Any, release: "Release") -> str:
     Raises
     ------
     InputError
-        A way that the fit has no evidence for.
+        A way that the fit has no evidence for; several data sets from one draw, each tied to the
+        records' own classes.
     """
     ways = ways_of(fit)
     if release.parameters is None:
@@ -42,7 +43,30 @@ def drawn(fit: Any, release: "Release") -> str:
             f"that; it has for {', '.join(map(repr, ways))}: audit the release with a model like "
             "the one that made it"
         )
+    if release.parameters == "shared" and release.classes == "own" and release.m > 1:
+        raise InputError(
+            'parameters="shared" with classes="own" is not offered for several data sets: a record '
+            "would be tied to all of them through one draw; synthesise with "
+            'parameters="independent", or with classes="new"'
+        )
     return release.parameters
+
+
+def check_less_known(fit: Any, release: "Release") -> None:
+    """Refuse what has no evidence for an intruder who does not know all other records.
+
+    Raises
+    ------
+    InputError
+        Several data sets from one draw of the parameters, or from an estimate.
+    """
+    way = drawn(fit, release)
+    if way == "plug-in" or (way == "shared" and release.m > 1):
+        raise InputError(
+            f"parameters={way!r} with m = {release.m} is not offered by {type(fit).__name__} for "
+            "an intruder who does not know all other records; give "
+            'knows_records="all-but-target"'
+        )
 
 
 def in_words(fit: Any, release: "Release") -> str:

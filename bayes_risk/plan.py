@@ -136,12 +136,15 @@ class Plan:
         )
 
     def fits(self) -> list[Posterior]:
-        """One augmented fit per release; the base fit runs about m times as long as each."""
+        """One augmented fit per draw of the parameters, and the base fit.
+
+        The base fit runs about as many times as long as each as there are such draws: m, or 1.
+        """
         return [posterior() for posterior in self.later()]
 
     def later(self) -> list[Later[Posterior]]:
         """The same fits, each made when it is asked for."""
-        *children, base_rng = self.rng.spawn(self.release.m + 1)
+        *children, base_rng = self.rng.spawn(len(self.release.by_draw) + 1)
         augmented = [
             Later(f"fit {l + 1}", partial(self._augmented, l, child))
             for l, child in enumerate(children)
@@ -156,7 +159,7 @@ class Plan:
 
     def _base(self, rng: np.random.Generator) -> Posterior:
         base = self.sampled.informed(self.release)
-        rounds = int(np.ceil(np.log2(self.release.m)))
+        rounds = int(np.ceil(np.log2(len(self.release.by_draw))))
         for k, child in enumerate(rng.spawn(rounds), start=1):
             base = base.doubled(rng=child, n_jobs=self.n_jobs)
             self._tell("base fit", k, rounds)

@@ -213,7 +213,7 @@ class Fit(Protocol):
         """log p(Z^(l) | y*, A) as the model itself computes it, shape (m, G, U).
 
         Up to a constant for each target; `Simulated`: with an error. None: the engine is to compute
-        it from posteriors.
+        it from posteriors. m counts draws of the parameters, ``len(release.by_draw)``.
         """
         ...
 
@@ -262,7 +262,10 @@ class SampledFit(Fit, Protocol):
         n_jobs: int,
         progress: Progress | None,
     ) -> Posterior:
-        """p(Theta | y, Z^(l)), started where the chains of p(Theta | y) stopped."""
+        """p(Theta | y, Z^(l)), started where the chains of p(Theta | y) stopped.
+
+        Z^(l): all data sets of draw l of the parameters, ``release.by_draw[l]``.
+        """
         ...
 
     def without(

@@ -9,13 +9,14 @@ import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Codes, Microdata, Number
+from bayes_risk.parameters import drawn
 from bayes_risk.release import Release
 from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Progress, Simulated, Targets
 
 from .cart_evidence import Leaves, grown_anew, known_splits
 from .cart_known import IN_WORDS, CARTInPart, ways_to
-from .leaf_draws import draw_donors, smooth
+from .leaf_draws import Shares, draw_donors, smooth
 from .leaf_evidence import BAYESIAN, PLAIN
 from .synthesis import Request, made_columns
 from .trees import Tree
@@ -59,14 +60,19 @@ class CARTFit:
         return [self.microdata.columns[tree.column] for tree in self.trees]
 
     @property
-    def kind(self) -> int:
-        """How the values of a leaf are drawn."""
-        return BAYESIAN if self.model.bootstrap == "bayesian" else PLAIN
+    def parameters(self) -> tuple[str, ...]:
+        """How the shares of values in leaves may be drawn, the model's way first."""
+        if self.model.bootstrap == "bayesian":
+            return "independent", "shared", "plug-in"
+        return "plug-in", "independent", "shared"
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """How the parameters of its releases may be drawn, the usual way first."""
-        return ("independent",) if self.kind == BAYESIAN else ("plug-in",)
+    def kind(self) -> int:
+        """How the values of a leaf are drawn, if nothing else is asked for."""
+        return self._kind(self.parameters[0])
+
+    def _kind(self, parameters: str) -> int:
+        return PLAIN if parameters == "plug-in" else BAYESIAN
 
     @property
     def records_differ(self) -> bool:
@@ -76,7 +82,7 @@ class CARTFit:
     def offers(self, release: Release) -> frozenset[str]:
         """Ways to the evidence: with the splits known, or with trees grown anew for each guess."""
         smoothed = any(self._smoothed(tree) for tree in self._made(release))
-        simulated = smoothed and self.kind == BAYESIAN
+        simulated = smoothed and self._kind(drawn(self, release)) == BAYESIAN
         return frozenset({"simulated" if simulated else "exact", "refit"})
 
     def _smoothed(self, tree: Tree) -> bool:
@@ -91,7 +97,8 @@ class CARTFit:
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
         order = [self.microdata.columns[tree.column] for tree in self._made(release)]
-        how = "the Bayesian bootstrap" if self.kind == BAYESIAN else "plain draws"
+        bayesian = self._kind(drawn(self, release)) == BAYESIAN
+        how = "the Bayesian bootstrap" if bayesian else "plain draws"
         if any(self._smoothed(tree) for tree in self._made(release)):
             how += ", numbers smoothed by kernels,"
         return (
@@ -111,6 +118,7 @@ class CARTFit:
         columns: Sequence[str] | None = None,
         records: Any = None,
         *,
+        parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
         """Draw m synthetic data sets from the same trees.
@@ -123,6 +131,10 @@ class CARTFit:
             Columns of the model's order to synthesise, all of them by default.
         records : mask, or list of record labels, optional
             Records to synthesise, all by default.
+        parameters : {"independent", "shared", "plug-in"}, optional
+            How the shares of values in a leaf are drawn: by the Bayesian bootstrap for each data
+            set anew, or once for all of them; or not at all, values drawn plainly. By default what
+            the model's ``bootstrap`` says. See `docs/parameters.md`.
         random_seed : int, Generator or None
 
         Returns
@@ -135,18 +147,24 @@ class CARTFit:
             m below 1; columns without a tree, unknown labels.
         """
         request = Request.of(
-            self.microdata, self.order, m, columns, records, random_seed=random_seed
+            self, self.order, m, columns, records, parameters=parameters, random_seed=random_seed
         )
-        return request.release(self._table(request, rng) for rng in request.rngs)
+        shared = request.parameters == "shared"
+        shares: list[Shares] = [{} for _ in self.trees]  # of all tables, or of one
+        return request.release(
+            self._table(request, shares if shared else [{} for _ in self.trees], rng)
+            for rng in request.rngs
+        )
 
-    def _table(self, request: Request, rng: np.random.Generator) -> Codes:
-        """One synthetic table, in codes."""
+    def _table(self, request: Request, shares: Sequence[Shares], rng: np.random.Generator) -> Codes:
+        """One synthetic table, in codes; ``shares`` of each tree's leaves as far as drawn."""
+        kind = self._kind(request.parameters)
         codes, genuine, mask = self.microdata.codes.copy(), self.microdata.codes, request.mask
-        for tree, name in zip(self.trees, self.order, strict=True):
+        for tree, name, held in zip(self.trees, self.order, shares, strict=True):
             if name not in request.columns:
                 continue
             nodes = tree.node(codes[mask])
-            donors = draw_donors(tree, nodes, self.kind, rng, self.weights)
+            donors = draw_donors(tree, nodes, kind, rng, self.weights, held)
             values = genuine[donors, tree.column]
             if self._smoothed(tree):
                 values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
@@ -182,10 +200,13 @@ class CARTFit:
         return Leaves(
             data=self.microdata,
             trees=trees,
-            kind=self.kind,
+            kind=self._kind(drawn(self, release)),
             smoothed=[self._smoothed(tree) for tree in trees],
             whole=[self._whole(tree) for tree in trees],
-            z=[release.codes(self.microdata, l)[replaced] for l in range(release.m)],
+            z=[  # data sets from the same shares are one long one
+                np.vstack([release.codes(self.microdata, l)[replaced] for l in together])
+                for together in release.by_draw
+            ],
             weights=self.weights,
         )
 

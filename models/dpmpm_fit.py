@@ -11,6 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.impossible import refuse_release
 from bayes_risk.microdata import Microdata
+from bayes_risk.parameters import check_less_known
 from bayes_risk.release import Release
 from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Predictive, Progress, Targets
@@ -69,7 +70,7 @@ class DPMPMFit:
     @property
     def parameters(self) -> tuple[str, ...]:
         """How the parameters of its releases may be drawn, the usual way first."""
-        return ("independent", "one-mode")
+        return "independent", "one-mode", "shared"
 
     @property
     def records_differ(self) -> bool:
@@ -84,6 +85,7 @@ class DPMPMFit:
 
     def offers_knowing(self, release: Release) -> frozenset[str]:
         """Ways to the evidence for an intruder who knows only some of the other records."""
+        check_less_known(self, release)
         if self.weights is not None:
             return frozenset()
         if self.posterior.prior.zeros is not None:
@@ -153,6 +155,7 @@ class DPMPMFit:
         records: Any = None,
         *,
         classes: str = "new",
+        parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
         """Draw m synthetic data sets, each from its own draw of Theta.
@@ -169,6 +172,9 @@ class DPMPMFit:
             A fresh class given the unsynthesised values, p(k | y_us,i, Theta), or one drawn given
             all of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second
             keeps more of the record, and more of its risk.
+        parameters : {"independent", "one-mode", "shared"}, optional
+            How Theta is drawn: for each data set anew (the default), so but from one chain alone,
+            whose mode the data sets share, or once for all of them. See `docs/parameters.md`.
         random_seed : int, Generator or None
 
         Returns
@@ -184,12 +190,13 @@ class DPMPMFit:
         one_of("classes", classes, ("new", "own"))
         self._check_classes(classes)
         request = Request.of(
-            self.microdata,
+            self,
             self.microdata.columns,
             m,
             columns,
             records,
-            n_draws=self.n_draws,
+            parameters=parameters,
+            n_chains=self.posterior.draws.n_chains,
             random_seed=random_seed,
         )
         if columns is not None:
@@ -207,8 +214,8 @@ class DPMPMFit:
         n_jobs: int = 1,
         progress: Progress | None = None,
     ) -> LatentPosterior:
-        """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
-        how = Mechanism.of(release, l, self.microdata, self.posterior.prior)
+        """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
+        how = Mechanism.of_draw(release, l, self.microdata, self.posterior.prior)
         base = self.whole or self.posterior
         total = base.n_draws
         posterior = base.refitted(
@@ -266,7 +273,7 @@ class DPMPMFit:
         if release is None:
             units = self._units_before(left_out=record)
             return start.refitted(units, thin=thin, tune=tune, n_draws=n_draws, rng=rng)
-        how = Mechanism.of(release, l, self.microdata, prior)
+        how = Mechanism.of_draw(release, l, self.microdata, prior)
         return start.refitted(
             self._units(how, record),
             thin=thin,

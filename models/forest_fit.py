@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,6 +117,7 @@ class ForestFit:
         m: int = 5,
         columns: Sequence[str] | None = None,
         *,
+        parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
         progress: Progress | None = None,
     ) -> Release:
@@ -128,6 +129,8 @@ class ForestFit:
             Number of data sets, at least 1.
         columns : list of str, optional
             Columns of the model's order to synthesise, all of them by default.
+        parameters : {"plug-in"}, optional
+            Values are drawn by the votes of the forests grown, an estimate; there is no other way.
         random_seed : int, Generator or None
         progress : callable, optional
             Called as ``progress("synthesis", done, total)``.
@@ -141,7 +144,8 @@ class ForestFit:
         InputError
             m below 1; columns without a forest.
         """
-        request = Request.of(self.microdata, self.order, m, columns, random_seed=random_seed)
+        how: Any = {"parameters": parameters, "random_seed": random_seed}
+        request = Request.of(self, self.order, m, columns, **how)
         made = self._of(request.columns)
         tables = [self.microdata.codes.copy() for _ in request.rngs]
         for place, trees in enumerate(made):

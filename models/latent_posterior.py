@@ -188,7 +188,8 @@ class Mechanism:
     """How one data set of a release was drawn, in rows of level positions.
 
     ``y`` (n, p) confidential rows; ``z`` (n, p) released rows; ``synthesized`` (p,) which
-    columns; ``replaced`` (n,) which records; ``own`` whether classes were the records' own.
+    columns; ``replaced`` (n,) which records; ``own`` whether classes were the records' own;
+    ``others`` (k, n, p) the rows of further data sets from the same draw of Theta.
     """
 
     y: Rows
@@ -196,6 +197,17 @@ class Mechanism:
     synthesized: npt.NDArray[np.bool_]
     replaced: npt.NDArray[np.bool_]
     own: bool
+    others: tuple[Rows, ...] = ()
+
+    @classmethod
+    def of_draw(cls, release: Release, l: int, microdata: Microdata, prior: Prior) -> "Mechanism":
+        """Read all data sets of draw l of Theta."""
+        first, *others = (cls.of(release, k, microdata, prior) for k in release.by_draw[l])
+        return replace(first, others=tuple(how.z for how in others))
+
+    def released(self, whose: npt.NDArray[np.bool_]) -> Rows:
+        """Synthetic rows of some records, those of all data sets below one another."""
+        return np.vstack([z[whose] for z in (self.z, *self.others)])
 
     @classmethod
     def of(cls, release: Release, l: int, microdata: Microdata, prior: Prior) -> "Mechanism":
@@ -239,18 +251,19 @@ class Mechanism:
             extra = np.where(linked < 0, padding, linked)[:, self.synthesized]
             return units_of(np.hstack([self.y, extra]), left_out=left_out)
         if self.synthesized.all():
-            z = self.z[self.replaced]
+            z = self.released(self.replaced)
             power = None if weights is None else np.append(weights, np.ones(len(z)))
             return units_of(np.vstack([self.y, z]), left_out=left_out, power=power)
         return units_of(self.y, self.given(self.replaced, left_out), left_out, weights)
 
     def given(self, whose: npt.NDArray[np.bool_], left_out: int | None) -> Given:
         """Synthetic rows of records whose own values are held too, and their denominators."""
-        z, n_z = np.unique(self.z[whose], axis=0, return_counts=True)
-        divided = whose.copy()
-        if left_out is not None:  # p(Z_i, y_us,i) stays whole: the intruder knows y_us,i
-            divided[left_out] = False
-        us, n_us = np.unique(self.y[divided][:, ~self.synthesized], axis=0, return_counts=True)
+        z, n_z = np.unique(self.released(whose), axis=0, return_counts=True)
+        divided = np.where(whose, 1 + len(self.others), 0)
+        if left_out is not None:  # p(Z_i, y_us,i) stays whole once: the intruder knows y_us,i
+            divided[left_out] = max(divided[left_out] - 1, 0)
+        held = np.repeat(self.y[:, ~self.synthesized], divided, axis=0)
+        us, n_us = np.unique(held, axis=0, return_counts=True)
         return Given(
             positions=z.astype(np.int32),
             multiplicity=n_z.astype(np.int64),

@@ -9,6 +9,7 @@ from .leaf_evidence import PLAIN
 from .trees import Tree
 
 Array = npt.NDArray[np.float64]
+Shares = dict[int, Array]  # of the records of a node, summed up
 
 
 def draw_donors(
@@ -17,12 +18,14 @@ def draw_donors(
     kind: int,
     rng: np.random.Generator,
     weights: Array | None = None,
+    shares: Shares | None = None,
 ) -> npt.NDArray[np.int64]:
     """A record of its node for each row (R,), whose value it is given.
 
     Bayesian bootstrap: the records of a node have weights Dirichlet(1, ..., 1), the same for all
-    rows that draw from it; with record ``weights`` (n,) Dirichlet(alpha_1, alpha_2, ...). Plain
-    draws: all records alike, or in proportion to their weights.
+    rows that draw from it; with record ``weights`` (n,) Dirichlet(alpha_1, alpha_2, ...). They are
+    put into ``shares``, and taken from there if they were drawn before. Plain draws: all records
+    alike, or in proportion to their weights.
     """
     out = np.empty(len(nodes), dtype=np.int64)
     order = np.argsort(nodes, kind="stable")
@@ -32,12 +35,16 @@ def draw_donors(
         if kind == PLAIN and weights is None:
             out[rows] = held[rng.integers(len(held), size=len(rows))]
             continue
-        if weights is None:
+        if shares is not None and node in shares:
+            edges = shares[node]
+        elif weights is None:
             edges = np.cumsum(rng.standard_exponential(len(held)))
         elif kind == PLAIN:
             edges = np.cumsum(weights[held])
         else:
             edges = np.cumsum(_gammas(weights[held], rng))
+        if shares is not None:
+            shares[node] = edges
         out[rows] = held[np.searchsorted(edges, rng.random(len(rows)) * edges[-1])]
     return out
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +99,7 @@ class PMMFit:
         m: int = 5,
         columns: Sequence[str] | None = None,
         *,
+        parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
         """Draw m synthetic data sets: other fill-ins and ties, the same models and donors.
@@ -109,6 +110,8 @@ class PMMFit:
             Number of data sets, at least 1. More than one lets anybody see which records differ.
         columns : list of str, optional
             The model's order, or nothing: other columns need another declaration.
+        parameters : {"plug-in"}, optional
+            Donors are found by estimated means; there is no other way.
         random_seed : int, Generator or None
 
         Returns
@@ -130,7 +133,8 @@ class PMMFit:
                 "together; declare a model with order= the columns wanted"
             )
         chosen = self.chosen.copy()
-        request = Request.of(self.microdata, order, m, None, chosen, random_seed=random_seed)
+        how: Any = {"parameters": parameters, "random_seed": random_seed}
+        request = Request.of(self, order, m, None, chosen, **how)
         drawn = [self.base.synthesize(self.rows[chosen], rng) for rng in request.rngs]
         self.diagnostics["redraws"] = float(sum(refused for _, refused in drawn))
         # classes "own": the evidence looks at the target's own synthetic values

@@ -56,7 +56,7 @@ def direct(
     own = targets.profiles[:, targets.columns]  # shape (U, q)
     same = (targets.guesses.codes == own[None]).all(axis=2)  # shape (G, U)
     log_p = np.where(same, 0.0, -np.inf)
-    return np.repeat(log_p[None], release.m, axis=0)
+    return np.repeat(log_p[None], len(release.by_draw), axis=0)
 
 
 def augmented(
@@ -68,8 +68,8 @@ def augmented(
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> PoissonPosterior:
-    """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
-    how, base = _mechanism(fit, release, l), fit.posterior
+    """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
+    how, base = _mechanism_of_draw(fit, release, l), fit.posterior
     start, seen = base, None
     if fit.known is not None:
         start, seen = replace(base, draws=fit.known.whole), fit.known.seen
@@ -104,7 +104,7 @@ def without(
         if fit.known is not None:
             units = fit.known.first.units_before(fit.known.seen, left_out=record)
         return start.refitted(units, thin=thin, tune=tune, n_draws=n_draws, rng=rng)
-    how = _mechanism(fit, release, l)
+    how = _mechanism_of_draw(fit, release, l)
     return start.refitted(
         how.units(left_out=record, seen=seen),
         thin=thin,
@@ -147,6 +147,11 @@ def _log_table(fit: "PoissonMixtureFit", how: CountMechanism) -> Array:
 
 def _mechanism(fit: "PoissonMixtureFit", release: Release, l: int) -> CountMechanism:
     return CountMechanism.of(release, l, fit.microdata, fit.prior, fit.columns, fit.weights)
+
+
+def _mechanism_of_draw(fit: "PoissonMixtureFit", release: Release, l: int) -> CountMechanism:
+    how = fit.microdata, fit.prior, fit.columns, fit.weights
+    return CountMechanism.of_draw(release, l, *how)
 
 
 def _check_totals(fit: "PoissonMixtureFit", release: Release) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk.intruder import Intruder
 from bayes_risk.microdata import Microdata
+from bayes_risk.parameters import check_less_known
 from bayes_risk.release import Release
 from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Progress, Targets
@@ -105,7 +106,8 @@ class PoissonMixtureFit:
     @property
     def parameters(self) -> tuple[str, ...]:
         """How the parameters of its releases may be drawn, the usual way first."""
-        return ("independent", "one-mode")
+        drawn = ("independent", "one-mode")
+        return (*drawn, "shared") if self.model.kind == "MP" else drawn
 
     @property
     def records_differ(self) -> bool:
@@ -135,6 +137,7 @@ class PoissonMixtureFit:
         *,
         classes: str | None = None,
         quantile: float | None = None,
+        parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
         """Draw m synthetic data sets, each from its own draw of Theta.
@@ -150,6 +153,9 @@ class PoissonMixtureFit:
             drawn to. MM and TCMM: always its own.
         quantile : float, optional
             TCMM: another one than the model declares.
+        parameters : {"independent", "one-mode", "shared"}, optional
+            How Theta is drawn: for each data set anew (the default), so but from one chain alone,
+            whose mode the data sets share, or once for all of them. See `docs/parameters.md`.
         random_seed : int, Generator or None
 
         Returns
@@ -164,11 +170,12 @@ class PoissonMixtureFit:
             not have; a quantile outside (0, 1), or none for TCMM.
         """
         request = Request.of(
-            self.microdata,
+            self,
             self.counts,
             m,
             columns,
-            n_draws=self.n_draws,
+            parameters=parameters,
+            n_chains=self.draws.n_chains,
             random_seed=random_seed,
         )
         return released(self, request, classes=classes, quantile=quantile)
@@ -256,6 +263,7 @@ class PoissonMixtureFit:
         """The evidence for intruders of the trade."""
         from .poisson_trade import weaker
 
+        check_less_known(self, release)
         if self.weights is not None:
             raise InputError(
                 f"{intruder.in_words()[:-1]}: not offered for a fit with record weights; give "
@@ -278,7 +286,7 @@ class PoissonMixtureFit:
         n_jobs: int = 1,
         progress: Progress | None = None,
     ) -> "PoissonPosterior":
-        """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has."""
+        """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
         return augmented(self, release, l, rng=rng, n_jobs=n_jobs, progress=progress)
 
     def without(

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.parameters import check_less_known
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Progress
 
@@ -60,6 +61,7 @@ def offers_knowing(fit: "PoissonMixtureFit", release: Release) -> frozenset[str]
             'know all other records is offered for those of the trade: give knows_records="second-'
             'largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
         )
+    check_less_known(fit, release)
     CountMechanism.of(release, 0, fit.microdata, fit.prior, fit.columns)
     return frozenset({"predictive"} if release.m == 1 else {"imputed", "product"})
 

@@ -6,6 +6,7 @@ data set of a release was drawn is a `CountMechanism`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -177,6 +178,8 @@ class CountMechanism:
         Whether classes were the records' own.
     weights : ndarray, shape (n,), or None
         Record weights of the table; the release's rows count in full.
+    others : tuple of ndarray, each of shape (n, p)
+        Released counts of further data sets from the same draw of Theta.
     """
 
     y: Array
@@ -187,6 +190,13 @@ class CountMechanism:
     replaced: npt.NDArray[np.bool_]
     own: bool
     weights: Array | None = None
+    others: tuple[Array, ...] = ()
+
+    @classmethod
+    def of_draw(cls, release: Release, l: int, *how: Any) -> "CountMechanism":
+        """Read all data sets of draw l of Theta; further arguments as in `of`."""
+        first, *others = (cls.of(release, k, *how) for k in release.by_draw[l])
+        return replace(first, others=tuple(other.z for other in others))
 
     @classmethod
     def of(
@@ -268,14 +278,14 @@ class CountMechanism:
         if self.linked is not None:
             return self._units(self.linked, left_out, seen)
         some, rows = self.replaced, np.ones(len(self.y), dtype=bool) if seen is None else seen
-        alpha = self.weights
+        alpha, k = self.weights, 1 + len(self.others)
         return units_of(
-            np.vstack([self.y, self.z[some]]),
-            np.vstack([self.exposure, self.exposure[some]]),
-            np.vstack([self.positions, self.positions[some]]),
+            np.vstack([self.y, *(z[some] for z in (self.z, *self.others))]),
+            np.vstack([self.exposure, *[self.exposure[some]] * k]),
+            np.vstack([self.positions, *[self.positions[some]] * k]),
             left_out=left_out,
-            kept=np.append(rows, np.ones(some.sum(), dtype=bool)),
-            power=None if alpha is None else np.append(alpha, np.ones(some.sum())),
+            kept=np.append(rows, np.ones(k * some.sum(), dtype=bool)),
+            power=None if alpha is None else np.append(alpha, np.ones(k * some.sum())),
         )
 
     def units_before(self, seen: npt.NDArray[np.bool_], left_out: int | None = None) -> CountUnits:

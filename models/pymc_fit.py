@@ -57,7 +57,7 @@ class PyMCFit:
     @property
     def parameters(self) -> tuple[str, ...]:
         """How the parameters of its releases may be drawn, the usual way first."""
-        return ("independent",)
+        return "independent", "shared"
 
     @property
     def records_differ(self) -> bool:
@@ -97,6 +97,7 @@ class PyMCFit:
         columns: Sequence[str] | None = None,
         records: Any = None,
         *,
+        parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
         """Draw m synthetic data sets, each from its own draw of the parameters.
@@ -111,6 +112,9 @@ class PyMCFit:
             synthetic already, the original's elsewhere.
         records : mask, or list of record labels, optional
             Records to synthesise, all by default.
+        parameters : {"independent", "shared"}, optional
+            How the parameters are drawn: for each data set anew (the default), or once for all of
+            them. See `docs/parameters.md`.
         random_seed : int, Generator or None
 
         Returns
@@ -125,12 +129,12 @@ class PyMCFit:
             A draw that is no value of the column.
         """
         request = Request.of(
-            self.microdata,
+            self,
             self.model.columns,
             m,
             columns,
             records,
-            n_draws=self.n_draws,
+            parameters=parameters,
             random_seed=random_seed,
         )
         return request.release(self._table(h, request, rng) for h, rng in request.draws())
@@ -155,7 +159,7 @@ class PyMCFit:
         n_jobs: int = 1,
         progress: Progress | None = None,
     ) -> PyMCPosterior:
-        """p(Theta | y, Z^(l)), l = 0 .. m - 1, with as many draws as the fit has.
+        """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has.
 
         Synthesised values of replaced records enter the likelihood, each given the columns of the
         release before it; what was not synthesised enters once, with the table.
@@ -190,11 +194,9 @@ class PyMCFit:
     def log_release(self, release: Release) -> Array:
         """log p(Z^(l) | Theta_h): replaced records, synthesised columns; shape (m, H)."""
         engine, theta = self.posterior.engine, self.posterior.theta
-        out = []
-        for l in range(release.m):
-            given = self._condition(release, l)
-            out.append(engine.total(given.z[given.replaced], theta, given.columns))
-        return np.stack(out)
+        rows, columns = release.replaced(len(self.microdata.codes)), self._synthesized(release)
+        tables = release.codes(self.microdata)[:, rows]
+        return np.stack([engine.total(z, theta, columns) for z in tables])
 
     def __repr__(self) -> str:
         d = self.diagnostics
@@ -224,7 +226,7 @@ class PyMCFit:
     def _condition(self, release: Release, l: int) -> Condition:
         return replace(
             self.posterior.condition,
-            z=release.codes(self.microdata, l),
+            z=tuple(release.codes(self.microdata, k) for k in release.by_draw[l]),
             replaced=release.replaced(len(self.microdata.codes)),
             columns=self._synthesized(release),
         )

@@ -169,7 +169,7 @@ def _fit(
     builder = Builder.of(model.build, tuple(model.columns), data)
     engine = Engine.of(builder)
     y, nothing = data.codes, np.zeros(len(data.codes), dtype=bool)
-    condition = Condition(y=y, z=y, replaced=nothing, columns=(), power=power)
+    condition = Condition(y=y, z=(), replaced=nothing, columns=(), power=power)
     pseudo = pseudo_posterior(engine, condition)
     idata = kept_chains(lambda: pm.sample(model=pseudo, **options), length)
     chains = group(idata, "posterior")

@@ -113,15 +113,18 @@ class PyMCPosterior:
             return Sampler.of(self.engine, condition, self.base)
 
         with self.engine.lock:
-            sampler: Sampler = self.engine.once(("sampler", condition.columns), compiled)
+            sampler: Sampler = self.engine.once(
+                ("sampler", condition.columns, len(condition.z)), compiled
+            )
             return sampler
 
     def _starts(self, condition: Condition) -> list[dict[str, Any]]:
         """Last draw of each chain that the release allows."""
         possible = np.ones(self.n_draws, dtype=bool)
-        if condition.columns:
-            released = condition.z[condition.replaced]
-            possible = np.isfinite(self.engine.total(released, self.theta, condition.columns))
+        for z in condition.z:
+            released = z[condition.replaced]
+            total = self.engine.total(released, self.theta, condition.columns)
+            possible &= np.isfinite(total)
         if not possible.any():
             raise ModelError(
                 "no draw of the parameters allows the release; was it made by this model? More "

@@ -42,13 +42,13 @@ WEIGHT = 20  # and for how many draws of the warm-up they count
 class Condition:
     """What Theta is conditioned on: the table, perhaps without a record, and a release or none.
 
-    ``z`` (n, p) released codes and ``replaced`` (n,) the rows that count; ``columns`` the
-    synthesised ones, none without a release; ``left_out`` the record, -1 for none. ``power`` (n,)
-    the record weights, powers of the likelihood of ``y``; None: all 1.
+    ``z`` released codes (n, p) of each data set and ``replaced`` (n,) the rows that count;
+    ``columns`` the synthesised ones, none without a release; ``left_out`` the record, -1 for none.
+    ``power`` (n,) the record weights, powers of the likelihood of ``y``; None: all 1.
     """
 
     y: Codes
-    z: Codes
+    z: tuple[Codes, ...]
     replaced: npt.NDArray[np.bool_]
     columns: tuple[str, ...]
     left_out: int = -1
@@ -143,7 +143,7 @@ class Sampler:
 
     engine: Engine
     y: Rows
-    z: Rows | None
+    z: list[Rows]
     step: Any
     fresh: Any
     values: list[str]
@@ -158,12 +158,12 @@ class Sampler:
         model = builder.model(condition.y)
         graph = engine.graph(condition.y)
         values = graph.values(builder, condition.y)
-        y, z = Rows.of(graph, values), None
+        y = Rows.of(graph, values)
+        z = [Rows.of(graph, values) for _ in condition.z]
         with model:
             pm.Potential("__table", y.total(model, builder.columns))
-            if condition.columns:
-                z = Rows.of(graph, values)
-                pm.Potential("__release", z.total(model, condition.columns))
+            for l, rows in enumerate(z, start=1):
+                pm.Potential(f"__release{l}", rows.total(model, condition.columns))
         others = [rv for rv in model.observed_RVs if rv.name not in builder.columns]
         model.observed_RVs = type(model.observed_RVs)(others)
         inward, outward = _inward(model), _outward(model)
@@ -231,9 +231,8 @@ class Sampler:
     def _condition(self, condition: Condition) -> None:
         builder = self.engine.builder
         self.y.put(self.y.graph.values(builder, condition.y), condition.weights)
-        if self.z is not None:
-            values = self.z.graph.values(builder, condition.z)
-            self.z.put(values, condition.replaced.astype(float))
+        for rows, z in zip(self.z, condition.z, strict=True):
+            rows.put(rows.graph.values(builder, z), condition.replaced.astype(float))
 
     def _chain(self, start: Mapping[str, Any], length: Length, rng: np.random.Generator) -> Theta:
         step = self.step

@@ -9,12 +9,16 @@ import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.microdata import Codes, Microdata
+from bayes_risk.parameters import drawn
 from bayes_risk.release import Release
 from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Posterior, Progress, Targets
 
+from .conjugate import Moments
 from .progress import ticker
 from .regression_draws import BroughtDraws
+from .regression_estimate import estimate, log_release_at_estimate
+from .regression_part import Coefficients
 from .regression_posterior import (
     ExactPart,
     HeldPart,
@@ -70,7 +74,11 @@ class RegressionFit:
     @property
     def parameters(self) -> tuple[str, ...]:
         """How the parameters of its releases may be drawn, the usual way first."""
-        return ("independent",)
+        if isinstance(self.posterior, RegressionPosterior) and all(
+            isinstance(held, ExactPart) for held in self.posterior.parts
+        ):
+            return "independent", "shared", "plug-in"
+        return "independent", "shared"
 
     @property
     def records_differ(self) -> bool:
@@ -83,6 +91,8 @@ class RegressionFit:
         if isinstance(self.posterior, BroughtDraws):
             return frozenset({"reuse"})
         exact = {"exact"} if all(isinstance(p, ExactPart) for p in parts) else set()
+        if drawn(self, release) == "plug-in":
+            return frozenset(exact)
         return frozenset({"predictive", "refit", "reuse"} | exact)
 
     def direct(
@@ -101,12 +111,25 @@ class RegressionFit:
         made = self.made(release) if evidence in ("exact", "product") else []
         if not made or not all(isinstance(held, ExactPart) for held in made):
             return None
+        if drawn(self, release) == "plug-in":
+            return self._at_estimate(release, targets)
         base = RegressionPosterior(parts=made).log_predictive(targets)
         augmented = [
             self.augmented(release, l, rng=rng, progress=progress).log_predictive(targets)
-            for l in range(release.m)
+            for l in range(len(release.by_draw))
         ]
         return np.stack([_change(after, base) for after in augmented])
+
+    def _at_estimate(self, release: Release, targets: Targets) -> Array:
+        """log p(Z^(l) | Theta-hat(y*, y_-i)) up to a constant, shape (m, G, U)."""
+        tables = [self.released(release, l) for l in range(release.m)]
+        total = np.zeros((release.m, *targets.guesses.codes.shape[:2]))
+        for held in RegressionPosterior(parts=self.made(release)).touched(targets):
+            assert isinstance(held, ExactPart)
+            rows = [held.part.rows(z, f"release {l}") for l, z in enumerate(tables, start=1)]
+            moments = [Moments.of(r.X, r.y) for r in rows]
+            total += log_release_at_estimate(held, moments, targets)
+        return total
 
     @property
     def n_draws(self) -> int:
@@ -161,6 +184,7 @@ class RegressionFit:
         columns: Sequence[str] | None = None,
         records: Any = None,
         *,
+        parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
         """Draw m synthetic data sets, each from its own draw of Theta.
@@ -174,6 +198,10 @@ class RegressionFit:
             later ones given the synthetic values of earlier ones.
         records : mask, or list of record labels, optional
             Records to synthesise, all by default.
+        parameters : {"independent", "shared", "plug-in"}, optional
+            How Theta is drawn: for each data set anew (the default), once for all of them, or not
+            at all: normal regressions at the posterior mean of the coefficients and its residual
+            variance. See `docs/parameters.md`.
         random_seed : int, Generator or None
 
         Returns
@@ -188,23 +216,33 @@ class RegressionFit:
             Values too large to be drawn: a log-normal or count model that runs away.
         """
         request = Request.of(
-            self.microdata,
+            self,
             self._modelled,
             m,
             columns,
             records,
-            n_draws=self.n_draws,
+            parameters=parameters,
             random_seed=random_seed,
         )
-        return request.release(self._table(h, request, rng) for h, rng in request.draws())
+        draws = request.draw_index or (None,) * m
+        return request.release(
+            self._table(h, request, rng) for h, rng in zip(draws, request.rngs, strict=True)
+        )
 
-    def _table(self, h: int, request: Request, rng: np.random.Generator) -> Codes:
+    def _coefficients(self, held: HeldPart, h: int | None) -> Coefficients:
+        """Draw h of a regression's parameters, or their estimate."""
+        if h is not None:
+            return held.draws.at(h)
+        assert isinstance(held, ExactPart)
+        return estimate(held)
+
+    def _table(self, h: int | None, request: Request, rng: np.random.Generator) -> Codes:
         """One synthetic table, in codes."""
         codes: Codes = self.microdata.codes.astype(float)
         for held in self.posterior.parts:
             if held.part.name not in request.columns:
                 continue
-            values = held.part.draw(codes[request.mask], held.draws.at(h), rng)
+            values = held.part.draw(codes[request.mask], self._coefficients(held, h), rng)
             if not np.isfinite(values).all():
                 raise ModelError(
                     f"synthetic values of {held.part.name!r} are too large to be numbers; look at "
@@ -222,14 +260,16 @@ class RegressionFit:
         n_jobs: int = 1,
         progress: Progress | None = None,
     ) -> RegressionPosterior:
-        """p(theta | y, Z^(l)), l = 0 .. m - 1: the release's rows stand below the table's."""
+        """p(theta | y, Z^(l)): below the table's rows those of all data sets of draw l."""
         base = self.made(release)
         starts = base if self.known is None else self.known.whole.parts
-        z = self.released(release, l)
+        tables = {k: self.released(release, k) for k in release.by_draw[l]}
         tick = ticker(progress, f"release {l + 1}", sum(len(p.draws) for p in base))
         parts = []
         for held, start, child in zip(base, starts, rng.spawn(len(base)), strict=True):
-            rows = held.rows.and_also(held.part.rows(z, f"release {l + 1}"))
+            rows = held.rows
+            for k, z in tables.items():
+                rows = rows.and_also(held.part.rows(z, f"release {k + 1}"))
             parts.append(start.with_rows(rows, rng=child, tick=tick))
         return RegressionPosterior(parts=parts)
 

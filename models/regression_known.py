@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError
+from bayes_risk.parameters import check_less_known
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Predictive, Progress, Targets
 
@@ -72,6 +73,7 @@ def offers_knowing(fit: "RegressionFit", release: Release) -> frozenset[str]:
             "under record weights nothing is offered for an intruder who does not know all other "
             'records; fit without weights, or give knows_records="all-but-target"'
         )
+    check_less_known(fit, release)
     made = fit.made(release)
     _check_children(fit, release)
     exact = all(isinstance(held, ExactPart) for held in made)

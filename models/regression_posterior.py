@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,22 @@ class PartPosterior(HeldPart, Protocol):
         ...
 
 
+class Guessed(NamedTuple):
+    """Targets and guesses of a regression.
+
+    ``own``: the targets' rows; ``X`` (G', U, k), ``y`` (G', U): those of the guesses, ``outcome``
+    (G', U) as released, 1 where it is not ``possible``; ``cell`` (G,): which of the G' rows each
+    guess has.
+    """
+
+    own: Rows
+    X: Array
+    y: Array
+    outcome: Array
+    possible: npt.NDArray[np.bool_]
+    cell: npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExactPart:
     """A normal (or log-normal) regression, its posterior in closed form and drawn exactly."""
@@ -103,28 +119,36 @@ class ExactPart:
             out[:, block] = self._log_predictive(targets, block)
         return out
 
-    def _log_predictive(self, targets: Targets, block: slice) -> Array:
+    def guessed(self, targets: Targets, block: slice) -> Guessed:
+        """Some targets and their guesses on the scale that is sampled."""
         part = self.part
         own = part.rows(targets.profiles[block])
         codes, cell = targets.rows(part.uses, block)  # shape (G', U, p)
         G, U, p = codes.shape
-        y = codes[:, :, part.column].reshape(-1)
-        positive = y > 0 if isinstance(part.family, LogNormal) else np.ones(len(y), dtype=bool)
-        flat = codes.reshape(-1, p).copy()
-        flat[~positive, part.column] = 1.0
-        star = part.rows(flat)
-        of_guesses = (star.X.reshape(G, U, -1), star.y.reshape(G, U))
-        if self.rows.weights is None:
-            density = self.known.log_predictive(
-                own.X, own.y, *of_guesses, targets.fitted[block]
-            ).reshape(-1)
-        else:
-            weight = targets.weight[block]
-            density = log_pseudo_predictive(self.known, own.X, own.y, *of_guesses, weight)
-            density = density.reshape(-1)
+        possible = np.ones((G, U), dtype=bool)
         if isinstance(part.family, LogNormal):
-            density -= np.tile(targets.weight[block], G) * np.log(flat[:, part.column])
-        return np.where(positive, density, -np.inf).reshape(G, U)[cell]
+            possible = codes[:, :, part.column] > 0
+        codes[:, :, part.column][~possible] = 1.0
+        star = part.rows(codes.reshape(-1, p))
+        return Guessed(
+            own=own,
+            X=star.X.reshape(G, U, -1),
+            y=star.y.reshape(G, U),
+            outcome=codes[:, :, part.column],
+            possible=possible,
+            cell=cell,
+        )
+
+    def _log_predictive(self, targets: Targets, block: slice) -> Array:
+        star = self.guessed(targets, block)
+        rows, weight = (star.own.X, star.own.y, star.X, star.y), targets.weight[block]
+        if self.rows.weights is None:
+            density = self.known.log_predictive(*rows, targets.fitted[block])
+        else:
+            density = log_pseudo_predictive(self.known, *rows, weight)
+        if isinstance(self.part.family, LogNormal):
+            density -= weight * np.log(star.outcome)
+        return np.where(star.possible, density, -np.inf)[star.cell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -206,13 +230,13 @@ class RegressionPosterior:
             RegressionPredictive(
                 parts=[p.part], draws=[p.draws], targets=targets, batch=segments(p.draws)
             )
-            for p in self._touched(targets)
+            for p in self.touched(targets)
         ]
 
     def log_predictive(self, targets: Targets) -> Array:
         """log p(y* | data without i) in closed form, shape (G, U)."""
         total = np.zeros(targets.guesses.codes.shape[:2])
-        for part in self._touched(targets):
+        for part in self.touched(targets):
             assert isinstance(part, ExactPart)
             total += part.log_predictive(targets)
         return total
@@ -223,7 +247,8 @@ class RegressionPosterior:
         parts = [p.doubled(rng=c) for p, c in zip(self.parts, children, strict=True)]
         return RegressionPosterior(parts=parts)
 
-    def _touched(self, targets: Targets) -> list[PartPosterior]:
+    def touched(self, targets: Targets) -> list[PartPosterior]:
+        """Regressions in which a guess appears."""
         guessed = set(targets.columns.tolist())
         return [p for p in self.parts if guessed & p.part.uses]
 

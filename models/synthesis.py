@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.microdata import Codes, Microdata
+from bayes_risk.parameters import PARAMETERS, ways_of
 from bayes_risk.release import Release
+from bayes_risk.synthesizer import Fit
 
 Mask = npt.NDArray[np.bool_]
 
@@ -24,7 +26,8 @@ class Request:
     """What `synthesize` was asked for.
 
     ``columns`` in the order of the model, ``mask`` (n,) the records to replace; a generator, and a
-    draw of Theta where there are any, for each of the m tables.
+    draw of Theta where there are any, for each of the m tables. ``parameters``: how these draws
+    were chosen, of `PARAMETERS`.
     """
 
     microdata: Microdata
@@ -33,36 +36,38 @@ class Request:
     rngs: Sequence[np.random.Generator]
     draw_index: tuple[int, ...] | None
     seed_entropy: str
+    parameters: str
 
     @classmethod
     def of(
         cls,
-        microdata: Microdata,
+        fit: Fit,
         modelled: Sequence[str],
         m: int,
         columns: Sequence[str] | None,
         records: Any = None,
         *,
-        n_draws: int | None = None,
+        parameters: str | None,
+        n_chains: int = 1,
         random_seed: int | np.random.Generator | None,
     ) -> "Request":
-        """Check all that was asked; take a draw of Theta for each table, no draw twice."""
+        """Check all that was asked; take a draw of Theta for each table, or one for all."""
         m = at_least("m", m, 1)
+        way = _way(fit, parameters)
         names = known_columns("columns", modelled if columns is None else columns, modelled)
         if not names:
             raise InputError("columns names no column; name those to synthesise, or leave it out")
-        if n_draws is not None and m > n_draws:
-            raise InputError(f"m={m} exceeds the {n_draws} draws; fit with more draws")
-        mask = microdata.mask(records)
+        mask = fit.microdata.mask(records)
         rng = np.random.default_rng(random_seed)
-        chosen = None if n_draws is None else rng.choice(n_draws, size=m, replace=False)
+        drawn = fit.n_draws > 0 and way != "plug-in"
         return cls(
-            microdata=microdata,
+            microdata=fit.microdata,
             columns=tuple(c for c in modelled if c in names),
             mask=mask,
             rngs=rng.spawn(m),
-            draw_index=None if chosen is None else tuple(int(h) for h in chosen),
+            draw_index=_draws(way, m, fit.n_draws, n_chains, rng) if drawn else None,
             seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+            parameters=way,
         )
 
     def draws(self) -> Iterable[tuple[int, np.random.Generator]]:
@@ -78,7 +83,36 @@ class Request:
             classes=classes,
             draw_index=self.draw_index,
             seed_entropy=self.seed_entropy,
+            parameters=self.parameters,
         )
+
+
+def _way(fit: Fit, asked: str | None) -> str:
+    """How parameters are to be drawn, if the fit can."""
+    ways = ways_of(fit)
+    if asked is None:
+        return ways[0]
+    if one_of("parameters", asked, tuple(PARAMETERS)) not in ways:
+        raise InputError(
+            f"parameters={asked!r} ({PARAMETERS[asked]}) is not offered by {type(fit).__name__}; "
+            f"it offers {', '.join(map(repr, ways))}"
+        )
+    return asked
+
+
+def _draws(
+    way: str, m: int, n_draws: int, n_chains: int, rng: np.random.Generator
+) -> tuple[int, ...]:
+    """A draw for each of m tables: no draw twice, or one for all."""
+    first, among, some = 0, n_draws, 1 if way == "shared" else m
+    if way == "one-mode":
+        among = n_draws // n_chains  # draws stand chain after chain
+        first = among * int(rng.integers(n_chains))
+    if some > among:
+        whose = " of a chain" if way == "one-mode" else ""
+        raise InputError(f"m={m} exceeds the {among} draws{whose}; fit with more draws")
+    chosen = first + rng.choice(among, size=some, replace=False)
+    return tuple(int(h) for h in np.resize(chosen, m))
 
 
 def made_columns(

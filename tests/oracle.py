@@ -75,8 +75,8 @@ def exact_log_evidence(y, Z, i, guess, K, levels, *, own=False, columns=None, **
 def monte_carlo_log_evidence(y, Z, guesses, K, levels, synthesized, *, draws, rng, prior):
     """log p(Z^s | y_us, y*) for fresh classes given unsynthesised values, by draws from the prior.
 
-    ``guesses`` of each record i. Returns two mappings of i: the log evidence of each guess relative
-    to the first, and its standard error.
+    Z (n, p), or (m, n, p) of data sets from one draw. ``guesses`` of each record i. Returns two
+    mappings of i: the log evidence of each guess relative to the first, and its standard error.
     """
     (a, b), level_prior = prior["concentration"], prior["level_prior"]
     alpha = rng.gamma(a, 1 / b, draws)
@@ -98,9 +98,9 @@ def monte_carlo_log_evidence(y, Z, guesses, K, levels, synthesized, *, draws, rn
     every = list(range(len(levels)))
     us = [j for j in every if j not in synthesized]
     release = np.ones(draws)
-    for r in range(len(y)):
+    for r, z in itertools.product(range(len(y)), np.array(Z).reshape(-1, *np.shape(y))):
         joint = density(
-            np.r_[np.array(y[r])[us], np.array(Z[r])[synthesized]].astype(int), us + synthesized
+            np.r_[np.array(y[r])[us], np.array(z[r])[synthesized]].astype(int), us + synthesized
         )
         condition = density(np.array(y[r])[us], us) if us else np.ones(draws)
         release *= np.divide(joint, condition, out=np.zeros(draws), where=condition > 0)

@@ -53,7 +53,7 @@ def fit_of_draws(build, columns, table, theta, chains=2):
     """A fit whose draws are given: what follows from draws needs no sampler."""
     engine = engine_of(build, columns, table)
     y = engine.builder.microdata.codes
-    nothing = Condition(y=y, z=y, replaced=np.zeros(len(y), dtype=bool), columns=())
+    nothing = Condition(y=y, z=(), replaced=np.zeros(len(y), dtype=bool), columns=())
     posterior = PyMCPosterior(
         engine=engine,
         condition=nothing,

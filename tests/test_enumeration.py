@@ -76,6 +76,22 @@ def test_fresh_classes_two_releases(fit, evidence):
 
 
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
+def test_two_releases_from_one_draw(fit, evidence):
+    """p(Z1, Z2 | y*, y_-i) with one Theta behind both: their rows stand below one another."""
+    release = br.Release(
+        datasets=[table(Z1), table(Z2)], synthesized=["x0", "x1"], parameters="shared"
+    )
+    risk = audit(fit, release, evidence=evidence)
+    assert len(risk.log_evidence) == 1
+    both = np.vstack([Z1, Z2])
+    exact = {}
+    for i in range(3):
+        log_e = [exact_log_evidence(Y, both, i, g, 2, (2, 2), **PRIOR) for g in GUESSES[i]]
+        exact[i] = np.array(log_e) - log_e[0]
+    compare(risk, exact, mcse_of(risk))
+
+
+@pytest.mark.parametrize("evidence", ["predictive", "refit"])
 @pytest.mark.parametrize("columns", [[0, 1], [1]])
 def test_own_classes(fit, evidence, columns):
     names = [f"x{j}" for j in columns]
@@ -94,20 +110,22 @@ def test_own_classes(fit, evidence, columns):
 
 
 @cache
-def given_columns():
-    """A release of x1 given x0, and its log evidence by draws from the prior, with its error."""
-    Z = Y.copy()
-    Z[:, 1] = Z1[:, 1]
+def given_columns(m):
+    """m tables of x1 given x0 from one draw, their log evidence by draws from the prior, errors."""
+    Z = np.stack([Y] * m)
+    Z[:, :, 1] = np.stack([Z1, Z2])[:m, :, 1]
     rng = np.random.default_rng(11)
     by_draws = monte_carlo_log_evidence(
         Y, Z, GUESSES, 2, (2, 2), [1], draws=500_000, rng=rng, prior=PRIOR
     )
-    return br.Release(datasets=[table(Z)], synthesized=["x1"]), *by_draws
+    datasets = [table(z) for z in Z]
+    return br.Release(datasets=datasets, synthesized=["x1"], parameters="shared"), *by_draws
 
 
+@pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
-def test_fresh_classes_given_unsynthesized_columns(fit, evidence):
-    release, exact, error = given_columns()
+def test_fresh_classes_given_unsynthesized_columns(fit, evidence, m):
+    release, exact, error = given_columns(m)
     risk = audit(fit, release, evidence=evidence)
     mine = mcse_of(risk)
     compare(risk, exact, lambda i, g: np.hypot(mine(i, g), error[i][g]))

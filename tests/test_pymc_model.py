@@ -299,14 +299,14 @@ def build_line(table):
 
 
 def test_release_of_some_columns_and_records_counts_for_those_alone():
-    """p(Theta | y, Z) in closed form: the release informs the slope by the rows it replaced."""
+    """p(Theta | y, Z) in closed form: two tables inform the slope by the rows they replaced."""
     rng = np.random.default_rng(31)
-    x, y, z = rng.normal(0.5, 1, (3, 20))
+    x, y, z, other = rng.normal(0.5, 1, (4, 20))
     engine = engine_of(build_line, ["x", "y"], pd.DataFrame({"x": x, "y": y}))
     replaced = np.arange(20) < 8
     condition = Condition(
         y=engine.builder.microdata.codes,
-        z=np.column_stack([x, np.where(replaced, z, y)]),
+        z=tuple(np.column_stack([x, np.where(replaced, new, y)]) for new in (z, other)),
         replaced=replaced,
         columns=("y",),
         left_out=2,
@@ -324,8 +324,8 @@ def test_release_of_some_columns_and_records_counts_for_those_alone():
     exact = {
         "mean": (known.sum(), x[known].sum()),
         "slope": (
-            ((x**2)[known].sum() + (x**2)[replaced].sum()) / SD**2,
-            ((x * y)[known].sum() + (x * z)[replaced].sum()) / SD**2,
+            ((x**2)[known].sum() + 2 * (x**2)[replaced].sum()) / SD**2,
+            ((x * y)[known].sum() + (x * (z + other))[replaced].sum()) / SD**2,
         ),
     }
     for name, (information, total) in exact.items():

@@ -152,7 +152,7 @@ def test_the_potential_takes_back_what_is_too_much():
     engine = engine_of(build_two, ["x", "k"], table)
     y, n = engine.builder.microdata.codes, len(table)
     power = np.round(np.random.default_rng(3).uniform(0.1, 1, n), 2)
-    nothing = Condition(y=y, z=y, replaced=np.zeros(n, dtype=bool), columns=())
+    nothing = Condition(y=y, z=(), replaced=np.zeros(n, dtype=bool), columns=())
     weighted = pseudo_posterior(engine, dataclasses.replace(nothing, power=power))
     plain = pseudo_posterior(engine, nothing)
     assert not plain.potentials

@@ -15,6 +15,7 @@ from bayes_risk.cases import cases_of, rows_of, seen_by
 from bayes_risk.guesses import Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.microdata import Microdata
+from bayes_risk.parameters import drawn
 from bayes_risk.parameters import in_words as drawn_in_words
 from bayes_risk.plan import Plan
 from bayes_risk.priors import NAMED, TruthFactor, in_words
@@ -194,6 +195,7 @@ def tabulated(
 def way_to(fit: Fit, release: Release, intruder: Intruder) -> str:
     """How the evidence is computed, if the model can tabulate it at all."""
     name = type(fit).__name__
+    drawn(fit, release)  # refused where the model has no evidence for it
     if intruder.of_trade:
         raise InputError(
             f"knows_records={intruder.knows_records!r} asks about numbers, which have no table; "

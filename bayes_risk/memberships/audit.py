@@ -16,6 +16,7 @@ from bayes_risk.memberships.asking import Answers, Asking
 from bayes_risk.memberships.candidates import Alternatives, Others, alternatives_of, cases_of
 from bayes_risk.memberships.curve import MEASURES, Standing, measures
 from bayes_risk.memberships.result import Membership
+from bayes_risk.parameters import drawn
 from bayes_risk.parameters import in_words as drawn_in_words
 from bayes_risk.plan import Plan
 from bayes_risk.release import Release
@@ -151,13 +152,14 @@ def membership(
 def _alternatives(
     fit: Fit, release: Release, U: int, L: int, rng: np.random.Generator
 ) -> Alternatives | None:
-    """Somebody else for each place; of one release of fresh rows their mean ratio is 1."""
-    if release.m == 1 and release.classes == "new":
+    """Somebody else for each place; of one draw of the parameters, fresh rows, their mean is 1."""
+    if len(release.by_draw) == 1 and release.classes == "new":
         return None
     return alternatives_of(fit, U, L, rng)
 
 
 def _check(fit: Fit, release: Release, intruder: Intruder) -> None:
+    drawn(fit, release)  # refused where the model has no evidence for it
     kept = [c for c in fit.microdata.columns if c not in release.synthesized]
     if kept:
         raise InputError(
@@ -264,7 +266,7 @@ def _measures(
 def _in_words(
     fit: Fit, release: Release, intruder: Intruder, other: Alternatives | None
 ) -> dict[str, str]:
-    how = "not needed: of one release their mean is 1"
+    how = "not needed: of one draw of the parameters their mean is 1"
     if other is not None:
         how = f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
     return {

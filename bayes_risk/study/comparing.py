@@ -98,7 +98,7 @@ def _candidate(name: str, value: Any) -> Any:
 
 
 _HOMES = {
-    "release": ["m", "columns", "classes", "files"],
+    "release": ["m", "columns", "classes", "parameters", "files"],
     "model": ["kind", "order", "formulas", "n_classes", "min_leaf", "draws", "tune", "chains"],
     "attribute": ["evidence", "guesses", "prior"],
 }

@@ -207,7 +207,9 @@ def synthesis_options(study: Study) -> dict[str, Any]:
     # latent classes are the mixtures' alone
     mixture = study.model.kind in ("DPMPM", "PoissonMixture")
     classes = {"classes": study.classes} if mixture else {}
-    return {"m": study.release.m, "columns": study.release.columns, **classes}
+    way = study.release.parameters
+    drawn = {} if way is None else {"parameters": way}
+    return {"m": study.release.m, "columns": study.release.columns, **classes, **drawn}
 
 
 def reweighted(
@@ -292,5 +294,8 @@ def read_release(study: Study, df: pd.DataFrame) -> Release | None:
         for l, t in enumerate(tables, start=1)
     ]
     return Release(
-        datasets=declared, synthesized=study.release.columns or [], classes=study.classes
+        datasets=declared,
+        synthesized=study.release.columns or [],
+        classes=study.classes,
+        parameters=study.release.parameters,
     )

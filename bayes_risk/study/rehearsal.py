@@ -62,7 +62,12 @@ def rehearse(study: Study, df: pd.DataFrame, release: Release | None) -> None:
     """
     if release is None:
         made, m = study.made(df), min(study.m, 2)
-        release = Release(datasets=[df] * m, synthesized=made, classes=study.classes)
+        release = Release(
+            datasets=[df] * m,
+            synthesized=made,
+            classes=study.classes,
+            parameters=study.release.parameters,
+        )
     else:
         release = replace(release, datasets=list(release.datasets)[:2])
     with warnings.catch_warnings():

@@ -73,6 +73,9 @@ class ReleaseSection(Section):
     m: Count = 5
     columns: SomeColumns = None
     classes: Literal["new", "own"] = Field("new", description='"new" or "own"')
+    parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = Field(
+        None, description='"one-mode", "independent", "shared" or "plug-in"'
+    )
     files: list[Path] | None = Field(
         None, min_length=1, description="a list of paths, one a file, or a folder of synthpop"
     )

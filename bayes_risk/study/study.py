@@ -11,6 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.study.agreement import (
     check_full_table,
     check_membership,
+    check_parameters,
     check_priors,
     check_reweighting,
     check_zeros,
@@ -147,11 +148,16 @@ class Study(Section):
                 "out"
             )
         if release.files is None and isinstance(drawn := getattr(model, "draws", None), int):
-            drawn *= getattr(model, "chains", 1)
-            if release.m > drawn:
+            own_chain = release.parameters == "one-mode"
+            drawn *= 1 if own_chain else getattr(model, "chains", 1)
+            if release.m > drawn and release.parameters not in ("shared", "plug-in"):
+                of = (
+                    "a chain of [model]; raise draws"
+                    if own_chain
+                    else ("[model]; raise draws or chains")
+                )
                 raise ValueError(
-                    f"[release] m = {release.m} is more than the {drawn} draws of [model]; "
-                    "raise draws or chains, or lower m"
+                    f"[release] m = {release.m} is more than the {drawn} draws of {of}, or lower m"
                 )
         # files made elsewhere may hold columns that only a model of the attribute risk needs
         needed = release.files is None or self.attribute is not None
@@ -197,7 +203,7 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "Study":
-        for check in (check_priors, check_zeros, check_sweep, check_reweighting):
+        for check in (check_priors, check_zeros, check_parameters, check_sweep, check_reweighting):
             check(self)
         check_membership(self)
         check_full_table(self)

@@ -74,8 +74,8 @@ class RememberedFit:
         self, release: Release, l: int, *, rng: np.random.Generator, **how: Any
     ) -> RememberedPosterior:
         """p(Theta | y, Z^(l))."""
-        table = (id(release.datasets[l]), tuple(release.synthesized), release.classes)
-        key = ("augmented", l, *table, *seed_of(rng))
+        tables = tuple(id(release.datasets[k]) for k in release.by_draw[l])
+        key = ("augmented", l, tables, tuple(release.synthesized), release.classes, *seed_of(rng))
         return self._posterior(
             key, release, lambda: self.inner.augmented(release, l, rng=rng, **how)
         )

@@ -48,7 +48,9 @@ class SynthpopRelease:
         """Number of data sets."""
         return len(self.datasets)
 
-    def release(self, synthesized: Sequence[str] | None = None) -> Release:
+    def release(
+        self, synthesized: Sequence[str] | None = None, *, proper: bool | None = None
+    ) -> Release:
         """Make a Release, which says what was synthesised.
 
         Parameters
@@ -56,6 +58,10 @@ class SynthpopRelease:
         synthesized : list of str, optional
             The columns whose values were replaced; by default those with a method that
             the files hold.
+        proper : bool, optional
+            What ``syn`` was told, which no text file states: ``FALSE``, its default, values drawn
+            at the estimates (``parameters="plug-in"``); ``TRUE``, each data set from its own draw
+            (``"independent"``). Left out, audits assume what their model usually does, and say so.
 
         Raises
         ------
@@ -70,7 +76,8 @@ class SynthpopRelease:
                 "no file states which columns were synthesised; name them: "
                 'release(synthesized=["income"])'
             )
-        return Release(datasets=self.datasets, synthesized=columns)
+        drawn = None if proper is None else ("independent" if proper else "plug-in")
+        return Release(datasets=self.datasets, synthesized=columns, parameters=drawn)
 
 
 def read_synthpop(
