@@ -147,6 +147,30 @@ def test_evidence_from_one_draw_is_not_cut_into_releases(one_class):
     np.testing.assert_allclose(float(swept), alone.mean(), rtol=1e-10)
 
 
+def test_a_sweep_takes_a_release_for_what_it_was_not(one_class):
+    _, fit = one_class
+    release = fit.synthesize(3, parameters="shared", random_seed=2)
+    how = {"targets": [0, 5, 9], "random_seed": 3}
+    ways = ["shared", "independent", "one-mode"]
+    found = br.sensitivity(fit, release, over={"parameters": ways}, **how)
+    assert found.base == {"parameters": "shared"}
+    for way in ways:
+        taken = br.Release(datasets=release.datasets, synthesized=["x"], parameters=way)
+        alone = br.attribute_risk(fit, taken, **how).records["probability"].mean()
+        swept = float(found.dataset["mean_probability"].sel(parameters=way))
+        np.testing.assert_allclose(swept, alone, rtol=1e-10)
+    with pytest.raises(br.InputError, match="over: parameters='plug-in'"):
+        br.sensitivity(fit, release, over={"parameters": ["plug-in"]}, **how)
+
+
+def test_a_sweep_over_the_bootstrap_says_how_leaves_were_drawn():
+    table, fit = one_leaf()
+    release = fit.synthesize(2, random_seed=5)
+    how = {"targets": [8], "guesses": {"y": br.Grid(values=[1.0, 2.0, 5.0, 7.0])}}
+    found = br.sensitivity(fit, release, over={"hyper": {"bootstrap": ["bayesian", "none"]}}, **how)
+    assert len(np.unique(found.dataset["mean_probability"])) == 2
+
+
 # --- leaves of trees ---------------------------------------------------------------------------
 
 

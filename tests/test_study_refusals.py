@@ -378,6 +378,8 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          {"identification": KEYS | {"radius": {"pay": 0.1}}}),
     ],
     "sweep": [
+        ({"parameters": ["shared"]}, r'\[sweep\] parameters = "shared" is not offered by .*"MM"',
+         {"model": MM}),
         ({"combinations": True}, r"\[sweep\] varies nothing; give a list: priors = "),
         ({"prior": ["uniform"]}, r"\[sweep\] has no key 'prior'; did you mean 'priors'"),
         ({"priors": "uniform"}, r"\[sweep\] priors = 'uniform' does not fit; give a list"),

@@ -213,6 +213,24 @@ def test_a_run_with_trees(tmp_path, table):
     assert manifest["model_sha256"] == {} and "scikit-learn" in manifest["versions"]
 
 
+def test_a_study_says_how_parameters_are_drawn(tmp_path, table):
+    made = run_study(of_trees(tmp_path, release={"m": 2, "parameters": "shared"}))
+    assert made.release.parameters == "shared" and len(made.attribute.log_evidence) == 1
+    said = made.attribute.assumptions["releases"]
+    assert said == "m = 2, all from one draw of the parameters"
+    made.release.datasets[0].to_csv(tmp_path / "z.csv")
+    files = {"files": [str(tmp_path / "z.csv")], "columns": ["job", "pay"]}
+    for way, words in (
+        ({}, "m = 1, each from its own draw of the parameters (assumed: not stated)"),
+        (
+            {"parameters": "plug-in"},
+            "m = 1, all from one estimate of the parameters, computed from the confidential table",
+        ),
+    ):
+        taken = run_study(of_trees(tmp_path, release=files | way))
+        assert taken.attribute.assumptions["releases"] == words
+
+
 LEVELS_AND_GRID_SECTIONS = {
     name: grid if grid == "levels" else GridSection(**grid)
     for name, grid in LEVELS_AND_GRID.items()

@@ -296,6 +296,8 @@ def test_what_is_not_stated_is_none(tmp_path):
     with pytest.raises(InputError, match="no file states which columns were synthesised"):
         made.release()
     assert made.release(["pay"]).synthesized == ["pay"]
+    for proper, drawn in ((None, None), (False, "plug-in"), (True, "independent")):
+        assert made.release(["pay"], proper=proper).parameters == drawn
 
 
 def test_methods_by_stratum_are_passed_over(tmp_path):

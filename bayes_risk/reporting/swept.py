@@ -31,6 +31,7 @@ FACTORS = {
     "knows_columns": "columns known",
     "guesses": "guesses",
     "classes": "classes, as believed",
+    "parameters": "parameters, as believed",
     "evidence": "computed by",
     "m": "data sets (m)",
 }

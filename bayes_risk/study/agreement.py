@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from bayes_risk.study.study import Study
 
 BASELESS = ("exact", "simulated", "reuse")  # evidence that has no base fit
-DRAWN = ("independent", "one-mode", "shared")
-WAYS = {  # to draw parameters, by kind of model
-    "DPMPM": DRAWN,
-    "PoissonMixture": DRAWN,
-    "Regression": ("independent", "shared", "plug-in"),
-    "PyMCModel": ("independent", "shared"),
-    "CART": ("independent", "shared", "plug-in"),
-    "Forest": ("plug-in",),
-    "PMM": ("plug-in",),
-}
 UNSAMPLED = ("CART", "Forest", "PMM")
 WITH_MEMBERSHIP = '"DPMPM", "Regression", "PyMCModel" or "PoissonMixture" (synthesizer = "MP")'
 
@@ -114,38 +104,6 @@ def check_zeros(study: "Study") -> None:
         )
     if study.reweight is not None:
         raise ValueError("[reweight] is not offered beside [model] impossible; leave out one")
-
-
-def check_parameters(study: "Study") -> None:
-    """Ways to draw parameters that the model lacks, or that lack evidence beside other keys."""
-    way, model = study.release.parameters, study.model
-    audits = (study.attribute, study.membership, study.full_table)
-    if way is None or (study.release.files is not None and not any(audits)):
-        return
-    ways = WAYS[model.kind]
-    if isinstance(model, PoissonMixtureSection) and model.deals:
-        ways = DRAWN[:2]
-    said = f'[release] parameters = "{way}"'
-    if way not in ways:
-        raise ValueError(
-            f"{said} is not offered by [model] {_kind_of(model)}; it has "
-            f"{', '.join(map(as_toml_value, ways))}"
-        )
-    if way == "shared" and study.m > 1 and study.classes == "own":
-        raise ValueError(f'{said} is not offered beside classes = "own"; leave out one of them')
-    less = study.attribute is not None and study.attribute.knows_less
-    together = way == "plug-in" or (way == "shared" and study.m > 1)
-    if less and together and model.kind != "CART":
-        raise ValueError(
-            f"{said} is not offered beside [attribute.intruder] who knows less than all other "
-            "records; leave out one of them"
-        )
-
-
-def _kind_of(model: Any) -> str:
-    if isinstance(model, PoissonMixtureSection) and model.deals:
-        return f'synthesizer = "{model.synthesizer}"'
-    return f'kind = "{model.kind}"'
 
 
 def _unweighted(study: "Study") -> str | None:

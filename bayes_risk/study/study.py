@@ -11,7 +11,6 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.study.agreement import (
     check_full_table,
     check_membership,
-    check_parameters,
     check_priors,
     check_reweighting,
     check_zeros,
@@ -39,6 +38,7 @@ from bayes_risk.study.models import (
     PyMCSection,
     RegressionSection,
 )
+from bayes_risk.study.parameters import check_parameters
 from bayes_risk.study.sections import (
     AttributeSection,
     DataSection,

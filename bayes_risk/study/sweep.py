@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from bayes_risk.parameters import PARAMETERS
 from bayes_risk.study.keys import Count, Section, Switch, misfit, told
 from bayes_risk.study.priors import read_prior, shown
 from bayes_risk.study.sections import GridSection, read_guesses
@@ -93,6 +94,9 @@ class SweepSection(Section):
     classes: Annotated[Values | None, _each("classes", _among("new", "own"), '["new", "own"]')] = (
         None
     )
+    parameters: Annotated[
+        Values | None, _each("parameters", _among(*PARAMETERS), '["independent", "shared"]')
+    ] = None
     evidence: Annotated[
         Values | None, _each("evidence", _among(*EVIDENCE), '["predictive", "reuse"]')
     ] = None

@@ -10,6 +10,7 @@ from bayes_risk.study.declare import (
     declare_prior,
 )
 from bayes_risk.study.models import ModelSection
+from bayes_risk.study.parameters import ways_to_draw
 from bayes_risk.study.study import Study
 from bayes_risk.study.sweep import SHARES, SweepSection, Values, labelled
 from bayes_risk.study.sweep_agreement import changed
@@ -42,6 +43,7 @@ def _own(study: Study, section: SweepSection) -> dict[str, Any]:
         "knows_columns": audit.knows_columns,
         "guesses": audit.guesses,
         "classes": study.classes,
+        "parameters": study.release.parameters or ways_to_draw(study.model)[0],
         "evidence": audit.evidence,
     }
     if audit.intruder is not None:

@@ -49,6 +49,8 @@ def sensitivity(
         - ``"knows_records"``, ``"knows_columns"``: of an `Intruder`; or ``"intruder"``: whole ones;
         - ``"guesses"``: sets of guesses; an integer d stands for ``Neighbourhood(d)``;
         - ``"classes"``: the mechanism that the intruder takes the release to have, "new" or "own";
+        - ``"parameters"``: how the intruder takes the parameters behind the data sets to have been
+          drawn, of ``fit.parameters``;
         - ``"evidence"``: how the evidence is computed;
         - ``"m"``: numbers of data sets, the first so many of them;
         - ``"hyper"``: dict of hyper-parameter of the model's declaration to values. The intruder

@@ -12,6 +12,7 @@ from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.formats import plain
 from bayes_risk.guesses import Neighbourhood
 from bayes_risk.intruder import Intruder
+from bayes_risk.parameters import drawn, ways_of
 from bayes_risk.release import Release
 from bayes_risk.sweeping.hyper import check_hyper
 
@@ -22,6 +23,7 @@ FACTORS = (
     "knows_columns",
     "guesses",
     "classes",
+    "parameters",
     "evidence",
     "m",
     "hyper",
@@ -98,6 +100,9 @@ def _axes(name: str, values: Any, fit: Any, release: Release) -> Axes:
     if name == "classes":
         for _, classes in pairs:
             one_of("over: classes", classes, ("new", "own"))
+    if name == "parameters":
+        for _, way in pairs:
+            one_of("over: parameters", way, ways_of(fit))
     if name == "guesses":
         pairs = [(k, Neighbourhood(v) if isinstance(v, int) else v) for k, v in pairs]
     if name == "intruder" and not all(isinstance(v, Intruder) for _, v in pairs):
@@ -191,6 +196,7 @@ def _usual(name: str, pairs: list[tuple[Any, Any]], fit: Any, release: Release) 
             "knows_records": "all-but-target",
             "knows_columns": (),
             "classes": release.classes,
+            "parameters": drawn(fit, release),
             "m": release.m,
         }.get(name)
     for place, (_, value) in enumerate(pairs):
@@ -214,4 +220,8 @@ def audit_of(
             how[name] = swept.value(name, setting)
     if "classes" in setting and swept.value("classes", setting) != release.classes:
         release = replace(release, classes=swept.value("classes", setting))
+    if "parameters" in setting:
+        release = replace(release, parameters=swept.value("parameters", setting))
+    elif f"{HYPER}bootstrap" in setting:  # says how shares of leaves were drawn
+        release = replace(release, parameters=None)
     return release, how

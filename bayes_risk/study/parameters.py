@@ -1,0 +1,68 @@
+"""How parameters are drawn, as far as a study file can tell: who has which, and beside what."""
+
+from typing import TYPE_CHECKING
+
+from bayes_risk.study.counts import PoissonMixtureSection
+from bayes_risk.study.models import CARTSection, ModelSection
+from bayes_risk.study.sweep_agreement import as_toml_value
+
+if TYPE_CHECKING:
+    from bayes_risk.study.study import Study
+
+DRAWN = ("independent", "one-mode", "shared")
+WAYS = {  # by kind of model, the usual one first
+    "DPMPM": DRAWN,
+    "PoissonMixture": DRAWN,
+    "Regression": ("independent", "shared", "plug-in"),
+    "PyMCModel": ("independent", "shared"),
+    "CART": ("independent", "shared", "plug-in"),
+    "Forest": ("plug-in",),
+    "PMM": ("plug-in",),
+}
+
+
+def ways_to_draw(model: ModelSection) -> tuple[str, ...]:
+    """How the parameters of a model may be drawn, the usual way first."""
+    if isinstance(model, PoissonMixtureSection) and model.deals:
+        return DRAWN[:2]
+    if isinstance(model, CARTSection) and model.bootstrap == "none":
+        return "plug-in", "independent", "shared"
+    return WAYS[model.kind]
+
+
+def check_parameters(study: "Study") -> None:
+    """Ways to draw parameters that the model lacks, or that lack evidence beside other keys.
+
+    Raises
+    ------
+    ValueError
+        A sentence that names the keys, and the cure.
+    """
+    audits = (study.attribute, study.membership, study.full_table)
+    if study.release.files is not None and not any(audits):
+        return
+    if study.release.parameters is not None:
+        _check(study, study.release.parameters, "[release]")
+    for way in study.sweep.values("parameters") if study.sweep is not None else []:
+        _check(study, way, "[sweep]")
+
+
+def _check(study: "Study", way: str, where: str) -> None:
+    model, said = study.model, f'{where} parameters = "{way}"'
+    ways = ways_to_draw(model)
+    if way not in ways:
+        what = f'kind = "{model.kind}"'
+        if isinstance(model, PoissonMixtureSection) and model.deals:
+            what = f'synthesizer = "{model.synthesizer}"'
+        raise ValueError(
+            f"{said} is not offered by [model] {what}; it has {', '.join(map(as_toml_value, ways))}"
+        )
+    if way == "shared" and study.m > 1 and study.classes == "own":
+        raise ValueError(f'{said} is not offered beside classes = "own"; leave out one of them')
+    less = study.attribute is not None and study.attribute.knows_less
+    together = way == "plug-in" or (way == "shared" and study.m > 1)
+    if less and together and model.kind != "CART":
+        raise ValueError(
+            f"{said} is not offered beside [attribute.intruder] who knows less than all other "
+            "records; leave out one of them"
+        )
