@@ -222,7 +222,7 @@ def _coded(
 def _code(level: Hashable, variable: Variable | Number, number: int) -> int:
     """Code of a level that a rule names; None is the level of missing values."""
     known = dict(zip(variable.levels, range(variable.n_levels), strict=False))  # type: ignore[union-attr]
-    if variable.missing:  # type: ignore[union-attr]
+    if variable.missing:
         known[None] = variable.n_levels - 1
     if level not in known:
         raise InputError(

@@ -81,12 +81,14 @@ class Number:
 
     ``whole`` says whether the original is stored as integers (counts, years), ``dtype`` how;
     ``lowest`` is the least value that can be (0 for counts), and guesses do not go below it.
+    ``missing`` is the number that stands for a missing value; None: no value may be missing.
     """
 
     name: str
     whole: bool
     dtype: Any
     lowest: float = -np.inf
+    missing: float | None = None
 
     @classmethod
     def of(cls, column: pd.Series, name: str) -> "Number":
@@ -118,6 +120,8 @@ class Number:
             raise InputError(
                 f"column {self.name!r} of {source} holds text; it must hold numbers"
             ) from None
+        if self.missing is not None:
+            values = np.where(np.isnan(values), self.missing, values)
         bad = ~np.isfinite(values)
         if bad.any():
             raise InputError(
@@ -131,6 +135,8 @@ class Number:
     def decode(self, codes: npt.NDArray[Any], index: pd.Index) -> pd.Series:
         """Numbers, stored as the original column stored them where that loses nothing."""
         values = np.asarray(codes, dtype=float)
+        if self.missing is not None:
+            values = np.where(values == self.missing, np.nan, values)
         exact = not self.whole or bool((values == np.round(values)).all())
         column = pd.Series(values, index=index, name=self.name)
         return column.astype(self.dtype) if exact else column

@@ -15,12 +15,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.microdata import Microdata, checked_table
 from bayes_risk.reweighting_weights import checked_weights
 from bayes_risk.synthesizer import Progress
 
 from .cart_fit import CARTFit
+from .rpart_file import SynthpopModels
+from .rpart_import import stand_ins, trees_of_releases, with_stand_ins
 from .trees import grow
 
 
@@ -41,6 +43,11 @@ class CART:
         smallest and the largest value of the leaf, whole numbers rounded (Reiter 2005): the release
         then does not show genuine values only. The evidence of such releases is simulated, with an
         error, unless ``bootstrap="none"``.
+    floor : float, optional
+        For files made elsewhere by trees that are gone: the trees are *assumed*, and every value of
+        a column has at least this probability in each leaf, also where nobody there holds it; above
+        0, below 1 over the number of values. None: such a value is an error. The smaller, the more
+        a match of released values and leaves says (docs/trees.md). With ``bootstrap="none"``.
 
     Raises
     ------
@@ -50,13 +57,14 @@ class CART:
     Examples
     --------
     >>> CART(order=["age", "race"])
-    CART(order=('age', 'race'), min_leaf=5, bootstrap='bayesian', smoothing=None)
+    CART(order=('age', 'race'), min_leaf=5, bootstrap='bayesian', smoothing=None, floor=None)
     """
 
     order: Sequence[str]
     min_leaf: int = 5
     bootstrap: str = "bayesian"
     smoothing: str | None = None
+    floor: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.order, str) or not len(self.order):
@@ -67,6 +75,14 @@ class CART:
         one_of("bootstrap", self.bootstrap, ("bayesian", "none"))
         if self.smoothing is not None:
             one_of("smoothing", self.smoothing, ("kde",))
+        if self.floor is not None:
+            if positive("floor", self.floor) >= 1:
+                raise InputError(f"floor={self.floor:g} is a probability; give less than 1")
+            if self.bootstrap != "none" or self.smoothing is not None:
+                raise InputError(
+                    f"floor={self.floor:g} is for plain draws; give bootstrap='none', and no "
+                    "smoothing"
+                )
 
     def fit(
         self,
@@ -127,11 +143,82 @@ class CART:
             trees.append(grow(data, column, predictors, seed=int(seed), **how))
             if progress is not None:
                 progress("fit", place + 1, len(order))
-        return CARTFit(model=self, microdata=data, trees=tuple(trees), weights=alpha)
+        return CARTFit(
+            model=self, microdata=data, trees=tuple(trees), weights=alpha, files=tuple(releases)
+        )
+
+    @classmethod
+    def from_rpart(
+        cls,
+        models: SynthpopModels | None,
+        df: pd.DataFrame,
+        *,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+        missing_numbers: Mapping[str, float] | None = None,
+        floor: float | None = None,
+    ) -> CARTFit:
+        """Take the trees that synthpop grew, and that made its release.
+
+        Parameters
+        ----------
+        models : SynthpopModels
+            ``br.read_synthpop(..., models="models.json.gz").models``.
+        df : DataFrame
+            The confidential table that ``syn`` was given: each tree's number of records is compared
+            with it, node by node.
+        levels, releases, missing
+            As of `fit`; `report_mismatch` looks at these releases.
+        missing_numbers : mapping of column to number, optional
+            What stands for a missing value of a number, in the codes and among guesses: a number
+            that nobody has.
+        floor : float, optional
+            As of `CART`, for files that were changed after they were made.
+
+        Returns
+        -------
+        CARTFit
+            Data set l has the trees of synthpop's data set l. Evidence is ``"exact"``.
+
+        Raises
+        ------
+        InputError
+            No models; trees of other columns, levels or records; numbers smoothed; ``proper =
+            TRUE``; columns made by other methods than ``cart`` and ``sample``.
+
+        Notes
+        -----
+        synthpop draws plainly from leaves. The intruder knows splits and order, as for trees grown
+        here, and not the values in the leaves, from which the splits were found: what this leaves
+        out is in docs/trees.md. Source: Nowok, Raab & Dibben (2016); Therneau & Atkinson, rpart.
+        """
+        if not isinstance(models, SynthpopModels):
+            raise InputError(
+                f"models is a {type(models).__name__}; give what was read: "
+                'br.read_synthpop("export", models="models.json.gz").models'
+            )
+        numbers = stand_ins(checked_table(df), missing_numbers)
+        filled = df.fillna(numbers) if numbers else df
+        data = microdata(filled, None, levels=levels, releases=releases, missing=missing)
+        data = with_stand_ins(data, numbers)
+        trees = trees_of_releases(models, data)
+        return CARTFit(
+            model=cls(order=models.synthesized, bootstrap="none", floor=floor),
+            microdata=data,
+            trees=trees[0],
+            of_release=trees,
+            files=tuple(releases),
+        )
 
     def _checked(self, weights: Any, data: Microdata) -> npt.NDArray[np.float64] | None:
         """Record weights, of values that are not smoothed."""
         alpha = checked_weights(weights, data.index)
+        if alpha is not None and self.floor is not None:
+            raise InputError(
+                f"weights with floor={self.floor:g} are not offered: a floor is for files made "
+                "elsewhere, from whole records; leave weights out, or floor"
+            )
         if alpha is not None and self.smoothing is not None:
             raise InputError(
                 f"weights with smoothing={self.smoothing!r} are not offered: the evidence of "

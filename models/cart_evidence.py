@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Codes, Microdata
@@ -13,6 +14,7 @@ from bayes_risk.synthesizer import Progress, Simulated, Targets
 from .guessed import log_p_of_guesses
 from .kernel_evidence import BATCHES, Released, Simulation, log_gain_smoothed, log_p_smoothed
 from .leaf_evidence import Shown, log_gain, numbered
+from .leaf_floor import Floor
 from .trees import Tree, grow
 
 Array = npt.NDArray[np.float64]
@@ -23,18 +25,20 @@ ROOM = 2**19  # guesses of targets at a time
 class Leaves(NamedTuple):
     """The trees that made a release, and how values were drawn from their leaves.
 
-    ``kind``: `BAYESIAN` or `PLAIN`; ``smoothed``, ``whole``: for each tree, whether its values come
-    from kernels, and whether they are whole numbers; ``z``: codes of the replaced records, for each
-    data set; ``weights`` (n,): what each record counts, None: 1.
+    ``trees``: those of each data set; ``kind``: `BAYESIAN` or `PLAIN`; ``smoothed``, ``whole``: for
+    each tree, whether its values come from kernels, and whether they are whole numbers; ``z``:
+    codes of the replaced records, for each data set; ``weights`` (n,): what each record counts,
+    None: 1; ``floor``: probability of a value that its leaf does not hold, None: 0.
     """
 
     data: Microdata
-    trees: Sequence[Tree]
+    trees: Sequence[Sequence[Tree]]
     kind: int
     smoothed: Sequence[bool]
     whole: Sequence[bool]
     z: Sequence[Codes]
     weights: Array | None = None
+    floor: float | None = None
 
 
 def known_splits(
@@ -50,12 +54,12 @@ def known_splits(
     none = np.broadcast_to(0.0, (BATCHES, *shape))  # takes no memory
     deviations = none.copy() if any(leaves.smoothed) else none
     for l, z in enumerate(leaves.z):
-        for t, tree in enumerate(leaves.trees):
+        for t, tree in enumerate(leaves.trees[l]):
             if not leaves.smoothed[t]:
                 log_p[l] += _genuine(leaves, tree, z, targets)
                 continue
-            seed = int(rng.integers(2**62))
-            gain, off, size = _smoothed(leaves, t, z, targets, seed)
+            of = (tree, leaves.whole[t], int(rng.integers(2**62)))
+            gain, off, size = _smoothed(leaves, of, z, targets)
             log_p[l] += gain
             deviations += off
             ess = np.minimum(ess, size)
@@ -90,40 +94,61 @@ def rows_of(tree: Tree, targets: Targets, block: slice = slice(None)) -> tuple[I
     """Leaf (G', block) and value of the guesses, and which of these each guess has (G,)."""
     rows, cell = targets.rows(frozenset([tree.column, *tree.predictors.tolist()]), block)
     leaf: Ints = tree.leaf(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
-    return leaf, rows[:, :, tree.column].astype(float), cell
+    return leaf, tree.outcome(rows[:, :, tree.column]), cell
 
 
 def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     """What one tree adds whose leaves show genuine values, shape (G, U)."""
-    j, guesses = tree.column, targets.guesses.codes
-    y, released = leaves.data.codes[:, j].astype(float), z[:, j].astype(float)
-    seen = [y, released, *(guesses[:, :, q] for q in np.flatnonzero(targets.columns == j))]
-    values = np.unique(np.concatenate([np.unique(x).astype(float) for x in seen]))
-    y, released = np.searchsorted(values, y), np.searchsorted(values, released)
-    shown = Shown.of(tree, y, tree.node(z), released, len(values), leaves.weights)
-    check_made(leaves.data, tree, shown)
+    j, guesses, nodes = tree.column, targets.guesses.codes, tree.node(z)
+    drawn = nodes < tree.n_drawn
+    if not drawn.any():
+        return np.zeros(guesses.shape[:2])
+    genuine, synthetic = tree.outcome(leaves.data.codes[:, j]), tree.outcome(z[drawn, j])
+    guessed = [tree.outcome(guesses[:, :, q]) for q in np.flatnonzero(targets.columns == j)]
+    values = np.unique(np.concatenate([np.unique(x) for x in (genuine, synthetic, *guessed)]))
+    y, released = (np.searchsorted(values, x).astype(np.int64) for x in (genuine, synthetic))
+    shown = Shown.of(tree, y, nodes[drawn], released, len(values), leaves.weights)
+    floored = _floor(leaves, tree)
+    if floored is None:
+        check_made(leaves.data, tree, shown)
     leaf, held, out = tree.leaf(targets.profiles), y[targets.record], np.empty(guesses.shape[:2])
     step = max(ROOM // len(guesses), 1)
     for block in (slice(u, u + step) for u in range(0, len(targets), step)):
         at, value, cell = rows_of(tree, targets, block)
-        guessed, own = np.searchsorted(values, value), (leaf[block], held[block])
-        gain = log_gain(tree, shown, leaves.kind, own, (at, guessed), targets.weight[block])
+        guess = at, np.searchsorted(values, value).astype(np.int64)
+        own = leaf[block], held[block]
+        if floored is None:
+            gain = log_gain(tree, shown, leaves.kind, own, guess, targets.weight[block])
+        else:
+            gain = floored.log_gain(tree, shown, own, guess)
         out[:, block] = gain[cell]
     return out
 
 
+def _floor(leaves: Leaves, tree: Tree) -> Floor | None:
+    """The floor of a tree's leaves, if they have one."""
+    if leaves.floor is None:
+        return None
+    j = tree.column
+    n_values = leaves.data.variables[j].n_levels
+    if not n_values:  # a number is one that the original or the release shows
+        shown = [leaves.data.codes[:, j], *(z[:, j] for z in leaves.z)]
+        n_values = len(np.unique(tree.outcome(np.concatenate(shown))))
+    return Floor.of(leaves.floor, n_values, leaves.data.columns[j])
+
+
 def _smoothed(
-    leaves: Leaves, t: int, z: Codes, targets: Targets, seed: int
+    leaves: Leaves, of: tuple[Tree, bool, int], z: Codes, targets: Targets
 ) -> tuple[Array, Array, Array]:
     """The same for values from kernels: gains (G, U), deviations (B, G, U), ESS (U,)."""
-    tree = leaves.trees[t]
+    tree, whole, seed = of
     leaf, value, cell = rows_of(tree, targets)
     shown = Released.of(
         tree,
         leaves.data.codes[:, tree.column],
         tree.node(z),
         z[:, tree.column],
-        whole=leaves.whole[t],
+        whole=whole,
     )
     _check_made(leaves.data, tree, shown.n_beyond(tree), "beyond the range of its records")
     place = np.empty(len(tree.donors), dtype=np.int64)
@@ -133,6 +158,26 @@ def _smoothed(
         tree, shown, leaves.kind, own, (leaf, value), Simulation(seed)
     )
     return gain[cell], off[:, cell], ess
+
+
+def mismatch(leaves: Leaves) -> pd.DataFrame:
+    """Released values by data set and column, and how many their leaf does not hold."""
+    rows = []
+    for l, (trees, z) in enumerate(zip(leaves.trees, leaves.z, strict=True), start=1):
+        elsewhere = {tree.column: np.zeros(len(z), dtype=bool) for tree in trees}
+        for tree in trees:
+            nodes, j = tree.leaf(z), tree.column
+            y, released = tree.outcome(leaves.data.codes[:, j]), tree.outcome(z[:, j])
+            (held, shown), V = numbered([y, released])
+            drawn = np.flatnonzero(nodes < tree.n_drawn)
+            counts = Shown.of(tree, held, nodes[drawn], shown[drawn], V)
+            place = np.searchsorted(counts.keys, nodes[drawn] * V + shown[drawn])
+            elsewhere[j][drawn] |= counts.n[place] == 0
+        for j, wrong in elsewhere.items():
+            n, k = len(z), int(wrong.sum())
+            row = {"release": l, "column": leaves.data.columns[j], "records": n}
+            rows.append(row | {"elsewhere": k, "share": k / n})
+    return pd.DataFrame(rows)
 
 
 def check_made(data: Microdata, tree: Tree, shown: Shown) -> None:
@@ -145,7 +190,7 @@ def _check_made(data: Microdata, tree: Tree, n_strange: int, how: str) -> None:
         raise InputError(
             f"the release shows {n_strange:,} values of column {data.columns[tree.column]!r} in a "
             f"leaf or node {how}, so these trees did not make it; audit a release with the fit "
-            "that made it"
+            "that made it (where: fit.report_mismatch(release)), or give the trees a floor"
         )
 
 
@@ -153,7 +198,7 @@ def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
     """log p(Z^(l) | y) of a whole table, its trees grown on it, shape (m,); deviations (B,)."""
     total, off = np.zeros(len(leaves.z)), np.zeros(BATCHES)
     how: dict[str, Any] = {"min_leaf": min_leaf, "seed": 0, "weights": leaves.weights}
-    for t, old in enumerate(leaves.trees):
+    for t, old in enumerate(leaves.trees[0]):
         tree = grow(leaves.data, old.column, old.predictors, **how)
         y = leaves.data.codes[:, tree.column].astype(float)
         for l, z in enumerate(leaves.z):
@@ -168,5 +213,6 @@ def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
                 continue
             (held, values), V = numbered([y, released])
             shown = Shown.of(tree, held, nodes, values, V, leaves.weights)
-            total[l] += shown.log_p(leaves.kind)
+            floored = _floor(leaves, tree)
+            total[l] += shown.log_p(leaves.kind) if floored is None else floored.log_p(shown)
     return total, off

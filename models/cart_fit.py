@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import Codes, Microdata, Number
@@ -14,7 +15,7 @@ from bayes_risk.release import Release
 from bayes_risk.reweighting_weights import in_words
 from bayes_risk.synthesizer import Progress, Simulated, Targets
 
-from .cart_evidence import Leaves, grown_anew, known_splits
+from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
 from .cart_known import IN_WORDS, CARTInPart, ways_to
 from .leaf_draws import Shares, draw_donors, smooth
 from .leaf_evidence import BAYESIAN, PLAIN
@@ -36,11 +37,15 @@ class CARTFit:
     model : CART
     microdata : Microdata
     trees : tuple of Tree
-        In the order of synthesis.
+        In the order of synthesis; of a number that may be missing two.
     diagnostics : dict
         Empty: nothing is sampled.
     weights : ndarray, shape (n,), or None
         Record weights, powers of the likelihood; None: all 1.
+    of_release : tuple of tuples of Tree, or None
+        Trees that were not grown here: those of each data set. ``trees`` are the first's.
+    files : tuple of DataFrame
+        The releases that were read with the table.
     """
 
     model: "CART"
@@ -48,6 +53,8 @@ class CARTFit:
     trees: tuple[Tree, ...]
     diagnostics: Mapping[str, float] = field(default_factory=dict)
     weights: Array | None = None
+    of_release: tuple[tuple[Tree, ...], ...] | None = None
+    files: tuple[pd.DataFrame, ...] = ()
 
     @property
     def n_draws(self) -> int:
@@ -57,11 +64,16 @@ class CARTFit:
     @property
     def order(self) -> list[str]:
         """Columns in the order of synthesis."""
-        return [self.microdata.columns[tree.column] for tree in self.trees]
+        return list(dict.fromkeys(self.microdata.columns[tree.column] for tree in self.trees))
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """How the shares of values in leaves may be drawn, the model's way first."""
+        """How the shares of values in leaves may be drawn, the model's way first.
+
+        Trees that were not grown here, and those with a floor, are of plain draws alone.
+        """
+        if self.of_release is not None or self.model.floor is not None:
+            return ("plug-in",)
         if self.model.bootstrap == "bayesian":
             return "independent", "shared", "plug-in"
         return "plug-in", "independent", "shared"
@@ -80,8 +92,13 @@ class CARTFit:
         return False
 
     def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence: with the splits known, or with trees grown anew for each guess."""
+        """Ways to the evidence: with the splits known, or with trees grown anew for each guess.
+
+        Trees that were not grown here are not grown anew.
+        """
         smoothed = any(self._smoothed(tree) for tree in self._made(release))
+        if self.of_release is not None:
+            return frozenset({"exact"})
         simulated = smoothed and self._kind(drawn(self, release)) == BAYESIAN
         return frozenset({"simulated" if simulated else "exact", "refit"})
 
@@ -96,21 +113,40 @@ class CARTFit:
 
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
-        order = [self.microdata.columns[tree.column] for tree in self._made(release)]
+        order = dict.fromkeys(self.microdata.columns[tree.column] for tree in self._made(release))
         bayesian = self._kind(drawn(self, release)) == BAYESIAN
         how = "the Bayesian bootstrap" if bayesian else "plain draws"
         if any(self._smoothed(tree) for tree in self._made(release)):
             how += ", numbers smoothed by kernels,"
-        return (
-            f"trees and the order {', '.join(order)} are known, splits included, not the values in "
-            f"the leaves; {how} in each leaf{in_words(self.weights)}"
+        whose = "trees" if self.of_release is None else "synthpop's own trees"
+        known = (
+            f"{whose} and the order {', '.join(order)} are known, splits included, not the values "
+            f"in the leaves; {how} in each leaf{in_words(self.weights)}"
         )
+        if self.model.floor is None:
+            return known
+        floored = f"values that a leaf does not hold have probability {self.model.floor:g} there"
+        if self.of_release is not None:
+            return f"{known}; {floored}"
+        return f"assumed, not known to have made the files: {known}; {floored}"
 
-    def _made(self, release: Release) -> list[Tree]:
-        """The trees that made a release."""
+    def _made(self, release: Release, l: int = 0) -> list[Tree]:
+        """The trees that made data set l of a release."""
         lacking = f"there is no tree; there are trees of {self.order}"
         names = made_columns(release, self.microdata, self.order, lacking)
-        return [t for t, name in zip(self.trees, self.order, strict=True) if name in names]
+        columns = self.microdata.columns
+        return [tree for tree in self._trees(l, release.m) if columns[tree.column] in names]
+
+    def _trees(self, l: int, m: int) -> tuple[Tree, ...]:
+        """All trees of data set l of m."""
+        if self.of_release is None:
+            return self.trees
+        if m != len(self.of_release):
+            raise InputError(
+                f"the trees are those of {len(self.of_release)} data sets and there are {m}; give "
+                "all data sets of the synthesis whose models were written, in their order"
+            )
+        return self.of_release[l]
 
     def synthesize(
         self,
@@ -146,22 +182,37 @@ class CARTFit:
         InputError
             m below 1; columns without a tree, unknown labels.
         """
+        if self.model.floor is not None:
+            raise InputError(
+                f"floor={self.model.floor:g} is for files made elsewhere; fit with floor=None to "
+                "synthesise"
+            )
         request = Request.of(
             self, self.order, m, columns, records, parameters=parameters, random_seed=random_seed
         )
-        shared = request.parameters == "shared"
-        shares: list[Shares] = [{} for _ in self.trees]  # of all tables, or of one
+        shared: list[Shares] = [{} for _ in self.trees]  # of all tables
         return request.release(
-            self._table(request, shares if shared else [{} for _ in self.trees], rng)
-            for rng in request.rngs
+            self._table(
+                request,
+                self._trees(l, m),
+                shared if request.parameters == "shared" else [{} for _ in self._trees(l, m)],
+                rng,
+            )
+            for l, rng in enumerate(request.rngs)
         )
 
-    def _table(self, request: Request, shares: Sequence[Shares], rng: np.random.Generator) -> Codes:
+    def _table(
+        self,
+        request: Request,
+        trees: Sequence[Tree],
+        shares: Sequence[Shares],
+        rng: np.random.Generator,
+    ) -> Codes:
         """One synthetic table, in codes; ``shares`` of each tree's leaves as far as drawn."""
         kind = self._kind(request.parameters)
         codes, genuine, mask = self.microdata.codes.copy(), self.microdata.codes, request.mask
-        for tree, name, held in zip(self.trees, self.order, shares, strict=True):
-            if name not in request.columns:
+        for tree, held in zip(trees, shares, strict=True):
+            if self.microdata.columns[tree.column] not in request.columns:
                 continue
             nodes = tree.node(codes[mask])
             donors = draw_donors(tree, nodes, kind, rng, self.weights, held)
@@ -170,7 +221,8 @@ class CARTFit:
                 values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
                 if self._whole(tree):
                     values = np.round(values)
-            codes[mask, tree.column] = values
+            concerned = nodes < tree.n_drawn
+            codes[np.flatnonzero(mask)[concerned], tree.column] = values[concerned]
         return codes
 
     def direct(
@@ -196,19 +248,48 @@ class CARTFit:
 
     def _leaves(self, release: Release) -> Leaves:
         """The trees that made a release, and what it shows."""
-        replaced, trees = release.replaced(len(self.microdata.codes)), self._made(release)
+        replaced = release.replaced(len(self.microdata.codes))
+        draws = release.by_draw  # data sets from the same shares are one long one
+        trees = [self._made(release, together[0]) for together in draws]
         return Leaves(
             data=self.microdata,
             trees=trees,
             kind=self._kind(drawn(self, release)),
-            smoothed=[self._smoothed(tree) for tree in trees],
-            whole=[self._whole(tree) for tree in trees],
-            z=[  # data sets from the same shares are one long one
+            smoothed=[self._smoothed(tree) for tree in trees[0]],
+            whole=[self._whole(tree) for tree in trees[0]],
+            z=[
                 np.vstack([release.codes(self.microdata, l)[replaced] for l in together])
-                for together in release.by_draw
+                for together in draws
             ],
             weights=self.weights,
+            floor=self.model.floor,
         )
+
+    def report_mismatch(self, release: Release | None = None) -> pd.DataFrame:
+        """Where trees and files disagree.
+
+        Parameters
+        ----------
+        release : Release, optional
+            By default the files that were read with the table, in which all columns of the order
+            were synthesised.
+
+        Returns
+        -------
+        DataFrame
+            One row for each data set (from 1) and synthesised column: ``records`` whose values
+            were replaced, ``elsewhere`` how many of these values nobody holds in the leaf that
+            the trees lead to, and their ``share``. Zeros where these trees made the files.
+
+        Raises
+        ------
+        InputError
+            No files; another number of data sets than there are trees for.
+        """
+        if release is None and not self.files:
+            raise InputError("there are no files to compare; give release=")
+        shown = release or Release(datasets=self.files, synthesized=self.order)
+        return mismatch(self._leaves(shown))
 
     def offers_knowing(self, release: Release) -> frozenset[str]:
         """Ways to the evidence for an intruder who knows only some of the other records.
@@ -218,8 +299,14 @@ class CARTFit:
         Raises
         ------
         InputError
-            Numbers smoothed by kernels.
+            Numbers smoothed by kernels; a floor; trees that were not grown here.
         """
+        if self.of_release is not None or self.model.floor is not None:
+            whose = "a floor" if self.of_release is None else "trees that were not grown here"
+            raise InputError(
+                f"with {whose}, records that are not known are not summed over; give "
+                'knows_records="all-but-target"'
+            )
         trees = self._made(release)
         smoothed = [tree for tree in trees if self._smoothed(tree)]
         if smoothed:
@@ -251,7 +338,7 @@ class CARTFit:
 
     def __repr__(self) -> str:
         leaves = [
-            f"{name} ({int((tree.feature < 0).sum()):,} leaves)"
-            for name, tree in zip(self.order, self.trees, strict=True)
+            f"{self.microdata.columns[tree.column]} ({tree.n_leaves:,} leaves)"
+            for tree in self.trees
         ]
         return f"CARTFit: {len(self.microdata.codes):,} records; {', '.join(leaves)}"

@@ -73,10 +73,11 @@ class CARTInPart:
         One number for all data sets, which share the records that are not known.
         """
         total = np.zeros((1, *targets.guesses.codes.shape[:2]))
-        for t, tree in enumerate(self.leaves.trees):
+        trees = self.leaves.trees[0]  # those of all data sets
+        for t, tree in enumerate(trees):
             total[0] += self._of_tree(tree, targets)
             if progress is not None:
-                progress("evidence", t + 1, len(self.leaves.trees))
+                progress("evidence", t + 1, len(trees))
         return total
 
     def _of_tree(self, tree: Tree, targets: Targets) -> Array:
@@ -99,5 +100,5 @@ class CARTInPart:
 def ways_to(data: Microdata, trees: Sequence[Tree], release: Release) -> frozenset[str]:
     """``"exact"`` where no tree splits on a synthesised column, else ``"product"``."""
     made = [data.columns.index(c) for c in release.synthesized]
-    split = [np.isin(tree.predictors[tree.feature[tree.feature >= 0]], made) for tree in trees]
+    split = [np.isin(tree.split_columns, made) for tree in trees]
     return frozenset({"product" if any(s.any() for s in split) else "exact"})

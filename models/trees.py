@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numba
 import numpy as np
@@ -24,9 +24,75 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
+class Tree(Protocol):
+    """What synthesis and evidence ask of a tree: of `GrownTree`, and of one that rpart grew."""
+
+    @property
+    def column(self) -> int:
+        """The outcome."""
+        ...
+
+    @property
+    def predictors(self) -> Ints:
+        """Columns that may decide on the leaf."""
+        ...
+
+    @property
+    def split_columns(self) -> Ints:
+        """Columns that some split is of."""
+        ...
+
+    @property
+    def parent(self) -> Ints:
+        """The node above each node, -1: none."""
+        ...
+
+    @property
+    def begin(self) -> Ints:
+        """First of the donors of each node."""
+        ...
+
+    @property
+    def end(self) -> Ints:
+        """End of the donors of each node."""
+        ...
+
+    @property
+    def donors(self) -> Ints:
+        """Rows of the confidential table, those of a node in one stretch."""
+        ...
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        ...
+
+    @property
+    def n_drawn(self) -> int:
+        """Number of nodes that values are drawn from: the first of them."""
+        ...
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        ...
+
+    def outcome(self, values: npt.NDArray[Any]) -> Array:
+        """What the tree is of, of coded values of its column."""
+        ...
+
+    def leaf(self, codes: Codes) -> Ints:
+        """The node whose composition a confidential row (R, p) belongs to, shape (R,)."""
+        ...
+
+    def node(self, codes: Codes) -> Ints:
+        """The node whose values a row (R, p) is given, shape (R,)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tree:
-    """A grown tree.
+class GrownTree:
+    """A tree grown here.
 
     Attributes
     ----------
@@ -63,6 +129,25 @@ class Tree:
     def n_nodes(self) -> int:
         """Number of nodes."""
         return len(self.feature)
+
+    @property
+    def n_drawn(self) -> int:
+        """Number of nodes that values are drawn from: all."""
+        return len(self.feature)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int((self.feature < 0).sum())
+
+    @property
+    def split_columns(self) -> Ints:
+        """Columns that some split is of."""
+        return self.predictors[np.unique(self.feature[self.feature >= 0])]
+
+    def outcome(self, values: npt.NDArray[Any]) -> Array:
+        """The values themselves."""
+        return values.astype(float)
 
     def encoded(self, codes: Codes) -> Array:
         """Predictors of coded rows (R, p) as the tree splits them, shape (R, k)."""
@@ -109,7 +194,7 @@ def grow(
     min_leaf: int,
     seed: int,
     weights: Array | None = None,
-) -> Tree:
+) -> GrownTree:
     """Grow a tree for a column on all records, each counted by its weight (n,), unpruned."""
     y = data.codes[:, column]
     ranks = level_orders(data, column, predictors, weights)
@@ -193,7 +278,7 @@ def _from_sklearn(
     column: int,
     predictors: Ints,
     ranks: Mapping[int, Array],
-) -> Tree:
+) -> GrownTree:
     """Copy the structure; put the records of every node in one stretch."""
     left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)
     feature = np.where(left < 0, -1, grown.feature).astype(np.int64)
@@ -201,18 +286,14 @@ def _from_sklearn(
     inner = np.flatnonzero(left >= 0)
     parent[left[inner]] = parent[right[inner]] = inner
     leaf = grown.apply(X.astype(np.float32)).astype(np.int64)
-    donors = np.argsort(leaf, kind="stable")  # leaves are numbered depth first
-    last = last_below(left, right)
-    nodes = np.arange(len(left))
-    begin = np.searchsorted(leaf[donors], nodes, side="left")
-    end = np.searchsorted(leaf[donors], last, side="right")
+    begin, end, donors = stretches(leaf, left, right)
     levels = max([len(ranks[j]) for j in ranks], default=0)
     present = np.zeros((len(left), levels), dtype=bool)
     for node in inner:
         j = int(predictors[feature[node]])
         if j in ranks:
             present[node, data.codes[donors[begin[node] : end[node]], j].astype(np.int64)] = True
-    return Tree(
+    return GrownTree(
         column=column,
         predictors=predictors,
         ranks=ranks,
@@ -226,6 +307,14 @@ def _from_sklearn(
         end=end,
         donors=donors,
     )
+
+
+def stretches(leaf: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
+    """Records by the leaf they lie in, those of a node ``donors[begin[node] : end[node]]``."""
+    donors = np.argsort(leaf, kind="stable")  # nodes are numbered depth first
+    begin = np.searchsorted(leaf[donors], np.arange(len(left)), side="left")
+    end = np.searchsorted(leaf[donors], last_below(left, right), side="right")
+    return begin, end, donors
 
 
 def last_below(left: Ints, right: Ints) -> Ints:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.models.rpart_file import SynthpopModels
 from bayes_risk.release import Release
 from bayes_risk.tables.alike import aligned, text_columns, words
 from bayes_risk.tables.delimited import COMMA, Dialect, read_delimited
 from bayes_risk.tables.labels import checked_missing
 from bayes_risk.tables.synthpop_files import found_files
 from bayes_risk.tables.synthpop_info import SynthesisInfo
+from bayes_risk.tables.synthpop_models import read_models
 from bayes_risk.tables.table import Missing, indexed, stored_table
 
 Source = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -37,11 +39,14 @@ class SynthpopRelease:
     info : SynthesisInfo or None
         What ``synthesis_info_<name>.txt`` states: ``m``, ``methods``, ``seed``, ``saved``; None if
         there is no such file.
+    models : SynthpopModels or None
+        The trees that made the files, if their file was given; `CART.from_rpart` takes them.
     """
 
     datasets: list[pd.DataFrame]
     files: list[Path]
     info: SynthesisInfo | None
+    models: SynthpopModels | None = None
 
     @property
     def m(self) -> int:
@@ -56,19 +61,21 @@ class SynthpopRelease:
         Parameters
         ----------
         synthesized : list of str, optional
-            The columns whose values were replaced; by default those with a method that
-            the files hold.
+            The columns whose values were replaced; by default those with a method, as the info file
+            or the models say, that the files hold.
         proper : bool, optional
-            What ``syn`` was told, which no text file states: ``FALSE``, its default, values drawn
-            at the estimates (``parameters="plug-in"``); ``TRUE``, each data set from its own draw
-            (``"independent"``). Left out, audits assume what their model usually does, and say so.
+            What ``syn`` was told, by default as the models say; no text file states it. ``FALSE``,
+            its default, values drawn at the estimates (``parameters="plug-in"``); ``TRUE``, each
+            data set from its own draw (``"independent"``). Neither given nor stated, audits assume
+            what their model usually does, and say so.
 
         Raises
         ------
         InputError
             Neither given nor stated.
         """
-        stated = [] if self.info is None else self.info.synthesized
+        told = self.info if self.models is None else self.models
+        stated = [] if told is None else told.synthesized
         there = [column for column in stated if column in self.datasets[0].columns]
         columns = there if synthesized is None else list(synthesized)
         if not columns:
@@ -76,6 +83,8 @@ class SynthpopRelease:
                 "no file states which columns were synthesised; name them: "
                 'release(synthesized=["income"])'
             )
+        if proper is None and self.models is not None:
+            proper = self.models.proper
         drawn = None if proper is None else ("independent" if proper else "plug-in")
         return Release(datasets=self.datasets, synthesized=columns, parameters=drawn)
 
@@ -86,6 +95,7 @@ def read_synthpop(
     original: pd.DataFrame | None = None,
     index: str | None = None,
     missing: Missing = "error",
+    models: str | PathLike[str] | None = None,
 ) -> SynthpopRelease:
     r"""Read the files that R's synthpop wrote, or any m files of one release.
 
@@ -103,6 +113,9 @@ def read_synthpop(
         Column with the record labels.
     missing : {"error", "level", "blank"}, or a mapping of column to one of them
         Declared missing codes of Stata and SPSS files, as in `read_table`.
+    models : path, optional
+        The trees that ``syn(..., models = TRUE)`` keeps, written as JSON by the R function of
+        docs/synthpop-trees.md: ``models.json.gz``.
 
     Returns
     -------
@@ -114,7 +127,8 @@ def read_synthpop(
     InputError
         Nothing to read, or several syntheses in a folder; a file that is missing among 1 to m;
         R's own formats, SPSS or SAS syntax (write with ``filetype = "csv"``); data sets with
-        different columns or numbers of records; values that are none of the original's levels.
+        different columns or numbers of records; values that are none of the original's levels;
+        models of another number of data sets, or the JSON of another object.
 
     Notes
     -----
@@ -147,10 +161,16 @@ def read_synthpop(
     files, info = found_files(source)
     datasets = [_read(file, original, index, missing) for file in files]
     _check_alike(datasets, files)
+    trees = None if models is None else read_models(models)
+    if trees is not None and trees.m != len(files):
+        raise InputError(
+            f"{str(models)!r} holds the models of {trees.m} data sets and there are "
+            f"{len(files)} files; write both from the same synthesis"
+        )
     if info is not None and original is not None:
         names = _names(list(info.methods), original)
         info = replace(info, methods={names.get(c, c): how for c, how in info.methods.items()})
-    return SynthpopRelease(datasets=datasets, files=files, info=info)
+    return SynthpopRelease(datasets=datasets, files=files, info=info, models=trees)
 
 
 def _read(

@@ -1,0 +1,224 @@
+"""What synthpop keeps of the trees that made its releases, as JSON: read, and checked for its form.
+
+`docs/synthpop-trees.md` has the R function that writes it, and the form.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from bayes_risk._core.errors import InputError
+
+CURE = "write it with the R function of docs/synthpop-trees.md, from syn(..., models = TRUE)"
+LEAF, ABSENT = "<leaf>", 2
+MISSING = "NAtemp"  # synthpop's level for what is missing
+
+
+class Rule(NamedTuple):
+    """One primary or surrogate split.
+
+    ``ncat`` -1: values below ``cut`` go left, +1: right; 2 and more: levels of ``variable`` go to
+    the side of ``sides``, 1 left, 3 right, 2 neither.
+    """
+
+    variable: str
+    ncat: int
+    cut: float
+    sides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=True)
+class Rpart:
+    """One tree of rpart, its nodes in the order of its frame: each before those below it.
+
+    Attributes
+    ----------
+    node : tuple of int
+        rpart's numbers: the children of k are 2 k and 2 k + 1.
+    n : tuple of int
+        Records of each node.
+    rules : tuple of tuples of Rule
+        Of each node the primary split and its surrogates, in order; empty in leaves.
+    levels : mapping of str to tuple of str
+        Levels of the predictors that are categories.
+    outcome : tuple of str or None
+        Levels of the outcome; None: a number.
+    majority : bool
+        Whether rows for which no split of a node tells a side go with most of its records.
+    """
+
+    node: tuple[int, ...]
+    n: tuple[int, ...]
+    rules: tuple[tuple[Rule, ...], ...]
+    levels: Mapping[str, tuple[str, ...]]
+    outcome: tuple[str, ...] | None
+    majority: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SynthpopModels:
+    """The trees that made a release of synthpop, and how they were used.
+
+    Attributes
+    ----------
+    methods : mapping of column to str
+        ``""`` for columns that were not synthesised.
+    visit_sequence : tuple of str
+        Order of synthesis.
+    proper : bool
+        Whether trees were grown on bootstrap samples of the records.
+    smoothing : mapping of column to str
+        ``""``: none.
+    trees : tuple of mappings of str to Rpart, str or None, one for each release
+        By column; those of missing values of column x are called ``x.NA``. A text names another
+        method, whose models are no trees.
+    """
+
+    methods: Mapping[str, str]
+    visit_sequence: tuple[str, ...]
+    proper: bool
+    smoothing: Mapping[str, str]
+    trees: tuple[Mapping[str, "Rpart | str | None"], ...]
+
+    @property
+    def m(self) -> int:
+        """Number of releases."""
+        return len(self.trees)
+
+    @property
+    def synthesized(self) -> list[str]:
+        """Columns with a method, in the order of synthesis."""
+        return [c for c in self.visit_sequence if self.methods.get(c)]
+
+    @classmethod
+    def of(cls, content: Any, source: str = "models") -> "SynthpopModels":
+        """Read what a JSON file holds.
+
+        Raises
+        ------
+        InputError
+            Another R object, or trees that are not whole.
+        """
+        wanted = ("method", "visit_sequence", "proper", "smoothing", "models")
+        if not isinstance(content, Mapping) or any(key not in content for key in wanted):
+            raise InputError(
+                f"{source} is the JSON of another object: {', '.join(wanted)} belong to what "
+                f"synthpop's models are written as; {CURE}"
+            )
+        methods, smoothing = content["method"], content["smoothing"]
+        if not isinstance(methods, Mapping) or not methods:
+            raise InputError(f"{source}: method is no mapping of columns to methods; {CURE}")
+        if not isinstance(smoothing, Mapping):  # without names: one for each column
+            listed = _listed(smoothing)
+            smoothing = dict(zip(methods, listed, strict=False))
+        found = content["models"]
+        if not found:
+            raise InputError(f"{source} holds no models: call syn(..., models = TRUE), and {CURE}")
+        releases = [found] if isinstance(found, Mapping) else _listed(found)
+        if not all(isinstance(one, Mapping) for one in releases):
+            raise InputError(f"{source}: models is no list of releases, each a mapping; {CURE}")
+        _refuse_rules(content.get("rules"), source)
+        trees = [
+            {str(c): _model(one, f"{source}: {c!r} of release {l}") for c, one in release.items()}
+            for l, release in enumerate(releases, start=1)
+        ]
+        return cls(
+            methods={str(c): str(how or "") for c, how in methods.items()},
+            visit_sequence=tuple(str(c) for c in _listed(content["visit_sequence"])),
+            proper=bool(content["proper"]),
+            smoothing={str(c): str(how or "") for c, how in smoothing.items()},
+            trees=tuple(trees),
+        )
+
+
+def _refuse_rules(rules: Any, source: str) -> None:
+    """Values that rules gave away are not the trees'."""
+    given = rules.items() if isinstance(rules, Mapping) else []
+    named = [str(c) for c, rule in given if any(_listed(rule))]
+    if named:
+        raise InputError(
+            f"{source}: column {named[0]!r} was made under rules, by which some records are given "
+            "a fixed value and their trees never see them; make the release without rules, or "
+            "leave the column out of the audit"
+        )
+
+
+def _model(found: Any, source: str) -> "Rpart | str | None":
+    """One column's model."""
+    if found is None or found == {}:
+        return None
+    if not isinstance(found, Mapping) or "kind" not in found:
+        raise InputError(f"{source} is no model; {CURE}")
+    if found["kind"] != "rpart":
+        return str(found["kind"])
+    try:
+        return _rpart(found)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        raise InputError(f"{source} is no whole tree of rpart; {CURE}") from None
+
+
+def _rpart(found: Mapping[str, Any]) -> Rpart:
+    frame, splits = _listed(found["frame"]), _listed(found["splits"])
+    csplit = [tuple(int(side) for side in _listed(row)) for row in _listed(found["csplit"])]
+    levels = {v: tuple(map(str, _listed(x))) for v, x in (found["xlevels"] or {}).items()}
+    surrogates = int(found.get("usesurrogate", 2))
+    rules: list[tuple[Rule, ...]] = []
+    place = 0
+    for node in frame:
+        if node["var"] == LEAF:
+            rules.append(())
+            continue
+        competing, replacing = int(node["ncompete"]), int(node["nsurrogate"])
+        if splits[place]["var"] != node["var"]:
+            raise ValueError("splits and frame disagree")
+        first = place + 1 + competing
+        rows = [splits[place], *(splits[first : first + replacing] if surrogates else [])]
+        rules.append(tuple(_rule(row, csplit, levels) for row in rows))
+        place = first + replacing
+    numbers = tuple(int(node["node"]) for node in frame)
+    _check_whole(numbers, rules)
+    if place != len(splits) or not frame:
+        raise ValueError("splits and frame disagree")
+    outcome = found["ylevels"] if found["method"] == "class" else None
+    if found["method"] not in ("class", "anova"):
+        raise ValueError("a tree of another kind")
+    return Rpart(
+        node=numbers,
+        n=tuple(int(node["n"]) for node in frame),
+        rules=tuple(rules),
+        levels=levels,
+        outcome=None if found["method"] == "anova" else tuple(map(str, _listed(outcome))),
+        majority=surrogates == 2,
+    )
+
+
+def _rule(
+    row: Mapping[str, Any], csplit: list[tuple[int, ...]], levels: Mapping[str, tuple[str, ...]]
+) -> Rule:
+    variable, ncat = str(row["var"]), int(row["ncat"])
+    if ncat in (-1, 1):  # of ordered categories by the number of the level, the first 1
+        return Rule(variable, ncat, float(row["index"]), ())
+    if ncat != len(levels[variable]) or int(row["index"]) < 1:
+        raise ValueError("levels and split disagree")
+    sides = csplit[int(row["index"]) - 1][:ncat]
+    if len(sides) < ncat or not set(sides) <= {1, ABSENT, 3}:
+        raise ValueError("no sides")
+    return Rule(variable, ncat, 0.0, sides)
+
+
+def _check_whole(numbers: tuple[int, ...], rules: Sequence[tuple[Rule, ...]]) -> None:
+    """Frames list each node, all below its left, then all below its right child."""
+    expected = [1]
+    for number, split in zip(numbers, rules, strict=True):
+        if not expected or expected.pop() != number:
+            raise ValueError("nodes in another order")
+        expected += [2 * number + 1, 2 * number] if split else []
+    if expected:
+        raise ValueError("nodes are missing")
+
+
+def _listed(found: Any) -> list[Any]:
+    """R writes a vector of one value as the value, and one of none as null."""
+    if found is None or found == {}:
+        return []
+    return list(found) if isinstance(found, list | tuple) else [found]
