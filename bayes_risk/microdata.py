@@ -71,6 +71,7 @@ class Microdata:
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
+        missing_numbers: Mapping[str, float] | None = None,
     ) -> "Microdata":
         """Code a table. The table itself is never changed.
 
@@ -90,7 +91,10 @@ class Microdata:
             Further tables whose levels count too (union over the original and all of them).
         missing : {"error", "level"}
             Missing values are an error, or one further level of the categories that have any.
-            Numbers may not be missing.
+            Numbers may not be missing, but for those of ``missing_numbers``.
+        missing_numbers : mapping of column to number, optional
+            What stands for a missing value of a number, in the codes and among guesses: a number
+            that nobody has.
 
         Raises
         ------
@@ -110,9 +114,10 @@ class Microdata:
         declared = dict(levels or {})
         known_columns("levels", list(declared), names)
         counted = set(known_columns("numbers", numbers, names))
-        tables = [df, *releases]
+        tables, stand_ins = [df, *releases], dict(missing_numbers or {})
+        known_columns("missing_numbers", list(stand_ins), list(counted))
         variables = tuple(
-            Number.of(df[name], name)
+            Number.of(df[name], name, stand_ins.get(name))
             if name in counted
             else _variable(name, tables, declared.get(name), missing)
             for name in names

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import number
 
 MISSING_LABEL = "(missing)"
 LARGEST, SMALLEST = 1e30, 1e-100  # sizes of numbers that can be worked with
@@ -91,8 +92,8 @@ class Number:
     missing: float | None = None
 
     @classmethod
-    def of(cls, column: pd.Series, name: str) -> "Number":
-        """Read the kind of number from the original column."""
+    def of(cls, column: pd.Series, name: str, missing: float | None = None) -> "Number":
+        """Read the kind of number from the original column; missing: what stands for no value."""
         if isinstance(column.dtype, pd.CategoricalDtype) or not pd.api.types.is_numeric_dtype(
             column.dtype
         ):
@@ -100,7 +101,15 @@ class Number:
                 f"column {name!r} ({column.dtype}) is to be a number and is not stored as one; "
                 f"convert it (pandas.to_numeric), or treat it as a category"
             )
-        return cls(name, bool(pd.api.types.is_integer_dtype(column.dtype)), column.dtype)
+        if missing is not None:
+            missing = float(number(f"missing_numbers[{name!r}]", missing))
+            if column.isna().any() and (column == missing).any():
+                raise InputError(
+                    f"missing_numbers gives column {name!r} {missing:g} for a missing value, which "
+                    "some record has; give a number that nobody has"
+                )
+        whole = bool(pd.api.types.is_integer_dtype(column.dtype))
+        return cls(name, whole, column.dtype, missing=missing)
 
     @property
     def n_levels(self) -> int:

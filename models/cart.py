@@ -22,7 +22,7 @@ from bayes_risk.synthesizer import Progress
 
 from .cart_fit import CARTFit
 from .rpart_file import SynthpopModels
-from .rpart_import import stand_ins, trees_of_releases, with_stand_ins
+from .rpart_import import trees_of_releases
 from .trees import grow
 
 
@@ -171,8 +171,7 @@ class CART:
         levels, releases, missing
             As of `fit`; `report_mismatch` looks at these releases.
         missing_numbers : mapping of column to number, optional
-            What stands for a missing value of a number, in the codes and among guesses: a number
-            that nobody has.
+            See `Microdata.from_frame`.
         floor : float, optional
             As of `CART`, for files that were changed after they were made.
 
@@ -198,10 +197,14 @@ class CART:
                 f"models is a {type(models).__name__}; give what was read: "
                 'br.read_synthpop("export", models="models.json.gz").models'
             )
-        numbers = stand_ins(checked_table(df), missing_numbers)
-        filled = df.fillna(numbers) if numbers else df
-        data = microdata(filled, None, levels=levels, releases=releases, missing=missing)
-        data = with_stand_ins(data, numbers)
+        data = microdata(
+            df,
+            None,
+            levels=levels,
+            releases=releases,
+            missing=missing,
+            missing_numbers=missing_numbers,
+        )
         trees = trees_of_releases(models, data)
         return CARTFit(
             model=cls(order=models.synthesized, bootstrap="none", floor=floor),
@@ -235,6 +238,7 @@ def microdata(
     levels: Mapping[str, Iterable[Hashable]] | None,
     releases: Sequence[pd.DataFrame],
     missing: str,
+    missing_numbers: Mapping[str, float] | None = None,
 ) -> Microdata:
     """Columns of numeric dtype are numbers, unless their levels are declared."""
     checked_table(df)
@@ -248,7 +252,13 @@ def microdata(
         and not pd.api.types.is_bool_dtype(df[c].dtype)
     ]
     return Microdata.from_frame(
-        df, columns=columns, numbers=numbers, levels=levels, releases=releases, missing=missing
+        df,
+        columns=columns,
+        numbers=numbers,
+        levels=levels,
+        releases=releases,
+        missing=missing,
+        missing_numbers=missing_numbers,
     )
 
 

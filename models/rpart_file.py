@@ -117,7 +117,7 @@ class SynthpopModels:
         releases = [found] if isinstance(found, Mapping) else _listed(found)
         if not all(isinstance(one, Mapping) for one in releases):
             raise InputError(f"{source}: models is no list of releases, each a mapping; {CURE}")
-        _refuse_rules(content.get("rules"), source)
+        _refuse_rules(content.get("rules"), list(methods), source)
         trees = [
             {str(c): _model(one, f"{source}: {c!r} of release {l}") for c, one in release.items()}
             for l, release in enumerate(releases, start=1)
@@ -131,10 +131,12 @@ class SynthpopModels:
         )
 
 
-def _refuse_rules(rules: Any, source: str) -> None:
+def _refuse_rules(rules: Any, columns: list[str], source: str) -> None:
     """Values that rules gave away are not the trees'."""
-    given = rules.items() if isinstance(rules, Mapping) else []
-    named = [str(c) for c, rule in given if any(_listed(rule))]
+    given = (
+        rules if isinstance(rules, Mapping) else dict(zip(columns, _listed(rules), strict=False))
+    )
+    named = [c for c in columns if any(_listed(given.get(c)))]
     if named:
         raise InputError(
             f"{source}: column {named[0]!r} was made under rules, by which some records are given "

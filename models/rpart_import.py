@@ -9,10 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import known_columns, number
 from bayes_risk.microdata import Microdata, Number, Variable
 
 from .rpart_file import MISSING, Rpart, SynthpopModels
@@ -24,34 +22,6 @@ Ints = npt.NDArray[np.int64]
 Model = Rpart | str | None
 ONE_LEAF = Rpart(node=(1,), n=(0,), rules=((),), levels={}, outcome=None, majority=False)
 VALUE, APART = ".0", ".NA"
-
-
-def stand_ins(df: pd.DataFrame, numbers: Mapping[str, float] | None) -> dict[str, float]:
-    """Numbers that stand for missing values, checked: nobody may have them."""
-    found = dict(numbers or {})
-    known_columns("missing_numbers", list(found), list(df.columns))
-    for name, value in found.items():
-        number(f"missing_numbers[{name!r}]", value)
-        if not pd.api.types.is_numeric_dtype(df[name].dtype):
-            raise InputError(
-                f"missing_numbers names column {name!r}, which is no number; a category with "
-                'missing values takes missing="level"'
-            )
-        if (df[name] == value).any():
-            raise InputError(
-                f"missing_numbers gives column {name!r} {value:g} for a missing value, which some "
-                "record has; give a number that nobody has"
-            )
-    return {name: float(value) for name, value in found.items()}
-
-
-def with_stand_ins(data: Microdata, numbers: Mapping[str, float]) -> Microdata:
-    """The same table, whose numbers may be missing in releases too."""
-    variables = tuple(
-        replace(v, missing=numbers[v.name]) if isinstance(v, Number) and v.name in numbers else v
-        for v in data.variables
-    )
-    return replace(data, variables=variables)
 
 
 def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[RpartTree, ...], ...]:
@@ -150,8 +120,8 @@ class Columns:
                         f"missing_numbers={{{name!r}: -9}}"
                     )
                 values.append(float(missing))
-            elif np.any(y == float(level)):  # the level that says "none" is beyond all values
-                values.append(float(level))
+            elif np.any(y == _value(level)):  # the level that says "none" is beyond all values
+                values.append(_value(level))
         return np.sort(np.array(values, dtype=float))
 
     def feature(self, name: str, levels: tuple[str, ...] | None) -> Feature:
@@ -202,11 +172,19 @@ def _in_r(level: object) -> str:
     return f"{level:.15g}" if isinstance(level, float) else str(level)
 
 
+def _value(level: str) -> float:
+    """The number that a level stands for; one that no value equals where it is none."""
+    try:
+        return float(level)
+    except ValueError:
+        return np.nan
+
+
 def _place(value: float, variable: Number, levels: tuple[str, ...]) -> float:
     """Number of the level of a value that is kept apart, -1 where there is none."""
     missing = value == variable.missing
     same = [k for k, x in enumerate(levels) if (x == MISSING if missing else x != MISSING)]
-    return float(next((k for k in same if missing or float(levels[k]) == value), -1))
+    return float(next((k for k in same if missing or _value(levels[k]) == value), -1))
 
 
 def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTree:

@@ -15,15 +15,14 @@ from bayes_risk.study.contents import SECTIONS
 from bayes_risk.study.identification import IdentificationSection
 from bayes_risk.study.models import (
     KINDS,
-    CARTSection,
     DPMPMSection,
-    ForestSection,
     PyMCSection,
     RegressionPriorSection,
     RegressionSection,
 )
 from bayes_risk.study.sections import AttributeSection, GridSection
 from bayes_risk.study.study import Study, parse_study, read_study
+from bayes_risk.study.trees import CARTSection, ForestSection
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
 
 ROOT = Path(__file__).resolve().parents[1]

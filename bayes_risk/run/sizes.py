@@ -13,14 +13,13 @@ from bayes_risk.study.checks import numbers_of
 from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.declare import attribute_options, placed_anywhere
 from bayes_risk.study.models import (
-    CARTSection,
     DPMPMSection,
-    ForestSection,
     PMMSection,
     RegressionSection,
 )
 from bayes_risk.study.sections import AttributeSection
 from bayes_risk.study.study import Study
+from bayes_risk.study.trees import CARTSection, ForestSection
 
 SHARED = ("DPMPM", "PoissonMixture", "CART", "Forest")  # equal records have equal evidence
 

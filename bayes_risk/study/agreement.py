@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.keys import unknown
-from bayes_risk.study.models import CARTSection, DPMPMSection
+from bayes_risk.study.models import DPMPMSection
 from bayes_risk.study.priors import PriorDensity, PriorInterval, parts_of
 from bayes_risk.study.sweep_agreement import as_toml_value, ways_of
+from bayes_risk.study.trees import CARTSection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +114,8 @@ def _unweighted(study: "Study") -> str | None:
         keys = [key for key in ("zeros", "covariates") if getattr(model, key)]
         return f" with {keys[0]}" if keys else None
     if isinstance(model, CARTSection):
-        return " with smoothing" if model.smoothing is not None else None
+        keys = [key for key in ("smoothing", "floor", "models") if getattr(model, key) is not None]
+        return f" with {keys[0]}" if keys else None
     refused = model.kind in ("Forest", "PMM") or study.of_its_making
     return study.of_its_making if refused else None
 

@@ -14,18 +14,16 @@ from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.intruder import IntruderSection
 from bayes_risk.study.models import (
     BinomialSection,
-    CARTSection,
     DPMPMSection,
-    ForestSection,
     ModelSection,
     PMMSection,
     RegressionSection,
-    is_number,
 )
 from bayes_risk.study.priors import PriorInterval, parts_of
 from bayes_risk.study.sections import AttributeSection, GridSection
 from bayes_risk.study.study import Study
 from bayes_risk.study.sweep_agreement import check_ways
+from bayes_risk.study.trees import CARTSection, ForestSection, is_number
 from bayes_risk.variables import Number
 
 WHOLE_FAMILIES = ("poisson", "negative-binomial")

@@ -1,6 +1,7 @@
 """From the sections of a study to what the library takes: models, guesses, priors."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,7 @@ from bayes_risk.study.identification import IdentificationSection, RadiusSection
 from bayes_risk.study.intruder import BY_MODEL
 from bayes_risk.study.models import (
     BinomialSection,
-    CARTSection,
     DPMPMSection,
-    ForestSection,
     ModelSection,
     PMMSection,
     PyMCSection,
@@ -36,13 +35,54 @@ from bayes_risk.study.sections import (
     GridSection,
 )
 from bayes_risk.study.study import Study
+from bayes_risk.study.trees import CARTSection, ForestSection
 from bayes_risk.tables import read_table
+from bayes_risk.tables.synthpop_models import read_models
 
 FIT_TAKES = {
     "CART": ("random_seed", "progress"),
     "Forest": ("random_seed", "progress", "n_jobs"),
     "PMM": ("progress",),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTrees:
+    """The trees that synthpop kept, as a declaration: its fit takes them, and grows none."""
+
+    section: CARTSection
+
+    def fit(
+        self,
+        df: pd.DataFrame,
+        *,
+        missing: str = "error",
+        releases: Sequence[pd.DataFrame] = (),
+        random_seed: Any = None,
+        progress: Any = None,
+    ) -> Any:
+        """The trees on the confidential table.
+
+        Raises
+        ------
+        InputError
+            Models that are not of this table, or of other columns than ``order`` says.
+        """
+        own = self.section
+        fit = br.models.CART.from_rpart(
+            read_models(str(own.models)),
+            df,
+            missing=missing,
+            releases=releases,
+            missing_numbers=own.missing_numbers,
+            floor=own.floor,
+        )
+        if list(own.order) != fit.order:
+            raise InputError(
+                f"[model] order = {list(own.order)} and the trees of {str(own.models)!r} are of "
+                f"{fit.order}, in this order; give it as the models have it"
+            )
+        return fit
 
 
 def declare_model(model: ModelSection) -> Any:
@@ -77,9 +117,9 @@ def _declare_counts(model: PoissonMixtureSection) -> Any:
 
 def _declare_unsampled(model: CARTSection | ForestSection | PMMSection) -> Any:
     """Trees, forests and matching: the keys are the arguments."""
-    keys = model.model_dump(exclude={"kind"})
+    keys = model.model_dump(exclude={"kind", "models", "missing_numbers"})
     if isinstance(model, CARTSection):
-        return br.models.CART(**keys)
+        return br.models.CART(**keys) if model.models is None else KeptTrees(model)
     if isinstance(model, ForestSection):
         return br.models.Forest(**keys)
     functions = functions_in(model.files, key="constraints")

@@ -13,6 +13,7 @@ from bayes_risk.study.models import (
     PyMCSection,
     RegressionSection,
 )
+from bayes_risk.study.trees import CARTSection
 
 if TYPE_CHECKING:
     from bayes_risk.study.study import Study
@@ -67,6 +68,8 @@ def _model(model: ModelSection, base: Path) -> ModelSection:
         return model.model_copy(update={"build": f"{base / path}:{name}"})
     if isinstance(model, DPMPMSection) and isinstance(model.impossible, Path):
         return model.model_copy(update={"impossible": base / model.impossible})
+    if isinstance(model, CARTSection) and model.models is not None:
+        return model.model_copy(update={"models": base / model.models})
     if isinstance(model, PMMSection):
         constraints = [f"{base / path}:{name}" for path, name in model.files]
         return model.model_copy(update={"constraints": constraints})

@@ -32,6 +32,7 @@ from bayes_risk.study.keys import (
     told,
     unknown,
 )
+from bayes_risk.study.trees import CARTSection, ForestSection, is_number
 from bayes_risk.study.zeros import Rules
 
 Named = Literal[
@@ -46,12 +47,6 @@ Named = Literal[
 ]
 FAMILIES: tuple[str, ...] = get_args(Named)
 EXACT = ("normal", "lognormal")
-
-
-def is_number(column: pd.Series) -> bool:
-    """Whether a column holds numbers."""
-    kinds = pd.api.types
-    return kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
 
 
 class DPMPMSection(Section):
@@ -258,69 +253,6 @@ class PyMCSection(Section):
     def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         return ("predictive", "refit", "reuse")
-
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        return ()
-
-
-class CARTSection(Section):
-    """``[model]`` of kind ``"CART"``: trees in sequence."""
-
-    kind: Literal["CART"] = Field("CART", description='"CART"')
-    order: DistinctColumns
-    min_leaf: Count = 5
-    bootstrap: Literal["bayesian", "none"] = Field("bayesian", description='"bayesian" or "none"')
-    smoothing: Literal["kde"] | None = Field(None, description='"kde", or leave it out')
-
-    @property
-    def modelled(self) -> list[str]:
-        """Columns that can be synthesised."""
-        return self.order
-
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release with these columns synthesised."""
-        if not self._smooths(columns, df) or self.bootstrap == "none":
-            return ("exact", "refit")
-        # whether a smoothed column is a number only the data tell
-        return (*(["exact"] if df is None else []), "simulated", "refit")
-
-    def _smooths(self, columns: Collection[str], df: pd.DataFrame | None) -> bool:
-        """Whether numbers are smoothed; without the data, whether they may be."""
-        return self.smoothing is not None and (df is None or any(is_number(df[c]) for c in columns))
-
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        if df is not None and self._smooths(columns, df):
-            return ()
-        return ("exact", "product")  # which of them, the grown trees tell
-
-
-class ForestSection(Section):
-    """``[model]`` of kind ``"Forest"``: random forests in sequence."""
-
-    kind: Literal["Forest"] = Field("Forest", description='"Forest"')
-    order: DistinctColumns
-    n_trees: Count = 500
-    min_leaf: Count = 1
-    votes: Literal["all", "out-of-bag"] = Field("all", description='"all" or "out-of-bag"')
-    dirichlet: FromZero = 0.0
-    chain: Literal["all-others", "earlier-only"] = Field(
-        "all-others", description='"all-others" or "earlier-only"'
-    )
-
-    @property
-    def modelled(self) -> list[str]:
-        """Columns that can be synthesised."""
-        return self.order
-
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release with these columns synthesised."""
-        return ("exact", "refit")
 
     def offers_knowing(
         self, columns: Collection[str], m: int, df: pd.DataFrame | None = None

@@ -108,7 +108,10 @@ def _without_model(study: Study, df: pd.DataFrame, release: Release) -> None:
 def _with_guesses(study: Study, df: pd.DataFrame, release: Release) -> None:
     """Targets, intruders, guesses and priors, those of a sweep too; the size of the full table."""
     numbers = numbers_of(study.model, df)
-    data = Microdata.from_frame(df, numbers=numbers, missing=study.data.missing)
+    stand_ins = getattr(study.model, "missing_numbers", None)
+    data = Microdata.from_frame(
+        df, numbers=numbers, missing=study.data.missing, missing_numbers=stand_ins
+    )
     for section in _variants(study):
         with _of("attribute"):
             _try_guesses(study, section, data, release)

@@ -49,6 +49,7 @@ from bayes_risk.study.sweep import SweepSection
 from bayes_risk.study.sweep_agreement import UNASKED, check_sweep
 from bayes_risk.study.thresholds import ThresholdsSection, check_thresholds
 from bayes_risk.study.toml_file import read_toml, too_deep
+from bayes_risk.study.trees import CARTSection
 from bayes_risk.study.utility import UtilitySection
 
 
@@ -383,4 +384,6 @@ def model_files(model: ModelSection) -> list[Path]:
         return list(model.draws.values())
     if isinstance(model, DPMPMSection) and isinstance(model.impossible, Path):
         return [model.impossible]
+    if isinstance(model, CARTSection) and model.models is not None:
+        return [model.models]
     return []
