@@ -19,6 +19,7 @@ from .trees import Tree, grow
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+MISMATCH = ["release", "column", "records", "elsewhere", "share"]
 ROOM = 2**19  # guesses of targets at a time
 
 
@@ -162,11 +163,12 @@ def _smoothed(
 
 def mismatch(leaves: Leaves) -> pd.DataFrame:
     """Released values by data set and column, and how many their leaf does not hold."""
-    rows = []
+    rows: list[dict[str, int | float | str]] = []
     for l, (trees, z) in enumerate(zip(leaves.trees, leaves.z, strict=True), start=1):
-        elsewhere = {tree.column: np.zeros(len(z), dtype=bool) for tree in trees}
-        for tree in trees:
-            nodes, j = tree.leaf(z), tree.column
+        genuine = [tree for t, tree in enumerate(trees) if not leaves.smoothed[t]]
+        elsewhere = {tree.column: np.zeros(len(z), dtype=bool) for tree in genuine}
+        for tree in genuine:
+            nodes, j = tree.node(z), tree.column
             y, released = tree.outcome(leaves.data.codes[:, j]), tree.outcome(z[:, j])
             (held, shown), V = numbered([y, released])
             drawn = np.flatnonzero(nodes < tree.n_drawn)
@@ -175,9 +177,8 @@ def mismatch(leaves: Leaves) -> pd.DataFrame:
             elsewhere[j][drawn] |= counts.n[place] == 0
         for j, wrong in elsewhere.items():
             n, k = len(z), int(wrong.sum())
-            row = {"release": l, "column": leaves.data.columns[j], "records": n}
-            rows.append(row | {"elsewhere": k, "share": k / n})
-    return pd.DataFrame(rows)
+            rows.append(dict(zip(MISMATCH, (l, leaves.data.columns[j], n, k, k / n), strict=True)))
+    return pd.DataFrame(rows, columns=MISMATCH)
 
 
 def check_made(data: Microdata, tree: Tree, shown: Shown) -> None:

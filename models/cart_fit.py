@@ -277,9 +277,10 @@ class CARTFit:
         Returns
         -------
         DataFrame
-            One row for each data set (from 1) and synthesised column: ``records`` whose values
-            were replaced, ``elsewhere`` how many of these values nobody holds in the leaf that
-            the trees lead to, and their ``share``. Zeros where these trees made the files.
+            One row for each data set (from 1) and synthesised column that is not smoothed:
+            ``release``, ``column``, ``records`` whose values were replaced, ``elsewhere`` how many
+            of these values nobody holds in the leaf that the trees lead to, and their
+            ``share``. Zeros where these trees made the files.
 
         Raises
         ------

@@ -155,7 +155,7 @@ def _model(found: Any, source: str) -> "Rpart | str | None":
         return str(found["kind"])
     try:
         return _rpart(found)
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
         raise InputError(f"{source} is no whole tree of rpart; {CURE}") from None
 
 

@@ -141,8 +141,8 @@ class Columns:
             return Feature(column=j, apart=values, becomes=np.zeros(len(values)))
         if name == column:
             raise InputError(
-                f"column {column!r} is a category in the trees (levels {', '.join(levels[:5])}) "
-                "and a number in the original; make it a category there: "
+                f"column {column!r} is a category in the trees and a number in the original; make "
+                "it a category there: "
                 f"levels={{{column!r}: [...]}} of read_table"
             )
         values = self.apart(j)

@@ -13,6 +13,7 @@ from bayes_risk._core.validate import is_number
 from bayes_risk.study.keys import LARGEST, Section, misfit, sentences, told, unknown
 from bayes_risk.study.models import RegressionSection
 from bayes_risk.study.sections import AttributeSection
+from bayes_risk.study.trees import CARTSection
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,8 +137,11 @@ def _check_hyper(study: "Study") -> None:
     known = HYPER.get(model.kind, ())
     if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
         known = ()
+    if isinstance(model, CARTSection) and model.models is not None:
+        known = ()
     if not known:
         brought = " with draws brought from elsewhere" * isinstance(model, RegressionSection)
+        brought += " with the trees of models" * isinstance(model, CARTSection)
         raise ValueError(
             f'[sweep.model] is not offered for kind = "{model.kind}"{brought}; leave it out'
         )
