@@ -119,16 +119,16 @@ class CARTFit:
         if any(self._smoothed(tree) for tree in self._made(release)):
             how += ", numbers smoothed by kernels,"
         whose = "trees" if self.of_release is None else "synthpop's own trees"
-        known = (
-            f"{whose} and the order {', '.join(order)} are known, splits included, not the values "
-            f"in the leaves; {how} in each leaf{in_words(self.weights)}"
+        known = "are known, splits included, not the values in the leaves"
+        floor, floored = self.model.floor, ""
+        if floor is not None:
+            floored = f"; values that a leaf does not hold have probability {floor:g} there"
+            if self.of_release is None:
+                whose, known = "trees grown here", "are assumed, not known to have made the files"
+        return (
+            f"{whose} and the order {', '.join(order)} {known}; {how} in each leaf"
+            f"{in_words(self.weights)}{floored}"
         )
-        if self.model.floor is None:
-            return known
-        floored = f"values that a leaf does not hold have probability {self.model.floor:g} there"
-        if self.of_release is not None:
-            return f"{known}; {floored}"
-        return f"assumed, not known to have made the files: {known}; {floored}"
 
     def _made(self, release: Release, l: int = 0) -> list[Tree]:
         """The trees that made data set l of a release."""

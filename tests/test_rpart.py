@@ -12,8 +12,12 @@ import pytest
 import bayes_risk as br
 from bayes_risk.models.rpart_file import SynthpopModels
 from bayes_risk.models.rpart_import import Columns, imported
+from bayes_risk.run import run_study
+from bayes_risk.run.pilot import seconds_of
+from bayes_risk.run.sizes import sizes_of
 from bayes_risk.study.declare import declare_model, fit_model
-from bayes_risk.study.study import parse_study
+from bayes_risk.study.making import read_data
+from bayes_risk.study.study import parse_study, read_study
 
 LEAF = {"var": "<leaf>", "ncompete": 0, "nsurrogate": 0}
 PEOPLE = pd.DataFrame(
@@ -144,33 +148,29 @@ def leaf_by_hand(grown, row):
     return node
 
 
-def drawn_by_hand(name, rows):
+def concerned(name, rows):
     """The records that a tree concerns."""
     return [row for row in rows if name != "pay" or row["pay"] not in (-8, -9)]
 
 
-def log_p(content, table, releases, floor=0.0):
+def log_p(rows, releases, floor=0.0):
     """log p(Z | y): for each released value its share in the leaf, one after another."""
     total = 0.0
-    rows = table.to_dict("records")
-    for l, release in enumerate(releases):
+    for models, release in zip(CONTENT["models"], releases, strict=True):
         for name in ("job", "pay.NA", "pay", "own"):
-            model = content["models"][l][name]
-            of = name if name == "pay.NA" else name.partition(".")[0]
-            held, shown = drawn_by_hand(name, rows), drawn_by_hand(name, release.to_dict("records"))
-            there = [leaf_by_hand(model, r) if "frame" in model else 1 for r in held]
-            values = {"job": 3, "own": 2, "pay.NA": 3}.get(name)
-            V = values or len(
-                {r["pay"] for t in (PEOPLE.fillna(-9), *releases) for r in t.to_dict("records")}
-            )
-            for row in shown:
-                leaf = leaf_by_hand(model, row) if "frame" in model else 1
-                mine = [seen(r, of) for r, k in zip(held, there, strict=True) if k == leaf]
-                share = mine.count(seen(row, of)) / len(mine) if mine else 1 / V
-                p = floor + (1 - floor * V) * share if mine else (share if floor else 0.0)
-                if p == 0.0:
-                    return -np.inf
-                total += np.log(p)
+            model, V = models[name], {"job": 3, "own": 2, "pay.NA": 3, "pay": 5}[name]
+
+            def leaf(row, model=model):
+                return leaf_by_hand(model, row) if "frame" in model else 1
+
+            leaves = {}
+            for row in concerned(name, rows):
+                leaves.setdefault(leaf(row), []).append(seen(row, name))
+            for row in concerned(name, release):
+                held = leaves.get(leaf(row), [])
+                share = held.count(seen(row, name)) / len(held) if held else 1 / V
+                p = floor + (1 - floor * V) * share if held else share * (floor > 0)
+                total += np.log(p) if p > 0 else -np.inf
     return total
 
 
@@ -184,23 +184,18 @@ GUESSES = {
 @pytest.mark.parametrize("floor", [None, 0.01])
 def test_evidence_is_enumeration(floor):
     release = fitted().synthesize(m=2, random_seed=3)
-    tables = [t.fillna(-9) for t in release.datasets]
+    shown = [t.fillna(-9).to_dict("records") for t in release.datasets]
+    assert {row["pay"] for rows in shown for row in rows} <= {-9, -8, 10, 20, 30}
     fit = fitted(floor=floor)
     risk = br.attribute_risk(fit, release, guesses=GUESSES, evidence="exact")
-    levels = [JOBS, [-9.0, -8.0, 10.0, 20.0, 30.0], ["n", "y"]]
     assert risk.n_guesses == 30
+    rows = PEOPLE.fillna(-9).to_dict("records")
     for i in range(len(PEOPLE)):
         u = risk.case[i]
-        found = risk.log_evidence[:, :, u].sum(axis=0)
-        expected = np.empty(30)
-        for g, codes in enumerate(risk.guesses[:, u]):
-            table = PEOPLE.fillna(-9)
-            table.loc[i, ["job", "pay", "own"]] = [
-                JOBS[int(codes[0])],
-                codes[1],
-                levels[2][int(codes[2])],
-            ]
-            expected[g] = log_p(CONTENT, table, tables, floor or 0.0)
+        found, expected = risk.log_evidence[:, :, u].sum(axis=0), np.empty(30)
+        for g, (job, pay, own) in enumerate(risk.guesses[:, u]):
+            guess = {"job": JOBS[int(job)], "pay": pay, "own": "ny"[int(own)]}
+            expected[g] = log_p([*rows[:i], rows[i] | guess, *rows[i + 1 :]], shown, floor or 0.0)
         expected = expected - expected[risk.truth[u]]
         assert (np.isneginf(expected) == np.isneginf(found)).all()
         possible = np.isfinite(expected)
@@ -238,7 +233,8 @@ def test_what_is_said_of_the_mechanism():
     assert "floor" not in fit.mechanism(release) and "assumed" not in fit.mechanism(release)
     grown = br.models.CART(["job", "own"], bootstrap="none", min_leaf=2, floor=0.01)
     there = grown.fit(PEOPLE.drop(columns="pay"))
-    assert there.mechanism(br.Release(datasets=[PEOPLE], synthesized=["job"])).startswith("assumed")
+    said = there.mechanism(br.Release(datasets=[PEOPLE], synthesized=["job"]))
+    assert "order job are assumed, not known to have made the files" in said
 
 
 def test_files_whose_trees_are_gone_have_a_posterior_under_a_floor():
@@ -272,6 +268,19 @@ def test_files_whose_trees_are_gone_have_a_posterior_under_a_floor():
     assert np.isfinite(risk.log_evidence).all()
     refit = br.attribute_risk(fit, release, guesses=grid, targets=[0, 7], evidence="refit")
     assert np.isfinite(refit.log_evidence).all()
+
+
+def test_a_release_of_trees_grown_here_has_no_mismatch_where_rows_stay_above_leaves():
+    rng = np.random.default_rng(17)
+    df = pd.DataFrame({"w": rng.normal(size=40), "a": rng.choice(list("uvwxyz"), 40)})
+    df["b"], df["k"] = rng.choice(list("pqrs"), 40), rng.normal(size=40)
+    fit = br.models.CART(["a", "b", "k"], min_leaf=2, smoothing="kde").fit(df, random_seed=1)
+    release = fit.synthesize(m=3, random_seed=3)
+    found = fit.report_mismatch(release)
+    assert found["column"].tolist() == ["a", "b"] * 3 and (found["elsewhere"] == 0).all()
+    another = br.models.CART(["a", "b", "k"], min_leaf=2)
+    other = another.fit(df.assign(a=df["a"][::-1].to_numpy()), random_seed=1)
+    assert (other.report_mismatch(release)["elsewhere"] > 0).any()
 
 
 # --- rpart's rules ---------------------------------------------------------------------------
@@ -362,7 +371,7 @@ UNREAD = PEOPLE.assign(pay=[10.0, 10, 10, -8, 30, 20, 20, 30])
         (with_models(job=STRANGE), PEOPLE, "know a column 'height' that the original lacks"),
         (CONTENT, PEOPLE.drop(columns="own"), "'own' that the original lacks"),
         (with_models(job=FEWER), PEOPLE, "'job' was grown on other records: 2 of its 3 nodes"),
-        (CONTENT, NUMBER, "'sex' is a category in the trees .* and a number in the original"),
+        (CONTENT, NUMBER, "'sex' is a category in the trees and a number in the original"),
         (CONTENT, PEOPLE.assign(age=list("abcdefgh")), "'age' is a number in the trees"),
         (with_models(job={"kind": "ctree"}), PEOPLE, "'job' was made by 'ctree', which is no tree"),
         (with_models(job=None), PEOPLE, "release 1 hold no tree of column 'job'"),
@@ -396,6 +405,14 @@ def test_another_number_of_data_sets_is_named(tmp_path):
     PEOPLE.to_csv(tmp_path / "syn_1.csv", index=False, na_rep="NA")
     with pytest.raises(br.InputError, match="models of 2 data sets and there are 1 files"):
         br.read_synthpop([tmp_path / "syn_1.csv"], original=PEOPLE, models=path)
+
+
+def test_intruders_who_know_some_records_are_refused():
+    fit = fitted()
+    release = fit.synthesize(m=2, random_seed=3)
+    known = br.Intruder(knows_records=PEOPLE.index[:4])
+    with pytest.raises(br.InputError, match="trees that were not grown here, records that are not"):
+        br.attribute_risk(fit, release, guesses=GUESSES, targets=[0], intruder=known)
 
 
 def test_a_floor_has_its_limits():
@@ -440,6 +457,33 @@ def test_models_are_read_with_the_files(tmp_path):
         (tmp_path / name).touch()
         with pytest.raises(br.InputError, match=message):
             br.read_synthpop(tmp_path / "syn_1.csv", models=tmp_path / name)
+
+
+@pytest.mark.check
+def test_a_whole_study_of_trees_that_were_kept(tmp_path):
+    release = fitted().synthesize(m=2, random_seed=3)
+    for l, table in enumerate(release.datasets, start=1):
+        table.to_csv(tmp_path / f"syn_{l}.csv", index=False, na_rep="NA")
+    PEOPLE.to_csv(tmp_path / "original.csv", index=False, na_rep="NA")
+    written(tmp_path)
+    (tmp_path / "study.toml").write_text(
+        'random_seed = 1\n[data]\npath = "original.csv"\nna = ["NA"]\n'
+        '[model]\nkind = "CART"\norder = ["job", "pay", "own"]\nmodels = "models.json.gz"\n'
+        "missing_numbers = { pay = -9 }\n"
+        '[release]\nfiles = ["syn_1.csv", "syn_2.csv"]\ncolumns = ["job", "pay", "own"]\n'
+        '[attribute]\nguesses = { job = "levels", own = "levels", '
+        "pay = { values = [-9, -8, 10, 20, 30] } }\n"
+        '[output]\nfolder = "out"\n'
+    )
+    study = read_study(tmp_path / "study.toml")
+    plan = seconds_of(study, read_data(study.data)[0], sizes_of(study, read_data(study.data)[0]))
+    assert "attribute risk" in plan
+    result = run_study(study)
+    expected = br.attribute_risk(fitted(), release, guesses=GUESSES)
+    found = result.attribute.records["probability"].to_numpy()
+    assert np.allclose(found, expected.records["probability"].to_numpy())
+    settings = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert "models.json.gz" in json.dumps(settings)
 
 
 def test_a_study_takes_the_models(tmp_path):

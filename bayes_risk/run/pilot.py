@@ -94,7 +94,10 @@ def _grown_here(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame]:
     if not isinstance(model, CARTSection) or (model.models is None and model.floor is None):
         return study, df
     plain = CARTSection(order=model.order, min_leaf=model.min_leaf, bootstrap="none")
-    return study.model_copy(update={"model": plain}), df.fillna(model.missing_numbers)
+    table = df.fillna(model.missing_numbers)
+    if set(model.order) >= set(df.columns):  # trees grown here need a predictor
+        table = table.assign(**{"(row)": np.arange(len(df))})
+    return study.model_copy(update={"model": plain}), table
 
 
 def _times(study: Study, sizes: Sizes, stage: str) -> float:

@@ -9,7 +9,7 @@ from bayes_risk.costs import Further, Sampler, Sizes
 from bayes_risk.costs.watch import resident
 from bayes_risk.grids import as_guesses
 from bayes_risk.microdata import Microdata
-from bayes_risk.study.checks import numbers_of
+from bayes_risk.study.checks import coded
 from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.declare import attribute_options, placed_anywhere
 from bayes_risk.study.models import (
@@ -37,7 +37,7 @@ def sizes_of(study: Study, df: Any) -> Sizes:
     -------
     Sizes
     """
-    data = Microdata.from_frame(df, numbers=numbers_of(study.model, df), missing=study.data.missing)
+    data = coded(study, df)
     made = study.made(df)
     targets, cases, guesses, guessed = _guessed(study, df, data, made)
     return Sizes(

@@ -9,6 +9,7 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.microdata import Microdata
 from bayes_risk.study.agreement import check_membership, priors_of
 from bayes_risk.study.counts import PoissonMixtureSection
 from bayes_risk.study.intruder import IntruderSection
@@ -265,7 +266,17 @@ def _check_column(name: str, column: pd.Series, section: AttributeSection, famil
         br.Grid(**grid.model_dump()).points(column.to_numpy(dtype=float), Number.of(column, name))
 
 
-def numbers_of(model: ModelSection, df: pd.DataFrame) -> list[str]:
+def coded(study: Study, df: pd.DataFrame) -> Microdata:
+    """The table as the model will code it."""
+    return Microdata.from_frame(
+        df,
+        numbers=_numbers_of(study.model, df),
+        missing=study.data.missing,
+        missing_numbers=getattr(study.model, "missing_numbers", None),
+    )
+
+
+def _numbers_of(model: ModelSection, df: pd.DataFrame) -> list[str]:
     """Columns of the table that the model reads as numbers; its levels are declared already."""
     if isinstance(model, DPMPMSection):
         return []

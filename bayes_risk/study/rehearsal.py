@@ -22,7 +22,7 @@ from bayes_risk.grids import as_guesses
 from bayes_risk.microdata import Microdata
 from bayes_risk.prior_weights import log_prior
 from bayes_risk.release import Release
-from bayes_risk.study.checks import numbers_of
+from bayes_risk.study.checks import coded
 from bayes_risk.study.declare import attribute_options, matching_options, placed_anywhere
 from bayes_risk.study.keys import as_keys
 from bayes_risk.study.outsiders import holdout_of, others_of
@@ -107,11 +107,7 @@ def _without_model(study: Study, df: pd.DataFrame, release: Release) -> None:
 
 def _with_guesses(study: Study, df: pd.DataFrame, release: Release) -> None:
     """Targets, intruders, guesses and priors, those of a sweep too; the size of the full table."""
-    numbers = numbers_of(study.model, df)
-    stand_ins = getattr(study.model, "missing_numbers", None)
-    data = Microdata.from_frame(
-        df, numbers=numbers, missing=study.data.missing, missing_numbers=stand_ins
-    )
+    data = coded(study, df)
     for section in _variants(study):
         with _of("attribute"):
             _try_guesses(study, section, data, release)
