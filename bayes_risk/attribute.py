@@ -38,7 +38,7 @@ def attribute_risk(
     *,
     intruder: Intruder | None = None,
     guesses: Guesses | Grid | Mapping[str, Grid | Levels] | None = None,
-    prior: priors.Prior = "uniform",
+    prior: priors.Prior | None = None,
     targets: Any = None,
     evidence: str | None = None,
     target_mcse: float | None = None,
@@ -64,9 +64,12 @@ def attribute_risk(
     guesses : Neighbourhood, Hamming, Listed, Grid, or mapping of column to Grid or Levels, optional
         The values y* considered; by default all that differ from the truth in one variable. Numbers
         need a `Grid`; a mapping gives every combination of what it lists.
-    prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, or function
+    prior : str, TruthFactor, Density, Interval, Mixture, array of G weights, function, or None
         What the intruder believes beforehand: ``"uniform"``, ``"marginal"``, ``"predictive"``,
-        ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights.log_prior`.
+        ``"release"``, ``"release-joint"``, or any of the others; see `prior_weights.log_prior`. By
+        default two: flat (``"uniform"``), and beside it, under ``risk.priors``, ``"predictive"``,
+        which is what an intruder who knows every other record would coherently believe; flat alone
+        where the evidence has no base fit (the assumptions say so).
     targets : None, int, list of labels, or mask
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
@@ -126,7 +129,7 @@ def attribute_risk(
         release,
         intruder=intruder,
         guesses=guesses,
-        search_prior=prior,
+        search_prior="uniform" if prior is None else prior,
         targets=targets,
         evidence=evidence,
         target_mcse=target_mcse,

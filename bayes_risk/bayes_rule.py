@@ -22,14 +22,15 @@ class Weighed(NamedTuple):
     """Posterior of the guesses, and how exact the truth's probability is.
 
     ``log_p`` (G, U); ``deviations`` (F, B, U) of the truth's probability, by fit and batch;
-    ``mcse`` (U,) of it and ``mcse_log_odds`` (U,) of its log odds; ``left_out`` (U,): share of the
-    posterior that a search left out.
+    ``mcse`` (U,) of it, ``mcse_log_odds`` (U,) of its log odds and ``mcse_log_bayes_factor`` (U,)
+    of their change; ``left_out`` (U,): share of the posterior that a search left out.
     """
 
     log_p: Array
     deviations: Array
     mcse: Array
     mcse_log_odds: Array
+    mcse_log_bayes_factor: Array
     left_out: Array
 
 
@@ -97,7 +98,8 @@ def weigh(
     log_truth = np.take_along_axis(log_p, truth[None], axis=0)[0]
     p, p_truth = np.exp(log_p), np.exp(log_truth)
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
-    shift = -_mean_deviation(found, prior, p, truth)
+    moved = _moved(found, prior, truth)
+    shift = -_mean_deviation(found, p, moved)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = np.sqrt(variance_of_estimate(shift)) / (1.0 - p_truth)
     return Weighed(
@@ -105,6 +107,7 @@ def weigh(
         deviations=shift * p_truth,
         mcse=np.sqrt(variance_of_estimate(shift * p_truth)),
         mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
+        mcse_log_bayes_factor=_error_of_change(shift, moved, log_truth, prior, truth),
         left_out=_left_out(log_truth, log_rest),
     )
 
@@ -116,26 +119,64 @@ def _left_out(log_truth: Array, log_rest: Array) -> Array:
     return np.asarray(expit(np.where(np.isnan(share), np.inf, share)))
 
 
-def _mean_deviation(
-    found: Evidence, prior: PriorWeights, p: Array, truth: npt.NDArray[np.int64]
-) -> Array:
-    """sum_g p_g dE_g, deviations relative to the truth's, shape (F, B, U).
+class Moved(NamedTuple):
+    """How a prior that the base fit has estimated moves with it.
 
-    A prior that the base fit has estimated moves with it: where the fit moves log p(y* | y_A) by
-    ``b_g``, the log prior moves by ``r_g (b_g - mean of b under the predictive)``, with ``r_g`` the
-    share of the prior that is the predictive. The evidence moves by ``-m b_g``: all predictive,
-    ``m - 1`` of the m base fits are left.
+    Where the fit moves log p(y* | y_A) by ``b_g`` (B, G, U), relative to the truth's, the log prior
+    moves by ``r_g (b_g - centre)``: ``r_g`` (G, U) is the share of the prior that is the
+    predictive, ``centre`` (B, U) the mean of b under it; ``at_truth`` (U,) is the truth's r.
     """
-    dev = found.deviations  # shape (F, B, G, U); zero at the truth
-    mean: Array = np.einsum("fbgu,gu->fbu", dev, p)
+
+    b: Array
+    r: Array
+    centre: Array
+    at_truth: Array
+
+
+def _moved(found: Evidence, prior: PriorWeights, truth: npt.NDArray[np.int64]) -> Moved | None:
+    """None: nothing of the prior was estimated."""
     if prior.from_base is None or found.base is None:
-        return mean
-    b, r = dev[0] / -float(len(found.log_evidence)), prior.from_base
+        return None
+    b = found.deviations[0] / -float(len(found.log_evidence))
     predictive = np.exp(found.base - log_sum(found.base))
     centre = np.einsum("bgu,gu->bu", b, np.where(np.isneginf(prior.log_p), 0.0, predictive))
-    at_truth = np.take_along_axis(r, truth[None], axis=0)[0]
-    mean[0] += np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - at_truth)
+    at_truth = np.take_along_axis(prior.from_base, truth[None], axis=0)[0]
+    return Moved(b, prior.from_base, centre, at_truth)
+
+
+def _mean_deviation(found: Evidence, p: Array, moved: Moved | None) -> Array:
+    """sum_g p_g dE_g, deviations relative to the truth's, shape (F, B, U).
+
+    The evidence moves by ``-m b_g``, and an estimated prior by its own (`Moved`): all predictive,
+    ``m - 1`` of the m base fits are left.
+    """
+    mean: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
+    if moved is not None:
+        b, r, centre, at_truth = moved
+        mean[0] += np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - at_truth)
     return mean
+
+
+def _error_of_change(
+    shift: Array,
+    moved: Moved | None,
+    log_truth: Array,
+    prior: PriorWeights,
+    truth: npt.NDArray[np.int64],
+) -> Array:
+    """Monte Carlo error of the log Bayes factor of the truth, shape (U,).
+
+    ``d log odds = d log p / (1 - p)``, after the release less before it; both move with the base
+    fit where the prior was estimated. Odds that are settled have no error.
+    """
+    at_prior = np.take_along_axis(prior.log_p, truth[None], axis=0)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = shift / -np.expm1(log_truth)
+        if moved is not None:
+            change[0] += moved.centre * moved.at_truth / -np.expm1(at_prior)
+        error = np.sqrt(variance_of_estimate(change))
+    settled = ~(log_truth > -np.inf) | ~(log_truth < 0) | np.isnan(error)
+    return np.where(settled, 0.0, error)
 
 
 def _check_possible(log_p: Array, log_evidence: Array) -> None:

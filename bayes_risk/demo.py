@@ -67,7 +67,7 @@ STUDIES: dict[str, dict[str, Any]] = {
         "data": {"demo": "fair"},
         "model": {"n_classes": 30, "draws": 400, "tune": 800, "chains": 4, "splits": 5},
         "release": {"m": 3, "columns": ["affairs", "children", "religious", "rate_marriage"]},
-        "attribute": {"guesses": "neighbourhood", "prior": "uniform"},
+        "attribute": {"guesses": "neighbourhood"},
         "identification": {
             "known": ["age", "educ", "yrs_married"],
             "synthesized": ["children", "religious"],
@@ -79,7 +79,7 @@ STUDIES: dict[str, dict[str, Any]] = {
         "data": {"demo": "italy"},
         "model": {"n_classes": 10},
         "release": {"m": 5, "columns": ["EDU", "PRO"]},
-        "attribute": {"guesses": "hamming-2", "prior": "uniform"},
+        "attribute": {"guesses": "hamming-2"},
         "identification": {"known": ["AGE"], "synthesized": ["EDU", "PRO"]},
     },
     "visits": {

@@ -36,6 +36,7 @@ CURES = {
     "exact": "look at the worst records",
     "simulated": "look at the worst records: the leaves they stand in show many values",
 }
+SECOND = "predictive"  # beside the flat prior, where the evidence has it
 BY_RELEASE = ("predictive", "product", "refit", "reuse", "exact")
 
 
@@ -90,12 +91,13 @@ class AttributeEvidence:
     seed_entropy: str
     exposure: Exposure
 
-    def risk(self, prior: priors.Prior = "uniform", *, warn: bool = True) -> AttributeRisk:
+    def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
         """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
 
         Parameters
         ----------
         prior : as in `attribute_risk`
+            None: the flat prior, and the predictive one beside it where there is one.
         warn : bool
             Whether to warn of unreliable records.
 
@@ -118,7 +120,8 @@ class AttributeEvidence:
         -----
         Cost: a pass over (G, n_cases), no draw.
         """
-        risk = self._risk(prior, Summed.of(self.found))
+        summed = Summed.of(self.found)
+        risk = self._both(summed) if prior is None else self._risk(prior, summed)
         if warn:
             _warn(risk, self.way)
         return risk
@@ -187,6 +190,20 @@ class AttributeEvidence:
         together = len(self.release.by_draw) < self.release.m
         return self.way in BY_RELEASE and self.searched is None and not together
 
+    def _both(self, summed: Summed) -> AttributeRisk:
+        """Flat and predictive; where the evidence has no predictive prior, flat and why."""
+        flat = self._risk("uniform", summed)
+        try:
+            beside = {SECOND: self._risk(SECOND, summed)}
+            said = f"flat: {flat.assumptions['prior']}; and beside it {SECOND}: " + str(
+                beside[SECOND].assumptions["prior"]
+            )
+        except InputError as error:
+            why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
+            beside = {}
+            said = f"{flat.assumptions['prior']} (the {SECOND} prior is not there: {why})"
+        return replace(flat, priors=beside, assumptions={**flat.assumptions, "prior": said})
+
     def _risk(self, prior: priors.Prior, summed: Summed) -> AttributeRisk:
         if self.searched is not None and prior is not self.searched:
             raise InputError(
@@ -210,6 +227,7 @@ class AttributeEvidence:
             mcse_log_evidence=summed.mcse,
             deviations=posterior.deviations,
             mcse=posterior.mcse,
+            mcse_log_bayes_factor=posterior.mcse_log_bayes_factor,
             khat=found.khat,
             ess=found.ess,
             reliable=reliable(found, posterior, self.limits) | self.disclosed,

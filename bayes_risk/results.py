@@ -5,7 +5,7 @@ records point to their case. Guesses are numbered ``g = 0 .. G-1``; ``truth`` sa
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
 from bayes_risk.exposure_result import Exposure
 from bayes_risk.formats import in_brackets, number, percent, plain
+from bayes_risk.second_prior import columns_beside, rows_beside
 from bayes_risk.truth import difference, log_odds, ranks_of
 from bayes_risk.variables import Number, Variable
 
@@ -57,8 +58,8 @@ class AttributeRisk:
     deviations : ndarray, shape (F, B, n_cases)
         How far each batch of draws of each fit moves the probability of the truth (linearised);
         their spread over the B batches, summed over the F fits, is the Monte Carlo error.
-    mcse : ndarray, shape (n_cases,)
-        Monte Carlo standard error of the probability of the truth.
+    mcse, mcse_log_bayes_factor : ndarray, shape (n_cases,)
+        Monte Carlo standard error of the probability of the truth, and of its log Bayes factor.
     khat, ess : ndarray, shape (n_cases,)
         Pareto k-hat of the importance weights (largest over fits) and effective number of draws
         (smallest over fits). Zero k-hat: no weights were needed.
@@ -78,6 +79,8 @@ class AttributeRisk:
         True for files made elsewhere: the synthesis model is assumed, not verified.
     exposure : Exposure, or None
         What the files show without a model, of all records; None: not counted.
+    priors : mapping of str to AttributeRisk
+        The same evidence under other priors, by name: ``"predictive"`` where both were computed.
     """
 
     index: pd.Index
@@ -91,6 +94,7 @@ class AttributeRisk:
     mcse_log_evidence: Array
     deviations: Array
     mcse: Array
+    mcse_log_bayes_factor: Array
     khat: Array
     ess: Array
     reliable: npt.NDArray[np.bool_]
@@ -100,6 +104,7 @@ class AttributeRisk:
     seed_entropy: str
     assumed: bool = False
     exposure: Exposure | None = None
+    priors: "Mapping[str, AttributeRisk]" = field(default_factory=dict)
 
     @property
     def n_guesses(self) -> int:
@@ -113,9 +118,10 @@ class AttributeRisk:
         Columns: ``prior`` and ``probability`` of the truth; ``mcse`` of the probability; ``rank``
         of the truth among the guesses (1: the likeliest) and how many other guesses tie with it
         (``ties``); ``log_bayes_factor`` (posterior over prior log odds of the truth; NaN where the
-        prior settles it: no mass on the truth, or all of it); ``khat``;
+        prior settles it: no mass on the truth, or all of it), ``mcse_log_bayes_factor``; ``khat``;
         ``ess``; ``reliable``; ``disclosed`` (released unchanged); ``left_out`` (share of the
-        posterior outside the guesses that were searched).
+        posterior outside the guesses that were searched). Under each of `priors` those of
+        `second_prior.BESIDE`, its name behind: ``probability_predictive``.
         """
         rank, ties = self._rank()
         prior, probability = self._at_truth(self.log_prior), self._at_truth(self.log_probability)
@@ -129,13 +135,15 @@ class AttributeRisk:
                 log_odds(probability, self.log_probability, self.truth),
                 log_odds(prior, self.log_prior, self.truth),
             ),
+            "mcse_log_bayes_factor": self.mcse_log_bayes_factor,
             "khat": self.khat,
             "ess": self.ess,
             "reliable": self.reliable,
             "disclosed": self.disclosed,
             "left_out": self.left_out,
         }
-        return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+        table = pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+        return table.assign(**columns_beside(self.priors))
 
     def summary(self) -> pd.DataFrame:
         """File level: one row per measure, columns ``value``, ``mcse`` and ``baseline``.
@@ -145,22 +153,19 @@ class AttributeRisk:
         ``mean_rank``; ``targets``; ``disclosed``; ``unreliable`` (numbers of records); and, of the
         file that shows most, ``identical_records``, ``replicated_uniques`` and
         ``genuine_unique_values``, as in `Exposure.most`. The baseline is what the intruder could
-        say without the release; the error is NaN where a row has none.
+        say without the release; the error is NaN where a row has none. Under each other prior
+        those of `second_prior.MEASURED`, its name behind.
         """
         table = self.records
         p, first = table["probability"], (table["rank"] == 1) / (1 + table["ties"])
         prior_rank, prior_ties = ranks_of(self.log_prior, self.truth)
         prior_first = ((prior_rank == 1) / (1 + prior_ties))[self.case].mean()
-        mean_rank = (table["rank"] + table["ties"] / 2).mean()
+        mean_rank, worst = (table["rank"] + table["ties"] / 2).mean(), int(np.argmax(p))
         rows = {
             "mean_probability": (p.mean(), self._mcse_of_mean(), table["prior"].mean()),
             "median_probability": (p.median(), np.nan, table["prior"].median()),
             "q95_probability": (p.quantile(0.95), np.nan, table["prior"].quantile(0.95)),
-            "max_probability": (
-                p.max(),
-                table["mcse"].iloc[int(np.argmax(p))],
-                table["prior"].max(),
-            ),
+            "max_probability": (p.max(), table["mcse"].iloc[worst], table["prior"].max()),
             "share_ranked_first": (first.mean(), np.nan, prior_first),
             "mean_rank": (mean_rank, np.nan, (prior_rank + prior_ties / 2)[self.case].mean()),
             "targets": (len(table), np.nan, np.nan),
@@ -169,6 +174,7 @@ class AttributeRisk:
         }
         shown = {} if self.exposure is None else self.exposure.most()
         rows |= {name: (count, np.nan, np.nan) for name, count in shown.items()}
+        rows |= rows_beside(self.priors)
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
 
     def certain(self) -> pd.DataFrame:
@@ -206,7 +212,7 @@ class AttributeRisk:
             return marginal_posterior(self, label, variable)
         u = self.case[self.position(label)]
         counted = np.flatnonzero(
-            np.isfinite(self.log_prior[:, u]) | (self.truth[u] == self._numbers)
+            np.isfinite(self.log_prior[:, u]) | (np.arange(self.n_guesses) == self.truth[u])
         )
         values = pd.DataFrame(
             {
@@ -362,10 +368,6 @@ class AttributeRisk:
             f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
             "posterior was left out."
         )
-
-    @property
-    def _numbers(self) -> npt.NDArray[np.int64]:
-        return np.arange(self.n_guesses)
 
     def position(self, label: Hashable) -> int:
         """Which row of ``records`` a label stands for, the first if several."""

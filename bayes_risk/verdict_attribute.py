@@ -1,7 +1,9 @@
 """Reasons of the verdict that attribute risk gives."""
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,8 @@ from bayes_risk.verdict_reason import (
 if TYPE_CHECKING:
     from bayes_risk.results import AttributeRisk
 
-Array = npt.NDArray[np.float64]
+Array = Any  # one number a record: a column of a table, or an array (n,)
+Marks = npt.NDArray[np.bool_]
 NAMED = 10  # records given away that the verdict names
 
 
@@ -39,8 +42,8 @@ def of_attribute(
         return [doubt("attribute risk", text, "attribute")]
     return [
         *_given_away(risk),  # first: the screen shows two reasons
-        _probability(risk, limits.attribute_probability, width),
-        _bayes_factor(risk, limits.attribute_log_bayes_factor, width),
+        _probability(risk, limits, width),
+        _bayes_factor(risk, limits, width),
         *_not_replaced(risk, identical),
         _reliability(risk, limits.share_unreliable),
     ]
@@ -84,23 +87,95 @@ def _given_away(risk: "AttributeRisk") -> list[Reason]:
     ]
 
 
-def _probability(risk: "AttributeRisk", limit: float, width: float) -> Reason:
-    above, maybe = _above(risk, np.full(len(risk.index), limit), width)
-    words = f"the intruder {{}} the true values a probability above {limit:g}"
-    verbs = ("gives", "may give")
-    return _limited(risk, "probability of the truth", words, verbs, above, maybe, width)
+class Counted(NamedTuple):
+    """Records (n,) surely and perhaps above a limit under one prior.
+
+    And those that are above it and do not count: without the release, or raised by little.
+    """
+
+    sure: Marks
+    maybe: Marks
+    before: Marks
+    little: Marks
 
 
-def _bayes_factor(risk: "AttributeRisk", limit: float, width: float) -> Reason:
-    # log odds(p) - log odds(prior) > limit  <=>  p > prior e^limit / (1 - prior + prior e^limit)
-    prior, factor = risk.records["prior"].to_numpy(), math.exp(limit)
-    above, maybe = _above(risk, prior * factor / (1 - prior + prior * factor), width)
+def _probability(risk: "AttributeRisk", limits: Thresholds, width: float) -> Reason:
+    """Records that the release lifts above the level; of those above it before see the change."""
+    limit, factor = limits.attribute_probability, limits.attribute_odds_factor
+
+    def counted(one: "AttributeRisk") -> Counted:
+        table = one.records
+        above = _beyond(table["probability"], table["mcse"], np.full(len(table), limit), width)
+        raised = _raised(one, math.log(factor), width)
+        before = table["prior"].to_numpy() > limit
+        open_ = ~table["disclosed"].to_numpy()  # these have a reason of their own
+        sure = open_ & ~before & table["reliable"].to_numpy() & above.sure & raised.sure
+        maybe = open_ & ~before & ~sure & above.either & raised.either
+        over = open_ & ~sure & ~maybe & (table["probability"].to_numpy() > limit)
+        return Counted(sure, maybe, over & before, over & ~before)
+
+    words = f"the release {{}} the probability of the true values above {limit:g}, and their odds "
+    words += f"by more than a factor {factor:g}"
+    name, found = _worse(risk, counted)
+    reason = _limited(
+        risk, "probability of the truth", words, ("raises", "may raise"), found, width
+    )
+    apart = _apart(found, limit, factor)
+    return replace(reason, sentence=f"{_under(risk, name, reason)}{apart}")
+
+
+def _apart(found: Counted, limit: float, factor: float) -> str:
+    """What is said of records that are above the limit, but not through the release."""
+    n, said = len(found.before), ""
+    for marks, words in (
+        (found.before, f"above {limit:g} without the release: not attributable to it"),
+        (found.little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
+    ):
+        count = int(marks.sum())
+        verb = "is" if count == 1 else "are"
+        said += f" {begun(out_of(count, n))} {verb} {words}." if count else ""
+    return said
+
+
+def _bayes_factor(risk: "AttributeRisk", limits: Thresholds, width: float) -> Reason:
+    """Records whose odds the release raises by too much, wherever it raises them to."""
+    limit = limits.attribute_log_bayes_factor
+
+    def counted(one: "AttributeRisk") -> Counted:
+        table, raised = one.records, _raised(one, limit, width)
+        open_ = ~table["disclosed"].to_numpy()
+        sure = open_ & table["reliable"].to_numpy() & raised.sure
+        none = np.zeros(len(table), dtype=bool)
+        return Counted(sure, open_ & ~sure & raised.either, none, none)
+
     words = f"the release {{}} the odds of the true values by more than {times(limit)}"
+    name, found = _worse(risk, counted)
     verbs = ("multiplies", "may multiply")
-    return _limited(risk, "log Bayes factor", words, verbs, above, maybe, width)
+    reason = _limited(risk, "log Bayes factor", words, verbs, found, width)
+    return replace(reason, sentence=_under(risk, name, reason))
 
 
-Marks = npt.NDArray[np.bool_]
+def _worse(
+    risk: "AttributeRisk", counted: Callable[["AttributeRisk"], Counted]
+) -> tuple[str, Counted]:
+    """The prior under which most records count: surely, then perhaps, then not."""
+    found = {name: counted(_of(risk, name)) for name in ("", *risk.priors)}
+    return max(found.items(), key=lambda pair: tuple(int(marks.sum()) for marks in pair[1]))
+
+
+def _of(risk: "AttributeRisk", name: str) -> "AttributeRisk":
+    return risk.priors[name] if name else risk
+
+
+def _under(risk: "AttributeRisk", name: str, reason: Reason) -> str:
+    """The sentence, with the prior that it holds under where there are several."""
+    if not risk.priors:
+        return reason.sentence
+    if reason.outcome == "within your thresholds":
+        which = f"under the flat prior and under the {' and '.join(risk.priors)} one"
+    else:
+        which = f"under the {name or 'flat'} prior"
+    return f"{begun(which)}: {reason.sentence[0].lower()}{reason.sentence[1:]}"
 
 
 def _limited(
@@ -108,29 +183,39 @@ def _limited(
     measure: str,
     words: str,
     verbs: tuple[str, str],
-    above: Marks,
-    maybe: Marks,
+    found: Counted,
     width: float,
 ) -> Reason:
     """The reason of records marked as surely and perhaps above a limit."""
-    n = len(risk.index)
+    n, some, more = len(risk.index), int(found.sure.sum()), int(found.maybe.sum())
     return limited(
         measure,
-        (f"For {out_of(int(above.sum()), n)} {words.format(verbs[0])}", int(above.sum())),
-        (f"For {out_of(int(maybe.sum()), n)} {words.format(verbs[1])}", int(maybe.sum())),
+        (f"For {out_of(some, n)} {words.format(verbs[0])}", some),
+        (f"For {out_of(more, n)} {words.format(verbs[1])}", more),
         f"For {out_of(0, n)} {words.format(verbs[0])}.",
-        _cure(risk, maybe, width),
+        _cure(risk, found.maybe, width),
     )
 
 
-def _above(risk: "AttributeRisk", limit: Array, width: float) -> tuple[Marks, Marks]:
-    """Which records are surely above their limit, and which more may be."""
+class Beyond(NamedTuple):
+    """Which values (n,) are surely above their limits, and which surely or perhaps."""
+
+    sure: Marks
+    either: Marks
+
+
+def _beyond(value: Array, mcse: Array, limit: Array, width: float) -> Beyond:
+    """A number without an error (NaN) can be a doubt, but decides nothing."""
+    value, error = np.asarray(value), width * np.asarray(mcse)
+    with np.errstate(invalid="ignore"):
+        return Beyond(value - error > limit, value + np.nan_to_num(error) > limit)
+
+
+def _raised(risk: "AttributeRisk", limit: float, width: float) -> Beyond:
+    """Records whose log odds the release raises by more than a limit; NaN: settled beforehand."""
     table = risk.records
-    value, error = table["probability"].to_numpy(), width * table["mcse"].to_numpy()
-    open_ = ~table["disclosed"].to_numpy()  # the others have a reason of their own
-    # a number without an error (NaN) or marked unreliable can be a doubt, but decides nothing
-    sure = open_ & table["reliable"].to_numpy() & (value - error > limit)
-    return sure, open_ & ~sure & (value + np.nan_to_num(error) > limit)
+    change, error = table["log_bayes_factor"], table["mcse_log_bayes_factor"]
+    return _beyond(change, error, np.full(len(table), limit), width)
 
 
 def _cure(risk: "AttributeRisk", which: Marks, width: float = 2.0) -> str:

@@ -18,7 +18,10 @@ class Thresholds:
     Attributes
     ----------
     attribute_probability : float, in (0, 1]
-        No record's true values should get more posterior probability than this.
+        The release should lift no record's true values above this probability.
+    attribute_odds_factor : float, at least 1
+        A record counts as lifted if the release raises the odds of its true values by more than
+        this factor.
     attribute_log_bayes_factor : float, positive
         The release should not raise the log odds of any record's truth by more than this.
     true_match_rate : float, in [0, 1]
@@ -46,6 +49,7 @@ class Thresholds:
     """
 
     attribute_probability: float = 0.5
+    attribute_odds_factor: float = 1.5
     attribute_log_bayes_factor: float = 3.0
     true_match_rate: float = 0.05
     identical_records: float = 0.05

@@ -46,6 +46,9 @@ def attribute(
         mcse_log_evidence=np.zeros((3, n)),
         deviations=np.sqrt(3) * np.stack([spread, -spread, spread, -spread])[None],
         mcse=spread,
+        mcse_log_bayes_factor=np.divide(
+            spread, p * (1 - p), out=np.zeros(n), where=p * (1 - p) > 0
+        ),
         khat=np.full(n, khat),
         ess=np.full(n, 400.0),
         reliable=np.ones(n, dtype=bool) if reliable is None else np.asarray(reliable),

@@ -38,6 +38,7 @@ def numeric(
         mcse_log_evidence=np.broadcast_to(mcse, (G, U)).astype(float),
         deviations=np.zeros((1, 4, U)),
         mcse=np.zeros(U),
+        mcse_log_bayes_factor=np.zeros(U),
         khat=np.full(U, 0.1),
         ess=np.full(U, 400.0),
         reliable=np.ones(U, dtype=bool),

@@ -38,6 +38,7 @@ def by_hand(p, prior=None, *, truth=None, case=None, index=None, disclosed=None,
         mcse_log_evidence=np.full((G, U), 0.1),
         deviations=0.02 * np.array([1.0, -1.0, 1.0, -1.0])[None, :, None] * np.ones((3, 1, U)),
         mcse=np.full(U, 0.02),
+        mcse_log_bayes_factor=np.full(U, 0.1),
         khat=np.full(U, 0.1),
         ess=np.full(U, 400.0),
         reliable=np.ones(U, dtype=bool),
@@ -55,7 +56,8 @@ def by_hand(p, prior=None, *, truth=None, case=None, index=None, disclosed=None,
 def test_columns_and_rows_are_part_of_the_contract():
     risk = by_hand([[0.5, 0.2], [0.3, 0.2], [0.2, 0.6]], index=["anna", "ben"])
     assert list(risk.records.columns) == [
-        "prior", "probability", "mcse", "rank", "ties", "log_bayes_factor", "khat", "ess",
+        "prior", "probability", "mcse", "rank", "ties", "log_bayes_factor",
+        "mcse_log_bayes_factor", "khat", "ess",
         "reliable", "disclosed", "left_out",
     ]  # fmt: skip
     assert risk.records.index.tolist() == ["anna", "ben"]

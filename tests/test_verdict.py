@@ -35,7 +35,8 @@ def test_one_record_surely_above_decides_against():
     verdict = judge(attribute([0.2, 0.9, 0.3]), CALM)
     assert verdict.outcome == "above your thresholds"
     assert verdict.deciding[0].sentence == (
-        "For 1 of the 3 audited records the intruder gives the true values a probability above 0.5."
+        "For 1 of the 3 audited records the release raises the probability of the true values "
+        "above 0.5, and their odds by more than a factor 1.5."
     )
 
 
@@ -43,7 +44,7 @@ def test_one_record_surely_above_decides_against():
 def test_a_value_within_two_errors_of_the_threshold_is_a_doubt(value):
     verdict = judge(attribute([0.2, value], mcse=0.01), CALM)
     assert verdict.outcome == "inconclusive"
-    assert "may give" in verdict.deciding[0].sentence
+    assert "may raise" in verdict.deciding[0].sentence
     assert "the error of the computation leaves it open" in verdict.deciding[0].sentence
 
 
@@ -194,6 +195,68 @@ def test_a_verdict_is_frozen_and_prints_its_reasons():
     with pytest.raises(dataclasses.FrozenInstanceError):
         verdict.outcome = "above your thresholds"
     assert repr(verdict).count("\n  - ") == len(verdict.reasons)
+
+
+# --- two priors, level and change ----------------------------------------------------------------
+
+
+def known_before(before, after, *, mcse=0.001, **how):
+    """Two guesses a record: the truth's probability before the release and after it."""
+    before, after = np.asarray(before), np.asarray(after)
+    change = np.log(after / (1 - after)) - np.log(before / (1 - before))
+    return replace(
+        attribute(after, mcse=mcse, **how),
+        log_prior=np.log(np.stack([before, (1 - before) / 2, (1 - before) / 2])),
+        mcse_log_bayes_factor=np.where(change == 0, 0.0, mcse / (after * (1 - after))),
+    )
+
+
+def level(risk, limits=None):
+    verdict = judge(risk, CALM, limits)
+    return next(r for r in verdict.reasons if r.measure == "probability of the truth")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        (0.45, 0.60, "above your thresholds"),  # odds times 1.83
+        (0.49, 0.55, "within your thresholds"),  # 1.27
+        (0.61, 0.83, "within your thresholds"),  # above it without the release
+        (0.30, 0.45, "within your thresholds"),
+    ],
+)
+def test_a_record_counts_where_the_release_lifts_it_over_the_level(before, after, outcome):
+    assert level(known_before([before, 0.2], [after, 0.25])).outcome == outcome
+
+
+def test_what_was_known_without_the_release_is_counted_apart():
+    said = level(known_before([0.6, 0.7, 0.49, 0.2], [0.65, 0.69, 0.52, 0.3])).sentence
+    assert "For none of the 4 audited records" in said
+    assert "2 of the 4 audited records are above 0.5 without the release" in said
+    assert "1 of the 4 audited records is lifted above 0.5 by a factor of 1.5 or less" in said
+
+
+def test_a_rise_within_its_error_is_inconclusive():
+    risk = known_before([0.45, 0.2], [0.60, 0.25])
+    loose = replace(risk, mcse_log_bayes_factor=np.array([0.2, 0.0]))
+    assert level(risk).outcome == "above your thresholds"
+    assert level(loose).outcome == "inconclusive"
+
+
+def test_a_record_known_for_more_than_the_level_is_judged_by_its_change():
+    verdict = judge(known_before([0.6, 0.2], [0.99, 0.25]), CALM)
+    assert outcome_of(verdict, "log Bayes factor") == "above your thresholds"  # odds times 66
+
+
+def test_the_verdict_is_over_the_worse_prior_and_says_so():
+    flat = known_before([1 / 3, 1 / 3], [0.4, 0.4])
+    second = known_before([0.45, 0.2], [0.6, 0.25])
+    verdict = judge(replace(flat, priors={"predictive": second}), CALM)
+    said = verdict.deciding[0].sentence
+    assert said.startswith("Under the predictive prior: for 1 of the 2 audited records")
+    both = judge(replace(flat, priors={"predictive": flat}), CALM)
+    assert both.outcome == "within your thresholds"
+    assert "Under the flat prior and under the predictive one: for none" in both.reasons[0].sentence
 
 
 # --- what files show without a model -------------------------------------------------------------

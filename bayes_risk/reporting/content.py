@@ -141,19 +141,34 @@ def _how_close(risk: AttributeRisk) -> dict[str, Any] | None:
 
 def measures_table(risk: AttributeRisk) -> Table:
     """File-level measures: value, error, without the release."""
-    table = risk.summary().to_dict("index")
-    rows = []
+    table: dict[Any, Any] = risk.summary().to_dict("index")
+    rows: list[tuple[str, ...]] = []
     for key, words in MEASURES.items():
-        value, mcse, baseline = table[key]["value"], table[key]["mcse"], table[key]["baseline"]
-        share = key == "share_ranked_first"
-        form = percent if share else number
-        spread = percent_error(mcse) if share else error(mcse, value)
-        rows.append((words, form(value), spread, form(baseline)))
+        rows.append((words, *_cells(key, table[key])))
     for key, words in COUNTS.items():
         rows.append((words, number(int(table[key]["value"])), NONE, NONE))
+    rows += [row for name in risk.priors for row in _under_prior(table, name)]
     caption = f"All {len(risk.index):,} audited records; {risk.n_guesses:,} guesses for each."
     heads = ("Measure", "Value", "Error (2 s.e.)", "Without the release")
     return Table(caption=caption, heads=heads, rows=rows)
+
+
+def _under_prior(table: Mapping[str, Any], name: str) -> list[tuple[str, ...]]:
+    """The measures that a second prior has beside those of the first."""
+    rows: list[tuple[str, ...]] = []
+    for key, words in MEASURES.items():
+        found = table.get(f"{key}_{name}")
+        if found is not None:
+            rows.append((f"{words} ({name} prior)", *_cells(key, found)))
+    return rows
+
+
+def _cells(key: str, row: Mapping[str, float]) -> tuple[str, str, str]:
+    """Value, error and baseline of a measure."""
+    value, mcse, baseline = row["value"], row["mcse"], row["baseline"]
+    if key == "share_ranked_first":
+        return percent(value), percent_error(mcse), percent(baseline)
+    return number(value), error(mcse, value), number(baseline)
 
 
 def worst_table(risk: AttributeRisk, k: int = 10) -> Table:

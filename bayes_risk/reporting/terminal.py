@@ -136,6 +136,10 @@ def attribute_table(risk: "AttributeRisk") -> Table:
         form = percent if key == "share_ranked_first" else number
         row = rows[key]
         table.add_row(words, form(row["value"]), _error(key, row), form(row["baseline"]))
+    for name in risk.priors:
+        key = f"max_probability_{name}"
+        shown = (number(rows[key]["value"]), _error(key, rows[key]), number(rows[key]["baseline"]))
+        table.add_row(f"  worst, {name} prior", *shown)
     for cells in distance_rows(risk):
         table.add_row(*cells)
     return table

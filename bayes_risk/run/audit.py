@@ -233,8 +233,9 @@ def _attribute(
         risk = ready.reweighting.risk
         return risk, br.privacy_loss(risk) if section.privacy_loss else None
     options = attribute_options(section) | how
-    prior = options.pop("prior")
+    prior = options.pop("prior", None)
+    search = {} if prior is None else {"search_prior": prior}
     evidence = br.attribute_evidence(
-        ready.fit, ready.release, search_prior=prior, random_seed=seed, **options
+        ready.fit, ready.release, random_seed=seed, **search, **options
     )
     return evidence.risk(prior), br.privacy_loss(evidence) if section.privacy_loss else None

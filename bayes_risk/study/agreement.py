@@ -30,7 +30,8 @@ WITH_WEIGHTS = (
 
 def priors_of(study: "Study") -> Iterator[tuple[str, Any]]:
     """Where a prior stands, and each of its parts."""
-    given = [] if study.attribute is None else [("[attribute] prior", study.attribute.prior)]
+    own = None if study.attribute is None else study.attribute.prior
+    given = [] if own is None else [("[attribute] prior", own)]
     if study.sweep is not None:
         given += [("[sweep] priors", prior) for prior in study.sweep.values("priors")]
     for where, prior in given:

@@ -158,10 +158,11 @@ def fit_options(study: Study) -> dict[str, Any]:
 
 def attribute_options(section: AttributeSection) -> dict[str, Any]:
     """``[attribute]`` as keyword arguments of ``attribute_risk``."""
+    named = {} if section.prior is None else {"prior": declare_prior(section.prior)}
     return {
         "intruder": _intruder(section),
         "guesses": declare_guesses(section.guesses, section.guess_budget),
-        "prior": declare_prior(section.prior),
+        **named,
         "targets": None if section.targets == "all" else section.targets,
         **{key: getattr(section, key) for key in BY_MODEL},
     }

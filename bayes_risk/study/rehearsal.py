@@ -132,7 +132,7 @@ def _try_guesses(
     some = intruder.knows_less and not intruder.of_trade
     known = intruder.known(data.index, rng) if some else None
     cases, _ = cases_of(fit, release, intruder, guesses, rows, known)
-    for prior in _priors(study, options["prior"]):
+    for prior in _priors(study, options.get("prior", "uniform")):
         base = np.zeros((len(cases.guesses.codes), len(cases)))
         log_prior(prior, data, cases, release, base)
 

@@ -167,7 +167,7 @@ class AttributeSection(Section):
     guesses: Annotated[Guesses, BeforeValidator(lambda value: read_guesses(value))] = (
         "neighbourhood"
     )
-    prior: Prior = "uniform"
+    prior: Prior | None = None
     knows_columns: Columns = []
     intruder: Annotated[IntruderSection | None, BeforeValidator(_intruder)] = None
     targets: Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)] = Field(

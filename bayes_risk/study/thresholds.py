@@ -18,6 +18,7 @@ class ThresholdsSection(Section):
     """``[thresholds]``: what the agency accepts."""
 
     attribute_probability: Share = 0.5
+    attribute_odds_factor: Annotated[Float, Field(ge=1, description="a number >= 1")] = 1.5
     attribute_log_bayes_factor: Positive = 3.0
     true_match_rate: Share = 0.05
     identical_records: Share = 0.05

@@ -38,7 +38,7 @@ def _own(study: Study, section: SweepSection) -> dict[str, Any]:
     audit = study.attribute
     assert audit is not None
     own: dict[str, Any] = {
-        "priors": audit.prior,
+        "priors": audit.prior or "uniform",
         "knows_records": "all-but-target",
         "knows_columns": audit.knows_columns,
         "guesses": audit.guesses,
