@@ -36,8 +36,8 @@ def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[Rp
         raise InputError(
             "the release was made with proper = TRUE: each tree was grown on a bootstrap sample "
             "of the records, which synthpop does not keep, so what its leaves hold is not known; "
-            "synthesise with proper = FALSE, or take trees that are assumed: "
-            'br.models.CART(..., bootstrap="none", floor=...)'
+            "synthesise with proper = FALSE, or take trees that are assumed, and plain draws from "
+            'them: br.models.CART(..., bootstrap="none", floor=...) and made.release(proper=False)'
         )
     for name in models.synthesized:
         _check_smoothing(name, models.smoothing.get(name, ""), data)

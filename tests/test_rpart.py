@@ -407,6 +407,19 @@ def test_another_number_of_data_sets_is_named(tmp_path):
         br.read_synthpop([tmp_path / "syn_1.csv"], original=PEOPLE, models=path)
 
 
+def test_kept_trees_and_those_with_a_floor_have_plain_draws_alone():
+    floored = br.models.CART(["job"], bootstrap="none", floor=0.1).fit(PEOPLE.drop(columns="pay"))
+    for fit in (fitted(), floored):
+        assert fit.parameters == ("plug-in",)
+    with pytest.raises(br.InputError, match="has no evidence for 'shared'"):
+        fitted().synthesize(2, parameters="shared")
+    elsewhere = br.Release(
+        datasets=[PEOPLE.drop(columns="pay")], synthesized=["job"], parameters="independent"
+    )
+    with pytest.raises(br.InputError, match=r"has no evidence for that; it has for 'plug-in'"):
+        br.attribute_risk(floored, elsewhere, guesses={"job": br.Levels()})
+
+
 def test_intruders_who_know_some_records_are_refused():
     fit = fitted()
     release = fit.synthesize(m=2, random_seed=3)
@@ -448,6 +461,7 @@ def test_models_are_read_with_the_files(tmp_path):
         table.to_csv(tmp_path / f"syn_{l}.csv", index=False, na_rep="NA")
     made = br.read_synthpop(tmp_path, original=PEOPLE, models=written(tmp_path / "."))
     assert made.release().synthesized == ["job", "pay", "own"]
+    assert made.release().parameters == "plug-in"  # the models say proper = FALSE
     fit = br.models.CART.from_rpart(
         made.models, PEOPLE, releases=made.datasets, missing_numbers=STAND_IN
     )

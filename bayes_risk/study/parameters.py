@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from bayes_risk.study.counts import PoissonMixtureSection
-from bayes_risk.study.models import CARTSection, ModelSection
+from bayes_risk.study.models import ModelSection
 from bayes_risk.study.sweep_agreement import as_toml_value
+from bayes_risk.study.trees import CARTSection
 
 if TYPE_CHECKING:
     from bayes_risk.study.study import Study
@@ -25,6 +26,8 @@ def ways_to_draw(model: ModelSection) -> tuple[str, ...]:
     """How the parameters of a model may be drawn, the usual way first."""
     if isinstance(model, PoissonMixtureSection) and model.deals:
         return DRAWN[:2]
+    if isinstance(model, CARTSection) and not (model.models is None and model.floor is None):
+        return ("plug-in",)
     if isinstance(model, CARTSection) and model.bootstrap == "none":
         return "plug-in", "independent", "shared"
     return WAYS[model.kind]
