@@ -14,15 +14,32 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.errors import ModelError
+from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.synthesizer import Targets
 
 from .conjugate import Moments
 from .regression_part import Coefficients
-from .regression_posterior import ExactPart, Guessed
+from .regression_posterior import ExactPart, Guessed, HeldPart
 from .regression_predictive import blocks
 
 Array = npt.NDArray[np.float64]
+
+
+def closed(held: HeldPart) -> ExactPart:
+    """The regression, if its estimate is known in closed form.
+
+    Raises
+    ------
+    InputError
+        Another family, or draws brought from elsewhere.
+    """
+    if isinstance(held, ExactPart):
+        return held
+    raise InputError(
+        'parameters="plug-in" is offered for normal and log-normal regressions fitted here; column '
+        f"{held.part.name!r} has family {type(held.part.family).__name__}, or draws brought from "
+        'elsewhere: use parameters="independent"'
+    )
 
 
 def estimate(held: ExactPart) -> Coefficients:

@@ -17,7 +17,7 @@ from bayes_risk.synthesizer import Posterior, Progress, Targets
 from .conjugate import Moments
 from .progress import ticker
 from .regression_draws import BroughtDraws
-from .regression_estimate import estimate, log_release_at_estimate
+from .regression_estimate import closed, estimate, log_release_at_estimate
 from .regression_part import Coefficients
 from .regression_posterior import (
     ExactPart,
@@ -74,11 +74,7 @@ class RegressionFit:
     @property
     def parameters(self) -> tuple[str, ...]:
         """How the parameters of its releases may be drawn, the usual way first."""
-        if isinstance(self.posterior, RegressionPosterior) and all(
-            isinstance(held, ExactPart) for held in self.posterior.parts
-        ):
-            return "independent", "shared", "plug-in"
-        return "independent", "shared"
+        return "independent", "shared", "plug-in"
 
     @property
     def records_differ(self) -> bool:
@@ -92,7 +88,7 @@ class RegressionFit:
             return frozenset({"reuse"})
         exact = {"exact"} if all(isinstance(p, ExactPart) for p in parts) else set()
         if drawn(self, release) == "plug-in":
-            return frozenset(exact)
+            return frozenset({"exact" for held in parts if closed(held)})
         return frozenset({"predictive", "refit", "reuse"} | exact)
 
     def direct(
@@ -125,10 +121,9 @@ class RegressionFit:
         tables = [self.released(release, l) for l in range(release.m)]
         total = np.zeros((release.m, *targets.guesses.codes.shape[:2]))
         for held in RegressionPosterior(parts=self.made(release)).touched(targets):
-            assert isinstance(held, ExactPart)
             rows = [held.part.rows(z, f"release {l}") for l, z in enumerate(tables, start=1)]
             moments = [Moments.of(r.X, r.y) for r in rows]
-            total += log_release_at_estimate(held, moments, targets)
+            total += log_release_at_estimate(closed(held), moments, targets)
         return total
 
     @property
@@ -233,8 +228,7 @@ class RegressionFit:
         """Draw h of a regression's parameters, or their estimate."""
         if h is not None:
             return held.draws.at(h)
-        assert isinstance(held, ExactPart)
-        return estimate(held)
+        return estimate(closed(held))
 
     def _table(self, h: int | None, request: Request, rng: np.random.Generator) -> Codes:
         """One synthetic table, in codes."""

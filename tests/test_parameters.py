@@ -66,6 +66,20 @@ def test_ways_that_a_model_lacks_are_refused_by_name():
         fit_of("CART").synthesize(2, parameters="proper")
 
 
+def test_regressions_without_a_closed_form_have_no_estimate():
+    table = example("Regression").table.assign(staff=np.arange(48) % 7)
+    model = br.models.Regression({"age": "1", "staff": "1"}, families={"staff": "poisson"})
+    fit = model.fit(table, draws=8, tune=20, random_seed=1)
+    made = fit.synthesize(2, ["age"], parameters="plug-in", random_seed=1)
+    assert fit.offers(made) == {"exact"}
+    with pytest.raises(br.InputError, match="'staff' has family Poisson"):
+        fit.synthesize(2, parameters="plug-in")
+    whole = fit.synthesize(2, random_seed=1)
+    taken = br.Release(datasets=whole.datasets, synthesized=whole.synthesized, parameters="plug-in")
+    with pytest.raises(br.InputError, match="'staff' has family Poisson"):
+        br.attribute_risk(fit, taken, guesses=br.Grid(percent=10, n=3))
+
+
 def test_what_is_not_offered_together_is_refused():
     fit = fit_of("DPMPM")
     own = fit.synthesize(2, classes="own", parameters="shared", random_seed=1)

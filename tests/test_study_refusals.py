@@ -156,6 +156,10 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         (PMM | {"constraints": 3}, 'constraints = 3 does not fit; give "file.py:funct'),
     ],
     "release": [
+        ({"parameters": "plug-in"}, r'neither "normal" nor "lognormal"; leave it out',
+         {"model": NORMAL | {"families": {"tax": "poisson"}}}),
+        ({"parameters": "plug-in"}, r'evidence = "predictive" is not offered .* = "exact"$',
+         {"model": NORMAL, "attribute": {"evidence": "predictive"}}),
         ({"parameters": "proper"}, r"\[release\] parameters = 'proper' does not fit; give .one-mo"),
         ({"parameters": "plug-in"},
          r'parameters = "plug-in" is not offered by \[model\] kind = "DPMPM"; it has "independ'),

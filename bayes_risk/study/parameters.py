@@ -1,13 +1,16 @@
 """How parameters are drawn, as far as a study file can tell: who has which, and beside what."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from bayes_risk.study.counts import PoissonMixtureSection
-from bayes_risk.study.models import ModelSection
+from bayes_risk.study.models import ModelSection, RegressionSection
 from bayes_risk.study.sweep_agreement import as_toml_value
 from bayes_risk.study.trees import CARTSection
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bayes_risk.study.study import Study
 
 DRAWN = ("independent", "one-mode", "shared")
@@ -48,6 +51,29 @@ def check_parameters(study: "Study") -> None:
         _check(study, study.release.parameters, "[release]")
     for way in study.sweep.values("parameters") if study.sweep is not None else []:
         _check(study, way, "[sweep]")
+
+
+def offered(study: "Study", columns: Collection[str], df: "pd.DataFrame | None") -> tuple[str, ...]:
+    """Ways to the evidence of a release with these columns synthesised, its parameters so drawn.
+
+    Raises
+    ------
+    ValueError
+        An estimate that is refitted in closed form by none of them.
+    """
+    model, way = study.model, study.release.parameters
+    if way is not None and isinstance(model, CARTSection):
+        drawn = "none" if way == "plug-in" else "bayesian"
+        return model.model_copy(update={"bootstrap": drawn}).offers(columns, df)
+    offers = model.offers(columns, df)
+    if way == "plug-in" and isinstance(model, RegressionSection):
+        if "exact" not in offers:
+            raise ValueError(
+                '[release] parameters = "plug-in" is not offered where a synthesised column is '
+                'neither "normal" nor "lognormal"; leave it out'
+            )
+        return ("exact",)
+    return offers
 
 
 def _check(study: "Study", way: str, where: str) -> None:

@@ -38,7 +38,7 @@ from bayes_risk.study.models import (
     PyMCSection,
     RegressionSection,
 )
-from bayes_risk.study.parameters import check_parameters
+from bayes_risk.study.parameters import check_parameters, offered
 from bayes_risk.study.sections import (
     AttributeSection,
     DataSection,
@@ -240,7 +240,7 @@ class Study(Section):
         """Ways to the evidence for the intruder of the study."""
         columns = self.made(df)
         if section.intruder is None or not section.knows_less:
-            return self.model.offers(columns, df)
+            return offered(self, columns, df)
         offers = self.model.offers_knowing(columns, self.m, df)
         if not offers:
             raise ValueError(
