@@ -222,6 +222,7 @@ def attribute_evidence(
         ),
         way=evidence,
         words=_in_words(intruder, weighed, evidence, release, fit, cases),
+        any_release=not intruder.of_trade and "predictive" in fit.offers(release),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure(fit.microdata, release),
     )

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk import balance as balancing
 from bayes_risk import priors
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, Summed, reliable, weigh
@@ -37,6 +38,7 @@ CURES = {
     "simulated": "look at the worst records: the leaves they stand in show many values",
 }
 SECOND = "predictive"  # beside the flat prior, where the evidence has it
+BALANCED = ("predictive", "refit", "exact")  # of these `AttributeEvidence.balance` is known
 BY_RELEASE = ("predictive", "product", "refit", "reuse", "exact")
 
 
@@ -74,6 +76,8 @@ class AttributeEvidence:
         The seed that made it.
     exposure : Exposure
         What the files show without a model.
+    any_release : bool
+        Whether any guess could have made any release: not under trees, which show what they hold.
     """
 
     microdata: Microdata
@@ -90,6 +94,7 @@ class AttributeEvidence:
     words: Mapping[str, str]
     seed_entropy: str
     exposure: Exposure
+    any_release: bool
 
     def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
         """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
@@ -124,7 +129,31 @@ class AttributeEvidence:
         risk = self._both(summed) if prior is None else self._risk(prior, summed)
         if warn:
             _warn(risk, self.way)
-        return risk
+        return replace(risk, balance=self.balance())
+
+    def balance(self) -> balancing.Balance | None:
+        """The evidence checked by itself; None where its expectation is not known.
+
+        It is known of evidence release by release for an intruder who knows every other record,
+        under models that can make any release from any guess: not of trees, which show what they
+        hold. Records that were not replaced, and targets whose truth is not among the guesses, are
+        left out.
+
+        Notes
+        -----
+        Cost: see `bayes_risk.balance.balance`.
+        """
+        known = self.cases.known is None and self.any_release and self.release.groups is None
+        if self.way not in BALANCED or not known:
+            return None
+        guesses, U = self.cases.guesses, len(self.cases)
+        own = guesses.codes[guesses.truth, np.arange(U)]
+        there = (own == self.cases.profiles[:, self.cases.columns]).all(axis=1) & ~self.disclosed
+        pairs = guesses.counted & there
+        pairs[guesses.truth, np.arange(U)] = False
+        records = np.bincount(self.case, minlength=U)
+        found = self.found
+        return balancing.balance(found.log_evidence, found.deviations, pairs, records)
 
     def risks(self, given: Mapping[str, priors.Prior]) -> dict[str, AttributeRisk]:
         """The posterior under each of several priors, by name; see `risk`.

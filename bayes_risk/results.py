@@ -15,6 +15,7 @@ import xarray as xr
 
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
+from bayes_risk.balance import Balance, rows_of
 from bayes_risk.exposure_result import Exposure
 from bayes_risk.formats import in_brackets, number, percent, plain
 from bayes_risk.second_prior import columns_beside, rows_beside
@@ -56,20 +57,17 @@ class AttributeRisk:
         Monte Carlo standard error of the log evidence summed over releases, relative to the
         truth's.
     deviations : ndarray, shape (F, B, n_cases)
-        How far each batch of draws of each fit moves the probability of the truth (linearised);
-        their spread over the B batches, summed over the F fits, is the Monte Carlo error.
+        How far each of B batches of draws of each of F fits moves the probability of the truth.
     mcse, mcse_log_bayes_factor : ndarray, shape (n_cases,)
         Monte Carlo standard error of the probability of the truth, and of its log Bayes factor.
     khat, ess : ndarray, shape (n_cases,)
-        Pareto k-hat of the importance weights (largest over fits) and effective number of draws
-        (smallest over fits). Zero k-hat: no weights were needed.
+        Largest Pareto k-hat over fits (0: no weights were needed), smallest effective sample size.
     reliable : ndarray of bool, shape (n_cases,)
         False where the diagnostics say that the number cannot be trusted.
     disclosed : ndarray of bool, shape (n_cases,)
         True for records released unchanged: their values are known for certain.
     left_out : ndarray, shape (n_cases,)
-        Estimated share of the posterior that lies outside the guesses, where a joint grid was too
-        large and was searched coarse to fine; else 0. Probabilities are among the guesses searched.
+        Estimated share of the posterior outside the guesses that a search of a joint grid kept.
     assumptions : mapping of str to str
         What the intruder knows and believes, in words: ``records``, ``columns``, ``synthesis``,
         ``prior``, ``guesses``, ``evidence``, ``releases``.
@@ -81,6 +79,8 @@ class AttributeRisk:
         What the files show without a model, of all records; None: not counted.
     priors : mapping of str to AttributeRisk
         The same evidence under other priors, by name: ``"predictive"`` where both were computed.
+    balance : Balance or None
+        The evidence checked by itself, where that can be done: see `bayes_risk.balance`.
     """
 
     index: pd.Index
@@ -105,6 +105,7 @@ class AttributeRisk:
     assumed: bool = False
     exposure: Exposure | None = None
     priors: "Mapping[str, AttributeRisk]" = field(default_factory=dict)
+    balance: Balance | None = None
 
     @property
     def n_guesses(self) -> int:
@@ -123,7 +124,7 @@ class AttributeRisk:
         posterior outside the guesses that were searched). Under each of `priors` those of
         `second_prior.BESIDE`, its name behind: ``probability_predictive``.
         """
-        rank, ties = self._rank()
+        rank, ties = ranks_of(self.log_probability, self.truth)
         prior, probability = self._at_truth(self.log_prior), self._at_truth(self.log_probability)
         columns = {
             "prior": np.exp(prior),
@@ -153,8 +154,9 @@ class AttributeRisk:
         ``mean_rank``; ``targets``; ``disclosed``; ``unreliable`` (numbers of records); and, of the
         file that shows most, ``identical_records``, ``replicated_uniques`` and
         ``genuine_unique_values``, as in `Exposure.most`. The baseline is what the intruder could
-        say without the release; the error is NaN where a row has none. Under each other prior
-        those of `second_prior.MEASURED`, its name behind.
+        say without the release; the error is NaN where a row has none. Under each of `priors` those
+        of `second_prior.MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where
+        there is a `balance`; their baseline is what is expected.
         """
         table = self.records
         p, first = table["probability"], (table["rank"] == 1) / (1 + table["ties"])
@@ -174,7 +176,7 @@ class AttributeRisk:
         }
         shown = {} if self.exposure is None else self.exposure.most()
         rows |= {name: (count, np.nan, np.nan) for name, count in shown.items()}
-        rows |= rows_beside(self.priors)
+        rows |= rows_beside(self.priors) | rows_of(self.balance)
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
 
     def certain(self) -> pd.DataFrame:
@@ -381,9 +383,6 @@ class AttributeRisk:
     def _at_truth(self, values: Array) -> Array:
         chosen: Array = np.take_along_axis(values, self.truth[None, :], axis=0)[0]
         return chosen
-
-    def _rank(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        return ranks_of(self.log_probability, self.truth)
 
     def _mcse_of_mean(self) -> float:
         """Records share their draws, so the error of a mean is taken from batch means."""

@@ -14,6 +14,7 @@ from bayes_risk.verdict_attribute import known_for_certain, of_attribute
 from bayes_risk.verdict_cures import Where, resolved, settings_that_settle
 from bayes_risk.verdict_exposure import of_exposure
 from bayes_risk.verdict_further import (
+    of_balance,
     of_chains,
     of_mechanism,
     of_membership,
@@ -172,6 +173,7 @@ def judge(
     reasons = [
         *of_attribute(attribute, limits, width, identical=identical),
         *of_mechanism(attribute),
+        *of_balance(attribute),
         *_identification_reasons(identification, limits),
         *of_exposure(exposure, limits),
         *(of_chains(diagnostics or {}, limits.rhat) if sampled else []),

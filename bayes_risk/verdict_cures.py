@@ -50,6 +50,16 @@ CURES = {
         "utility(...) with what the measure needs (analyses, columns)",
     ),
     "permutations": ("[utility] permutations = 100", "utility(..., permutations=100)"),
+    "shared": (
+        '[release] parameters = "shared" or "plug-in", as the files were made',
+        'Release(..., parameters="shared" or "plug-in"), as the files were made',
+    ),
+    "unbalanced": (
+        "[release] classes as the files were made, [model] as they were made by, and [model] draws "
+        "= {draws}",
+        "Release(..., classes=) as it was made, the model that made it, and fit(..., "
+        "draws={draws})",
+    ),
     "mechanism": (
         "let the study make the release (leave [release] files out), or audit the files under the "
         "model that made them",

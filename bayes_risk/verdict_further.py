@@ -84,6 +84,26 @@ def of_mechanism(risk: "AttributeRisk | None") -> list[Reason]:
     return [doubt("synthesis model", text, "mechanism")]
 
 
+def of_balance(risk: "AttributeRisk | None") -> list[Reason]:
+    """Whether the evidence is in balance; nothing where it cannot be told."""
+    found = None if risk is None else risk.balance
+    if found is None or found.outcome == "says nothing":
+        return []
+    measure = "balance of the evidence"
+    if found.outcome == "balanced":
+        return [no_objection(measure, f"The evidence is in balance. {found.sentence()}")]
+    may = MEANS_SHARED if found.outcome == "shared" else MEANS_UNBALANCED
+    text = f"The evidence is out of balance. {found.sentence()} It may mean: {may}."
+    return [doubt(measure, text, found.outcome)]
+
+
+MEANS_SHARED = "all files come from one draw of the parameters, or from a point estimate of them"
+MEANS_UNBALANCED = (
+    "files made by another mechanism than the one audited, records synthesised from their own "
+    "classes audited as new, or a fit that was stopped early"
+)
+
+
 def of_membership(
     found: "Membership | None", limits: Thresholds, width: float = 2.0
 ) -> list[Reason]:

@@ -411,7 +411,7 @@ def test_kept_trees_and_those_with_a_floor_have_plain_draws_alone():
     floored = br.models.CART(["job"], bootstrap="none", floor=0.1).fit(PEOPLE.drop(columns="pay"))
     for fit in (fitted(), floored):
         assert fit.parameters == ("plug-in",)
-    with pytest.raises(br.InputError, match="has no evidence for 'shared'"):
+    with pytest.raises(br.InputError, match="it offers 'plug-in'"):
         fitted().synthesize(2, parameters="shared")
     elsewhere = br.Release(
         datasets=[PEOPLE.drop(columns="pay")], synthesized=["job"], parameters="independent"

@@ -250,7 +250,7 @@ def test_no_usefulness_outweighs_a_risk_and_none_makes_one(useful):
     verdict = judge(attribute([0.9]), CALM, limits, utility=useful)
     assert verdict.outcome == verdict.signal == "above your thresholds"
     assert verdict.headline == "Above your thresholds. Less useful than wanted."
-    assert "probability above" in verdict.deciding[0].sentence
+    assert "true values above 0.5" in verdict.deciding[0].sentence
     good = judge(attribute([0.9]), CALM, Thresholds(utility={"pmse_cart": 1.0}), utility=useful)
     assert good.outcome == "above your thresholds" and good.usefulness == "useful enough"
 

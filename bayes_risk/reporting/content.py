@@ -69,6 +69,9 @@ def page(
             diagnostics=_diagnostics(diagnostics),
             quality=None if attribute is None else _quality(attribute),
             exact=no_error(attribute),
+            balance=None
+            if attribute is None or attribute.balance is None
+            else attribute.balance.sentence(),
             glossary=glossary(attribute, diagnostics, names),
             citations=citations(names),
             reproduction=_reproduction(reproduction),

@@ -45,6 +45,13 @@ ATTRIBUTE = {
         "believed beforehand. The variables are named beside the record."
     ),
 }
+BALANCE = {
+    "Balance of the evidence": (
+        "On average over what can be released, a release is as probable under a wrong guess as "
+        "under the truth. Far from 1, the audit rests on a wrong mechanism, or on chains that were "
+        "stopped early."
+    ),
+}
 SAMPLED = {
     "Monte Carlo error": (
         "Two standard errors of the computation, taken between chains. More draws make it smaller; "
@@ -148,6 +155,7 @@ def glossary(
     found: dict[str, str] = {}
     if risk is not None:
         found |= _of_attributes(risk)
+        found |= {} if risk.balance is None else BALANCE
     for name, words in OTHERS.items():
         if name in sections or SAME.get(name) in sections:
             found |= words
