@@ -79,8 +79,15 @@ def test_every_key_reaches_the_model(model):
         if key != "kind":
             assert getattr(found, key) == (tuple(value) if isinstance(value, list) else value), key
     arguments = set(inspect.signature(type(found)).parameters)
-    assert set(KINDS[model["kind"]].model_fields) == arguments | {"kind"}
-    assert arguments - {"constraints"} == set(model) - {"kind"}
+    # the keys of trees that were kept reach `CART.from_rpart`
+    kept = {"models", "missing_numbers"} if model["kind"] == "CART" else set()
+    assert set(KINDS[model["kind"]].model_fields) == arguments | {"kind"} | kept
+    assert arguments - {"constraints", "floor"} == set(model) - {"kind"}
+
+
+def test_a_floor_reaches_the_model():
+    plain = CART | {"bootstrap": "none", "floor": 0.001}
+    assert declare.declare_model(parse_study(content(plain)).model).floor == 0.001
 
 
 def test_defaults_of_matching_are_those_of_the_library():
@@ -91,7 +98,12 @@ def test_defaults_of_matching_are_those_of_the_library():
     assert ours.constraints == [] and theirs.constraints == ()
 
 
-@pytest.mark.parametrize("model", [*EVERY_KEY, PMM | {"constraints": ["a b.py:f", "sub/r.py:g"]}])
+KEPT = CART | {"models": "sub/models.json.gz", "missing_numbers": {"pay": -9}}
+
+
+@pytest.mark.parametrize(
+    "model", [*EVERY_KEY, KEPT, PMM | {"constraints": ["a b.py:f", "sub/r.py:g"]}]
+)
 def test_printed_settings_are_the_same_study(model):
     from bayes_risk.output import plain, settings
 

@@ -117,9 +117,10 @@ def _declare_counts(model: PoissonMixtureSection) -> Any:
 
 def _declare_unsampled(model: CARTSection | ForestSection | PMMSection) -> Any:
     """Trees, forests and matching: the keys are the arguments."""
-    keys = model.model_dump(exclude={"kind", "models", "missing_numbers"})
+    keys = model.model_dump(exclude={"kind"})
     if isinstance(model, CARTSection):
-        return br.models.CART(**keys) if model.models is None else KeptTrees(model)
+        own = {key: value for key, value in keys.items() if key not in model.KEPT}
+        return br.models.CART(**own) if model.models is None else KeptTrees(model)
     if isinstance(model, ForestSection):
         return br.models.Forest(**keys)
     functions = functions_in(model.files, key="constraints")

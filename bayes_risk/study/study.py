@@ -340,6 +340,10 @@ class Study(Section):
             found["model"] = {
                 k: v for k, v in found["model"].items() if k not in self.model.FITTING
             }
+        if isinstance(self.model, CARTSection) and self.model.models is not None:
+            found["model"] = {
+                k: v for k, v in found["model"].items() if k not in self.model.GROWING
+            }
         return found
 
 

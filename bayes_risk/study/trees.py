@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pandas as pd
 from pydantic import Field, model_validator
@@ -28,9 +28,12 @@ class CARTSection(Section):
     models: Path | None = Field(None, description="the path of a JSON file of synthpop's models")
     missing_numbers: dict[str, Float] = Field({}, description="a table of column = number")
 
+    GROWING: ClassVar = ("min_leaf", "bootstrap", "smoothing")
+    KEPT: ClassVar = ("models", "missing_numbers")
+
     @model_validator(mode="after")
     def _trees_are_grown_once(self) -> "CARTSection":
-        growing = [k for k in ("min_leaf", "bootstrap", "smoothing") if k in self.model_fields_set]
+        growing = [key for key in self.GROWING if key in self.model_fields_set]
         if self.models is not None and growing:
             raise ValueError(
                 f"{growing[0]} is for growing trees, and models brings those of synthpop: leave "
