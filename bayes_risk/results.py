@@ -15,9 +15,10 @@ import xarray as xr
 
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
+from bayes_risk.attribute_words import in_a_sentence
 from bayes_risk.balance import Balance, rows_of
 from bayes_risk.exposure_result import Exposure
-from bayes_risk.formats import in_brackets, number, percent, plain
+from bayes_risk.formats import plain
 from bayes_risk.second_prior import columns_beside, rows_beside
 from bayes_risk.truth import difference, log_odds, ranks_of
 from bayes_risk.variables import Number, Variable
@@ -309,47 +310,7 @@ class AttributeRisk:
 
     def sentence(self) -> str:
         """The result in plain words."""
-        table, rows = self.records, self.summary()["value"]
-        worst = table.iloc[int(np.argmax(table["probability"]))]
-        doubt = (
-            f" {int(rows['unreliable']):,} records are marked unreliable."
-            if rows["unreliable"]
-            else " No record is marked unreliable."
-        )
-        certain = (
-            f" {int(rows['disclosed']):,} records were not replaced and are known for certain."
-            if rows["disclosed"]
-            else ""
-        )
-        error = in_brackets(worst["mcse"], worst["probability"])
-        return (
-            f"{self.assumptions['records']} Choosing among {self.n_guesses:,} guesses for each of "
-            f"{len(table):,} records, the intruder gives the truth "
-            f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
-            "without the release) and "
-            f"{number(worst['probability'])}{error} in the worst case; the truth "
-            f"comes first for {percent(rows['share_ranked_first'])} of records.{certain}{doubt}"
-            f"{self._excluded()}{self._given_away()}{self._searched()}"
-        )
-
-    def _excluded(self) -> str:
-        """Records whose truth the prior gives no mass: no release can change that."""
-        count = int(
-            (np.isneginf(self._at_truth(self.log_prior)) & ~self.disclosed)[self.case].sum()
-        )
-        if not count:
-            return ""
-        whose = "1 record" if count == 1 else f"{count:,} records"
-        return f" The prior rules out the true values of {whose}: their probability stays 0."
-
-    def _given_away(self) -> str:
-        known = self.certain()
-        count = int(known.any(axis=1).sum())
-        names = ", ".join(map(str, known.columns[known.any(axis=0)]))
-        if not count:
-            return ""
-        whose = "1 record is" if count == 1 else f"{count:,} records are"
-        return f" Values of {whose} given away for certain ({names}): nobody else can have them."
+        return in_a_sentence(self)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Distribution of the probability of the truth, with the random-guess line."""
@@ -361,15 +322,6 @@ class AttributeRisk:
         rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
         said = "" if self.exposure is None else f"\n{self.exposure.sentence()}"
         return f"AttributeRisk\n{self.sentence()}{said}\n\n{rows.to_string()}"
-
-    def _searched(self) -> str:
-        most = float(self.left_out.max())
-        if not most:
-            return ""
-        return (
-            f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
-            "posterior was left out."
-        )
 
     def position(self, label: Hashable) -> int:
         """Which row of ``records`` a label stands for, the first if several."""
