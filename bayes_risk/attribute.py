@@ -1,6 +1,6 @@
 """Attribute risk: what the intruder's posterior says of the confidential values of each target."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from bayes_risk.bayes_rule import Limits, certain
 from bayes_risk.cases import cases_of, guessed_numbers, rows_of, seen_by
 from bayes_risk.evidence import Evidence, known_evidence
 from bayes_risk.exposure_counts import exposure
-from bayes_risk.grids import Grid, Levels, as_guesses
+from bayes_risk.grids import Grid, JointGrid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.kept_evidence import AttributeEvidence
@@ -341,7 +341,14 @@ def _in_words(
         "records": intruder.in_words(),
         "columns": f"guessed: {', '.join(map(str, names))}",
         "synthesis": fit.mechanism(release),
-        "guesses": guesses.in_words(),
+        "guesses": _guesses_in_words(guesses, names),
         "evidence": ways[evidence],
         "releases": drawn_in_words(fit, release),
     }
+
+
+def _guesses_in_words(guesses: Guesses, names: Sequence[Hashable]) -> str:
+    """What is guessed of every column: of those that a joint grid leaves out, all levels."""
+    said = guesses.in_words()
+    others = [str(n) for n in names if isinstance(guesses, JointGrid) and n not in guesses.grids]
+    return f"{said}; {', '.join(others)}: every level" if others else said

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayes_risk.formats import in_brackets, number, percent, plain
+from bayes_risk.guesses import how_many
 
 if TYPE_CHECKING:
     from bayes_risk.results import AttributeRisk
@@ -26,8 +27,8 @@ def in_a_sentence(risk: "AttributeRisk") -> str:
     )
     error = in_brackets(worst["mcse"], worst["probability"])
     return (
-        f"{risk.assumptions['records']} Choosing among {risk.n_guesses:,} guesses for each of "
-        f"{len(table):,} records, the intruder gives the truth "
+        f"{risk.assumptions['records']} Choosing among {how_many(risk.guesses_each)} for each "
+        f"of {len(table):,} records, the intruder gives the truth "
         f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
         "without the release) and "
         f"{number(worst['probability'])}{error} in the worst case; the truth "

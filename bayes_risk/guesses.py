@@ -179,6 +179,20 @@ def possible(guesses: GuessSet, microdata: Microdata, profiles: Codes, columns: 
     return replace(guesses, counted=guesses.counted & ~impossible)
 
 
+def how_many(counted: Ints) -> str:
+    """How many guesses are counted for each target (n,): ``176 guesses``, ``160 to 176 guesses``.
+
+    Examples
+    --------
+    >>> how_many(np.array([10_560, 10_560])), how_many(np.array([160, 168, 176]))
+    ('10,560 guesses', '160 to 176 guesses (median 168)')
+    """
+    low, high = int(counted.min()), int(counted.max())
+    if low == high:
+        return "1 guess" if low == 1 else f"{low:,} guesses"
+    return f"{low:,} to {high:,} guesses (median {np.median(counted):,.0f})"
+
+
 def _categories_only(microdata: Microdata, columns: Ints) -> None:
     for j in columns:
         name = microdata.columns[j]

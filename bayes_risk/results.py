@@ -114,6 +114,12 @@ class AttributeRisk:
         return int(self.guesses.shape[0])
 
     @property
+    def guesses_each(self) -> npt.NDArray[np.int64]:
+        """Number of guesses that are counted for each target, shape (n,); at most G."""
+        counted: npt.NDArray[np.int64] = np.isfinite(self.log_prior).sum(axis=0)[self.case]
+        return counted
+
+    @property
     def records(self) -> pd.DataFrame:
         """One row per target, indexed as the input.
 

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayes_risk as br
+from bayes_risk.attribute import _guesses_in_words
 from bayes_risk.grids import Grid, JointGrid, Levels, as_guesses
+from bayes_risk.guesses import Neighbourhood
 from bayes_risk.microdata import Microdata
 from bayes_risk.variables import Number, Variable
 
@@ -256,3 +258,11 @@ def test_every_level_of_categories_is_the_whole_table():
     )
     assert grid.n_guesses == ball.n_guesses == 27
     assert np.allclose(grid.records["probability"], ball.records["probability"], rtol=1e-12)
+
+
+def test_columns_that_a_joint_grid_leaves_out_are_named_with_the_values_considered():
+    joint = JointGrid({"pay": Grid(percent=10, n=11)})
+    said = _guesses_in_words(joint, ["pay", "sex", "job"])
+    assert said == f"{joint.in_words()}; sex, job: every level"
+    assert _guesses_in_words(joint, ["pay"]) == joint.in_words()
+    assert _guesses_in_words(Neighbourhood(1), ["sex"]) == Neighbourhood(1).in_words()

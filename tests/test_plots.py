@@ -154,3 +154,57 @@ def test_joint_posterior_shows_the_likeliest_and_always_the_truth():
 def test_posterior_of_the_only_variable_needs_no_name():
     axes = plots.plot_posterior(RISK, "d")
     assert axes.get_ylabel() == "job" and "guesses shown" not in axes.get_xlabel()
+
+
+def wide(places=10_560, n=50):
+    """As many guesses for each record; the truth at places 1, 2, ..., n."""
+    risk = attribute([0.5] * n)
+    log_p = np.full((places, n), -12.0)
+    log_p[np.arange(places)[:, None] <= np.arange(n)] = -3.0
+    log_p[0] = -5.0
+    return dataclasses.replace(
+        risk,
+        guesses=np.zeros((places, n, 1), dtype=np.int64),
+        log_evidence=log_p[None],
+        log_prior=np.full((places, n), -np.log(places)),
+        log_probability=log_p,
+    )
+
+
+def test_ranks_among_thousands_of_guesses_stand_in_few_bars_that_hold_all_records():
+    axes = plots.plot_ranks(wide())
+    labels = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert labels[:5] == ["1", "2", "3", "5", "9"] and labels[-1] == "8,193"
+    assert sum(heights(axes)) == pytest.approx(50) and len(heights(axes)) == len(labels) == 15
+    (chance,) = [patch for patch in axes.patches if hasattr(patch, "get_data")]
+    assert chance.get_data().values.sum() == pytest.approx(50)
+    assert chance.get_data().values[1] == pytest.approx(50 / 10_560)
+
+
+def test_random_guess_is_told_in_full():
+    axes = plots.plot_attribute_risk(wide())
+    assert "random guess (1 in 10,560)" in [t.get_text() for t in axes.get_legend().get_texts()]
+
+
+def test_random_guess_counts_only_the_guesses_of_each_record():
+    prior = np.log(np.full((3, 2), 1 / 3))
+    prior[:, 1] = [np.log(0.5), np.log(0.5), -np.inf]
+    risk = dataclasses.replace(attribute([0.4, 0.4]), log_prior=prior)
+    assert risk.guesses_each.tolist() == [3, 2]
+    assert "Choosing among 2 to 3 guesses (median 2) for each" in risk.sentence()
+    (chance,) = [p for p in plots.plot_ranks(risk).patches if hasattr(p, "get_data")]
+    assert chance.get_data().values == pytest.approx([1 / 3 + 1 / 2, 1 / 3 + 1 / 2, 1 / 3])
+
+
+@pytest.mark.parametrize(("plot", "result"), ALL[:4])
+def test_in_axes_of_others_the_legend_stands_inside(plot, result):
+    figure = Figure(figsize=(8, 3))
+    axes = figure.subplots(1, 2)[0]
+    axes.set_title("a title")
+    plot(result, ax=axes)
+    figure.canvas.draw()
+    inside, around = axes.get_legend().get_window_extent(), axes.get_window_extent()
+    assert inside.y1 <= around.y1 + 1 and inside.x1 <= around.x1 + 1
+    alone = plot(result)
+    alone.figure.canvas.draw()
+    assert alone.get_legend().get_window_extent().y0 >= alone.get_window_extent().y1 - 1

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.ticker import MaxNLocator
 
+from bayes_risk.formats import number
 from bayes_risk.plots.canvas import (
     BLUE,
     EDGES,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from bayes_risk.results import AttributeRisk
 
 GOOD_KHAT = 0.7
+MANY_PLACES = 40
 
 
 def plot_attribute_risk(
@@ -54,7 +56,9 @@ def plot_attribute_risk(
     style: dict[str, Any] = {"bins": edges, "color": BLUE, "label": "with the release"} | kwargs
     axes.hist(table["probability"], **style)
     chance = random_guess(risk)
-    axes.axvline(chance, color=VERMILION, ls="--", label=f"random guess (1 in {1 / chance:,.0f})")
+    axes.axvline(
+        chance, color=VERMILION, ls="--", label=f"random guess (1 in {number(round(1 / chance))})"
+    )
     if not np.allclose(table["prior"], chance):
         axes.hist(
             table["prior"], bins=edges, histtype="step", color=ORANGE, label="without the release"
@@ -69,7 +73,7 @@ def plot_ranks(risk: "AttributeRisk", *, ax: "Axes | None" = None, **kwargs: Any
     """How often the truth is the intruder's first, second, ... choice.
 
     A truth level with others counts in equal parts at each of the places they share. The line is
-    what guessing at random gives.
+    what guessing at random gives. More than 40 places are drawn in bars of 1, 1, 2, 4, 8, ...
 
     Parameters
     ----------
@@ -84,14 +88,26 @@ def plot_ranks(risk: "AttributeRisk", *, ax: "Axes | None" = None, **kwargs: Any
     """
     axes = axes_of(ax)
     counts = _rank_counts(risk)
+    expected = _expected_counts(risk)
+    told = "place of the truth among the guesses (1: likeliest)"
+    many = len(counts) > MANY_PLACES
+    if many:
+        first = 1 + np.unique(2 ** np.arange(len(counts).bit_length() + 1) // 2)
+        first = first[first <= len(counts)]
+        counts, expected = (np.add.reduceat(x, first - 1) for x in (counts, expected))
+        told += ", first of each bar"
     places = np.arange(1, len(counts) + 1)
     style: dict[str, Any] = {"width": 0.8, "color": BLUE, "label": "with the release"} | kwargs
     axes.bar(places, counts, **style)
-    expected = len(risk.index) * random_guess(risk)
-    axes.axhline(expected, color=VERMILION, ls="--", label="random guess")
-    axes.set(xlabel="place of the truth among the guesses (1: likeliest)", ylabel="records")
+    edges = np.arange(0.5, len(counts) + 1)
+    chance: dict[str, Any] = {"baseline": None, "color": VERMILION, "ls": "--", "lw": 1.5}
+    axes.stairs(expected, edges, **chance, label="random guess")
+    axes.set(xlabel=told, ylabel="records")
     axes.set_xlim(0.4, len(counts) + 0.6)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if many:
+        axes.set_xticks(places, [f"{place:,}" for place in first])
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(axes)
     return axes
 
@@ -169,8 +185,16 @@ def plot_diagnostics(risk: "AttributeRisk", *, ax: "Axes | None" = None, **kwarg
 
 def random_guess(risk: "AttributeRisk") -> float:
     """One over the (median) number of guesses that are counted for a target."""
-    counted = np.isfinite(risk.log_prior).sum(axis=0)[risk.case]
-    return float(1 / np.median(counted))
+    return float(1 / np.median(risk.guesses_each))
+
+
+def _expected_counts(risk: "AttributeRisk") -> npt.NDArray[np.float64]:
+    """Number of records that guessing at random would put at each place; shape (G,)."""
+    each, times = np.unique(risk.guesses_each, return_counts=True)
+    counts = np.zeros(risk.n_guesses)
+    for size, records in zip(each, times, strict=True):
+        counts[:size] += records / size
+    return counts
 
 
 def _rank_counts(risk: "AttributeRisk") -> npt.NDArray[np.float64]:

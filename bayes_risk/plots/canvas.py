@@ -19,15 +19,22 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"
 SKY, PURPLE = "#56B4E9", "#CC79A7"
 MANY_POINTS = 1_500
+OWN = "bayes_risk"  # label of the figures that are made here
 EDGES = [i / 50 for i in range(51)]
 
 
-def axes_of(ax: "Axes | None") -> "Axes":
+def axes_of(ax: "Axes | None", size: tuple[float, float] = (6.4, 3.2)) -> "Axes":
     """The axes given, or those of a new figure; without spines that say nothing."""
     if ax is None:
-        ax = Figure(figsize=(6.4, 3.2), layout="constrained").add_subplot()
+        ax = own_axes(Figure(figsize=size, layout="constrained"))
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def own_axes(figure: Figure) -> "Axes":
+    """The only axes of a figure of ours: legends stand above them, where nothing else is."""
+    figure.set_label(OWN)
+    return figure.add_subplot()
 
 
 def ink() -> str:
@@ -41,11 +48,17 @@ def paper() -> str:
     return "white" if face == "none" else face
 
 
-def legend(axes: "Axes", *, side: str = "left") -> None:
-    """Above the plot, where it hides nothing; flush with a side, in case labels take the other."""
+def legend(axes: "Axes", *, side: str = "left", columns: int = 3) -> None:
+    """Above the plot in a figure of ours, flush with a side; inside the axes in another's.
+
+    There a title, or the next axes, may stand above them.
+    """
+    if axes.figure.get_label() != OWN:
+        axes.legend(loc="best", fontsize="small", framealpha=0.85)
+        return
     corner = (0 if side == "left" else 1, 1)
     axes.legend(
-        frameon=False, loc=f"lower {side}", bbox_to_anchor=corner, ncols=3, borderaxespad=0.2
+        frameon=False, loc=f"lower {side}", bbox_to_anchor=corner, ncols=columns, borderaxespad=0.2
     )
 
 

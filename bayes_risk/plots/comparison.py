@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from bayes_risk.comparing.words import MEASURES, UTILITY, chosen
@@ -20,6 +19,7 @@ from bayes_risk.plots.canvas import (
     VERMILION,
     axes_of,
     ink,
+    legend,
     paper,
 )
 
@@ -79,10 +79,8 @@ def plot_risk_utility(
     -------
     matplotlib Axes
     """
-    if ax is None:
-        ax = Figure(figsize=(7.2, 5.0), layout="constrained").add_subplot()
     of = (chosen("risk", risk, found.measures), chosen("utility", utility, found.measures))
-    axes, table = axes_of(ax), found.pareto(*of)
+    axes, table = axes_of(ax, (7.2, 5.0)), found.pareto(*of)
     looks = zip(found.names, islice(cycle(COLOURS), len(found.names)), cycle(MARKERS), strict=False)
     for name, colour, marker in looks:
         points = found.points(name, *of)
@@ -244,13 +242,8 @@ def _label(name: str, arrows: tuple[str, str]) -> tuple[str, str]:
 
 
 def _legend(axes: "Axes") -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    longest = max(map(len, labels))
-    columns = 4 if longest <= 13 else 3 if longest <= 20 else 2
-    axes.legend(
-        handles, labels, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns,
-        borderaxespad=0.2,
-    )  # fmt: skip
+    longest = max(map(len, axes.get_legend_handles_labels()[1]))
+    legend(axes, columns=4 if longest <= 13 else 3 if longest <= 20 else 2)
 
 
 def _plain(text: str) -> str:

@@ -4,11 +4,10 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from bayes_risk.formats import plain
-from bayes_risk.plots.canvas import BLUE, GREY, ORANGE, VERMILION, axes_of
+from bayes_risk.plots.canvas import BLUE, GREY, ORANGE, VERMILION, axes_of, legend
 from bayes_risk.sweeping.result import BESIDE, RISK
 from bayes_risk.sweeping.settings import value_in_words
 
@@ -58,10 +57,7 @@ def plot_tornado(
     matplotlib Axes
     """
     table = found.tornado(measure)
-    if ax is None:
-        size = (8.6, 1.5 + 0.55 * len(table))
-        ax = Figure(figsize=size, layout="constrained").add_subplot()
-    axes = axes_of(ax)
+    axes = axes_of(ax, (8.6, 1.5 + 0.55 * len(table)))
     base, places = float(table["base"].iloc[0]), range(len(table))
     spread = max(float(table["high"].max() - table["low"].min()), 1e-12)
     _side(axes, table, "low", spread, kwargs)
@@ -74,7 +70,7 @@ def plot_tornado(
     if table["low"].min() >= 0:  # nothing below 0 but labels
         axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= axes.get_xlim()[1]])
     axes.set_xlabel(WORDS.get(measure, measure.replace("_", " ")))
-    _legend(axes)
+    legend(axes, side="right", columns=2)  # labels take the left
     return axes
 
 
@@ -141,12 +137,9 @@ def plot_factor(
     line = found.along(factor)
     line = line.isel({factor: ~np.isnan(line[measure].to_numpy())})
     numbers = line[factor].dtype.kind in "iuf"
-    if ax is None and not numbers:
-        size = (7.6, 1.5 + 0.36 * line.sizes[factor])
-        ax = Figure(figsize=size, layout="constrained").add_subplot()
-    axes = axes_of(ax)
+    axes = axes_of(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * line.sizes[factor]))
     (_curve if numbers else _bars)(axes, line, (factor, measure), found, kwargs)
-    _legend(axes)
+    legend(axes, side="right", columns=2)  # labels take the left
     return axes
 
 
@@ -245,11 +238,6 @@ def _factor(name: str, found: "Sensitivity") -> str:
 
 def _named(factor: str) -> str:
     return WORDS.get(factor, factor.replace("_", " ").replace("hyper ", "hyper-prior: "))
-
-
-def _legend(axes: "Axes") -> None:
-    """Above the plot, flush right: labels take the left."""
-    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
 
 
 def _short(factor: str, value: object) -> str:

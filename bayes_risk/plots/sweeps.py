@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.plots.canvas import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of
+from bayes_risk.plots.canvas import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of, legend
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -71,7 +71,7 @@ def plot_sweep(
             _baseline(axes, part, over[0], colour, f"without the release{words}")
     axes.set(ylabel=measure.replace("_", " "), xlabel=over[0])
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    legend(axes, columns=2)
     return axes
 
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from bayes_risk import plots
 from bayes_risk.formats import NONE, PLUS_MINUS, error, number, percent, percent_error
+from bayes_risk.guesses import how_many
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.reporting.citing import citations
 from bayes_risk.reporting.doubts import doubts
@@ -151,7 +152,7 @@ def measures_table(risk: AttributeRisk) -> Table:
     for key, words in COUNTS.items():
         rows.append((words, number(int(table[key]["value"])), NONE, NONE))
     rows += [row for name in risk.priors for row in _under_prior(table, name)]
-    caption = f"All {len(risk.index):,} audited records; {risk.n_guesses:,} guesses for each."
+    caption = f"All {len(risk.index):,} audited records; {how_many(risk.guesses_each)} for each."
     heads = ("Measure", "Value", "Error (2 s.e.)", "Without the release")
     return Table(caption=caption, heads=heads, rows=rows)
 

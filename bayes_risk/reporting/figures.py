@@ -12,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from bayes_risk.plots.canvas import own_axes
+
 DPI = 150  # of what is drawn as an image: points by the thousand
 _STYLE = {
     "svg.hashsalt": "bayes_risk",
@@ -55,7 +57,7 @@ def picture(
     buffer = io.StringIO()
     with rc_context(_STYLE):
         figure = Figure(figsize=(6.8, height), dpi=DPI, facecolor="none")
-        plot(result, ax=figure.add_subplot())
+        plot(result, ax=own_axes(figure))
         _lay_out(figure)
         # savefig would lay out, and draw, once more
         FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]
