@@ -156,6 +156,17 @@ class IdentificationRisk:
         return float(self.baseline.sum())
 
     @property
+    def baseline_true_matches(self) -> int | None:
+        """Records that the known keys alone match uniquely and correctly; None: not known.
+
+        Those with no other record in the file that shares their keys. Without knowledge of who is
+        in the file nobody can be sure of them, so that there is no such number.
+        """
+        if self.population != "in the file" or not self.in_file.all():
+            return None
+        return int((self.baseline == 1).sum())
+
+    @property
     def expected_match_risk_mcse(self) -> pd.Series:
         """Standard errors of the expected match risk, labelled ``mean`` and ``pooled``.
 

@@ -19,7 +19,7 @@ from bayes_risk.reporting.citing import citations
 from bayes_risk.reporting.doubts import doubts
 from bayes_risk.reporting.figures import Picture, picture
 from bayes_risk.reporting.glossary import glossary
-from bayes_risk.reporting.matching import assumed, matches_table
+from bayes_risk.reporting.matching import assumed, matches_table, worst_matches
 from bayes_risk.reporting.numbers import how_close
 from bayes_risk.reporting.provenance import Origin
 from bayes_risk.reporting.tables import Section, Table
@@ -257,6 +257,7 @@ def _identification(risk: IdentificationRisk) -> dict[str, Any]:
     return {
         "sentence": risk.sentence(),
         "measures": matches_table(risk),
+        "worst": worst_matches(risk),
         "counting": "; ".join(counting(risk, alone=True)),
         "figures": [picture("matches", plots.plot_match_probabilities, risk, caption)],
     }

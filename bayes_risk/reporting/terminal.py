@@ -14,6 +14,7 @@ from rich.text import Text
 
 from bayes_risk.formats import NONE, at_most, error, number, percent, percent_error, significant
 from bayes_risk.reporting.further import further_lines, rounds_table
+from bayes_risk.reporting.matching import by_kept_keys
 from bayes_risk.reporting.unsampled import counting, is_exact
 from bayes_risk.reporting.words import replaced
 
@@ -175,7 +176,7 @@ def match_table(risk: "IdentificationRisk") -> Table:
     """Expected matches with their error, and match rates: pooled, per release, and without it."""
     heads = ("pooled", f"mean of {risk.m}", "without release")
     table = _table(f"Identification risk ({risk.n:,} records)", *heads)
-    rows = risk.summary().to_dict("index")
+    rows, without = risk.summary().to_dict("index"), by_kept_keys(risk)
     pooled, mean = rows["pooled"], rows["mean"]
     expected = (pooled["expected_match_risk"], mean["expected_match_risk"], pooled["baseline"])
     table.add_row("expected correct matches", *(number(float(value), 1) for value in expected))
@@ -184,7 +185,7 @@ def match_table(risk: "IdentificationRisk") -> Table:
         ("true_match_rate", "true match rate"),
         ("false_match_rate", "false match rate"),
     ):
-        table.add_row(words, percent(pooled[key]), percent(mean[key]), NONE)
+        table.add_row(words, percent(pooled[key]), percent(mean[key]), without.get(key, NONE))
     return table
 
 
