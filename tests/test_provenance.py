@@ -110,7 +110,7 @@ def test_releases_that_were_not_written_are_called_that():
     files = [{"role": "data", "name": "x.csv", "rows": 12_000, "columns": 2, "sha256": "ab"}]
     made = origin(found, files=files, synthesised=["job"], not_written=3)
     assert "The 3 releases were made in this run and not written to a file." in made.files.caption
-    assert made.files.rows == [("x.csv", "data", "12,000", "2", "ab")]
+    assert made.files.rows == [("x.csv", "data", "12,000 records, 2 columns", "ab")]
     assert [row[-1] for row in made.columns.rows] == ["no", "yes"]
     assert made.sentence.startswith("12,000 records, 2 columns: ")
 

@@ -8,7 +8,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk.reporting import report
 from bayes_risk.reporting.citing import software
-from bayes_risk.reporting.doubts import of_attribute, of_fit, of_identification
+from bayes_risk.reporting.doubts import of_attribute, of_fit, of_identification, of_result
 from bayes_risk.verdict import Thresholds
 from tests.edge_results import attribute, identification
 from tests.every_result import MARK, every, parts
@@ -255,6 +255,15 @@ def test_records_are_sorted_by_what_is_wrong_with_them():
         "effective",
     ]
     assert of_attribute(attribute([0.2])) == []
+
+
+def test_candidates_with_unreliable_records_are_a_doubt(monkeypatch):
+    found = every()["comparison"]
+    assert of_result(found) == []
+    monkeypatch.setattr(
+        type(found), "doubt", lambda self: "Marked unreliable: a."
+    )
+    assert [(d.what, d.why) for d in of_result(found)] == [("Candidates", found.doubt())]
 
 
 def test_many_records_are_named_in_part():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bayes_risk.results import AttributeRisk
 
 GOOD_KHAT = 0.7
-MANY_PLACES = 40
+MANY_PLACES, LABELLED = 40, 8
 
 
 def plot_attribute_risk(
@@ -105,7 +105,8 @@ def plot_ranks(risk: "AttributeRisk", *, ax: "Axes | None" = None, **kwargs: Any
     axes.set(xlabel=told, ylabel="records")
     axes.set_xlim(0.4, len(counts) + 0.6)
     if many:
-        axes.set_xticks(places, [f"{place:,}" for place in first])
+        shown = np.flatnonzero((places <= LABELLED) | (places % 2 == 1))  # large numbers need room
+        axes.set_xticks(places[shown], [f"{place:,}" for place in first[shown]])
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(axes)
@@ -134,11 +135,12 @@ def plot_worst(
     table = risk.worst(k).iloc[::-1]
     places = np.arange(len(table))
     error = 2 * table["mcse"].fillna(0)
+    within = [error.clip(upper=table["probability"]), error.clip(upper=1 - table["probability"])]
     style: dict[str, Any] = {
         **{"fmt": "o", "color": BLUE, "capsize": 3, "clip_on": False},
         "label": "with the release (\N{PLUS-MINUS SIGN} 2 s.e.)",
     }
-    axes.errorbar(table["probability"], places, xerr=error, **(style | kwargs))
+    axes.errorbar(table["probability"], places, xerr=within, **(style | kwargs))
     before: dict[str, Any] = {"color": ORANGE, "ms": 5, "clip_on": False}
     axes.plot(table["prior"], places, "D", **before, label="without the release")
     axes.set_yticks(places, [as_text(v) for v in table.index])

@@ -95,7 +95,8 @@ def _typeset(value: Any) -> Any:
     """Keep numbers and their units on one line."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return value.replace("+- ", f"{PLUS_MINUS} ").replace(" %", "\N{NO-BREAK SPACE}%")
+    value = value.replace("+- ", f"{PLUS_MINUS}\N{NO-BREAK SPACE}")
+    return value.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _assumptions(

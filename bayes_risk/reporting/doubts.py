@@ -91,6 +91,9 @@ def of_result(part: Any) -> list[Doubt]:
         told = doubt(part)
         cure = "take more draws, or read these settings as rough"
         return [Doubt("Sensitivity", told.partition("; see")[0], cure)] if told else []
+    if name == "Comparison":
+        cure = "take more draws for these candidates, or read their risk as rough"
+        return [Doubt("Candidates", part.doubt(), cure)] if part.doubt() else []
     marked = getattr(part, "reliable", None)
     records = part.records if marked is not None else None
     if records is None or "reliable" not in records or records["reliable"].all():

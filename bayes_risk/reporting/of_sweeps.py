@@ -184,7 +184,7 @@ def of_comparison(
         name="comparison",
         short="Candidates",
         title="Candidates: risk and utility side by side",
-        sentence=" ".join(part for part in (found.sentence(*axes), found.doubt()) if part),
+        sentence=found.sentence(*axes),
         tables=_front(found, {*SHOWN, *axes}),
         figures=_map(found, partial(_drawn, axes=axes, **drawn)),
     )

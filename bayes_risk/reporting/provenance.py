@@ -79,12 +79,13 @@ def in_words(described: pd.DataFrame, rows: int) -> str:
     """
     kinds = [_of_kind(kind, described[described["kind"] == kind]) for kind in KINDS]
     without = described["missing"][described["missing"] > 0]
+    gaps = "no value is missing"
     if len(without):
-        gaps = f"{number(int(without.sum()))} values are missing, in {_columns_of(len(without))}"
-    else:
-        gaps = "no value is missing"
+        where = _counted(len(without), "column")
+        gaps = f"{number(int(without.sum()))} values are missing, in {where}"
     told = ", ".join(kind for kind in kinds if kind)
-    return f"{rows:,} records, {_columns_of(len(described))}: {told}; {gaps}."
+    size = f"{_counted(rows, 'record')}, {_counted(len(described), 'column')}"
+    return f"{size}: {told}; {gaps}."
 
 
 def _of_kind(kind: str, of: pd.DataFrame) -> str:
@@ -97,8 +98,8 @@ def _of_kind(kind: str, of: pd.DataFrame) -> str:
     return f"{len(of):,} categorical ({levels} levels)"
 
 
-def _columns_of(count: int) -> str:
-    return "1 column" if count == 1 else f"{count:,} columns"
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> Table:
@@ -117,8 +118,7 @@ def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) 
         (
             str(file["name"]),
             str(file["role"]),
-            number(file["rows"]),
-            number(file["columns"]),
+            f"{_counted(file['rows'], 'record')}, {_counted(file['columns'], 'column')}",
             str(file["sha256"]) or NONE,
         )
         for file in files
@@ -127,7 +127,7 @@ def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) 
     if not_written:
         made = "release was" if not_written == 1 else f"{not_written:,} releases were"
         caption += f" The {made} made in this run and not written to a file."
-    heads = ("File", "What it is", "Records", "Columns", "SHA-256")
+    heads = ("File", "What it is", "Size", "SHA-256")
     return Table(caption=caption, heads=heads, rows=rows)
 
 
