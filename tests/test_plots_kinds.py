@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from scipy.stats import beta
 
 from bayes_risk import plots
+from bayes_risk.plots import sensitivity
 from tests.edge_results import attribute
 from tests.every_result import every
 from tests.numeric_results import joint
@@ -288,3 +289,13 @@ def test_a_sweep_of_matching_draws_the_pooled_matches():
 
 def test_bars_of_several_settings_differ_by_hatch_too():
     assert len(set(plots.sweeps.HATCHES)) == len(plots.STYLES)
+
+
+def test_labels_of_a_tornado_have_room_in_a_figure_as_narrow_as_the_reports(monkeypatch):
+    monkeypatch.setattr(sensitivity, "_short", lambda *_: "truth favoured, factor 10")
+    figure = Figure(figsize=(6.8, 3.0))
+    axes = plots.plot_tornado(every()["sensitivity"], ax=figure.add_subplot())
+    figure.tight_layout()
+    figure.canvas.draw()
+    ends = [text.get_window_extent().x1 for text in axes.texts]
+    assert ends and max(ends) <= figure.bbox.x1

@@ -260,9 +260,7 @@ def test_records_are_sorted_by_what_is_wrong_with_them():
 def test_candidates_with_unreliable_records_are_a_doubt(monkeypatch):
     found = every()["comparison"]
     assert of_result(found) == []
-    monkeypatch.setattr(
-        type(found), "doubt", lambda self: "Marked unreliable: a."
-    )
+    monkeypatch.setattr(type(found), "doubt", lambda self: "Marked unreliable: a.")
     assert [(d.what, d.why) for d in of_result(found)] == [("Candidates", found.doubt())]
 
 

@@ -32,6 +32,8 @@ WORDS = {
 }
 WIDE = 26  # characters of a label on one line
 LETTER = 0.0095  # of the width of the axes
+WIDTH, LEFT = 8.6, 2.0  # inches: of a figure of ours, and of the names at its left
+SHARE = 0.775  # of a figure's width that axes have before anything is laid out
 STILL = 1e-3  # share of the widest bar below which nothing has moved
 
 
@@ -57,7 +59,7 @@ def plot_tornado(
     matplotlib Axes
     """
     table = found.tornado(measure)
-    axes = axes_of(ax, (8.6, 1.5 + 0.55 * len(table)))
+    axes = axes_of(ax, (WIDTH, 1.5 + 0.55 * len(table)))
     base, places = float(table["base"].iloc[0]), range(len(table))
     spread = max(float(table["high"].max() - table["low"].min()), 1e-12)
     _side(axes, table, "low", spread, kwargs)
@@ -66,7 +68,8 @@ def plot_tornado(
     _error_band(axes, found, base, measure)
     axes.set_yticks(places, [_factor(name, found) for name in table.index])
     axes.set_ylim(len(table) - 0.5, -0.5)  # room for factors that move nothing
-    axes.set_xlim(*_room(table, spread))
+    width = max(float(axes.get_window_extent().width / axes.figure.dpi) / SHARE, LEFT + 1)
+    axes.set_xlim(*_room(table, spread, LETTER * (WIDTH - LEFT) / (width - LEFT)))
     if table["low"].min() >= 0:  # nothing below 0 but labels
         axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= axes.get_xlim()[1]])
     axes.set_xlabel(WORDS.get(measure, measure.replace("_", " ")))
@@ -220,13 +223,13 @@ def _two_errors(error: "np.ndarray | None") -> str:
     return "" if error is None else " (\N{PLUS-MINUS SIGN} 2 s.e.)"
 
 
-def _room(table: "pd.DataFrame", spread: float) -> tuple[float, float]:
-    """Limits that leave room for the labels of both sides."""
+def _room(table: "pd.DataFrame", spread: float, letter: float) -> tuple[float, float]:
+    """Limits that leave room for the labels of both sides; ``letter``: share of the axes."""
     share = [0.03, 0.03]  # of the width of the axes
     for side, name in enumerate(("low", "high")):
         moved = (table[name] - table["base"]).abs() > STILL * spread
         for factor, value in table.loc[moved, f"at_{name}"].items():
-            share[side] = max(share[side], 0.03 + LETTER * len(_short(str(factor), value)))
+            share[side] = max(share[side], 0.03 + letter * len(_short(str(factor), value)))
     wide = spread / (1.0 - sum(share))
     return float(table["low"].min()) - share[0] * wide, float(table["high"].max()) + share[1] * wide
 

@@ -127,7 +127,7 @@ def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) 
     if not_written:
         made = "release was" if not_written == 1 else f"{not_written:,} releases were"
         caption += f" The {made} made in this run and not written to a file."
-    heads = ("File", "What it is", "Size", "SHA-256")
+    heads = ("File", "Role", "Size", "SHA-256")
     return Table(caption=caption, heads=heads, rows=rows)
 
 
