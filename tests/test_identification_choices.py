@@ -188,7 +188,7 @@ def test_numbers_in_words() -> None:
     assert [part_of_file(k) for k in (4, 5)] == ["quarter", "5th part"]
     assert [plain_number(x) for x in (0, 1e-7, 2.5, 1e12)] == [
         "0",
-        "1e-07",
+        "0.0000001",
         "2.5",
         "1,000,000,000,000",
     ]

@@ -242,7 +242,7 @@ def test_the_screen_says_how_many_numbers_are_unreliable(name):
 def test_a_bayes_factor_beyond_doubles_is_infinite_and_no_error():
     found = every()["membership"]
     large = replace(found, log_bayes_factor=found.log_bayes_factor + 1e4)
-    assert "factor inf" in large.sentence() and (large.records["probability"] == 1).all()
+    assert "factor \N{INFINITY}" in large.sentence() and (large.records["probability"] == 1).all()
 
 
 @pytest.mark.parametrize(("others", "rest"), [(-np.inf, -np.inf), (0.0, np.inf)])
