@@ -31,6 +31,8 @@ from .latent_state import Prior, ZeroLayout, units_of
 from .latent_zeros import log_possible
 from .sampling import Length
 
+SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
+
 
 @dataclass(frozen=True, slots=True)
 class DPMPM:
@@ -109,9 +111,9 @@ class DPMPM:
         *,
         weights: Any = None,
         tune: int = 1000,
-        chains: int = 2,
+        chains: int = 4,
         thin: int = 5,
-        splits: int = 0,
+        splits: int | None = None,
         sampler: str = "gibbs",
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
@@ -136,9 +138,10 @@ class DPMPM:
             Sweeps between kept draws.
         splits : int
             How often each sweep proposes to split a latent class in two, or to merge two: moves
-            that plain sweeps make slowly (docs/split-merge.md). With the fit, all that is sampled
-            later from the table or from it and a release takes them; except where a release was
-            drawn given columns that stay, and where unknown records are imputed.
+            that plain sweeps make slowly (docs/split-merge.md). By default 5, and 0 where there are
+            no such moves (``weights``, ``impossible``, ``sampler="nuts"``). With the fit, all that
+            is sampled later from the table or from it and a release takes them; except where a
+            release was drawn given columns that stay, and where unknown records are imputed.
         sampler : {"gibbs", "nuts"}
             Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
         random_seed : int, Generator or None
@@ -172,7 +175,6 @@ class DPMPM:
         length = Length.checked(draws=draws, tune=tune, chains=chains)
         thin = at_least("thin", thin, 1)
         one_of("sampler", sampler, ("gibbs", "nuts"))
-        splits = _checked_splits(self, splits, weights, sampler)
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(df, levels=levels, releases=releases, missing=missing)
         if df.numbers:
@@ -180,6 +182,8 @@ class DPMPM:
                 f"columns {df.numbers} are numbers, and DPMPM models categories; cut them into "
                 "classes (pandas.cut), or use models.Regression"
             )
+        alpha = checked_weights(weights, df.index)
+        splits = _checked_splits(self, splits, alpha, sampler)
         starts = np.concatenate([[0], np.cumsum(df.n_levels)]).astype(np.int64)
         df, zeros = _with_zeros(df, self.impossible, starts)
         prior = Prior(
@@ -191,15 +195,17 @@ class DPMPM:
             zeros=zeros,
         )
         run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
-        alpha = checked_weights(weights, df.index)
         return _fit(self, df, prior, run, alpha, np.random.default_rng(random_seed))
 
 
-def _checked_splits(model: DPMPM, splits: int, weights: Any, sampler: str) -> int:
+def _checked_splits(model: DPMPM, splits: int | None, weights: Any, sampler: str) -> int:
     """``splits`` where there are such moves: plain tables, blocked sweeps."""
-    splits = at_least("splits", splits, 0)
     other = {"weights": weights is not None, "impossible": model.impossible is not None}
-    for name, given in (other | {'sampler="nuts"': sampler == "nuts"}).items():
+    other |= {'sampler="nuts"': sampler == "nuts"}
+    if splits is None:
+        return 0 if any(other.values()) else SPLITS
+    splits = at_least("splits", splits, 0)
+    for name, given in other.items():
         if splits > 0 and given:
             raise InputError(
                 f"splits={splits} with {name}: classes are split and merged in blocked sweeps of "

@@ -115,7 +115,7 @@ class PoissonMixture:
         draws: int = 1000,
         *,
         tune: int = 1000,
-        chains: int = 2,
+        chains: int = 4,
         thin: int = 5,
         sampler: str = "gibbs",
         missing: str = "error",

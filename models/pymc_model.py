@@ -83,7 +83,7 @@ class PyMCModel:
         draws: int = 1000,
         *,
         tune: int = 1000,
-        chains: int = 2,
+        chains: int = 4,
         numbers: Sequence[str] | None = None,
         nuts_sampler: str = "pymc",
         missing: str = "error",

@@ -112,7 +112,7 @@ class Regression:
         *,
         weights: Any = None,
         tune: int = 1000,
-        chains: int = 2,
+        chains: int = 4,
         nuts_sampler: str = "pymc",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),

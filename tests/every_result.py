@@ -36,7 +36,7 @@ def every() -> dict[str, object]:
 def _attribute() -> dict[str, object]:
     table = people()
     known, others = table.iloc[:50], table.iloc[50:]
-    sampling: dict[str, Any] = {"draws": 40, "tune": 0, "thin": 1}
+    sampling: dict[str, Any] = {"draws": 40, "tune": 0, "chains": 2, "thin": 1}
     fit = br.models.DPMPM(n_classes=1).fit(known, random_seed=1, **sampling)
     release = fit.synthesize(3, random_seed=2)
     evidence = br.attribute_evidence(fit, release, random_seed=3)

@@ -53,7 +53,7 @@ def example(name: str) -> Example:
     """What is fitted in the name of a model."""
     table, near = people(), br.Grid(percent=10, n=5)
     seed = {"random_seed": 1}
-    short = seed | {"draws": 40, "tune": 20}
+    short = seed | {"draws": 40, "tune": 20, "chains": 2}
     if name == "DPMPM":
         made = Example(br.models.DPMPM(n_classes=3), table[["sex", "job"]], short, None)
     elif name == "PoissonMixture":

@@ -46,7 +46,9 @@ def simulated(n, levels, seed):
 
 
 def fit_of(table, draws):
-    return br.models.DPMPM(n_classes=1).fit(table, draws=draws, tune=0, thin=1, random_seed=1)
+    return br.models.DPMPM(n_classes=1).fit(
+        table, draws=draws, tune=0, chains=2, thin=1, random_seed=1
+    )
 
 
 @cache

@@ -143,7 +143,7 @@ def test_the_time_of_matching_files_is_told(brought):
 
 
 def test_the_time_of_files_audited_by_a_mixture_is_told(brought):
-    model = {"kind": "DPMPM", "n_classes": 12, "draws": 10, "tune": 5}
+    model = {"kind": "DPMPM", "n_classes": 12, "draws": 10, "tune": 5, "chains": 2}
     cost = estimate(parse_study(brought | {"model": model}))
     assert set(cost.seconds) == {"fit", "attribute risk"}
     assert min(cost.seconds.values()) > 0
@@ -219,9 +219,16 @@ def counted(tmp_path):
     return {"data": {"path": str(tmp_path / "n.csv")}, "random_seed": 1, "release": {"m": 2}}
 
 
-NORMAL = {"kind": "Regression", "formulas": {"x": "1 + s"}, "draws": 20, "tune": 20}
+NORMAL = {"kind": "Regression", "formulas": {"x": "1 + s"}, "draws": 20, "tune": 20, "chains": 2}
 TREES = {"kind": "CART", "order": ["x", "s"]}
-COUNTS = {"kind": "PoissonMixture", "n_classes": 5, "draws": 20, "tune": 20, "covariates": ["s"]}
+COUNTS = {
+    "kind": "PoissonMixture",
+    "n_classes": 5,
+    "draws": 20,
+    "tune": 20,
+    "chains": 2,
+    "covariates": ["s"],
+}
 DEALT = COUNTS | {"synthesizer": "TCMM", "quantile": 0.99}
 SECOND = {"knows_records": "second-largest", "largest": "k"}
 

@@ -86,7 +86,7 @@ def test_a_hundred_thousand_levels_in_time_and_memory(tmp_path):
     table = br.read_table(path)
     assert table["x0"].nunique() == 100_000
     with pytest.raises(br.InputError, match="x0"):
-        br.models.DPMPM(n_classes=2).fit(table, draws=4, tune=0)
+        br.models.DPMPM(n_classes=2).fit(table, draws=4, tune=0, chains=2)
     risk = br.identification_risk(table, [table], known=["x1"], synthesized=["x0", "x2"])
     assert risk.summary().loc["pooled", "expected_match_risk"] == 100_000
     assert time.process_time() - started < SECONDS

@@ -250,7 +250,7 @@ def test_in_words(grid, words):
 def test_every_level_of_categories_is_the_whole_table():
     rng = np.random.default_rng(1)
     df = pd.DataFrame(rng.integers(0, 3, (40, 3)), columns=list("abc")).astype("category")
-    fit = br.models.DPMPM(n_classes=10).fit(df, draws=20, tune=20, random_seed=1)
+    fit = br.models.DPMPM(n_classes=20).fit(df, draws=20, tune=20, chains=2, random_seed=1)
     release = fit.synthesize(1, random_seed=2)
     grid, ball = (
         br.attribute_risk(fit, release, guesses=guesses, targets=5, random_seed=3)

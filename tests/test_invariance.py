@@ -104,7 +104,7 @@ def same_idata(one, other):
 def test_same_seed_same_bytes_for_one_and_two_workers():
     """A fit in two processes, releases from it, an audit in two threads."""
     model = br.models.DPMPM(n_classes=3)
-    options = {"draws": 60, "tune": 30, "thin": 2, "random_seed": 1}
+    options = {"draws": 60, "tune": 30, "chains": 2, "thin": 2, "random_seed": 1}
     one, two = (model.fit(TABLE, **options, n_jobs=n_jobs) for n_jobs in (1, 2))
     same_idata(one.idata, two.idata)
     releases = [fit.synthesize(3, random_seed=2) for fit in (one, two)]

@@ -85,7 +85,7 @@ def test_of_all_predictive_m_minus_1_base_fits_are_left():
 
 def one_class(m, n=60, **options):
     table = simulate(n, (4, 3), seed=5)
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=20, tune=0, thin=1, random_seed=1)
+    fit = br.models.DPMPM(n_classes=1).fit(table, draws=20, tune=0, chains=2, thin=1, random_seed=1)
     release = fit.synthesize(m=m, random_seed=2)
     return (
         table,
@@ -117,7 +117,9 @@ def several_classes(m=2):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
         warnings.simplefilter("ignore", br.TruncationWarning)
-        fit = br.models.DPMPM(n_classes=3).fit(table, draws=60, tune=30, thin=1, random_seed=1)
+        fit = br.models.DPMPM(n_classes=3).fit(
+            table, draws=60, tune=30, chains=2, thin=1, random_seed=1
+        )
         release = fit.synthesize(m=m, random_seed=2)
         kept = br.attribute_evidence(fit, release, random_seed=3, refit_budget=2)
     return fit, release, kept
@@ -246,7 +248,7 @@ def test_all_mass_on_the_truth_leaves_nothing_to_learn(kept):
 def unchanged():
     """Two records are released as they are."""
     table = simulate(30, (3, 3), seed=7)
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=20, tune=0, thin=1, random_seed=1)
+    fit = br.models.DPMPM(n_classes=1).fit(table, draws=20, tune=0, chains=2, thin=1, random_seed=1)
     replaced = np.arange(30) > 1
     release = fit.synthesize(m=1, records=replaced, random_seed=2)
     return br.attribute_evidence(fit, release, targets=[0, 1, 2, 3], random_seed=3)
@@ -279,7 +281,7 @@ def test_a_prior_on_impossible_guesses_alone_is_refuted():
 def test_first_releases_of_closed_form_evidence_are_the_audit_of_those_files():
     df = pd.DataFrame({"x": np.arange(12.0), "y": np.arange(12.0) + np.sin(np.arange(12.0))})
     model = br.models.Regression({"y": "1 + x"}, prior=RegressionPrior(slopes=1.0))
-    fit = model.fit(df, draws=20, random_seed=1)
+    fit = model.fit(df, draws=20, chains=2, random_seed=1)
     release = fit.synthesize(m=3, random_seed=2)
     kept = br.attribute_evidence(fit, release, guesses=br.Grid(additive=1.0, n=5), random_seed=3)
     few = br.Release(datasets=release.datasets[:2], synthesized=release.synthesized)

@@ -14,7 +14,7 @@ TABLE = simulate(40, (3, 2, 4), 2, seed=11)
 
 def fitted(n_classes, draws=200, level_prior=1.0, table=TABLE):
     model = br.models.DPMPM(n_classes=n_classes, level_prior=level_prior)
-    return model.fit(table, draws=draws, tune=50, thin=1, random_seed=1)
+    return model.fit(table, draws=draws, tune=50, chains=2, thin=1, random_seed=1)
 
 
 @cache

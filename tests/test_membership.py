@@ -55,7 +55,9 @@ def table_of(codes, levels):
 
 
 def one_class(table, draws=4):
-    return br.models.DPMPM(n_classes=1).fit(table, draws=draws, tune=0, thin=1, random_seed=1)
+    return br.models.DPMPM(n_classes=1).fit(
+        table, draws=draws, tune=0, chains=2, thin=1, random_seed=1
+    )
 
 
 def release_of(tables):

@@ -79,8 +79,8 @@ def test_names_that_no_file_of_results_can_hold_are_refused(column, level, label
 
 MADE = NAMES[:2]
 KINDS = {
-    "DPMPM": {"n_classes": 2, "draws": 20, "tune": 5},
-    "PoissonMixture": {"n_classes": 2, "draws": 20, "tune": 5},
+    "DPMPM": {"n_classes": 2, "draws": 20, "tune": 5, "chains": 2},
+    "PoissonMixture": {"n_classes": 2, "draws": 20, "tune": 5, "chains": 2},
     "Regression": {"formulas": dict.fromkeys(MADE, "1"), "draws": 20},
     "CART": {"order": MADE},
     "Forest": {"order": MADE, "n_trees": 4},
@@ -145,7 +145,7 @@ def test_every_model_runs_to_the_end_with_all_of_them(kind, tmp_path):
 def test_draws_are_written_whatever_columns_are_called(kind, tmp_path):
     table = _table(False)[MADE]
     model = models.DPMPM(n_classes=2) if kind == "DPMPM" else models.Regression({MADE[0]: "1"})
-    fit = model.fit(table, draws=20, tune=5, random_seed=1)
+    fit = model.fit(table, draws=20, tune=5, chains=2, random_seed=1)
     fit.idata.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
     assert (tmp_path / "draws.nc").stat().st_size
 
@@ -157,4 +157,4 @@ def test_names_that_pymc_would_take_for_paths_or_for_its_own():
     assert levels_name("a/b") == "levels_a\N{DIVISION SLASH}b"
     assert plain_name(levels_name("a/b")) == "levels_a/b"
     with pytest.raises(br.InputError, match="column '__class__' ends in two underscores.*rename"):
-        models.DPMPM(n_classes=2).fit(table.rename(columns={"v": "__class__"}), draws=4)
+        models.DPMPM(n_classes=2).fit(table.rename(columns={"v": "__class__"}), draws=4, chains=2)

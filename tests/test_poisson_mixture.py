@@ -39,7 +39,7 @@ TABLE = plants()
 
 @pytest.fixture(scope="module")
 def fit():
-    return PoissonMixture(6).fit(TABLE, draws=60, tune=60, random_seed=1)
+    return PoissonMixture(6).fit(TABLE, draws=60, tune=60, chains=2, random_seed=1)
 
 
 def of_kind(fit, kind, quantile=None):
@@ -74,15 +74,17 @@ def spoiled(column, value, n=2):
 )
 def test_tables_that_are_no_counts(table, options, message):
     with pytest.raises(br.InputError, match=message) as caught:
-        PoissonMixture(3, **options).fit(table, draws=4, tune=0)
+        PoissonMixture(3, **options).fit(table, draws=4, tune=0, chains=2)
     assert "77" not in str(caught.value), "messages hold no confidential value"
 
 
 def test_coded_tables_are_checked_too():
     data = br.Microdata.from_frame(plants(covariate=True), numbers=["workers", "wages"])
     with pytest.raises(br.InputError, match="'region' is a category"):
-        PoissonMixture(3).fit(data, draws=4, tune=0)
-    fit = PoissonMixture(3, covariates=["region"]).fit(data, draws=4, tune=0, random_seed=1)
+        PoissonMixture(3).fit(data, draws=4, tune=0, chains=2)
+    fit = PoissonMixture(3, covariates=["region"]).fit(
+        data, draws=4, tune=0, chains=2, random_seed=1
+    )
     lowest = [v.lowest for v in fit.microdata.variables if isinstance(v, br.microdata.Number)]
     assert lowest == [0.0, 0.0] and fit.counts == ["workers", "wages"]
 
@@ -141,7 +143,9 @@ def test_nuts_agrees_with_gibbs():
     model = PoissonMixture(2, concentration_prior=(1.0, 1.0), rate_prior=(1.0, 0.2))
     found = []
     for sampler, draws in (("gibbs", 2000), ("nuts", 300)):
-        fit = model.fit(table, draws=draws, tune=300, thin=3, sampler=sampler, random_seed=3)
+        fit = model.fit(
+            table, draws=draws, tune=300, chains=2, thin=3, sampler=sampler, random_seed=3
+        )
         values = np.array([[0.0], [6.0], [12.0]])
         news = units_of(values, np.ones((3, 1)), np.empty((3, 0), np.int32))
         p = np.exp(log_masses(news, fit.draws, fit.prior))
@@ -165,7 +169,9 @@ def test_same_seed_same_bytes_for_any_jobs():
     model = PoissonMixture(4, kind="TCMM", quantile=0.9, exposure="months")
     found = []
     for n_jobs in (1, 2):
-        fit = model.fit(plants(40, exposure=True), draws=10, tune=5, random_seed=9, n_jobs=n_jobs)
+        fit = model.fit(
+            plants(40, exposure=True), draws=10, tune=5, chains=2, random_seed=9, n_jobs=n_jobs
+        )
         release = fit.synthesize(2, random_seed=4)
         found.append((fit.draws.phi.tobytes(), release.codes(fit.microdata).tobytes()))
     assert found[0] == found[1]
@@ -202,7 +208,7 @@ def test_structural_zeros_and_exposure_reach_the_release():
     e = rng.uniform(0.5, 2.0, 400)
     x = rng.poisson(30 * e) * (rng.random(400) < 0.7)
     fit = PoissonMixture(1, zeros=(1.0, 1.0), exposure="e").fit(
-        pd.DataFrame({"x": x, "e": e}), draws=20, tune=20, random_seed=1
+        pd.DataFrame({"x": x, "e": e}), draws=20, tune=20, chains=2, random_seed=1
     )
     made = fit.synthesize(10, random_seed=2)
     z = np.stack([d["x"] for d in made.datasets])
@@ -235,7 +241,7 @@ def test_syntheses_that_are_refused(fit, options, message):
 
 def test_new_components_are_refused_with_covariates():
     fit = PoissonMixture(3, covariates=["region"]).fit(
-        plants(40, covariate=True), draws=4, tune=4, random_seed=1
+        plants(40, covariate=True), draws=4, tune=4, chains=2, random_seed=1
     )
     with pytest.raises(br.InputError, match='use classes="own"'):
         fit.synthesize(1)
@@ -312,7 +318,7 @@ def test_singletons_are_named():
         {"x": [10, 11, 9, 10, 5000, 10**6, 10**6 + 10], "z": [1, 2, 1, 2, 1, 2, 1]},
         index=list("abcdefg"),
     )
-    fit = PoissonMixture(5, kind="MM").fit(table, draws=20, tune=200, random_seed=2)
+    fit = PoissonMixture(5, kind="MM").fit(table, draws=20, tune=200, chains=2, random_seed=2)
     release = fit.synthesize(2, random_seed=1)
     found = fit.singletons(release)
     assert list(found.columns) == ["release", "column", "record", "members"]

@@ -16,7 +16,9 @@ A = 1.0  # the level prior
 
 
 def one_class(table, draws=10):
-    return br.models.DPMPM(n_classes=1).fit(table, draws=draws, tune=0, thin=1, random_seed=1)
+    return br.models.DPMPM(n_classes=1).fit(
+        table, draws=draws, tune=0, chains=2, thin=1, random_seed=1
+    )
 
 
 def evidence_of(table, m, **options):

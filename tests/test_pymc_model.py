@@ -121,7 +121,7 @@ def test_same_seed_same_synthetic_values(two):
 def test_same_seed_same_bytes_for_any_number_of_processes():
     model = br.models.PyMCModel(build_two, columns=["x", "k"])
     fits = [
-        model.fit(two_columns(), draws=60, tune=100, random_seed=3, n_jobs=n_jobs)
+        model.fit(two_columns(), draws=60, tune=100, chains=2, random_seed=3, n_jobs=n_jobs)
         for n_jobs in (1, 2)
     ]
     for name, draws in fits[0].posterior.theta.items():

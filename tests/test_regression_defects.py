@@ -13,7 +13,7 @@ UNRELIABLE = pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWar
 
 
 def audit(model, df, guesses, *, m=1, evidence="exact", draws=50, prior="uniform", **options):
-    fit = model.fit(df, draws=draws, random_seed=1)
+    fit = model.fit(df, draws=draws, chains=2, random_seed=1)
     release = fit.synthesize(m, random_seed=2)
     return br.attribute_risk(
         fit, release, guesses=guesses, evidence=evidence, prior=prior, random_seed=3, **options
@@ -88,9 +88,9 @@ def test_negative_values():
     """The grid runs upwards, and is that of the mirrored table."""
     df = normal(15, at=-50.0, sd=5.0)
     model = Regression({"y": "1"})
-    fit = model.fit(df, draws=4, random_seed=1)
+    fit = model.fit(df, draws=4, chains=2, random_seed=1)
     release = fit.synthesize(2, random_seed=2)
-    mirrored = model.fit(-df, draws=4, random_seed=1)
+    mirrored = model.fit(-df, draws=4, chains=2, random_seed=1)
     turned = br.Release(datasets=[-Z for Z in release.datasets], synthesized=["y"])
     options = {"guesses": br.Grid(percent=10, n=5), "evidence": "exact"}
     a = br.attribute_risk(fit, release, **options).records["probability"]
@@ -263,7 +263,7 @@ def test_one_record_among_many_tells_little():
 def test_a_release_equal_to_the_table_finds_the_outlier():
     df = normal(30, at=0.0)
     df.loc[3, "y"] = 40.0
-    fit = Regression({"y": "1"}).fit(df, draws=4, random_seed=1)
+    fit = Regression({"y": "1"}).fit(df, draws=4, chains=2, random_seed=1)
     release = br.Release(datasets=[df] * 20, synthesized=["y"])
     grid = br.Grid(additive=40, n=5)
     risk = br.attribute_risk(fit, release, guesses=grid, evidence="exact")

@@ -43,8 +43,8 @@ def test_flat_priors_are_for_normal_regressions(family, prior):
 def test_collinear_predictors_under_a_flat_prior():
     df = DF.assign(twice=2 * DF["x"])
     with pytest.raises(br.ModelError, match="collinear and the prior is flat"):
-        Regression({"y": "1 + x + twice"}, prior=Prior.reference()).fit(df, draws=4)
-    Regression({"y": "1 + x + twice"}).fit(df, draws=4, random_seed=1)
+        Regression({"y": "1 + x + twice"}, prior=Prior.reference()).fit(df, draws=4, chains=2)
+    Regression({"y": "1 + x + twice"}).fit(df, draws=4, chains=2, random_seed=1)
 
 
 # --- draws from elsewhere ----------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_an_inference_data_without_the_variables():
 def fit():
     df = DF.assign(y=np.abs(DF["y"]), w=np.arange(N) % 4)
     model = Regression({"w": "1", "y": "1 + C(w)", "v": "1 + log(y)"})
-    return model.fit(df.assign(v=DF["x"]), draws=10, random_seed=1)
+    return model.fit(df.assign(v=DF["x"]), draws=10, chains=2, random_seed=1)
 
 
 def release_of(fit, *names):
@@ -119,7 +119,7 @@ def test_levels_that_the_original_does_not_have(term):
     """However the formula makes them: formulaic takes the first level instead, with a warning."""
     df = DF[["x"]].assign(w=np.arange(N) % 4, v=DF["y"])
     model = Regression({"w": "1", "v": f"1 + {term}"})
-    fit = model.fit(df, draws=4, random_seed=1)
+    fit = model.fit(df, draws=4, chains=2, random_seed=1)
     release = br.Release(datasets=[df.iloc[::-1].reset_index(drop=True).assign(x=df["x"])],
                          synthesized=["w", "v"])  # fmt: skip
     grids = {"v": br.Grid(additive=1, n=3)}
@@ -138,7 +138,7 @@ def test_levels_that_the_original_does_not_have(term):
 
 def test_a_release_of_a_column_without_formula():
     df = DF[["x", "y"]]
-    fit = Regression({"y": "1 + x"}).fit(df, draws=4, random_seed=1)
+    fit = Regression({"y": "1 + x"}).fit(df, draws=4, chains=2, random_seed=1)
     release = br.Release(datasets=[df], synthesized=["x"])
     with pytest.raises(br.InputError, match="'x' synthesised, for which the model has no formula"):
         br.attribute_risk(fit, release, guesses=br.Grid(percent=5))
@@ -160,7 +160,7 @@ def test_a_release_that_the_model_cannot_have_made(name, family, values, message
     model = Regression({name: "1"}, {name: family})
     release = br.Release(datasets=[pd.DataFrame({name: values})], synthesized=[name])
     if family == "lognormal":
-        fit = model.fit(DF, draws=4, random_seed=1)
+        fit = model.fit(DF, draws=4, chains=2, random_seed=1)
     elif evidence == "reuse":
         fit = model.from_draws(DF, draws)
     else:

@@ -22,7 +22,9 @@ def test_nutpie_is_asked_for_by_name_and_said_to_be_missing():
         with pytest.raises(br.InputError, match=r'pip install "bayes-risk\[fast\]"'):
             model.fit(table(), nuts_sampler="nutpie")
     else:
-        fit = model.fit(table(), draws=100, tune=200, nuts_sampler="nutpie", random_seed=2)
+        fit = model.fit(
+            table(), draws=100, tune=200, chains=2, nuts_sampler="nutpie", random_seed=2
+        )
         assert len(fit.idata.posterior.draw) == 100
     with pytest.raises(br.InputError, match="nuts_sampler='stan' is not known"):
         model.fit(table(), nuts_sampler="stan")

@@ -94,7 +94,7 @@ def test_same_seed_same_bytes_for_any_number_of_workers():
     model = MODELS["sequence"]
     found = []
     for n_jobs in (1, 2):
-        fit = model.fit(df, draws=50, random_seed=2, n_jobs=n_jobs)
+        fit = model.fit(df, draws=50, chains=2, random_seed=2, n_jobs=n_jobs)
         release = fit.synthesize(2, random_seed=3)
         grids = br.Grid(additive=0.5, n=3)
         for evidence in ("predictive", "refit", "exact", "reuse"):
@@ -117,7 +117,7 @@ def test_same_seed_same_bytes_for_any_number_of_workers():
 def test_threads_leave_the_settings_of_warnings_alone():
     """Python keeps one list of filters for all threads: taking turns keeps it whole."""
     df = table()
-    fit = MODELS["sequence"].fit(df, draws=50, random_seed=2)
+    fit = MODELS["sequence"].fit(df, draws=50, chains=2, random_seed=2)
     release = fit.synthesize(2, random_seed=3)
     before = list(warnings.filters)
     for _ in range(3):

@@ -126,7 +126,7 @@ def test_counts_in_a_float_column_stay_whole():
 def test_whole_numbers_under_a_normal_regression_are_not_rounded():
     """They would no longer come from the model that the evidence assumes."""
     df = pd.DataFrame({"age": np.arange(20)})
-    fit = Regression({"age": "1"}).fit(df, draws=4, random_seed=1)
+    fit = Regression({"age": "1"}).fit(df, draws=4, chains=2, random_seed=1)
     release = fit.synthesize(1, random_seed=1)
     assert release.datasets[0]["age"].dtype == "float64"
     grid = br.Grid(additive=3, n=7)

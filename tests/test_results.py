@@ -220,7 +220,7 @@ def test_one_screen_with_a_sentence():
 def fitted():
     """A table of 40 records, and a fit whose posterior is known: no tuning, no thinning."""
     table = simulate(40, (3, 2), seed=71)
-    sampling = {"draws": 10, "tune": 0, "thin": 1}
+    sampling = {"draws": 10, "tune": 0, "chains": 2, "thin": 1}
     return table, br.models.DPMPM(n_classes=1).fit(table, random_seed=1, **sampling)
 
 
@@ -263,7 +263,7 @@ def test_targets_that_cannot_be(targets, message):
 
 def test_targets_by_label_mask_and_number():
     table = simulate(40, (3, 2), seed=71).set_axis([f"r{i}" for i in range(40)])
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=10, tune=0, thin=1, random_seed=1)
+    fit = br.models.DPMPM(n_classes=1).fit(table, draws=10, tune=0, chains=2, thin=1, random_seed=1)
     release = fit.synthesize(1, random_seed=2)
 
     def index(targets):
@@ -302,7 +302,7 @@ def test_unreliable_records_are_warned_of_and_kept_in_the_result():
     table = simulate(40, (3, 2, 4), 3, seed=72, sharpness=0.2)
     model = br.models.DPMPM(n_classes=4)
     with pytest.warns(br.TruncationWarning):
-        fit = model.fit(table, draws=20, tune=20, thin=1, random_seed=1)
+        fit = model.fit(table, draws=20, tune=20, chains=2, thin=1, random_seed=1)
     release = br.Release(datasets=[table] * 30, synthesized=list(table))
     with pytest.warns(br.UnreliableWeightsWarning, match="records are unreliable .*target_mcse"):
         risk = br.attribute_risk(fit, release, random_seed=3, refit_budget=0)

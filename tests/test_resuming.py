@@ -26,7 +26,7 @@ CLASSES = {
     "title": "classes",
     "random_seed": 5,
     "data": {"demo": "italy"},
-    "model": {"n_classes": 8, "draws": 40, "tune": 20},
+    "model": {"n_classes": 8, "draws": 40, "tune": 20, "chains": 2},
     "release": {"m": 2},
     "attribute": {"guesses": "hamming-2", "targets": 60, "target_mcse": 1e-6, "max_doublings": 1},
     "identification": {"known": [], "synthesized": ["AGE", "EDU", "PRO"]},
@@ -43,6 +43,7 @@ NUTS = {
         "families": {"disease": "normal", "visits": "poisson"},
         "draws": 30,
         "tune": 30,
+        "chains": 2,
     },
     "release": {"m": 2, "columns": ["disease", "visits"]},
     "attribute": {
@@ -242,7 +243,7 @@ def begun(tmp_path, monkeypatch):
     given = {
         "random_seed": 1,
         "data": {"path": str(table), "levels": {"a": ["0", "1", "2"], "b": ["0", "1", "2"]}},
-        "model": {"n_classes": 3, "draws": 20, "tune": 10},
+        "model": {"n_classes": 3, "draws": 20, "tune": 10, "chains": 2},
         "release": {"m": 1},
         "attribute": {"targets": 5},
         "output": {"folder": str(tmp_path / "out")},
@@ -314,7 +315,7 @@ def test_what_is_kept_is_for_its_owner_alone(tmp_path, monkeypatch):
     given = {
         "random_seed": 1,
         "data": {"path": str(table)},
-        "model": {"n_classes": 3, "draws": 20, "tune": 10},
+        "model": {"n_classes": 3, "draws": 20, "tune": 10, "chains": 2},
         "release": {"m": 1},
         "attribute": {"targets": 5},
         "output": {"folder": str(tmp_path / "out")},

@@ -14,7 +14,9 @@ from tests.twins import simulate
 def test_it_warns_on_the_acs_file(shared_data):
     """3,000 records of 14 variables: log p(Z | Theta) spreads over hundreds."""
     table = pd.read_csv(shared_data / "nist_acs_national2019_cat14.csv.gz", nrows=3_000, dtype=str)
-    fit = br.models.DPMPM(n_classes=30).fit(table, draws=150, tune=150, thin=1, random_seed=1)
+    fit = br.models.DPMPM(n_classes=30).fit(
+        table, draws=150, tune=150, chains=2, thin=1, random_seed=1
+    )
     release = fit.synthesize(2, random_seed=2)
     assert np.ptp(fit.log_release(release), axis=1).min() > 100
     with pytest.warns(br.UnreliableWeightsWarning, match='100 of 100 .*use evidence="predictive"'):
@@ -28,7 +30,9 @@ def test_it_warns_on_the_acs_file(shared_data):
 @cache
 def thirty_records():
     table = simulate(30, (2, 3), seed=61)
-    return br.models.DPMPM(n_classes=1).fit(table, draws=2000, tune=100, thin=1, random_seed=1)
+    return br.models.DPMPM(n_classes=1).fit(
+        table, draws=2000, tune=100, chains=2, thin=1, random_seed=1
+    )
 
 
 def test_it_is_content_with_thirty_records():

@@ -105,7 +105,11 @@ def test_latent_classes():
     cells = [("a", "u")] * 30 + [("b", "v")] * 30 + [("c", "w")]
     df = pd.DataFrame(cells, columns=["x", "y"])
     model = br.models.DPMPM(n_classes=1, level_prior=0.1)
-    options = {"fit": {"draws": 40, "tune": 20}, "synthesis": {"m": 10}, "random_seed": 2}
+    options = {
+        "fit": {"draws": 40, "tune": 20, "chains": 2},
+        "synthesis": {"m": 10},
+        "random_seed": 2,
+    }
     result = br.reweight(model, df, until=0.4, rounds=12, **options)
     assert result.reason.startswith("the threshold holds") and len(result.rounds) > 1
     table = result.records

@@ -206,7 +206,7 @@ def test_beta_binomial_in_closed_form():
     y, z = np.array([[0], [1], [1], [0], [1]]), np.array([[1], [1], [0], [1], [1]])
     alpha = np.array([1.0, 0.5, 0.25, 0.75, 0.125])
     model = br.models.DPMPM(n_classes=1, level_prior=0.5)
-    fit = model.fit(table(y), weights=alpha, draws=8, random_seed=1)
+    fit = model.fit(table(y), weights=alpha, draws=8, chains=2, random_seed=1)
     risk = br.attribute_risk(fit, br.Release(datasets=[table(z)], synthesized=["x0"]))
 
     def log_mean(shape, other, w):
@@ -390,7 +390,7 @@ def test_a_record_of_tiny_weight_leaves_no_trace_in_a_mixture():
 def test_records_of_equal_values_and_other_weights_are_other_cases():
     y = np.array([[0, 0], [0, 0], [0, 0], [1, 1]])
     fit = br.models.DPMPM(n_classes=1).fit(
-        table(y), weights=[1.0, 0.5, 1.0, 1.0], draws=8, random_seed=1
+        table(y), weights=[1.0, 0.5, 1.0, 1.0], draws=8, chains=2, random_seed=1
     )
     release = br.Release(datasets=[table(y)], synthesized=["x0", "x1"])
     risk = br.attribute_risk(fit, release)
@@ -419,9 +419,9 @@ BAD = {
 def test_bad_weights_are_named(case):
     weights, message = BAD[case]
     with pytest.raises(br.InputError, match=message):
-        br.models.DPMPM(n_classes=2).fit(table(Y), weights=weights, draws=8)
+        br.models.DPMPM(n_classes=2).fit(table(Y), weights=weights, draws=8, chains=2)
     with pytest.raises(br.InputError, match=message):
-        NORMAL.fit(BUSINESS.iloc[:3].reset_index(drop=True), weights=weights, draws=8)
+        NORMAL.fit(BUSINESS.iloc[:3].reset_index(drop=True), weights=weights, draws=8, chains=2)
 
 
 def test_a_series_is_put_in_the_table_s_order():

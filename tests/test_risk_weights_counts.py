@@ -187,7 +187,7 @@ def test_it_goes_round_the_loop():
         until=0.5,
         rounds=4,
         random_seed=2,
-        fit={"draws": 40, "tune": 20},
+        fit={"draws": 40, "tune": 20, "chains": 2},
         synthesis={"m": 20},
         audit={"guesses": guesses, "intruder": br.Intruder(knows_columns=["b"])},
     )

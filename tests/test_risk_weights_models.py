@@ -211,7 +211,7 @@ def test_own_model_goes_round_the_loop():
         df,
         rounds=1,
         random_seed=1,
-        fit={"draws": 1000, "tune": 500},
+        fit={"draws": 1000, "tune": 500, "chains": 2},
         synthesis={"m": 4},
         audit={"guesses": br.Grid(additive=4, n=5)},
     )
@@ -233,7 +233,7 @@ def build_row_effects(table):
 def test_a_parameter_for_every_record_is_refused():
     model = br.models.PyMCModel(build_row_effects, columns=["y"])
     with pytest.raises(br.ModelError, match="'effect' has a value for every row"):
-        model.fit(NUMBERS, weights=ALPHA, draws=10)
+        model.fit(NUMBERS, weights=ALPHA, draws=10, chains=2)
 
 
 # --- trees ---------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def audit():
         how = {"evidence": "exact", "targets": 6, "random_seed": 1} | options
         return br.attribute_risk(fit, release, guesses=guesses, **how)
 
-    risk.few = model.fit(df, draws=30, random_seed=3)
+    risk.few = model.fit(df, draws=30, chains=2, random_seed=3)
     risk.once = cache(risk)  # of a budget alone
     return risk
 

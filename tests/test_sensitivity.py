@@ -32,7 +32,7 @@ quiet = pytest.mark.filterwarnings(*DOUBT)
 
 def fitted(model, n=40, columns=None, m=2, **options):
     table = simulate(n, (4, 3, 2), n_classes=2, seed=6)
-    length = {"draws": 60, "tune": 40, "thin": 2} | options
+    length = {"draws": 60, "tune": 40, "chains": 2, "thin": 2} | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = model.fit(table, random_seed=1, **length)
@@ -41,7 +41,7 @@ def fitted(model, n=40, columns=None, m=2, **options):
 
 @pytest.fixture(scope="module")
 def mixture():
-    return fitted(br.models.DPMPM(n_classes=3))
+    return fitted(br.models.DPMPM(n_classes=3), splits=0)
 
 
 def mean_probability(risk):
@@ -130,7 +130,7 @@ def line(n=15, **options):
     x = np.linspace(0.0, 3.0, n)
     y = 1.0 + x + 0.3 * np.sin(7.0 * x)
     model = br.models.Regression({"y": "1 + x"}, **options)
-    fit = model.fit(pd.DataFrame({"x": x, "y": y}), draws=20, random_seed=1)
+    fit = model.fit(pd.DataFrame({"x": x, "y": y}), draws=20, chains=2, random_seed=1)
     return fit, fit.synthesize(m=3, random_seed=2)
 
 
@@ -241,7 +241,7 @@ def test_with_one_class_weights_give_the_closed_form_of_the_other_prior():
 )
 @pytest.mark.slow
 def test_reweighted_evidence_agrees_with_that_of_a_new_fit(columns, changed):
-    length = {"draws": 1000, "tune": 200, "thin": 2}
+    length = {"draws": 1000, "tune": 200, "chains": 2, "thin": 2}
     fit, release = fitted(br.models.DPMPM(n_classes=3), columns=columns, m=1, **length)
     other = br.models.DPMPM(n_classes=3, **changed)
     weighted = ReweightedFit(RememberedFit.of(fit), fit.under(other))
@@ -284,7 +284,7 @@ def test_a_refit_is_the_audit_of_that_fit(mixture):
     table = simulate(40, (4, 3, 2), n_classes=2, seed=6)
 
     def refit(model):
-        return model.fit(table, draws=30, tune=10, thin=1, random_seed=5)
+        return model.fit(table, draws=30, tune=10, chains=2, thin=1, random_seed=5)
 
     found = br.sensitivity(
         mixture[0],
@@ -544,7 +544,7 @@ def test_sampled_regressions_are_reweighted_as_a_new_fit_would_have_it():
     def fit_of(slopes, seed):
         prior = RegressionPrior(slopes=slopes)
         model = br.models.Regression({"w": "1 + x"}, {"w": "poisson"}, prior=prior)
-        return model.fit(table, draws=400, tune=300, random_seed=seed)
+        return model.fit(table, draws=400, tune=300, chains=2, random_seed=seed)
 
     fit, again = fit_of(0.6, 1), fit_of(0.3, 5)
     release = fit.synthesize(m=1, random_seed=2)

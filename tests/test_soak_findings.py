@@ -58,7 +58,7 @@ def test_utility_names_them_too(factor):
 
 def test_guesses_beyond_reason_are_named():
     model = br.models.Regression({"x": "1"})
-    fit = model.fit(numbers(), draws=8, random_seed=1)
+    fit = model.fit(numbers(), draws=8, chains=2, random_seed=1)
     release = fit.synthesize(m=1, random_seed=2)
     with pytest.raises(br.InputError, match="'x' of the guesses has .* above 1e\\+30"):
         br.attribute_risk(fit, release, guesses={"x": br.Grid(additive=1e300, n=3)})
@@ -83,7 +83,7 @@ def test_correlation_of_tiny_numbers_is_that_of_the_same_numbers_in_another_unit
 
 def test_an_interval_that_holds_every_guess_is_the_uniform_prior():
     model = br.models.Regression({"x": "1"})
-    fit = model.fit(numbers(), draws=8, random_seed=1)
+    fit = model.fit(numbers(), draws=8, chains=2, random_seed=1)
     release = fit.synthesize(m=1, random_seed=2)
     how = {"guesses": {"x": br.Grid(bounds=(0.0, 4.0), n=5, truth="nearest")}, "random_seed": 3}
     inside = br.attribute_risk(fit, release, prior=br.Interval(-9, 9, 0.5), **how)

@@ -400,7 +400,7 @@ def test_no_splits_is_the_sweep_by_hand():
 
 
 def fit_of(table, splits, seed=3, **options):
-    how = {"draws": 40, "tune": 20, "thin": 2} | options
+    how = {"draws": 40, "tune": 20, "chains": 2, "thin": 2} | options
     return br.models.DPMPM(n_classes=12).fit(table, splits=splits, random_seed=seed, **how)
 
 

@@ -163,7 +163,7 @@ def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkey
     assert direct.summary().equals(result.identification.summary())
 
 
-SMALL_FIT = {"n_classes": 3, "draws": 60, "tune": 60}
+SMALL_FIT = {"n_classes": 3, "draws": 60, "tune": 60, "chains": 2}
 DOUBT = "ignore::bayes_risk.UnreliableWeightsWarning"
 BINDS = "ignore::bayes_risk.TruncationWarning"
 

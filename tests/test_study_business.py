@@ -136,7 +136,7 @@ def study_of(tmp_path, df, *, columns=("skilled", "unskilled"), **sections):
     usual = {
         "random_seed": 4,
         "data": {"path": str(tmp_path / "a.csv"), "index": "id", "columns": list(columns)},
-        "model": COUNTS | {"n_classes": 6, "draws": 40, "tune": 40},
+        "model": COUNTS | {"n_classes": 6, "draws": 40, "tune": 40, "chains": 2},
         "release": {"m": 2},
         "attribute": {"guesses": {"skilled": grid}, "intruder": LARGEST},
     }
@@ -171,7 +171,7 @@ def test_a_run_is_what_a_script_does(tmp_path, plants):
     result = run_study(study)
     risk = br.attribute_risk(
         br.models.PoissonMixture(n_classes=6).fit(
-            plants[["skilled", "unskilled"]], draws=40, tune=40, random_seed=_seeds(4)[0]
+            plants[["skilled", "unskilled"]], draws=40, tune=40, chains=2, random_seed=_seeds(4)[0]
         ),
         result.release,
         intruder=br.Intruder(**LARGEST),

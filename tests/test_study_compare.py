@@ -78,7 +78,7 @@ def test_a_candidate_is_the_study_with_its_keys():
 
 
 def test_another_kind_of_model_takes_nothing_over():
-    mixture = {"kind": "DPMPM", "draws": 20, "tune": 20}
+    mixture = {"kind": "DPMPM", "draws": 20, "tune": 20, "chains": 2}
     attribute = {"evidence": "exact", "guesses": "hamming-2"}
     given = {"b": {"model": mixture, "attribute": {"evidence": "predictive"}, "release": {"m": 4}}}
     found = candidate_study(parse_study(content(given, attribute=attribute)), "b")
@@ -192,7 +192,7 @@ def test_its_numbers_are_those_of_separate_calls(written, table):
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 @pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 def test_sampled_models_have_their_seeds_whatever_the_workers(table):
-    mixture = {"kind": "DPMPM", "n_classes": 3, "draws": 20, "tune": 20}
+    mixture = {"kind": "DPMPM", "n_classes": 3, "draws": 20, "tune": 20, "chains": 2}
     study = study_of(
         table,
         {"replicates": 1, "mixture": {"model": mixture, "release": {"columns": ["edu", "job"]}}},

@@ -19,7 +19,7 @@ from bayes_risk.study.study import parse_study, read_study
 from bayes_risk.study.zeros import with_zeros
 from tests.test_cli import screen
 
-CATEGORIES = {"kind": "DPMPM", "n_classes": 2, "draws": 40, "tune": 40}
+CATEGORIES = {"kind": "DPMPM", "n_classes": 2, "draws": 40, "tune": 40, "chains": 2}
 NORMAL = {"kind": "Regression", "formulas": {"w": "1", "a": "w"}, "draws": 40}
 GRID = {"additive": 2.0, "n": 5}
 RULES = [{"age": "child", "status": ["married", "widowed"]}]

@@ -256,7 +256,7 @@ def test_arrays_stay_where_guesses_are_around_the_truth_or_if_asked_for(tmp_path
 @pytest.mark.check
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 def test_a_run_with_draws_from_files(tmp_path, table):
-    fit = br.models.Regression(FORMULAS).fit(table, draws=40, random_seed=1)
+    fit = br.models.Regression(FORMULAS).fit(table, draws=40, chains=2, random_seed=1)
     for name in FORMULAS:
         prefix = f"{name}: "
         draws = {
@@ -339,7 +339,7 @@ def test_a_run_with_a_model_of_ones_own(tmp_path, table):
     (tmp_path / "m.py").write_text(BUILD)
     study = study_of(
         tmp_path,
-        model=PYMC | {"build": str(tmp_path / "m.py:build"), "draws": 50, "tune": 100},
+        model=PYMC | {"build": str(tmp_path / "m.py:build"), "draws": 50, "tune": 100, "chains": 2},
         attribute={"guesses": {"percent": 10, "n": 3}, "targets": 5, "refit_budget": 0},
         identification={"known": ["age"], "synthesized": ["income"], "radius": {"income": 0.1}},
     )

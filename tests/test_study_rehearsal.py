@@ -42,7 +42,7 @@ def begins(tmp_path, monkeypatch):
 
     def begin(sections, kind, dry):
         data = {"path": "data.csv", "columns": sections.get("columns", ["a", "b", "c"])}
-        given = {"data": data, "model": {"kind": "DPMPM", "draws": 8, "tune": 4}}
+        given = {"data": data, "model": {"kind": "DPMPM", "draws": 8, "tune": 4, "chains": 2}}
         study = parse_study(given | {k: v for k, v in sections.items() if k != "columns"})
         if dry:
             estimate(study, kind=kind)
@@ -149,7 +149,7 @@ def test_keys_of_a_candidate_are_sorted_by_what_it_synthesises(begins):
 
 # --- the evidence that sections promise, and that fits offer --------------------------------------
 
-SHORT = {"draws": 8, "tune": 4}
+SHORT = {"draws": 8, "tune": 4, "chains": 2}
 LATENT = {"kind": "DPMPM", "n_classes": 3} | SHORT
 ZEROS = LATENT | {"impossible": [{"a": ["a0"], "b": ["b0"]}]}
 NORMAL = {"kind": "Regression", "formulas": {"x": "1 + b", "y": "1 + x"}} | SHORT

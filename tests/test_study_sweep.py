@@ -20,9 +20,15 @@ from bayes_risk.run import sweep as run
 from bayes_risk.study.study import parse_study
 from bayes_risk.study.varying import sweep_options
 
-NORMAL = {"kind": "Regression", "formulas": {"a": "w", "b": "w + a"}, "draws": 20, "tune": 20}
+NORMAL = {
+    "kind": "Regression",
+    "formulas": {"a": "w", "b": "w + a"},
+    "draws": 20,
+    "tune": 20,
+    "chains": 2,
+}
 GRID = {"additive": 2.0, "n": 5}
-CATEGORIES = {"kind": "DPMPM", "n_classes": 2, "draws": 20, "tune": 20}
+CATEGORIES = {"kind": "DPMPM", "n_classes": 2, "draws": 20, "tune": 20, "chains": 2}
 COUNTS = {"kind": "PoissonMixture"}
 TREES = {"kind": "CART", "order": ["a", "b"]}
 DOUBT = "ignore::bayes_risk.UnreliableWeightsWarning"
@@ -361,7 +367,7 @@ def test_priors_of_an_intruder_of_the_trade(tmp_path):
     guesses = {"skilled": {"bounds": [30, 200], "n": 171}}
     given = content(
         {"priors": [{"interval": [80, 100]}, {"mixture": [[1, "uniform"], [1, "release"]]}]},
-        COUNTS | {"synthesizer": "MM", "draws": 20, "tune": 20, "n_classes": 2},
+        COUNTS | {"synthesizer": "MM", "draws": 20, "tune": 20, "chains": 2, "n_classes": 2},
         attribute={"intruder": intruder, "guesses": guesses},
         release={"m": 1},
     )

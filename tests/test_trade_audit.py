@@ -23,7 +23,7 @@ PAIR = {"knows_records": "all-but-two", "other": SECOND, "knows_totals": True, "
 @cache
 def fitted(kind, **how):
     return br.models.PoissonMixture(n_classes=8, kind=kind, **how).fit(
-        TABLE, draws=60, tune=100, random_seed=1
+        TABLE, draws=60, tune=100, chains=2, random_seed=1
     )
 
 
@@ -172,7 +172,7 @@ def test_what_cannot_be(kind, knows, how, message):
 @pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 def test_a_model_that_offers_none_says_which_does():
     table = pd.DataFrame({"a": ["x", "y"] * 6, "b": ["u", "v", "w"] * 4})
-    fit = br.models.DPMPM(n_classes=3).fit(table, 8, tune=8, random_seed=1)
+    fit = br.models.DPMPM(n_classes=3).fit(table, 8, tune=8, chains=2, random_seed=1)
     release = fit.synthesize(m=1, random_seed=1)
     with pytest.raises(br.InputError, match="not offered by DPMPMFit; it is by models.PoissonMix"):
         intruder = br.Intruder(knows_records="all-but-two", other=1, knows_totals=True)
@@ -189,7 +189,9 @@ def test_intervals_the_wrong_way_round():
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 def test_a_binding_truncation_is_told_and_not_trusted():
     with pytest.warns(br.TruncationWarning, match="all n_classes=2 classes"):
-        fit = br.models.PoissonMixture(n_classes=2).fit(TABLE, draws=60, tune=100, random_seed=1)
+        fit = br.models.PoissonMixture(n_classes=2).fit(
+            TABLE, draws=60, tune=100, chains=2, random_seed=1
+        )
     release = fit.synthesize(m=1, random_seed=2)
     guesses = br.Grid(bounds=(300, 500), n=201)
     with pytest.warns(br.TruncationWarning, match="far from all components are thought impossible"):

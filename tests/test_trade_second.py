@@ -56,7 +56,7 @@ def test_one_class_is_gamma_poisson():
     """fit, release, audit through the front door; with one class nothing is simulated."""
     df = pd.DataFrame({"w": [31, 25, 12, 9, 4]})
     fit = br.models.PoissonMixture(n_classes=1, rate_prior=(0.5, 0.01)).fit(
-        df, draws=20, tune=20, random_seed=1
+        df, draws=20, tune=20, chains=2, random_seed=1
     )
     release = fit.synthesize(m=1, random_seed=2)
     risk = br.attribute_risk(

@@ -306,7 +306,7 @@ def test_what_is_approximate_is_said(short):
 
 def test_record_weights_are_refused():
     model = br.models.DPMPM(n_classes=1)
-    fit = model.fit(table(Y), weights=np.full(3, 0.5), draws=10, tune=0, random_seed=1)
+    fit = model.fit(table(Y), weights=np.full(3, 0.5), draws=10, tune=0, chains=2, random_seed=1)
     with pytest.raises(br.InputError, match="record weights"):
         audit(fit, fit.synthesize(1, random_seed=1), [0])
 

@@ -578,7 +578,7 @@ def ready(formulas, **options):
 
 def test_draws_from_elsewhere():
     model = Regression({"income": "1 + age"})
-    fit = model.from_draws(table(), model.fit(table(), draws=10, random_seed=1).idata)
+    fit = model.from_draws(table(), model.fit(table(), draws=10, chains=2, random_seed=1).idata)
     release = fit.synthesize(1, random_seed=2)
     with pytest.raises(br.InputError, match="cannot be drawn again"):
         audit(fit, release, KNOWS["half"], br.Grid(percent=10, n=3))
@@ -604,7 +604,7 @@ def test_flat_priors_need_enough_known_records():
 def test_record_weights():
     df = table()
     fit = Regression({"income": "1 + age"}).fit(
-        df, draws=10, weights=np.full(N, 0.5), random_seed=1
+        df, draws=10, chains=2, weights=np.full(N, 0.5), random_seed=1
     )
     release = fit.synthesize(1, random_seed=2)
     with pytest.raises(br.InputError, match="record weights"):

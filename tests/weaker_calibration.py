@@ -39,7 +39,7 @@ def replicate(seed, knows, m, **options):
     table = table_from_the_prior(rng)
     model = br.models.DPMPM(n_classes=K, concentration_prior=CONCENTRATION)
     # releases must come from draws far apart: docs/evidence.md, releases of a short fit
-    fit = model.fit(table, draws=200, tune=300, thin=60, random_seed=rng)
+    fit = model.fit(table, draws=200, tune=300, chains=2, thin=60, random_seed=rng)
     release = fit.synthesize(m, random_seed=rng)
     cells = itertools.product(*(table[c].cat.categories for c in table))
     risk = br.attribute_risk(

@@ -45,7 +45,7 @@ class PoissonMixtureSection(Section):
     level_prior: Positive = 1.0
     draws: AtLeastFour = 1000
     tune: NotNegative = 1000
-    chains: AtLeastTwo = 2
+    chains: AtLeastTwo = 4
     thin: Count = 5
 
     @model_validator(mode="after")

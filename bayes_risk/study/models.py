@@ -61,12 +61,12 @@ class DPMPMSection(Section):
     impossible: Rules = None
     draws: Count = 1000
     tune: Count = 1000
-    chains: AtLeastTwo = 2
-    splits: NotNegative = 0
+    chains: AtLeastTwo = 4
+    splits: NotNegative | None = Field(None, description="a whole number >= 0, or leave it out")
 
     @model_validator(mode="after")
     def _no_splits_around_zeros(self) -> "DPMPMSection":
-        if self.splits > 0 and self.impossible is not None:
+        if self.splits and self.impossible is not None:
             raise ValueError("[model] splits does not go with impossible; leave one of them out")
         return self
 
@@ -162,7 +162,7 @@ class RegressionSection(Section):
         1000, description='a whole number >= 4, or a table of column = "file with draws.csv"'
     )
     tune: NotNegative = 1000
-    chains: AtLeastTwo = 2
+    chains: AtLeastTwo = 4
 
     FITTING: ClassVar = ("prior", "priors", "nuts_sampler", "tune", "chains")
 
@@ -238,7 +238,7 @@ class PyMCSection(Section):
     columns: Columns = Field(min_length=1, description="a list of column names")
     draws: AtLeastFour = 1000
     tune: NotNegative = 1000
-    chains: AtLeastTwo = 2
+    chains: AtLeastTwo = 4
 
     @property
     def modelled(self) -> list[str]:

@@ -76,7 +76,7 @@ def replicate(seed, K, options):
     table = table_from_the_prior(rng, K)
     model = br.models.DPMPM(n_classes=K, concentration_prior=CONCENTRATION)
     draws = 10 if K == 1 else 400
-    fit = model.fit(table, draws=draws, tune=100, thin=5, random_seed=rng)
+    fit = model.fit(table, draws=draws, tune=100, chains=2, thin=5, random_seed=rng)
     release = fit.synthesize(M, **options, random_seed=rng)
     guesses = every_value(table, release.synthesized)
     risk = br.attribute_risk(fit, release, guesses=guesses, random_seed=rng)
@@ -140,7 +140,7 @@ def test_leaving_the_link_out_understates_the_risk():
         rng = np.random.default_rng([9, r])
         table = table_from_the_prior(rng, 3)
         model = br.models.DPMPM(n_classes=3, concentration_prior=CONCENTRATION)
-        fit = model.fit(table, draws=200, tune=100, thin=5, random_seed=rng)
+        fit = model.fit(table, draws=200, tune=100, chains=2, thin=5, random_seed=rng)
         own = fit.synthesize(M, classes="own", random_seed=rng)
         new = br.Release(datasets=own.datasets, synthesized=own.synthesized)
         found = [

@@ -103,7 +103,7 @@ def two_levels(seed):
     y = (rng.random(12) < 1 / (1 + np.exp(-a - b * s))).astype(int)
     df = pd.DataFrame({"x": x, "y": pd.Categorical.from_codes(y, ["no", "yes"])})
     model = Regression({"y": "1 + x"}, prior=Prior(intercept=SCALES[0], slopes=SCALES[1]))
-    fit = model.fit(df, draws=400, tune=300, random_seed=rng)
+    fit = model.fit(df, draws=400, tune=300, chains=2, random_seed=rng)
     release = fit.synthesize(M, random_seed=rng)
     risk = br.attribute_risk(fit, release, guesses={}, random_seed=rng)
     out = []

@@ -149,7 +149,7 @@ def poisson(choices: Choices) -> Made:
     kind = pick(choices, ["MP", "MP", "MP", "MM"])
     zeros = pick(choices, [None, None, (1.0, 1.0)]) if kind == "MP" else None
     model = br.models.PoissonMixture(n_classes=whole_power(choices, 4), kind=kind, zeros=zeros)
-    fitting: dict[str, Any] = {"draws": 4, "tune": choices.whole(0, 5), "thin": 1}
+    fitting: dict[str, Any] = {"draws": 4, "tune": choices.whole(0, 5), "chains": 2, "thin": 1}
     if zeros is None or chance(choices, 8):
         fitting |= weights(choices, n)
     return table, model, fitting, {}

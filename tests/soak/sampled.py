@@ -45,7 +45,12 @@ def own_model(choices: Choices) -> Made:
     x = rng.normal(size=n)
     count = rng.poisson(np.exp(pick(choices, [0.5, 3.0]) + 0.3 * x))
     table = pd.DataFrame({"x0": unit * x, "x1": count})
-    return table, br.models.PyMCModel(build, ["x0", "x1"]), {"draws": 30, "tune": 60}, {}
+    return (
+        table,
+        br.models.PyMCModel(build, ["x0", "x1"]),
+        {"draws": 30, "tune": 60, "chains": 2},
+        {},
+    )
 
 
 def build(table: pd.DataFrame) -> Any:
