@@ -149,7 +149,8 @@ def judge(
     ----------
     attribute : AttributeRisk, optional
     identification : IdentificationRisk, optional
-        Without one of them the verdict is inconclusive: nothing is said of it.
+        A risk that was not measured is not judged, and the assumptions say so; where neither was,
+        that is a doubt.
     thresholds : Thresholds, optional
     diagnostics : mapping, optional
         ``fit.diagnostics``: where chains disagree, errors between them are taken wider.
@@ -170,11 +171,14 @@ def judge(
     sampled = attribute is not None or membership is not None
     exposure = exposure or exposure_of(attribute, identification)
     identical = exposure is not None and bool(exposure.identical.any())
+    nothing = attribute is None and identification is None
+    of_values = of_attribute(attribute, limits, width, identical=identical)
+    of_matches = _identification_reasons(identification, limits)
     reasons = [
-        *of_attribute(attribute, limits, width, identical=identical),
+        *(of_values if attribute is not None or nothing else []),
         *of_mechanism(attribute),
         *of_balance(attribute),
-        *_identification_reasons(identification, limits),
+        *(of_matches if identification is not None or nothing else []),
         *of_exposure(exposure, limits),
         *(of_chains(diagnostics or {}, limits.rhat) if sampled else []),
         *of_membership(membership, limits, width),
@@ -215,5 +219,9 @@ def _assumptions(
         parts.append(
             f"in matching the intruder holds exact keys{close} and {identification.presence()}"
         )
+    risks = {"attribute risk": attribute, "identification risk": identification}
+    absent = [name for name, risk in risks.items() if risk is None]
+    if len(absent) == 1:
+        parts.append(f"{absent[0]} was not measured, and nothing is said of it")
     parts = [part.strip().rstrip(".") for part in parts]
     return f"Under these assumptions: {'; '.join(parts) or 'none, for nothing was measured'}."

@@ -156,7 +156,9 @@ def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkey
     result = run_study(small_study(tmp_path, files=2))
     assert result.identification is not None and result.identification.m == 2
     assert result.attribute is None and result.diagnostics == {}
-    assert result.verdict.outcome == "inconclusive"
+    assert "attribute risk was not measured" in result.verdict.assumptions
+    matches = next(r for r in result.verdict.reasons if r.measure == "true match rate")
+    assert matches.outcome == "within your thresholds"
     df = confidential(60)
     df = df.rename_axis("id")  # whose numbers are names
     direct = br.identification_risk(df, list(result.release.datasets), **KEYS)

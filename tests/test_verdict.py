@@ -106,10 +106,21 @@ def test_matches_decide():
     assert outcome_of(allowed, "true match rate") == "within your thresholds"
 
 
-def test_what_was_not_measured_is_a_doubt():
-    assert judge(attribute(), None).outcome == "inconclusive"
-    verdict = judge(None, CALM)
-    assert verdict.outcome == "inconclusive"
+def test_what_was_asked_is_judged_and_what_was_not_is_said():
+    alone, matches = judge(attribute(), None), judge(None, CALM)
+    for verdict, absent in ((alone, "identification"), (matches, "attribute")):
+        assert verdict.outcome == "within your thresholds"
+        assert f"{absent} risk was not measured, and nothing is said of it." in verdict.assumptions
+    against = judge(None, identification(), Thresholds(true_match_rate=0.0))
+    assert outcome_of(against, "true match rate") == "above your thresholds"
+    assert "was not measured" not in judge(attribute(), CALM).assumptions
+
+
+def test_nothing_measured_is_a_doubt():
+    verdict, in_study = judge(None, None), judge(None, None, where="study")
+    assert verdict.outcome == "inconclusive" and len(verdict.deciding) == 2
+    assert verdict.deciding[0].cure == "give the result of attribute_risk"
+    assert in_study.deciding[0].cure == "add a section [attribute]"
     assert verdict.deciding[0].sentence == (
         "Attribute risk was not measured, so nothing is said of it."
     )
@@ -129,7 +140,6 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
 @pytest.mark.parametrize(
     ("risk", "diagnostics", "study", "python"),
     [
-        (None, {}, "add a section [attribute]", "give the result of attribute_risk"),
         (
             attribute([0.2, 0.5]),
             {"chains": 4, "draws": 250},
@@ -162,7 +172,7 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
             "audit a release that fit.synthesize made, or the files under the model that made them",
         ),
     ],
-    ids=["missing", "error", "chains", "one chain", "unreliable", "assumed"],
+    ids=["error", "chains", "one chain", "unreliable", "assumed"],
 )
 def test_what_is_inconclusive_names_the_setting_that_settles_it(risk, diagnostics, study, python):
     for where, cure in (("study", study), ("python", python)):

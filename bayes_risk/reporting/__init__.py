@@ -79,8 +79,9 @@ def report(
     -----
     The verdict rests on attribute and identification risk (FileRisk, where there is no
     IdentificationRisk), and on membership and utility where ``thresholds`` has something for them;
-    without one of the two risks the verdict is inconclusive, and says so. Results of many audits by
-    themselves (Sensitivity, IdentificationSweep, Comparison) have no verdict: no release is judged.
+    of one of the two risks that is not among the parts nothing is said, and the verdict names it.
+    Results of many audits by themselves (Sensitivity, IdentificationSweep, Comparison) have no
+    verdict: no release is judged.
 
     Examples
     --------
