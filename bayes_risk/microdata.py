@@ -293,11 +293,14 @@ def _variable(
     columns = [table[name] for table in tables]
     levels = tuple(declared) if declared is not None else _union_of_levels(columns)
     has_missing = missing == "level" and any(c.isna().any() for c in columns)
-    _check_levels(name, levels, has_missing, columns[0].dtype)
+    own = columns[0].is_unique and not pd.api.types.is_float_dtype(columns[0].dtype)
+    _check_levels(name, levels, has_missing, columns[0].dtype, own)
     return Variable(name, levels, has_missing, _stored_as(columns[0].dtype, levels))
 
 
-def _check_levels(name: str, levels: tuple[Hashable, ...], has_missing: bool, dtype: Any) -> None:
+def _check_levels(
+    name: str, levels: tuple[Hashable, ...], has_missing: bool, dtype: Any, names_records: bool
+) -> None:
     check_writable(f"column {name!r}: level", levels, told=False)
     if len(set(levels)) < len(levels):
         raise InputError(f"levels of column {name!r} name a value twice; name each level once")
@@ -305,6 +308,12 @@ def _check_levels(name: str, levels: tuple[Hashable, ...], has_missing: bool, dt
         raise InputError(
             f"column {name!r} has {len(levels)} level: it cannot vary; drop it, or declare the "
             "levels that nobody holds"
+        )
+    if len(levels) > MAX_LEVELS and names_records:
+        raise InputError(
+            f"column {name!r} ({dtype}) has another value for each record, and more than "
+            f"{MAX_LEVELS}: if it names the records, make it their index (in a study file [data] "
+            f"index = {name!r}, in Python df.set_index({name!r})); else leave it out with columns="
         )
     if len(levels) > MAX_LEVELS:
         raise InputError(

@@ -361,6 +361,11 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
         (CART, {}, "guesses.pay: the column is a number, and a number needs a grid"),
         (
             CART,
+            {},
+            r"if its \d+ whole numbers are codes .* list these in \[data.levels\]: pay = \[1, 2, ",
+        ),
+        (
+            CART,
             {"attribute": {"guesses": {"job": {"percent": 10}, "pay": {"additive": 3}}}},
             'guesses.job: the column is a category; give "levels"',
         ),

@@ -1,5 +1,7 @@
 """What does not suit the data is told before a model is fitted, which may take long."""
 
+import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -259,7 +261,7 @@ def _check_column(name: str, column: pd.Series, section: AttributeSection, famil
     if not isinstance(grid, GridSection):
         raise InputError(
             f"{label}: the column is a number, and a number needs a grid: "
-            f"guesses = {{ {name} = {{ percent = 10, n = 11 }} }}"
+            f"guesses = {{ {name} = {{ percent = 10, n = 11 }} }}{_if_codes(name, column)}"
         )
     whole = family in WHOLE_FAMILIES or isinstance(family, BinomialSection)
     if section.targets == "all" and not whole and column.notna().all():
@@ -273,6 +275,21 @@ def coded(study: Study, df: pd.DataFrame) -> Microdata:
         numbers=_numbers_of(study.model, df),
         missing=study.data.missing,
         missing_numbers=getattr(study.model, "missing_numbers", None),
+    )
+
+
+FEW = 30  # whole numbers that may well be codes of categories
+
+
+def _if_codes(name: str, column: pd.Series) -> str:
+    """What to do if these numbers are codes: few whole ones may be."""
+    values = np.unique(column.dropna().to_numpy(dtype=float)) if is_number(column) else np.zeros(0)
+    if not 0 < len(values) <= FEW or (values % 1).any():
+        return ""
+    key = name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return (
+        f"; if its {len(values)} whole numbers are codes of categories, list these in "
+        f"[data.levels]: {key} = [1, 2, ...]"
     )
 
 
