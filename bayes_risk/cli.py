@@ -201,7 +201,7 @@ def identify(
     ] = None,
     radius: Annotated[
         list[str] | None,
-        typer.Option(help="Match a number, known or synthesised, within a share: income=0.1."),
+        typer.Option(help="Match a number within units, age=2, or a share of it, income=10%."),
     ] = None,
     open_ends: Annotated[
         bool, typer.Option("--open-ends", help="Leave the ends of these intervals out.")
@@ -222,39 +222,48 @@ def identify(
     labels: Annotated[
         list[str] | None, typer.Option(help="Columns of which only some values have labels.")
     ] = None,
+    true_match_rate: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Share of records that may be matched uniquely and correctly: 0.05.",
+        ),
+    ] = None,
+    output: OutputOption = None,
+    overwrite: OverwriteOption = False,
     json: Annotated[
         Path | None, typer.Option(help="Write the numbers to this new file too.")
     ] = None,
 ) -> None:
-    """Measure the identification risk of files made elsewhere."""
+    """Measure and judge the identification risk of files made elsewhere."""
     with _plain_errors():
         from rich.console import Console
 
-        from bayes_risk.identification.risk import identification_risk
-        from bayes_risk.tables import read_releases, read_table
+        from bayes_risk.reporting.terminal import print_matches
+        from bayes_risk.run.identify import run_identify
+        from bayes_risk.verdict import Thresholds
 
         _check_new(json)
-        how: dict[str, Any] = {"index": index, "missing": missing_codes.value, "na": na or []}
-        words = dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels")
-        df = read_table(original, levels=words, **how)
-        releases = read_releases(synthetic, df, **how)
-        risk = identification_risk(
-            df,
-            releases,
+        limits: Any = {} if true_match_rate is None else {"true_match_rate": true_match_rate}
+        found = run_identify(
+            original,
+            synthetic,
             known=names(known),
             synthesized=names(synthesized),
             radius=radius_of(radius),
             closed=not open_ends,
             fallback=fallback,
+            levels=dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels"),
+            reading={"index": index, "missing": missing_codes.value, "na": na or []},
+            thresholds=Thresholds(**limits),
+            output=output,
+            overwrite=overwrite,
+            command=shlex.join(["bayes-risk", *sys.argv[1:]]),
         )
-        from bayes_risk.reporting.terminal import match_table
-
         console = Console()
-        console.print(risk.sentence(), highlight=False, markup=False)
-        console.print(match_table(risk))
-        if risk.exposure is not None:
-            console.print(risk.exposure.sentence(), highlight=False, markup=False)
-        _write_numbers(risk, json, console.print)
+        print_matches(found, console=console, folder=output)
+        _write_numbers(found.risk, json, console.print)
 
 
 def _varied(study_file: Path, section: str, cure: str, output: Path | None) -> "Study":

@@ -2,12 +2,15 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import MOST
+
+if TYPE_CHECKING:
+    from bayes_risk.identification.radii import Radius
 
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Folder for the results; must not exist yet.")
@@ -51,22 +54,30 @@ def names(given: list[str] | None) -> list[str]:
     return [name.strip() for part in given or [] for name in part.split(",") if name.strip()]
 
 
-def radius_of(given: list[str] | None) -> dict[str, float]:
-    """Read NAME=NUMBER, each name once."""
-    radius: dict[str, float] = {}
+def radius_of(given: list[str] | None) -> dict[str, "Radius"]:
+    """Read NAME=UNITS or NAME=SHARE%, each name once."""
+    from bayes_risk.identification.radii import Absolute, Relative
+
+    radius: dict[str, Radius] = {}
     for part in names(given):
         name, _, number = (word.strip() for word in part.rpartition("="))
         if name in radius:
             raise InputError(f"--radius names {name!r} more than once; give each key one radius")
-        if not name or not _is_number(number):
-            raise InputError(f"--radius {part!r} is not NAME=NUMBER; write it as income=0.1")
-        radius[name] = float(number)
+        share = number.endswith("%")
+        units = _as_number(number.removesuffix("%"))
+        if not name or units is None:
+            raise InputError(
+                f"--radius {part!r} is not NAME=UNITS or NAME=SHARE%; write age=2 for 2 units to "
+                "either side, or income=10% for 10 % of the true value"
+            )
+        if not 0 <= units < float("inf"):
+            raise InputError(f"--radius {part!r} is no radius; give a finite number >= 0")
+        radius[name] = Relative(units / 100) if share else Absolute(units)
     return radius
 
 
-def _is_number(word: str) -> bool:
+def _as_number(word: str) -> float | None:
     try:
-        float(word)
+        return float(word)
     except ValueError:
-        return False
-    return True
+        return None

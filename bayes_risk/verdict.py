@@ -18,6 +18,7 @@ from bayes_risk.verdict_further import (
     of_chains,
     of_mechanism,
     of_membership,
+    of_rows,
     of_usefulness,
     standard_errors,
 )
@@ -33,6 +34,7 @@ from bayes_risk.verdict_reason import (
 )
 
 if TYPE_CHECKING:
+    from bayes_risk.identification.correspondence import RowCorrespondence
     from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.memberships.result import Membership
     from bayes_risk.results import AttributeRisk
@@ -137,6 +139,7 @@ def judge(
     membership: "Membership | None" = None,
     utility: "Utility | None" = None,
     exposure: Exposure | None = None,
+    rows: "RowCorrespondence | None" = None,
     where: Where = "python",
 ) -> Verdict:
     """Compare the results with the thresholds; a number within its error of one is inconclusive.
@@ -159,7 +162,10 @@ def judge(
         Judged only by thresholds that were set for them. Utility has an outcome of its own.
     exposure : Exposure, optional
         What the files show without any model; by default what the risks carry of it.
-    where : {"python", "study"}
+    rows : RowCorrespondence, optional
+        Of the files matched: if their rows are not seen to be the original's, few matches say
+        nothing.
+    where : {"python", "study", "command line"}
         Where the user is: how the settings are named that would settle what is inconclusive.
 
     Returns
@@ -179,8 +185,9 @@ def judge(
         *of_mechanism(attribute),
         *of_balance(attribute),
         *(of_matches if identification is not None or nothing else []),
-        *of_exposure(exposure, limits),
+        *of_exposure(exposure, limits, () if rows is None else rows.elsewhere),
         *(of_chains(diagnostics or {}, limits.rhat) if sampled else []),
+        *of_rows(rows),
         *of_membership(membership, limits, width),
         *of_usefulness(utility, limits),
     ]

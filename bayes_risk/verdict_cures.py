@@ -1,4 +1,4 @@
-"""What settles an inconclusive reason, in the words of where the user is: study file or Python."""
+"""What settles an inconclusive reason, in the words of where the user is."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,11 +11,12 @@ from bayes_risk.verdict_reason import Reason
 if TYPE_CHECKING:
     from bayes_risk.results import AttributeRisk
 
-Where = Literal["study", "python"]
+Where = Literal["study", "python", "command line"]
+PLACES: tuple[Where, ...] = ("study", "python", "command line")
 CHAINS = 4  # of which Student's t wants 3.3 standard errors
 
-# in a study file, in Python
-CURES = {
+# in a study file, in Python, and on the command line where that differs
+CURES: dict[str, tuple[str, ...]] = {
     "attribute": ("add a section [attribute]", "give the result of attribute_risk"),
     "identification": (
         "add a section [identification]",
@@ -60,6 +61,19 @@ CURES = {
         "Release(..., classes=) as it was made, the model that made it, and fit(..., "
         "draws={draws})",
     ),
+    "rows moved": (
+        "[release] files in the original's order, or [data] index, the column with the labels",
+        "tables in the original's order, or with its labels as their index",
+        "write files and original in one order, or name the column with the record labels: --index",
+    ),
+    "rows unknown": (
+        "ask who can be told to be in the data, [membership]: rows of a fully synthetic file are "
+        "nobody's",
+        "ask who can be told to be in the data, membership(...): rows of a fully synthetic file "
+        "are nobody's",
+        "ask who can be told to be in the data, [membership] in a study file: rows of a fully "
+        "synthetic file are nobody's",
+    ),
     "mechanism": (
         "let the study make the release (leave [release] files out), or audit the files under the "
         "model that made them",
@@ -72,7 +86,8 @@ def resolved(reason: Reason, where: Where, settings: Mapping[str, str]) -> Reaso
     """The same with its cure in words."""
     if not reason.cure:
         return reason
-    words = CURES[reason.cure][where == "python"]
+    said = CURES[reason.cure]
+    words = said[min(PLACES.index(where), len(said) - 1)]
     return replace(reason, cure=words.format_map(settings))
 
 

@@ -1,5 +1,6 @@
 """Reasons of the verdict from what files show of the original without any model."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,14 +12,19 @@ if TYPE_CHECKING:
     from bayes_risk.exposure_result import Exposure
 
 
-def of_exposure(exposure: "Exposure | None", limits: Thresholds) -> list[Reason]:
-    """Originals, identical records, values of single records, replicated uniques; exact counts."""
+def of_exposure(
+    exposure: "Exposure | None", limits: Thresholds, moved: Sequence[tuple[int, str]] = ()
+) -> list[Reason]:
+    """Originals, identical records, values of single records, replicated uniques; exact counts.
+
+    ``moved``: file, counted from 1, and column that were kept and stand in another order.
+    """
     if exposure is None:
         return []
     return [
         *_originals(exposure),
         *_identical(exposure, limits.identical_records),
-        *_unique_values(exposure, limits.unique_values),
+        *_unique_values(exposure, limits.unique_values, moved),
         *_replicated(exposure, limits.replicated_uniques),
     ]
 
@@ -51,10 +57,13 @@ def _identical(found: "Exposure", limit: float) -> list[Reason]:
     return [_within(counts[l] / max(among, 1), limit, "identical records", text)]
 
 
-def _unique_values(found: "Exposure", limit: float) -> list[Reason]:
+def _unique_values(
+    found: "Exposure", limit: float, moved: Sequence[tuple[int, str]]
+) -> list[Reason]:
     """Released values that a single record of the original has, beyond those of a fresh sample."""
     table = found.columns
     table = table[table["judged"].astype(bool) & (table["values"] > 0)]
+    table = table.drop(index=[at for at in moved if at in table.index])
     reasons = []
     for name, rows in table.groupby(level="column", sort=False):
         beyond = rows["unique_share"] - rows["expected_unique_share"]

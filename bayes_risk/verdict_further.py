@@ -22,6 +22,7 @@ from bayes_risk.verdict_reason import (
 )
 
 if TYPE_CHECKING:
+    from bayes_risk.identification.correspondence import RowCorrespondence
     from bayes_risk.memberships.result import Membership
     from bayes_risk.results import AttributeRisk
     from bayes_risk.utilities.result import Utility
@@ -56,6 +57,18 @@ def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reaso
         f"are wanted): {width:.1f} standard errors were allowed for instead of 2."
     )
     return [no_objection("agreement of the chains", text)]
+
+
+def of_rows(rows: "RowCorrespondence | None") -> list[Reason]:
+    """Whether matches were counted for the right records, where that was looked at."""
+    measure = "correspondence of rows"
+    if rows is None:
+        return []
+    if not rows.unmatched:
+        return [no_objection(measure, rows.sentence())]
+    little = "Where rows do not correspond, few matches say little."
+    found = (("rows moved", rows.of_moved()), ("rows unknown", rows.of_unknown()))
+    return [doubt(measure, f"{text} {little}", cure) for cure, text in found if text]
 
 
 def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> float:

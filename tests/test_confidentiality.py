@@ -99,7 +99,7 @@ class Watch:
         return "\n".join(self.seen).encode()
 
 
-DPMPM = {"kind": "DPMPM", "n_classes": 3, "draws": 40, "tune": 20}
+DPMPM = {"kind": "DPMPM", "n_classes": 3, "draws": 40, "tune": 20, "chains": 2}
 KEYS = {"known": ["age"], "synthesized": ["job"]}
 TREE = {"kind": "CART", "order": ["job", "pay"], "smoothing": "kde"}
 NORMAL = {"kind": "Regression", "formulas": {"pay": "1 + age + C(job)"}, "draws": 40}
@@ -245,10 +245,16 @@ def test_identify_says_and_writes_no_marked_value(call):
     df = people()
     df.assign(job=np.roll(df["job"], 1)).to_csv("syn.csv", index=False)
     done, _ = call("identify", "people.csv", "syn.csv", "--index", "id", "--known",
-                   "age", "--synthesized", "job,pay", "--radius", "pay=0.1",
-                   "--json", "n.json")  # fmt: skip
+                   "age", "--synthesized", "job,pay", "--radius", "pay=10%",
+                   "--json", "n.json", "--output", "out")  # fmt: skip
     assert done.exit_code == 0, done.output
     assert leaks(done.output.encode() + Path("n.json").read_bytes(), df, labels=True) == []
+    assert {p.name for p in Path("out").iterdir()} == {
+        *("report.html", "summary.json", "records.csv", "manifest.json")
+    }
+    for path in Path("out").iterdir():
+        assert leaks(path.read_bytes(), df, labels=path.name != "records.csv") == [], path.name
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(Path("n.json").stat().st_mode) == 0o600
 
 

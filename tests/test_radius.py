@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.cli import app
-from bayes_risk.identification.radii import Relative
+from bayes_risk.identification.radii import Absolute, Relative
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.identification.risk import identification_risk
 from bayes_risk.release import Release
@@ -194,7 +194,7 @@ def identify(files: list[str], *words: str) -> Any:
 
 
 def test_identify_takes_a_radius(files: list[str], tmp_path: Path) -> None:
-    done = identify(files, "--radius", " income = 0.1", "--json", str(tmp_path / "out.json"))
+    done = identify(files, "--radius", " income = 10 %", "--json", str(tmp_path / "out.json"))
     assert done.exit_code == 0, done.output
     assert "income (within 10 %)" in " ".join(done.output.split())
     numbers = json.loads((tmp_path / "out.json").read_text())
@@ -203,12 +203,32 @@ def test_identify_takes_a_radius(files: list[str], tmp_path: Path) -> None:
     assert numbers["measures"]["pooled"]["expected_match_risk"] == pytest.approx(expected)
 
 
+def test_identify_takes_a_radius_in_units(files: list[str], tmp_path: Path) -> None:
+    done = identify(files, "--radius", "income=10", "--json", str(tmp_path / "out.json"))
+    assert done.exit_code == 0, done.output
+    assert "income (within 10)" in " ".join(done.output.split())
+    numbers = json.loads((tmp_path / "out.json").read_text())
+    assert numbers["radius"] == {"income": {"absolute": 10}}
+    within = {"income": Absolute(10)}
+    expected = risk_of(ORIGINAL, FIRST, radius=within).summary()
+    assert numbers["measures"]["pooled"]["expected_match_risk"] == pytest.approx(
+        expected.loc["pooled", "expected_match_risk"]
+    )
+    assert "write income=" not in done.output
+
+
+def test_identify_remarks_that_a_part_of_a_unit_reaches_nothing(files: list[str]) -> None:
+    done = identify(files, "--radius", "income=0.1")
+    said = " ".join(done.output.split())
+    assert "income holds whole numbers, so that it must be equal; for 10 % write income=10%" in said
+
+
 def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) -> None:
     original = pd.DataFrame({"age": [20, 21, 40], "income": [100, 110, 50]})
     for name in ("original", "syn"):
         original.to_csv(tmp_path / f"{name}.csv", index=False)
     paths, found = [str(tmp_path / f"{name}.csv") for name in ("original", "syn")], {}
-    keys = ["--known", "age", "--synthesized", "income", "--radius", "age=0.1,income=0.1"]
+    keys = ["--known", "age", "--synthesized", "income", "--radius", "age=10%,income=10%"]
     for words in ([], ["--open-ends"]):
         json_file = tmp_path / f"{len(words)}.json"
         done = CliRunner().invoke(
@@ -225,13 +245,15 @@ def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["income"], "--radius 'income' is not NAME=NUMBER; write it as income=0.1"),
-        (["=0.1"], "--radius '=0.1' is not NAME=NUMBER"),
-        (["income=much"], "--radius 'income=much' is not NAME=NUMBER"),
+        (["income"], "--radius 'income' is not NAME=UNITS or NAME=SHARE%; write age=2 for 2 units"),
+        (["=0.1"], "--radius '=0.1' is not NAME=UNITS"),
+        (["income=much"], "--radius 'income=much' is not NAME=UNITS"),
+        (["income=%"], "--radius 'income=%' is not NAME=UNITS"),
         (["income=1", "income=2"], "--radius names 'income' more than once"),
         (["a=0.1"], "of the original holds no real numbers, which a radius needs"),
         (["age=0.1"], "radius names 'age', which is no key (['a', 'income'])"),
-        (["income=-1"], "radius['income']=-1.0 is no radius"),
+        (["income=-1"], "--radius 'income=-1' is no radius; give a finite number >= 0"),
+        (["income=inf%"], "--radius 'income=inf%' is no radius"),
     ],
 )
 def test_identify_names_what_is_wrong_with_a_radius(

@@ -196,7 +196,29 @@ def release_tables(
             )
         ordered.append(same_records(original.index, table, f"release {l}"))
     _columns_once([original, *ordered], known + synthesized)
+    for l, table in enumerate(ordered, start=1):
+        _check_rows(original, table, synthesized, f"release {l}")
     return ordered
+
+
+def _check_rows(
+    original: pd.DataFrame, table: pd.DataFrame, synthesized: list[str], source: str
+) -> None:
+    """Rows without any value are no records: what fills a file up, or was never there."""
+    columns = [name for name in original.columns if name in table.columns]
+    empty = table.isna().all(axis=1) & original[columns].notna().any(axis=1)
+    if table.shape[1] > 1 and empty.any():
+        raise InputError(
+            f"{source} has {int(empty.sum()):,} of {len(table):,} rows in which every column is "
+            "missing: these are no records, and a file must hold the original's, one row each. "
+            "Leave them out; if records are then fewer, the file is no release of these records"
+        )
+    keys = table[synthesized].isna().to_numpy()
+    if synthesized and keys.all() and original[synthesized].notna().any(axis=None):
+        raise InputError(
+            f"{source} has no value of the synthesised keys {synthesized}: they are missing in all "
+            f"{len(table):,} rows, and nothing could match; give the file that was released"
+        )
 
 
 def listed(releases: Any) -> list[pd.DataFrame]:

@@ -21,11 +21,12 @@ from bayes_risk.verdict import Thresholds, Verdict, judge
 if TYPE_CHECKING:
     from bayes_risk.output import Provenance
     from bayes_risk.run import ComparisonResult, StudyResult, SweepResult
+    from bayes_risk.run.identify import IdentifyResult
 
-__all__ = ["render_study", "render_varied", "report"]
+__all__ = ["render_matches", "render_study", "render_varied", "report"]
 
 OF_MANY_AUDITS = ("Sensitivity", "IdentificationSweep", "Comparison")  # judge no single release
-JUDGED = {"Membership": "membership", "Utility": "utility"}
+JUDGED = {"Membership": "membership", "Utility": "utility", "RowCorrespondence": "rows"}
 
 
 def report(
@@ -140,6 +141,27 @@ def render_study(
         others=others,
         further=[section_of(part, said) for part in others],
         reproduction=_reproduction(result, record, settings(result.study)),
+    )
+
+
+def render_matches(result: "IdentifyResult", *, title: str, record: Mapping[str, Any]) -> str:
+    """HTML of what matching found; ``record``: its manifest."""
+    others = in_order([exposure_of(result.risk), result.rows])
+    return page(
+        title=title,
+        verdict=result.verdict,
+        attribute=None,
+        identification=result.risk,
+        diagnostics={},
+        origin=origin(
+            result.provenance,
+            files=record["files"],
+            finished=record["finished"],
+            synthesised=record["settings"]["synthesized"],
+        ),
+        others=others,
+        further=[section_of(part) for part in others],
+        reproduction={"seeds": [], "versions": record["versions"], "command": record["command"]},
     )
 
 

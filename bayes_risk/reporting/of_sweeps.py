@@ -270,4 +270,6 @@ def of_anything(found: Any) -> Section:
 def _cell(value: Any) -> str:
     if value is None:
         return NONE
+    if isinstance(value, int) and not isinstance(value, bool):
+        return number(value)
     return number(float(value)) if isinstance(value, int | float) else str(value)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bayes_risk.identification.result import IdentificationRisk
     from bayes_risk.results import AttributeRisk
     from bayes_risk.run import StudyResult
+    from bayes_risk.run.identify import IdentifyResult
     from bayes_risk.verdict import Verdict
     from bayes_risk.workers import Waiting
 
@@ -111,6 +112,20 @@ def print_result(result: "StudyResult", notes: Sequence[str], *, console: Consol
     console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
     if result.study.output.folder is not None:
         where = Path(result.study.output.folder) / "report.html"
+        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
+
+
+def print_matches(found: "IdentifyResult", *, console: Console, folder: Path | None = None) -> None:
+    """Print what matching found: verdict, what to know before the numbers, the numbers."""
+    print_verdict(found.verdict, console=console)
+    for note in found.notes:
+        console.print(Text(f"Note: {note}", style="yellow"))
+    console.print(found.risk.sentence(), highlight=False, markup=False)
+    console.print(match_table(found.risk))
+    if found.risk.exposure is not None:
+        console.print(found.risk.exposure.sentence(), highlight=False, markup=False)
+    if folder is not None:
+        where = folder / "report.html"
         console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
 
 

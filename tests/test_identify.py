@@ -1,0 +1,209 @@
+"""``bayes-risk identify``: correspondence of rows, verdict, and the folder it writes."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from bayes_risk import IdentificationRisk, InputError, identification_risk
+from bayes_risk.cli import app
+from bayes_risk.identification.correspondence import correspondence
+from bayes_risk.run.identify import run_identify
+from bayes_risk.verdict import Thresholds, judge
+from tests.edge_results import confidential
+
+N = 60
+RNG = np.random.default_rng(5)
+DF = pd.DataFrame(
+    {
+        "sex": RNG.choice(["f", "m"], N),
+        "age": RNG.integers(20, 60, N),
+        "pay": np.where(RNG.random(N) < 0.1, np.nan, RNG.normal(50, 9, N)),
+        "one": "x",
+    }
+)
+SHUFFLED = DF.sample(frac=1, random_state=1).reset_index(drop=True)
+MOVED = SHUFFLED.assign(age=20)
+FRESH = DF.assign(sex="f", age=RNG.integers(60, 90, N), pay=RNG.normal(50, 9, N))
+
+
+# --- correspondence ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "kept", "reordered"),
+    [
+        (DF, ("sex", "pay"), ()),
+        (DF.assign(pay=DF["pay"] * (1 + 1e-15)), ("sex", "pay"), ()),
+        (DF.assign(age=DF["age"] + 1), ("sex", "pay"), ()),
+        (DF.assign(sex="f")[["sex", "pay"]], ("pay",), ()),
+        (SHUFFLED, (), ("sex", "pay")),
+        (FRESH, (), ()),
+    ],
+)
+def test_kept_columns_show_whose_rows_they_are(file, kept, reordered):
+    """A column of one value shows nothing, nor does a synthesised key."""
+    found = correspondence(DF, [file], ["age"])
+    assert (found.kept, found.reordered) == ((kept,), (reordered,))
+    assert found.unmatched == (() if kept else (1,))
+    assert found.summary().loc[1, "kept"] == len(kept)
+
+
+def test_a_few_changed_values_leave_a_column_kept():
+    noisy = DF.assign(sex=np.where(np.arange(N) % 5, DF["sex"], "f"), pay=0.0)
+    assert correspondence(DF, [noisy], ["age"]).kept == (("sex",),)
+
+
+def test_each_file_is_told_by_its_number():
+    found = correspondence(DF, [DF, SHUFFLED, FRESH], ["age"])
+    assert found.sentence() == (
+        "No column of release 2 stands in the original's rows, and the same values of pay and sex "
+        "stand in other rows: its rows are not the original's. No column of release 3 was kept, so "
+        "that it cannot be checked whether its rows are the original's."
+    )
+    calm = correspondence(DF, [DF.assign(age=0)], ["age"])
+    assert "as 2 kept columns show" in calm.sentence()
+
+
+def test_rows_in_another_order_and_rows_of_nobody_have_cures_of_their_own():
+    rows = correspondence(DF, [DF, SHUFFLED, FRESH], ["age"])
+    for where, said in (("command line", "--index"), ("study", "[data] index")):
+        order, fresh = (r.cure for r in judge(None, None, rows=rows, where=where).reasons[2:])
+        assert said in order and "membership" in fresh
+
+
+def test_few_matches_of_other_rows_are_a_doubt_and_many_are_none():
+    risk = identification_risk(DF, MOVED, known=[], synthesized=["age"])
+    rows = correspondence(DF, [MOVED], ["age"])
+    verdict = judge(None, risk, rows=rows)
+    assert verdict.outcome == "inconclusive"
+    assert [r.measure for r in verdict.deciding] == ["correspondence of rows"]
+    none = Thresholds(true_match_rate=0.0)
+    exact = identification_risk(DF, DF, known=[], synthesized=["age", "pay"])
+    assert judge(None, exact, none, rows=rows).outcome == "above your thresholds"
+    calm = DF.assign(age=20)
+    risk = identification_risk(DF, calm, known=[], synthesized=["age"])
+    verdict = judge(None, risk, rows=correspondence(DF, [calm], ["age"]))
+    assert verdict.outcome == "within your thresholds"
+
+
+# --- what is no release of these records -------------------------------------------------------
+
+
+def test_rows_without_a_value_are_refused():
+    filled = DF.copy()
+    filled.loc[40:] = np.nan
+    with pytest.raises(InputError, match="release 1 has 20 of 60 rows in which every column is"):
+        identification_risk(DF, filled, known=[], synthesized=["age"])
+    with pytest.raises(InputError, match=r"release 2 has no value of .* \['age'\].* in all 60 row"):
+        identification_risk(DF, [DF, DF.assign(age=np.nan)], known=["sex"], synthesized=["age"])
+
+
+def test_rows_that_are_empty_in_the_original_too_are_records():
+    original = DF.astype(object).drop(columns="one")
+    original.loc[3] = None
+    risk = identification_risk(original, original, known=[], synthesized=["age"])
+    assert isinstance(risk, IdentificationRisk)
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """An original of 60 records, a release, its rows in another order, and a file of 20.
+
+    Three records are unique in their age, and found there; of the others nobody is unique.
+    """
+    monkeypatch.chdir(tmp_path)
+    df = confidential(60, ages=7).assign(pay=range(60))
+    df.loc[:2, "age"] = [90, 91, 92]
+    released = df.assign(job=np.roll(df["job"].to_numpy(), 1))
+    released.loc[:2, "job"] = df["job"]
+    tables = {
+        "original": df,
+        "syn": released,
+        "moved": released.iloc[::-1],
+        "short": df.iloc[:20],
+    }
+    for name, table in tables.items():
+        table.to_csv(f"{name}.csv", index=False)
+    return tmp_path
+
+
+def call(*words):
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["identify", "original.csv", *words])
+    return done, " ".join(done.output.split())
+
+
+def test_the_verdict_is_printed_and_its_threshold_is_an_option(files):
+    keys = ["syn.csv", "--known", "age", "--synthesized", "job"]
+    rate = run_rate(files)
+    for limit, headline in ((rate, "Within your thresholds."), (0.0, "Above your thresholds.")):
+        done, said = call(*keys, "--true-match-rate", str(limit))
+        assert done.exit_code == 0 and said.startswith(headline), said
+        assert "attribute risk was not measured, and nothing is said of it" in said
+    assert call(*keys, "--true-match-rate", "2")[0].exit_code == 2
+
+
+def run_rate(folder):
+    found = run_identify(
+        folder / "original.csv",
+        [folder / "syn.csv"],
+        known=["age"],
+        synthesized=["job"],
+        radius={},
+    )
+    rate = float(found.risk.summary()["true_match_rate"].max())
+    assert rate > 0
+    return rate
+
+
+def test_rows_in_another_order_leave_it_open(files):
+    done, said = call("moved.csv", "--synthesized", "age,job")
+    assert done.exit_code == 0 and said.startswith("Inconclusive.")
+    assert "To settle it: write files and original in one order, or name the column" in said
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_original_is_called_that_in_whatever_order(files, order):
+    pd.read_csv("original.csv").iloc[::order].to_csv("again.csv", index=False)
+    said = call("again.csv", "--synthesized", "age,job")[1]
+    assert said.startswith("Above your thresholds.")
+    assert "The file is the original itself: all of its 60 records are equal" in said
+
+
+def test_a_file_of_another_size_is_refused_with_what_to_ask_instead(files):
+    done = call("short.csv", "--known", "age", "--synthesized", "job")[0]
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.split())
+    assert "release 1 has 20 records and the original 60." in said
+    assert "ask instead who can be told to be in the data (membership)" in said
+
+
+@pytest.mark.check
+def test_the_folder_names_the_files_and_begins_with_the_records_at_highest_risk(files):
+    keys = ["syn.csv", "--known", "age", "--synthesized", "job,pay", "--radius", "pay=2"]
+    assert call(*keys, "--output", "out")[0].exit_code == 0
+    out = files / "out"
+    assert sorted(p.name for p in out.iterdir()) == [
+        *("manifest.json", "records.csv", "report.html", "summary.json")
+    ]
+    records = pd.read_csv(out / "records.csv", index_col="record")
+    assert records["identification_probability"].is_monotonic_decreasing
+    assert sorted(records.index) == list(range(60))
+    assert {"identical_files", "replicated_files"} <= set(records.columns)
+    made = json.loads((out / "manifest.json").read_text())
+    assert [f["role"] for f in made["files"]] == ["data", "release 1"]
+    assert made["settings"]["radius"] == {"pay": {"absolute": 2.0}}
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["correspondence"]["1"]["kept"] == 1
+    assert summary["study"]["reasons"][0]["measure"] == "true match rate"
+    page = (out / "report.html").read_text()
+    assert summary["exposure"]["files"]["1"]["identical"] == 3
+    assert made["files"][1]["sha256"] in page
+    assert '<h2 id="row-correspondence">' in page and "pay (within 2)" in page
+    assert call(*keys, "--output", "out")[0].exit_code == 2
+    assert call(*keys, "--output", "out", "--overwrite")[0].exit_code == 0
