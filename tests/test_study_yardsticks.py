@@ -237,7 +237,7 @@ def test_rhat_is_left_alone_with_inf():
 @pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 def test_chains_that_disagree_widen_the_errors_of_a_study(folder):
     """Eight draws of a chain hold no hundred: the study's own diagnostics reach the verdict."""
-    mixture = {"kind": "DPMPM", "n_classes": 3, "draws": 8, "tune": 1, "chains": 2}
+    mixture = {"kind": "DPMPM", "n_classes": 3, "draws": 8, "tune": 1, "chains": 2, "splits": 0}
     given = content(
         **dict.fromkeys(("context", "bounds", "utility", "thresholds")),
         data={"path": str(folder / "people.csv"), "columns": ["sex", "job"]},
