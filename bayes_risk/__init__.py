@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from .kept_evidence import AttributeEvidence
     from .losses.loss import privacy_loss
     from .losses.result import PrivacyLoss
+    from .mechanism_check import check_mechanism
+    from .mechanism_result import MechanismCheck
     from .memberships.audit import membership
     from .memberships.result import Membership
     from .microdata import Microdata
@@ -97,6 +99,7 @@ __all__ = [
     "Likeliest",
     "LinearWeights",
     "Listed",
+    "MechanismCheck",
     "Membership",
     "MemoryCeilingError",
     "Microdata",
@@ -121,6 +124,7 @@ __all__ = [
     "Utility",
     "attribute_evidence",
     "attribute_risk",
+    "check_mechanism",
     "combine",
     "compare",
     "context_measures",
@@ -160,6 +164,8 @@ _ROOMS = {
     "grids": ["Grid", "JointGrid", "Levels"],
     "attribute": ["attribute_evidence", "attribute_risk"],
     "kept_evidence": ["AttributeEvidence"],
+    "mechanism_check": ["check_mechanism"],
+    "mechanism_result": ["MechanismCheck"],
     "memberships.audit": ["membership"],
     "memberships.result": ["Membership"],
     "losses.loss": ["privacy_loss"],

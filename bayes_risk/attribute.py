@@ -18,6 +18,7 @@ from bayes_risk.grids import Grid, JointGrid, Levels, as_guesses
 from bayes_risk.guesses import Guesses, Neighbourhood
 from bayes_risk.intruder import Intruder
 from bayes_risk.kept_evidence import AttributeEvidence
+from bayes_risk.mechanism_check import checked
 from bayes_risk.parameters import drawn
 from bayes_risk.parameters import in_words as drawn_in_words
 from bayes_risk.plan import FOUND, Effort, Plan
@@ -196,7 +197,7 @@ def attribute_evidence(
     if target_mcse is not None:
         positive("target_mcse", target_mcse)
     rng = np.random.default_rng(random_seed)
-    choose, sampling, knowing = rng.spawn(3)
+    choose, sampling, knowing, checking = rng.spawn(4)
     rows = rows_of(targets, release, fit, intruder, choose)
     known = seen_by(intruder, release, fit, knowing)
     cases, case = cases_of(fit, release, intruder, weighed, rows, known)
@@ -225,6 +226,7 @@ def attribute_evidence(
         any_release=not intruder.of_trade and "predictive" in fit.offers(release),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure(fit.microdata, release),
+        check=checked(fit, release, checking),
     )
 
 

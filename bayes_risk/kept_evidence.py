@@ -19,6 +19,7 @@ from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, Summed, reliable, weigh
 from bayes_risk.evidence import Evidence
 from bayes_risk.exposure_result import Exposure
+from bayes_risk.mechanism_result import MechanismCheck
 from bayes_risk.microdata import Microdata
 from bayes_risk.prior_comparison import comparison
 from bayes_risk.prior_weights import Grounds, prior_weights
@@ -78,6 +79,8 @@ class AttributeEvidence:
         What the files show without a model.
     any_release : bool
         Whether any guess could have made any release: not under trees, which show what they hold.
+    check : MechanismCheck, or None
+        Of files made elsewhere: whether they look like files of the model, all m of them.
     """
 
     microdata: Microdata
@@ -95,6 +98,7 @@ class AttributeEvidence:
     seed_entropy: str
     exposure: Exposure
     any_release: bool
+    check: MechanismCheck | None = None
 
     def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
         """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
@@ -266,6 +270,7 @@ class AttributeEvidence:
             seed_entropy=self.seed_entropy,
             assumed=self.release.assumed,
             exposure=self.exposure,
+            check=self.check,
         )
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from bayes_risk.attribute_words import in_a_sentence
 from bayes_risk.balance import Balance, rows_of
 from bayes_risk.exposure_result import Exposure
 from bayes_risk.formats import plain
+from bayes_risk.mechanism_result import MechanismCheck
 from bayes_risk.second_prior import columns_beside, rows_beside
 from bayes_risk.truth import difference, log_odds, ranks_of
 from bayes_risk.variables import Number, Variable
@@ -78,6 +79,8 @@ class AttributeRisk:
         True for files made elsewhere: the synthesis model is assumed, not verified.
     exposure : Exposure, or None
         What the files show without a model, of all records; None: not counted.
+    check : MechanismCheck, or None
+        Of files made elsewhere: whether they look like files of the model; None: not checked.
     priors : mapping of str to AttributeRisk
         The same evidence under other priors, by name: ``"predictive"`` where both were computed.
     balance : Balance or None
@@ -105,6 +108,7 @@ class AttributeRisk:
     seed_entropy: str
     assumed: bool = False
     exposure: Exposure | None = None
+    check: MechanismCheck | None = None
     priors: "Mapping[str, AttributeRisk]" = field(default_factory=dict)
     balance: Balance | None = None
 
@@ -326,7 +330,7 @@ class AttributeRisk:
 
     def __repr__(self) -> str:
         rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        said = "" if self.exposure is None else f"\n{self.exposure.sentence()}"
+        said = "".join(f"\n{p.sentence()}" for p in (self.check, self.exposure) if p is not None)
         return f"AttributeRisk\n{self.sentence()}{said}\n\n{rows.to_string()}"
 
     def position(self, label: Hashable) -> int:

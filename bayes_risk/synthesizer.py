@@ -290,8 +290,8 @@ class SampledFit(Fit, Protocol):
         """
         ...
 
-    def log_release(self, release: Release) -> Array:
-        """log p(Z^(l) | Theta_h), shape (m, H)."""
+    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+        """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
         ...
 
 

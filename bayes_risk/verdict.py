@@ -21,6 +21,7 @@ from bayes_risk.verdict_further import (
     of_rows,
     of_usefulness,
     standard_errors,
+    standing,
 )
 from bayes_risk.verdict_reason import (
     Outcome,
@@ -181,14 +182,14 @@ def judge(
     of_values = of_attribute(attribute, limits, width, identical=identical)
     of_matches = _identification_reasons(identification, limits)
     reasons = [
-        *(of_values if attribute is not None or nothing else []),
+        *(standing(attribute, of_values) if attribute is not None or nothing else []),
         *of_mechanism(attribute),
         *of_balance(attribute),
         *(of_matches if identification is not None or nothing else []),
         *of_exposure(exposure, limits, () if rows is None else rows.elsewhere),
         *(of_chains(diagnostics or {}, limits.rhat) if sampled else []),
         *of_rows(rows),
-        *of_membership(membership, limits, width),
+        *standing(attribute, of_membership(membership, limits, width)),
         *of_usefulness(utility, limits),
     ]
     settings = settings_that_settle(attribute, diagnostics or {})

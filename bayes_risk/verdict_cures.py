@@ -74,6 +74,12 @@ CURES: dict[str, tuple[str, ...]] = {
         "ask who can be told to be in the data, [membership] in a study file: rows of a fully "
         "synthetic file are nobody's",
     ),
+    "model rejected": (
+        "audit with the model that made the files (of synthpop: the models that `syn(..., models = "
+        "TRUE)` keeps), or let the study make the release (leave [release] files out)",
+        "audit with the model that made the files (of synthpop: the models that `syn(..., models = "
+        "TRUE)` keeps), or audit a release that fit.synthesize made",
+    ),
     "mechanism": (
         "let the study make the release (leave [release] files out), or audit the files under the "
         "model that made them",

@@ -1,7 +1,7 @@
 """Reasons beyond the two risks: an assumed model, chains that disagree, membership, usefulness."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bayes_risk.results import AttributeRisk
     from bayes_risk.utilities.result import Utility
 
+NOT_MEASURED = ("attribute risk", "membership")  # reasons of what nobody computed
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 
 
@@ -90,11 +91,26 @@ def of_mechanism(risk: "AttributeRisk | None") -> list[Reason]:
     """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
     if risk is None or not risk.assumed:
         return []
+    if rejected(risk) and risk.check is not None:
+        text = f"{risk.check.sentence()} What was computed under it is not judged."
+        return [doubt("synthesis model", text, "model rejected")]
     text = (
-        "The synthesis model is assumed, not verified: nothing says that these files were made by "
-        "it, and under another model the numbers would be others."
+        "The synthesis model is assumed, not verified, and could not be checked."
+        if risk.check is None
+        else risk.check.sentence()
     )
+    text = f"{text} Under another model the numbers would be others."
     return [doubt("synthesis model", text, "mechanism")]
+
+
+def rejected(risk: "AttributeRisk | None") -> bool:
+    """Whether the check says that the model assumed did not make the files."""
+    return risk is not None and risk.check is not None and risk.check.failed
+
+
+def standing(risk: "AttributeRisk | None", reasons: Sequence[Reason]) -> list[Reason]:
+    """Reasons that stand: where the model is rejected, those that need none of its numbers."""
+    return [r for r in reasons if not rejected(risk) or r.measure in ("disclosed", *NOT_MEASURED)]
 
 
 def of_balance(risk: "AttributeRisk | None") -> list[Reason]:

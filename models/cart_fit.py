@@ -1,7 +1,7 @@
 """Grown trees: synthesis from their leaves, and the evidence of a release in closed form."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -200,6 +200,10 @@ class CARTFit:
             )
             for l, rng in enumerate(request.rngs)
         )
+
+    def without_floor(self) -> "CARTFit":
+        """The same trees, which make only what their leaves hold."""
+        return replace(self, model=replace(self.model, floor=None))
 
     def _table(
         self,

@@ -340,17 +340,23 @@ class DPMPMFit:
                 'have to be normalised in each class apart; use classes="new"'
             )
 
-    def log_release(self, release: Release) -> npt.NDArray[np.float64]:
-        """log p(Z^(l) | Theta_h, and y where classes are the records' own), shape (m, H)."""
-        draws, prior, out = self.posterior.draws, self.posterior.prior, []
+    def log_release(
+        self, release: Release, draws: npt.NDArray[np.integer] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """log p(Z^(l) | Theta_h, and y where classes are the records' own), shape (m, H).
+
+        Of some draws alone, if they are given.
+        """
+        all_draws, prior, out = self.posterior.draws, self.posterior.prior, []
+        some = all_draws if draws is None else all_draws.take(draws, 1)
         for l in range(release.m):
             how = Mechanism.of(release, l, self.microdata, prior)
             rows = how.replaced
             whole = how.y[rows] if how.own else how.y[rows][:, ~how.synthesized]
             joint = np.hstack([whole, how.z[rows][:, how.synthesized]])
-            left = log_possible_release(prior, draws, how.y[rows], ~how.synthesized)
-            condition = _log_total(whole, draws) if whole.shape[1] else 0.0
-            out.append(_log_total(joint, draws) - condition - left)
+            left = log_possible_release(prior, some, how.y[rows], ~how.synthesized)
+            condition = _log_total(whole, some) if whole.shape[1] else 0.0
+            out.append(_log_total(joint, some) - condition - left)
         return np.stack(out)
 
     def under(self, model: "DPMPM") -> "LatentUnder | None":

@@ -1,7 +1,7 @@
 """A fitted Poisson mixture: synthesis, and the doors to the evidence."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -305,9 +305,13 @@ class PoissonMixtureFit:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
         return theta_predictive(self, targets, release, l)
 
-    def log_release(self, release: Release) -> Array:
-        """log p(Z^(l) | Theta_h, and y where components are the records' own), shape (m, H)."""
-        return log_release(self, release)
+    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+        """log p(Z^(l) | Theta_h, and y where components are the records' own), shape (m, H).
+
+        Of some draws alone, if they are given.
+        """
+        some = self if draws is None else replace(self, draws=self.draws.take(draws, 1))
+        return log_release(some, release)
 
     def __repr__(self) -> str:
         d = self.diagnostics

@@ -191,9 +191,14 @@ class PyMCFit:
         """p(y* | Theta_h) at the fit's own draws."""
         return self.posterior.predictive(targets)
 
-    def log_release(self, release: Release) -> Array:
-        """log p(Z^(l) | Theta_h): replaced records, synthesised columns; shape (m, H)."""
+    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+        """log p(Z^(l) | Theta_h): replaced records, synthesised columns; shape (m, H).
+
+        Of some draws alone, if they are given.
+        """
         engine, theta = self.posterior.engine, self.posterior.theta
+        if draws is not None:
+            theta = {name: values[draws] for name, values in theta.items()}
         rows, columns = release.replaced(len(self.microdata.codes)), self._synthesized(release)
         tables = release.codes(self.microdata)[:, rows]
         return np.stack([engine.total(z, theta, columns) for z in tables])

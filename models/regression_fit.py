@@ -340,17 +340,18 @@ class RegressionFit:
             batch=segments(held[0].draws),
         )
 
-    def log_release(self, release: Release) -> Array:
-        """log p(Z^(l) | Theta_h), shape (m, H)."""
-        parts = self._held(release)
-        out = np.zeros((release.m, self.posterior.n_draws))
-        step = max(ROOM // self.posterior.n_draws, 1)
+    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+        """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
+        which = np.arange(self.posterior.n_draws) if draws is None else draws
+        parts = [(held.part, held.draws.take(which)) for held in self._held(release)]
+        out = np.zeros((release.m, len(which)))
+        step = max(ROOM // len(which), 1)
         for l in range(release.m):
             z = self.released(release, l)
             for begin in range(0, len(z), step):
-                for held in parts:
+                for part, coefficients in parts:
                     block = z[begin : begin + step]
-                    out[l] += held.part.log_density(block, held.draws).sum(axis=0)
+                    out[l] += part.log_density(block, coefficients).sum(axis=0)
         return out
 
     def under(self, model: "Regression") -> "RegressionUnder | None":

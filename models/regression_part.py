@@ -84,11 +84,12 @@ class Coefficients:
 
     def at(self, h: int) -> "Coefficients":
         """One draw."""
-        return Coefficients(
-            beta=self.beta[h : h + 1],
-            extra={k: v[h : h + 1] for k, v in self.extra.items()},
-            n_chains=1,
-        )
+        return self.take(np.array([h]))
+
+    def take(self, which: npt.NDArray[np.integer]) -> "Coefficients":
+        """Some of the draws, as one chain."""
+        extra = {k: v[which] for k, v in self.extra.items()}
+        return Coefficients(beta=self.beta[which], extra=extra, n_chains=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -41,6 +41,7 @@ MAY_IMPORT = {
         },
         *{"kept_evidence", "memberships", "losses", "sensitivity", "full_table", "impossible"},
         *{"reweighting_result", "redaction", "exposure_counts", "exposure_result"},
+        *{"mechanism_result"},
         *{"identification", "population", "results", "diagnostics", "draws", "utilities"},
         *{"plots", "reporting", "study", "run", "cli", "demo", "output", "tables"},
     },

@@ -68,8 +68,8 @@ def write_release(folder: Path, release: "Release", *, labels: bool = False) -> 
 def summary(result: "StudyResult") -> dict[str, Any]:
     """File-level numbers, of what was measured.
 
-    Keys ``study, attribute_risk, identification_risk, exposure, privacy_loss, membership,
-    full_table, utility, context, bounds, reweighting, diagnostics``.
+    Keys ``study, attribute_risk, identification_risk, mechanism, exposure, privacy_loss,
+    membership, full_table, utility, context, bounds, reweighting, diagnostics``.
     """
     from bayes_risk.reporting.further import further_summaries
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bayes_risk._core.errors import InputError
 from bayes_risk.exposure_result import Exposure, exposure_of
 from bayes_risk.identification.result import IdentificationRisk
+from bayes_risk.mechanism_result import MechanismCheck
 from bayes_risk.reporting.content import page
 from bayes_risk.reporting.provenance import Origin, origin
 from bayes_risk.reporting.sections import KINDS, in_order, is_result, section_of
@@ -120,6 +121,7 @@ def render_study(
 
     others = in_order(
         [
+            None if result.attribute is None else result.attribute.check,
             exposure_of(result.identification, result.attribute),
             *(result.utility, result.context, result.bounds),
             *(result.privacy_loss, result.membership),
@@ -279,7 +281,8 @@ def _sorted(
     of = {type(part): part for part in parts}
     attribute, identification = of.pop(AttributeRisk, None), of.pop(IdentificationRisk, None)
     shown = of.pop(Exposure, None) or exposure_of(identification, attribute)
-    return attribute, identification, in_order([shown, *of.values()])
+    check = of.pop(MechanismCheck, None) or (attribute and attribute.check)
+    return attribute, identification, in_order([check, shown, *of.values()])
 
 
 def _write(path: Path, text: str) -> Path:

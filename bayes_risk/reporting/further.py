@@ -10,6 +10,7 @@ from rich.table import Table
 from bayes_risk.exposure_result import exposure_of
 from bayes_risk.formats import PLUS_MINUS, factor, number, percent, two_errors
 from bayes_risk.reporting.of_exposure import exposure_line, exposure_summary
+from bayes_risk.reporting.of_mechanism import mechanism_summary
 
 if TYPE_CHECKING:
     from bayes_risk.full_table.result import FullTableRisk
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 def further_lines(result: "StudyResult") -> list[str]:
     """A line of each, for the screen."""
     said = []
+    if result.attribute is not None and result.attribute.check is not None:
+        check = result.attribute.check
+        said.append(f"Model: {'rejected' if check.failed else 'not rejected'} ({check.compared()})")
     shown = exposure_of(result.identification, result.attribute)
     if shown is not None:
         said.append(exposure_line(shown))
@@ -186,7 +190,11 @@ def further_summaries(result: "StudyResult") -> dict[str, Any]:
         "bounds": result.bounds,
     }
     shown = exposure_of(result.identification, result.attribute)
-    found: dict[str, Any] = {"exposure": shown and exposure_summary(shown)}
+    check = None if result.attribute is None else result.attribute.check
+    found: dict[str, Any] = {
+        "mechanism": check and mechanism_summary(check),
+        "exposure": shown and exposure_summary(shown),
+    }
     found |= {name: part and _summarised(part) for name, part in parts.items()}
     if result.membership is not None:
         sentence = membership_sentence(result.membership, result.study)

@@ -13,6 +13,7 @@ from bayes_risk.reporting.further_sections import (
 from bayes_risk.reporting.matching import of_files
 from bayes_risk.reporting.of_bounds import of_bounds
 from bayes_risk.reporting.of_exposure import of_exposure
+from bayes_risk.reporting.of_mechanism import of_mechanism
 from bayes_risk.reporting.of_sweeps import (
     of_anything,
     of_comparison,
@@ -25,6 +26,7 @@ from bayes_risk.reporting.tables import Section
 
 # by name of the class, so that no result is imported that nobody has
 SECTIONS: dict[str, Callable[[Any], Section]] = {
+    "MechanismCheck": of_mechanism,
     "Exposure": of_exposure,
     "FileRisk": of_files,
     "Uniqueness": of_uniqueness,
