@@ -1,5 +1,6 @@
 """From evidence to the intruder's posterior, its Monte Carlo error, and whether to trust it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.batches import chains_disagree, student_factor, variance_of_estimate
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence import Evidence
@@ -16,6 +17,8 @@ from bayes_risk.prior_weights import PriorWeights
 Array = npt.NDArray[np.float64]
 MAX_MCSE = 0.05  # of a probability
 MAX_LEFT_OUT = 0.02
+REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's estimate
+MAX_APART = 0.1  # of log odds: what chains may differ by, whatever their noise
 
 
 class Weighed(NamedTuple):
@@ -23,7 +26,8 @@ class Weighed(NamedTuple):
 
     ``log_p`` (G, U); ``deviations`` (F, B, U) of the truth's probability, by fit and batch;
     ``mcse`` (U,) of it, ``mcse_log_odds`` (U,) of its log odds and ``mcse_log_bayes_factor`` (U,)
-    of their change; ``left_out`` (U,): share of the posterior that a search left out.
+    of their change; ``left_out`` (U,): share of the posterior that a search left out;
+    ``disagreed`` (U,): chains say more different things of the record than their noise explains.
     """
 
     log_p: Array
@@ -32,6 +36,7 @@ class Weighed(NamedTuple):
     mcse_log_odds: Array
     mcse_log_bayes_factor: Array
     left_out: Array
+    disagreed: npt.NDArray[np.bool_]
 
 
 class Limits(NamedTuple):
@@ -100,16 +105,54 @@ def weigh(
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
     moved = _moved(found, prior, truth)
     shift = -_mean_deviation(found, p, moved)
+    error = _error(found, shift)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_odds = np.sqrt(variance_of_estimate(shift)) / (1.0 - p_truth)
+        log_odds = error / (1.0 - p_truth)
     return Weighed(
         log_p=log_p,
         deviations=shift * p_truth,
-        mcse=np.sqrt(variance_of_estimate(shift * p_truth)),
+        mcse=error * p_truth,
         mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
-        mcse_log_bayes_factor=_error_of_change(shift, moved, log_truth, prior, truth),
+        mcse_log_bayes_factor=_error_of_change(found, shift, moved, log_truth, prior, truth),
         left_out=_left_out(log_truth, log_rest),
+        disagreed=_disagreed(found, shift),
     )
+
+
+def _error(found: Evidence, shift: Array) -> Array:
+    """Monte Carlo error of deviations (F, B, U); of chains of one mode with Student's t."""
+    error: Array = np.sqrt(variance_of_estimate(shift))
+    return error if found.modes is None else error * student_factor(shift)
+
+
+def _disagreed(found: Evidence, shift: Array) -> npt.NDArray[np.bool_]:
+    """Records of which chains of one mode say different things, shape (U,)."""
+    if found.modes is None:
+        return np.zeros(shift.shape[-1], dtype=bool)
+    disagree: npt.NDArray[np.bool_] = chains_disagree(shift)
+    apart: npt.NDArray[np.bool_] = np.ptp(_chains(shift), axis=1).max(axis=0) > MAX_APART
+    return disagree & apart
+
+
+def _chains(deviations: Array) -> Array:
+    """Deviations of whole chains, (F, C, U), of those of their halves."""
+    chains: Array = 0.5 * (deviations[:, 0::2] + deviations[:, 1::2])
+    return chains
+
+
+def interval(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> Array:
+    """Where another audit would find the probability of the truth, at 95 %; shape (2, U).
+
+    Two audits differ by the errors of both: 1.96 times the square root of 2 standard errors. Spans
+    what is found, the first, and what each mode says by itself.
+    """
+    ends = []
+    for one in found:
+        p = np.exp(np.take_along_axis(one.log_p, truth[None], axis=0)[0])
+        ends.append((p - REPEATED * one.mcse, p + REPEATED * one.mcse))
+    low, high = (np.stack(side) for side in zip(*ends, strict=True))
+    ends_of_all: Array = np.clip([low.min(axis=0), high.max(axis=0)], 0.0, 1.0)
+    return ends_of_all
 
 
 def _left_out(log_truth: Array, log_rest: Array) -> Array:
@@ -158,6 +201,7 @@ def _mean_deviation(found: Evidence, p: Array, moved: Moved | None) -> Array:
 
 
 def _error_of_change(
+    found: Evidence,
     shift: Array,
     moved: Moved | None,
     log_truth: Array,
@@ -174,7 +218,7 @@ def _error_of_change(
         change = shift / -np.expm1(log_truth)
         if moved is not None:
             change[0] += moved.centre * moved.at_truth / -np.expm1(at_prior)
-        error = np.sqrt(variance_of_estimate(change))
+        error = _error(found, change)
     settled = ~(log_truth > -np.inf) | ~(log_truth < 0) | np.isnan(error)
     return np.where(settled, 0.0, error)
 
@@ -200,6 +244,6 @@ def reliable(found: Evidence, posterior: Weighed, limits: Limits) -> npt.NDArray
     exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
     good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)
     trusted: npt.NDArray[np.bool_] = (
-        exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT)
+        exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~posterior.disagreed
     )
     return trusted

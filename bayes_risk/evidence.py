@@ -26,6 +26,7 @@ from bayes_risk.log_ratios import (
     together,
     weighted_ratio,
 )
+from bayes_risk.modes import Modes
 from bayes_risk.release import Release
 from bayes_risk.steps import kept, kept_blocks, packing_of
 from bayes_risk.synthesizer import (
@@ -58,6 +59,10 @@ class Evidence:
     base : ndarray, shape (G, U), or None
         log p(y* | y_A) of the base fit, relative to the truth's, where there is one (F = m + 1);
         ``deviations[0]`` are its own, times -m.
+    modes : Modes, or None
+        Where the release led the chains: the modes they were found in.
+    apart : tuple of Evidence
+        That of each mode, where the release does not choose between several.
     """
 
     log_evidence: Array
@@ -66,6 +71,8 @@ class Evidence:
     ess: Array
     refitted: npt.NDArray[np.bool_]
     base: Array | None = None
+    modes: Modes | None = None
+    apart: "tuple[Evidence, ...]" = ()
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""

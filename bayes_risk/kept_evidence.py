@@ -16,7 +16,7 @@ import pandas as pd
 from bayes_risk import balance as balancing
 from bayes_risk import priors
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
-from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, Summed, reliable, weigh
+from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, Summed, interval, reliable, weigh
 from bayes_risk.evidence import Evidence
 from bayes_risk.exposure_result import Exposure
 from bayes_risk.mechanism_result import MechanismCheck
@@ -248,6 +248,10 @@ class AttributeEvidence:
         grounds = Grounds(self.microdata, self.cases, self.release, found.base)
         weights = prior_weights(prior, grounds)
         posterior = weigh(found, summed, weights, guesses.truth, self.log_rest, self.disclosed)
+        apart = [
+            weigh(one, Summed.of(one), weights, guesses.truth, self.log_rest, self.disclosed)
+            for one in found.apart
+        ]
         return AttributeRisk(
             index=self.index,
             case=self.case,
@@ -271,6 +275,8 @@ class AttributeEvidence:
             assumed=self.release.assumed,
             exposure=self.exposure,
             check=self.check,
+            interval=interval([posterior, *apart], guesses.truth),
+            modes=found.modes,
         )
 
     def __repr__(self) -> str:
@@ -287,6 +293,8 @@ class AttributeEvidence:
         excluded = int(np.isneginf(at_truth)[self.case].sum())
         zero = f" (no mass on the truth of {excluded:,} records)" if excluded else ""
         said: dict[str, Any] = {**self.words, "prior": f"{priors.in_words(prior)}{zero}"}
+        if self.found.modes is not None:
+            said["evidence"] = f"{said['evidence']}; {self.found.modes.sentence()}"
         return {name: said[name] for name in order}
 
 

@@ -1,7 +1,7 @@
 """The order of work of an attribute audit: fits, evidence, more sampling where wanted, refits."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -16,11 +16,16 @@ from bayes_risk.evidence import (
     refit_evidence,
     reuse_evidence,
 )
+from bayes_risk.leading import probed, within_mode
+from bayes_risk.modes import Modes
+from bayes_risk.parameters import drawn
 from bayes_risk.release import Release
 from bayes_risk.steps import Arrays, Later, Packing, kept
 from bayes_risk.synthesizer import (
     Fit,
     ImputingFit,
+    LedFit,
+    LedPosterior,
     PartFit,
     Posterior,
     Progress,
@@ -77,6 +82,8 @@ class Plan:
         self.fit, self.release = fit, release
         self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
         self.posteriors: list[Later[Posterior]] = []
+        self.modes: Modes | None = None
+        self.knows_less = known is not None
         if known is not None:
             self.fit = cast(PartFit, fit).knowing(
                 known, release, rng=rng.spawn(1)[0], n_jobs=n_jobs, progress=progress
@@ -100,10 +107,30 @@ class Plan:
         if effort.evidence == "reuse":
             return reuse_evidence(self.sampled, self.release, cases, n_jobs=self.n_jobs)
         if not self.posteriors:
+            self.lead(cases)
             self.posteriors = self.imputed() if effort.evidence == "imputed" else self.later()
         if effort.evidence == "refit":
             return self._refit(cases)
         return self._predictive(cases, effort)
+
+    def lead(self, cases: Targets) -> None:
+        """Chains that the release leads to its mode, where its draws come from one; strays go."""
+        if not self.led:
+            return
+        self.fit, self.modes = within_mode(
+            cast(LedFit, self.fit),
+            self.release,
+            probed(self.fit.microdata, cases),
+            rngs=self.rng.spawn(3),
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+        )
+
+    @property
+    def led(self) -> bool:
+        """Whether the fits are those of the mode that the release chooses."""
+        of_one_mode = drawn(self.fit, self.release) in ("one-mode", "shared")
+        return of_one_mode and hasattr(self.fit, "led") and not self.knows_less
 
     def _predictive(self, cases: Targets, effort: Effort) -> Evidence:
         """Sample until the error is small enough; then refit where the weights are poor."""
@@ -120,7 +147,21 @@ class Plan:
         worst = worst[np.argsort(-found.khat[worst], kind="stable")][: effort.refit_budget]
         if len(worst):
             found = found.replaced(worst, self._refit(cases.only(worst)))
-        return found
+        return self._spanned(found, cases)
+
+    def _spanned(self, found: Evidence, cases: Targets) -> Evidence:
+        """The evidence with that of each mode apart, where the release does not choose."""
+        if self.modes is None:
+            return found
+        kept, apart = self.modes.kept, []
+        for mode in kept if len(kept) > 1 else ():
+            those = self.modes.chains_of(mode)
+            parts = [
+                Later(f"fit {k} of mode {mode}", partial(_chains_of, posterior, those))
+                for k, posterior in enumerate(self.posteriors)
+            ]
+            apart.append(self.evidence(cases, parts))
+        return replace(found, modes=self.modes, apart=tuple(apart))
 
     def direct(self, evidence: str, cases: Targets) -> Array | Simulated | None:
         """What the model computes itself; kept where that is all there is to do."""
@@ -135,11 +176,12 @@ class Plan:
             FOUND,
         )
 
-    def fits(self) -> list[Posterior]:
-        """One augmented fit per draw of the parameters, and the base fit.
+    def fits(self, cases: Targets) -> list[Posterior]:
+        """Fits for these cases: one augmented fit per draw of the parameters, and the base fit.
 
         The base fit runs about as many times as long as each as there are such draws: m, or 1.
         """
+        self.lead(cases)
         return [posterior() for posterior in self.later()]
 
     def later(self) -> list[Later[Posterior]]:
@@ -151,8 +193,6 @@ class Plan:
         ]
         return [Later("fit 0", partial(self._base, base_rng)), *augmented]
 
-    # ONE-MODE: the fits of a release with parameters="one-mode" are those of "independent" for now;
-    # an audit led by the release would enter here.
     def _augmented(self, l: int, rng: np.random.Generator) -> Posterior:
         how: Any = {"n_jobs": self.n_jobs, "progress": self.progress}
         return self.sampled.augmented(self.release, l, rng=rng, **how)
@@ -223,3 +263,7 @@ class Plan:
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.progress is not None:
             self.progress(stage, done, total)
+
+
+def _chains_of(posterior: Later[Posterior], which: npt.NDArray[np.int64]) -> Posterior:
+    return cast(LedPosterior, posterior()).of_chains(which)

@@ -20,6 +20,7 @@ from bayes_risk.balance import Balance, rows_of
 from bayes_risk.exposure_result import Exposure
 from bayes_risk.formats import plain
 from bayes_risk.mechanism_result import MechanismCheck
+from bayes_risk.modes import Modes
 from bayes_risk.second_prior import columns_beside, rows_beside
 from bayes_risk.truth import difference, log_odds, ranks_of
 from bayes_risk.variables import Number, Variable
@@ -85,6 +86,11 @@ class AttributeRisk:
         The same evidence under other priors, by name: ``"predictive"`` where both were computed.
     balance : Balance or None
         The evidence checked by itself, where that can be done: see `bayes_risk.balance`.
+    interval : ndarray, shape (2, n_cases), or None
+        Where another audit of the release would find the probability of the truth (95 %); spans
+        all modes between which the release does not choose. None: no error.
+    modes : Modes, or None
+        In which modes the release was found to lead the chains of the audit.
     """
 
     index: pd.Index
@@ -111,6 +117,8 @@ class AttributeRisk:
     check: MechanismCheck | None = None
     priors: "Mapping[str, AttributeRisk]" = field(default_factory=dict)
     balance: Balance | None = None
+    interval: Array | None = None
+    modes: Modes | None = None
 
     @property
     def n_guesses(self) -> int:
@@ -127,20 +135,23 @@ class AttributeRisk:
     def records(self) -> pd.DataFrame:
         """One row per target, indexed as the input.
 
-        Columns: ``prior`` and ``probability`` of the truth; ``mcse`` of the probability; ``rank``
-        of the truth among the guesses (1: the likeliest) and how many other guesses tie with it
-        (``ties``); ``log_bayes_factor`` (posterior over prior log odds of the truth; NaN where the
-        prior settles it: no mass on the truth, or all of it), ``mcse_log_bayes_factor``; ``khat``;
-        ``ess``; ``reliable``; ``disclosed`` (released unchanged); ``left_out`` (share of the
-        posterior outside the guesses that were searched). Under each of `priors` those of
-        `second_prior.BESIDE`, its name behind: ``probability_predictive``.
+        Columns: ``prior`` and ``probability`` of the truth; its ``mcse``, and the ends ``low`` and
+        ``high`` of its `interval`; ``rank`` of the truth among the guesses (1: the likeliest) and
+        how many other guesses tie with it (``ties``); ``log_bayes_factor`` (posterior over prior
+        log odds of the truth; NaN where the prior settles it: no mass on the truth, or all of it),
+        ``mcse_log_bayes_factor``; ``khat``; ``ess``; ``reliable``; ``disclosed`` (released
+        unchanged); ``left_out``. Under each of `priors` those of `second_prior.BESIDE`, its name
+        behind: ``probability_predictive``.
         """
         rank, ties = ranks_of(self.log_probability, self.truth)
         prior, probability = self._at_truth(self.log_prior), self._at_truth(self.log_probability)
+        low, high = [np.exp(probability)] * 2 if self.interval is None else self.interval
         columns = {
             "prior": np.exp(prior),
             "probability": np.exp(probability),
             "mcse": self.mcse,
+            "low": low,
+            "high": high,
             "rank": rank,
             "ties": ties,
             "log_bayes_factor": difference(

@@ -295,6 +295,43 @@ class SampledFit(Fit, Protocol):
         ...
 
 
+class LedPosterior(Posterior, Protocol):
+    """A posterior whose chains can be told apart."""
+
+    @property
+    def n_chains(self) -> int:
+        """Number C of chains, of equal length, one after another."""
+        ...
+
+    def of_chains(self, which: npt.NDArray[np.int64]) -> "LedPosterior":
+        """Some of the chains."""
+        ...
+
+
+class LedFit(SampledFit, Protocol):
+    """A fit whose chains settle in modes, of which a release chooses one."""
+
+    def led(self, release: Release, **how: Any) -> "LedFit":
+        """The same fit with short chains, each led by the release from a cold start of its own.
+
+        ``how``: rng, n_jobs and progress.
+        """
+        ...
+
+    @property
+    def led_chains(self) -> int:
+        """How many of these are carried on, at most."""
+        ...
+
+    def carried(self, which: npt.NDArray[np.int64], **how: Any) -> "LedFit":
+        """The same fit with as many draws as it had before, of some of these chains."""
+        ...
+
+    def informed(self, release: Release) -> LedPosterior:
+        """p(Theta | y), chain by chain."""
+        ...
+
+
 class WeightedFit(Fit, Protocol):
     """A fit of a pseudo-posterior, to which records may contribute less than in full."""
 

@@ -18,11 +18,12 @@ from bayes_risk.synthesizer import Predictive, Progress, Targets
 
 from .latent_class import draw_rows
 from .latent_known import augmented_units, base_units, ways_in_words
-from .latent_posterior import LatentPosterior, Mechanism, predictive_of
-from .latent_predictive import Tables, log_masses
-from .latent_state import Draws, Units, units_of
+from .latent_led import Lengths, carried_on, led_by
+from .latent_posterior import LatentPosterior, Mechanism, log_release, predictive_of
+from .latent_predictive import Tables
+from .latent_state import Units, units_of
 from .latent_weighted import theta_weighted
-from .latent_zeros import log_possible_release, possible_rows, theta_possible
+from .latent_zeros import possible_rows, theta_possible
 from .progress import ticker
 from .synthesis import Request
 
@@ -56,6 +57,8 @@ class DPMPMFit:
         Records whose values the fit has seen; None: all.
     whole : LatentPosterior, or None
         Where only some are known: draws given all records, from which chains start.
+    lengths : Lengths, or None
+        Where a release has led the chains: how long they ran.
     """
 
     model: "DPMPM"
@@ -66,11 +69,14 @@ class DPMPMFit:
     weights: npt.NDArray[np.float64] | None = None
     known: npt.NDArray[np.bool_] | None = None
     whole: LatentPosterior | None = None
+    lengths: Lengths | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """How the parameters of its releases may be drawn, the usual way first."""
-        return "independent", "one-mode", "shared"
+        if self.weights is None and self.posterior.prior.zeros is None:
+            return "one-mode", "independent", "shared"
+        return "independent", "shared"
 
     @property
     def records_differ(self) -> bool:
@@ -128,6 +134,21 @@ class DPMPMFit:
         """p(Theta | y): every release informs all of it."""
         return self.posterior
 
+    def led(self, release: Release, **how: Any) -> "DPMPMFit":
+        """The same fit with short chains, each led by the release from a start of its own."""
+        posterior, lengths = led_by(self.posterior, release, self.microdata, **how)
+        return replace(self, posterior=posterior, lengths=lengths)
+
+    @property
+    def led_chains(self) -> int:
+        """How many of the starts that a release has led are carried on, at most."""
+        return Lengths.of(self.posterior).chains
+
+    def carried(self, which: npt.NDArray[np.int64], **how: Any) -> "DPMPMFit":
+        """The same fit with as many draws of some of these chains as it had before."""
+        assert self.lengths is not None
+        return replace(self, posterior=carried_on(self.posterior, which, self.lengths, **how))
+
     def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> None:
         """Nothing: the engine computes the evidence from posteriors."""
         return
@@ -158,7 +179,7 @@ class DPMPMFit:
         parameters: str | None = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Release:
-        """Draw m synthetic data sets, each from its own draw of Theta.
+        """Draw m synthetic data sets.
 
         Parameters
         ----------
@@ -173,8 +194,8 @@ class DPMPMFit:
             all of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second
             keeps more of the record, and more of its risk.
         parameters : {"independent", "one-mode", "shared"}, optional
-            How Theta is drawn: for each data set anew (the default), so but from one chain alone,
-            whose mode the data sets share, or once for all of them. See `docs/parameters.md`.
+            How Theta is drawn: for each data set anew from one chain, whose mode they share (the
+            default without weights and structural zeros), from all chains, or once for all.
         random_seed : int, Generator or None
 
         Returns
@@ -217,7 +238,6 @@ class DPMPMFit:
         """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
         how = Mechanism.of_draw(release, l, self.microdata, self.posterior.prior)
         base = self.whole or self.posterior
-        total = base.n_draws
         posterior = base.refitted(
             self._units(how),
             thin=base.thin,
@@ -226,7 +246,7 @@ class DPMPMFit:
             n_jobs=n_jobs,
             linked=how.linked,
             conditional=how.conditional,
-            tick=ticker(progress, f"release {l + 1}", total),
+            tick=ticker(progress, f"release {l + 1}", base.n_draws),
         )
         return replace(posterior, shown=self.posterior.shown)
 
@@ -343,21 +363,8 @@ class DPMPMFit:
     def log_release(
         self, release: Release, draws: npt.NDArray[np.integer] | None = None
     ) -> npt.NDArray[np.float64]:
-        """log p(Z^(l) | Theta_h, and y where classes are the records' own), shape (m, H).
-
-        Of some draws alone, if they are given.
-        """
-        all_draws, prior, out = self.posterior.draws, self.posterior.prior, []
-        some = all_draws if draws is None else all_draws.take(draws, 1)
-        for l in range(release.m):
-            how = Mechanism.of(release, l, self.microdata, prior)
-            rows = how.replaced
-            whole = how.y[rows] if how.own else how.y[rows][:, ~how.synthesized]
-            joint = np.hstack([whole, how.z[rows][:, how.synthesized]])
-            left = log_possible_release(prior, some, how.y[rows], ~how.synthesized)
-            condition = _log_total(whole, some) if whole.shape[1] else 0.0
-            out.append(_log_total(joint, some) - condition - left)
-        return np.stack(out)
+        """log p(Z^(l) | Theta_h, and y where classes are own), (m, H); of some draws if given."""
+        return log_release(self.posterior, release, self.microdata, draws)
 
     def under(self, model: "DPMPM") -> "LatentUnder | None":
         """The draws under other hyper-parameters, by weights; None: only a new fit can tell."""
@@ -392,9 +399,3 @@ class DPMPMFit:
         codes = data.codes.copy()
         codes[np.ix_(request.mask, where)] = out
         return codes
-
-
-def _log_total(rows: npt.NDArray[np.int32], draws: Draws) -> npt.NDArray[np.float64]:
-    """sum over records of log p(row | theta_h), distinct rows computed once; shape (H,)."""
-    distinct, counts = np.unique(rows, axis=0, return_counts=True)
-    return log_masses(distinct.astype(np.int32), draws) @ counts

@@ -14,11 +14,11 @@ from bayes_risk.microdata import Microdata
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Predictive, Targets
 
-from .latent_predictive import LatentPredictive, Tables, collapse
+from .latent_predictive import LatentPredictive, Tables, collapse, log_masses
 from .latent_sampler import doubled, run_chains
-from .latent_state import Draws, Given, Prior, Units, units_of
+from .latent_state import Draws, Given, Prior, Units, joined, units_of
 from .latent_weighted import weighted_predictive
-from .latent_zeros import possible_predictive
+from .latent_zeros import log_possible_release, possible_predictive
 
 Rows = npt.NDArray[np.int32]
 
@@ -56,6 +56,11 @@ class LatentPosterior:
     def n_draws(self) -> int:
         """Number H of draws kept."""
         return len(self.draws)
+
+    @property
+    def n_chains(self) -> int:
+        """Number C of chains."""
+        return self.draws.n_chains
 
     @property
     def n_sweeps(self) -> int:
@@ -105,6 +110,10 @@ class LatentPosterior:
             self.prior, self.units, self.draws, targets, conditional=how, rng=rng
         )
         return [found]
+
+    def of_chains(self, which: npt.NDArray[np.int64]) -> "LatentPosterior":
+        """Some of the chains."""
+        return replace(self, draws=joined([self.draws.chains()[c] for c in which]))
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "LatentPosterior":
         """Chains twice as long, every other draw kept."""
@@ -271,3 +280,29 @@ class Mechanism:
             us_multiplicity=n_us.astype(np.int64),
             us_columns=np.flatnonzero(~self.synthesized),
         )
+
+
+def log_release(
+    posterior: LatentPosterior,
+    release: Release,
+    microdata: Microdata,
+    which: npt.NDArray[np.integer] | None,
+) -> npt.NDArray[np.float64]:
+    """log p(Z^(l) | Theta_h), shape (m, H), of some draws, or of all."""
+    draws, prior, out = posterior.draws, posterior.prior, []
+    draws = draws if which is None else draws.take(which, 1)
+    for l in range(release.m):
+        how = Mechanism.of(release, l, microdata, prior)
+        rows = how.replaced
+        whole = how.y[rows] if how.own else how.y[rows][:, ~how.synthesized]
+        joint = np.hstack([whole, how.z[rows][:, how.synthesized]])
+        left = log_possible_release(prior, draws, how.y[rows], ~how.synthesized)
+        condition = _log_total(whole, draws) if whole.shape[1] else 0.0
+        out.append(_log_total(joint, draws) - condition - left)
+    return np.stack(out)
+
+
+def _log_total(rows: Rows, draws: Draws) -> npt.NDArray[np.float64]:
+    """sum over records of log p(row | theta_h), distinct rows computed once; shape (H,)."""
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    return log_masses(distinct.astype(np.int32), draws) @ counts

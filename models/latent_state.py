@@ -171,7 +171,7 @@ def joined(chains: Sequence[Draws]) -> Draws:
         pi=np.concatenate([c.pi for c in chains]),
         phi=np.concatenate([c.phi for c in chains]),
         n_occupied=np.concatenate([c.n_occupied for c in chains]),
-        n_chains=len(chains),
+        n_chains=sum(c.n_chains for c in chains),
     )
 
 

@@ -195,7 +195,7 @@ def test_only_the_records_named_are_replaced(fit):
     ("options", "message"),
     [
         ({"m": 0}, "m=0"),
-        ({"m": 601}, "m=601 exceeds the 600 draws"),
+        ({"m": 601}, "m=601 exceeds the 300 draws of a chain"),
         ({"columns": ["x9"]}, "names column 'x9'"),
         ({"columns": ["x0", "x0"]}, "more than once"),
         ({"classes": "old"}, "classes='old'"),

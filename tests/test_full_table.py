@@ -73,7 +73,7 @@ def enumerated(fit, release, *, intruder=None, n=7, known=None):
     listed = br.Listed(EVERY[columns].drop_duplicates())
     cases, _ = cases_of(fit, release, intruder, listed, rows, known)
     plan = Plan(fit, release, np.random.default_rng(3), 1, None, known)
-    return plan.fits(), cases
+    return plan.fits(cases), cases
 
 
 def made(posteriors):
@@ -116,7 +116,8 @@ def test_table_is_the_posterior_of_all_values_listed(fit, kind):
         assert sorted(cells) == list(range(len(p)))
         assert np.isclose(s.log_probability, both.log_p[truth[u], u], atol=2e-5)
         assert np.isclose(s.log_prior, -np.log(len(p)))
-        assert s.rank == 1 + (both.log_p[:, u] > both.log_p[truth[u], u] + 1e-4).sum()
+        above = both.log_p[:, u] - both.log_p[truth[u], u]  # in single precision near ties are ties
+        assert 1 + (above > 1e-4).sum() <= s.rank <= (above > -1e-4).sum()
         assert s.prior_rank == (1 + len(p)) / 2
         distance = (both.cases.guesses.codes[:, u] != both.cases.guesses.codes[truth[u], u]).sum(1)
         assert np.isclose(s.within_1, p[distance <= 1, u].sum(), rtol=1e-4)

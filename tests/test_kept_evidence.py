@@ -300,7 +300,9 @@ def test_first_release_of_sampled_evidence_counts_the_base_once(kept):
     assert np.allclose(first.found.deviations[0], evidence.found.deviations[0] / 2)
     assert np.array_equal(first.found.deviations[1], evidence.found.deviations[1])
     said = first.risk(warn=False).assumptions["releases"]
-    assert said == "m = 1, each from its own draw of the parameters; the first of 2"
+    assert said == (
+        "m = 1, each from its own draw of the parameters, all draws from one chain; the first of 2"
+    )
 
 
 @pytest.mark.parametrize("given", [{}, ["uniform"], None], ids=["none", "list", "nothing"])

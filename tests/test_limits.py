@@ -80,7 +80,7 @@ def test_records_released_unchanged_are_disclosed():
     assert np.isposinf(unchanged["log_bayes_factor"]).all()
     assert not table[changed]["disclosed"].any() and (table[changed]["probability"] < 1).all()
     assert risk.summary().loc["disclosed", "value"] == (~changed).sum()
-    assert "released unchanged" in risk.sentence()
+    assert "not replaced" in risk.sentence()
 
 
 def test_unchanged_records_are_no_targets_by_default():

@@ -99,7 +99,7 @@ def test_drawn_alternatives_are_right_within_their_error(m, classes):
     levels = (5, 6)
     table = simulate(60, levels, seed=4)
     fit = one_class(table, draws=60)
-    release = fit.synthesize(m, classes=classes, random_seed=5)
+    release = fit.synthesize(m, classes=classes, parameters="independent", random_seed=5)
     found = br.membership(fit, release, alternatives=25, random_seed=6)
     assert found.assumptions["alternatives"] == "25 drawn for each place"
     y, Z = codes_of(table), [codes_of(z) for z in release.datasets]

@@ -56,9 +56,8 @@ def by_hand(p, prior=None, *, truth=None, case=None, index=None, disclosed=None,
 def test_columns_and_rows_are_part_of_the_contract():
     risk = by_hand([[0.5, 0.2], [0.3, 0.2], [0.2, 0.6]], index=["anna", "ben"])
     assert list(risk.records.columns) == [
-        "prior", "probability", "mcse", "rank", "ties", "log_bayes_factor",
-        "mcse_log_bayes_factor", "khat", "ess",
-        "reliable", "disclosed", "left_out",
+        "prior", "probability", "mcse", "low", "high", "rank", "ties", "log_bayes_factor",
+        "mcse_log_bayes_factor", "khat", "ess", "reliable", "disclosed", "left_out",
     ]  # fmt: skip
     assert risk.records.index.tolist() == ["anna", "ben"]
     assert list(risk.summary().columns) == ["value", "mcse", "baseline"]

@@ -37,7 +37,7 @@ def thirty_records():
 
 def test_it_is_content_with_thirty_records():
     fit = thirty_records()
-    release = fit.synthesize(1, random_seed=2)
+    release = fit.synthesize(1, parameters="independent", random_seed=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         risk = br.attribute_risk(fit, release, evidence="reuse", random_seed=3)

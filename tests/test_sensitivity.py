@@ -201,16 +201,25 @@ def test_fits_are_sampled_once(mixture):
     counted = {"augmented": 0}
 
     class Counting:
+        def __init__(self, fit):
+            self.fit = fit
+
         def __getattr__(self, name):
-            return getattr(fit, name)
+            return getattr(self.fit, name)
 
         def augmented(self, *given, **how):
             counted["augmented"] += 1
-            return fit.augmented(*given, **how)
+            return self.fit.augmented(*given, **how)
+
+        def led(self, *given, **how):
+            return Counting(self.fit.led(*given, **how))
+
+        def carried(self, *given, **how):
+            return Counting(self.fit.carried(*given, **how))
 
     over = {"guesses": [1, 2], "knows_columns": [[], ["x0"]], "m": [1, 2], "prior": PRIORS}
     br.sensitivity(
-        Counting(), release, over=over, one_at_a_time=False, random_seed=3, refit_budget=0
+        Counting(fit), release, over=over, one_at_a_time=False, random_seed=3, refit_budget=0
     )
     assert counted["augmented"] == release.m
 

@@ -436,6 +436,7 @@ def test_seeds_equal_bytes_equal_for_any_number_of_jobs():
     assert (again[0].phi == again[1].phi).all() and (again[0].alpha == again[1].alpha).all()
 
 
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 @pytest.mark.parametrize("classes", ["new", "own"])
 def test_audits_run_with_moves(classes):
     table = simulate(60, (3, 2, 3), 2, seed=5)

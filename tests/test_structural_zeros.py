@@ -471,7 +471,8 @@ def test_a_region_of_no_weight_changes_nothing():
     for zeros in (None, br.Impossible([{"u": ["c"], "v": ["r"]}])):
         model = br.models.DPMPM(n_classes=1, impossible=zeros)
         fit = model.fit(df, draws=150, tune=50, chains=4, random_seed=14)
-        release = fit.synthesize(m=1, random_seed=15) if zeros is None else release
+        if zeros is None:
+            release = fit.synthesize(m=1, parameters="independent", random_seed=15)
         listed = br.Listed(pd.DataFrame({"u": list("abab"), "v": list("ppqq")}), add_truth=True)
         risks.append(br.attribute_risk(fit, release, guesses=listed, targets=20, random_seed=16))
         mass = fit.diagnostics.get("zero_mass_mean", 0.0)

@@ -7,6 +7,7 @@ order.
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import f, t
 
 Array = npt.NDArray[np.float64]
 
@@ -43,3 +44,41 @@ def _variance_of_mean(x: Array) -> Array:
     n = x.shape[1]
     variance: Array = (centred**2).sum(axis=1) / (n * (n - 1))
     return variance
+
+
+def student_factor(deviations: Array) -> Array:
+    """How much wider than the normal 95 % interval one with errors between chains has to be.
+
+    Student's t with the degrees of freedom of Welch and Satterthwaite, C - 1 from each fit of C
+    chains; shape of ``deviations`` without (F, B).
+    """
+    variance = variance_by_fit(deviations)
+    freedom = max(deviations.shape[1] // 2 - 1, 1)
+    squares = (variance**2).sum(axis=0) / freedom
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inverse = np.where(squares > 0, squares / variance.sum(axis=0) ** 2, 0.0)
+    factor: Array = np.interp(inverse, _INVERSE, _FACTOR)
+    return factor
+
+
+def chains_disagree(deviations: Array, level: float = 0.001) -> npt.NDArray[np.bool_]:
+    """Whether whole chains of any fit differ by more than their halves do (analysis of variance).
+
+    At this level, shared among the fits; shape of ``deviations`` without (F, B).
+    """
+    F, B = deviations.shape[:2]
+    C = B // 2
+    if C < 2:
+        return np.zeros(deviations.shape[2:], dtype=bool)
+    first, second = deviations[:, 0::2], deviations[:, 1::2]
+    within = ((first - second) ** 2).sum(axis=1) / (2 * C)
+    between = 2 * (0.5 * (first + second)).var(axis=1, ddof=1)
+    above: npt.NDArray[np.bool_] = (between > f.ppf(1 - level / F, C - 1, C) * within).any(axis=0)
+    return above
+
+
+_FREEDOM = np.array(
+    [np.inf, 100, 50, 30, 20, 15, 12, 10, 8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.75, 1.5, 1.25, 1]
+)
+_INVERSE = 1.0 / _FREEDOM
+_FACTOR = t.ppf(0.975, _FREEDOM) / t.ppf(0.975, np.inf)

@@ -109,7 +109,7 @@ def likeliest(
     known = seen_by(intruder, release, fit, knowing)
     cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
     plan = Plan(fit, release, sampling, n_jobs, progress, known)
-    posteriors = plan.fits()
+    posteriors = plan.fits(cases)
     parts = posteriors_to_parts(posteriors, cases, collapsing.spawn(len(posteriors)))
     found = searched(
         parts, cases, fit.microdata, prior, k, draws, max_nodes, rng=searching, n_jobs=n_jobs

@@ -131,7 +131,7 @@ def full_table_risk(
     table = Table.of(fit.microdata.n_levels[cases.columns])
     check_size(table)
     plan = Plan(fit, release, sampling, n_jobs, progress, known)
-    posteriors = plan.fits()
+    posteriors = plan.fits(cases)
     rngs = collapsing.spawn(len(posteriors))
     parts = posteriors_to_parts(posteriors, cases, rngs)
     fits, found = tabulated(

@@ -127,7 +127,7 @@ def membership(
     plan = Plan(fit, release, sampling, n_jobs, progress, known)
     answers = Asking(
         plan=plan,
-        posteriors=plan.fits(),
+        posteriors=plan.fits(cases),
         cases=cases,
         counts=np.bincount(case, minlength=len(cases)).astype(float),
         others=compared,

@@ -92,10 +92,17 @@ class RememberedFit:
     ) -> "RememberedFit":
         """The same model with only the known records' values seen."""
         key = ("knowing", np.asarray(known).tobytes(), *told_apart(release), *seed_of(rng))
-        if key not in self._known:
-            self._held.append(release)
-            self._known[key] = RememberedFit.of(self.inner.knowing(known, release, rng=rng, **how))
-        return cast(RememberedFit, self._known[key])
+        return self._fit(key, release, lambda: self.inner.knowing(known, release, rng=rng, **how))
+
+    def led(self, release: Release, *, rng: np.random.Generator, **how: Any) -> "RememberedFit":
+        """The same model with chains led by the release."""
+        key = ("led", *told_apart(release), *seed_of(rng))
+        return self._fit(key, release, lambda: self.inner.led(release, rng=rng, **how))
+
+    def carried(self, which: Any, *, rng: np.random.Generator, **how: Any) -> "RememberedFit":
+        """Some of these chains at their full length."""
+        key = ("carried", np.asarray(which).tobytes(), *seed_of(rng))
+        return self._fit(key, which, lambda: self.inner.carried(which, rng=rng, **how))
 
     def without(
         self, record: int, release: Release | None, l: int, *, start: Any, rng: Any
@@ -103,6 +110,12 @@ class RememberedFit:
         """A posterior again, with the values of one record left out."""
         inner = cast(SampledFit, self.inner)
         return inner.without(record, release, l, start=bare(start), rng=rng)
+
+    def _fit(self, key: Key, of: Any, make: Any) -> "RememberedFit":
+        if key not in self._known:
+            self._held.append(of)
+            self._known[key] = RememberedFit.of(make())
+        return cast(RememberedFit, self._known[key])
 
     def _posterior(self, key: Key, release: Release, make: Any) -> RememberedPosterior:
         if key not in self._known:

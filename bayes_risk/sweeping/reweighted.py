@@ -82,6 +82,15 @@ class ReweightedPosterior:
         """How long each chain ran."""
         return int(self.posterior.n_sweeps)
 
+    @property
+    def n_chains(self) -> int:
+        """Number C of chains."""
+        return int(self.posterior.n_chains)
+
+    def of_chains(self, which: npt.NDArray[np.int64]) -> "ReweightedPosterior":
+        """Some of the chains."""
+        return ReweightedPosterior(bare(self.posterior).of_chains(which), self.under)
+
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
         """Leave-one-out predictives, the ratio of priors among the weights."""
         found = self.under.predictives(bare(self.posterior), targets, rng=rng)
@@ -126,6 +135,14 @@ class ReweightedFit:
     def informed(self, release: Release) -> ReweightedPosterior:
         """p(Theta | y)."""
         return ReweightedPosterior(self.inner.informed(release), self.under)
+
+    def led(self, release: Release, **how: Any) -> "ReweightedFit":
+        """Led by the release under the first declaration, which shows the same modes."""
+        return ReweightedFit(self.inner.led(release, **how), self.under)
+
+    def carried(self, which: npt.NDArray[np.int64], **how: Any) -> "ReweightedFit":
+        """Some of these chains at their full length."""
+        return ReweightedFit(self.inner.carried(which, **how), self.under)
 
     def augmented(self, release: Release, l: int, **how: Any) -> ReweightedPosterior:
         """p(Theta | y, Z^(l))."""

@@ -109,7 +109,7 @@ def precision(m, limit, swaps):
     cases, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(1), rows)
     plan = Plan(fit, release, np.random.default_rng(6), 2, None)
     sampling = -time.perf_counter()
-    posteriors = plan.fits()
+    posteriors = plan.fits(cases)
     sampling += time.perf_counter()
     while True:
         found = plan.evidence(cases, posteriors)

@@ -47,7 +47,8 @@ def fitted(n):
     model = br.models.DPMPM(CLASSES)
     fit = model.fit(df[:n], draws=500, chains=CHAINS, levels=levels, random_seed=1, n_jobs=2)
     release = fit.synthesize(m=M, random_seed=2)
-    return fit, release, Plan(fit, release, np.random.default_rng(3), 2, None).fits()
+    some, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(1), np.arange(64))
+    return fit, release, Plan(fit, release, np.random.default_rng(3), 2, None).fits(some)
 
 
 def two_changes(fit, release, posteriors, distance=2):

@@ -1,0 +1,144 @@
+"""Modes of a mixture: which chains sit in the one that made the release, which have strayed.
+
+Chains of latent classes settle in modes, and what they say of a guess differs between modes by far
+more than within one. A release is drawn within a mode and chooses it: ``log p(Z | y, mode)``
+differs by tens of nats. The derivation stands in `docs/modes.md`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, their noise taken out
+CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
+ERRORS = 3.0  # and by how many standard errors
+LARGEST = 1.0  # one guess that hardly a class allows says no more of a mode than this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Modes:
+    """The modes in which starts led by a release were found, and those that were carried on.
+
+    Attributes
+    ----------
+    mode : ndarray of int, shape (S,)
+        Mode of each start, 0 the one that the release favours most, then in falling order.
+    distance : ndarray, shape (S, S)
+        Root mean square of the difference between two starts' base log ratios of the probed
+        guesses, less what the noise of each explains.
+    log_release : ndarray, shape (S,)
+        Mean log probability of all data sets given draws of each start.
+    kept : tuple of int
+        Modes that the release does not rule out; one, where it chooses.
+    used : ndarray of int, shape (C,)
+        Starts that were carried on: the chains of the audit.
+    """
+
+    mode: Ints
+    distance: Array
+    log_release: Array
+    kept: tuple[int, ...]
+    used: Ints
+
+    @property
+    def strays(self) -> Ints:
+        """Starts in a mode that the release rules out."""
+        return np.flatnonzero(~np.isin(self.mode, self.kept))
+
+    def chains_of(self, mode: int) -> Ints:
+        """Chains of the audit in one mode, counted from 0."""
+        return np.flatnonzero(self.mode[self.used] == mode)
+
+    def sentence(self) -> str:
+        """The same in words."""
+        S, strays, kept = len(self.mode), len(self.strays), len(self.kept)
+        if kept > 1:
+            text = (
+                f"{S - strays} of {S} starts led by the release sit in {kept} modes between which "
+                "it does not choose, and intervals span these"
+            )
+        else:
+            text = f"{S - strays} of {S} starts led by the release found the same mode"
+        return text + (f"; {strays} strayed and left out" if strays else "")
+
+
+def told_apart(value: Array, error: Array, log_release: Array, chains: int) -> Modes:
+    """Group starts by what they say of guesses, rank the groups by the release, choose chains.
+
+    Parameters
+    ----------
+    value : ndarray, shape (S, ...)
+        What each start says of the same things: base log ratios of guesses.
+    error : ndarray, shape (S, ...)
+        One draw of the error of each: half the difference between the halves of its chain.
+    log_release : ndarray, shape (S, B)
+        Log probability of all data sets given draws of each start, batch by batch.
+    chains : int
+        How many starts to carry on, at most.
+
+    Returns
+    -------
+    Modes
+    """
+    distance = distances(value, error)
+    group = _connected(distance < NEAR)
+    score = log_release.mean(axis=1)
+    labels = np.unique(group)
+    mean = np.array([score[group == g].mean() for g in labels])
+    order = np.argsort(-mean, kind="stable")
+    mode = np.argsort(order)[np.searchsorted(labels, group)].astype(np.int64)
+    variance = np.array([_variance(log_release[mode == k]) for k in range(len(labels))])
+    short = mean[order[0]] - mean[order]
+    error = np.sqrt(variance + variance[0])
+    kept = np.flatnonzero(short <= CLEAR + ERRORS * error)
+    return Modes(
+        mode=mode,
+        distance=distance,
+        log_release=score,
+        kept=tuple(int(k) for k in kept),
+        used=_in_turn([np.flatnonzero(mode == k) for k in kept], chains),
+    )
+
+
+def _in_turn(groups: Sequence[Ints], most: int) -> Ints:
+    """One of each group, then another of each, until there are enough."""
+    turns = [[(turn, g, start) for turn, start in enumerate(of)] for g, of in enumerate(groups)]
+    order = sorted(chosen for turn in turns for chosen in turn)
+    return np.sort(np.array([start for _, _, start in order[:most]], dtype=np.int64))
+
+
+def distances(value: Array, error: Array) -> Array:
+    """Distance between starts (S, S): rms difference of what they say, their own noise taken out.
+
+    Halves of a chain are more alike than chains, so that the noise counts twice.
+    """
+    seen = np.isfinite(value).all(axis=0) & np.isfinite(error).all(axis=0)
+    value = value[:, seen]
+    noise = 2.0 * np.array([_square(e) for e in error[:, seen]])
+    apart = np.array([[_square(a - b) for b in value] for a in value])
+    left: Array = np.sqrt(np.maximum(apart - noise - noise[:, None], 0.0))
+    return left
+
+
+def _square(difference: Array) -> float:
+    return float(np.minimum(difference**2, LARGEST).mean()) if difference.size else 0.0
+
+
+def _connected(near: npt.NDArray[np.bool_]) -> Ints:
+    """Group of each chain: chains that are near, or joined by chains that are."""
+    from scipy.sparse.csgraph import connected_components
+
+    return np.asarray(connected_components(near, directed=False)[1], dtype=np.int64)
+
+
+def _variance(values: Array) -> float:
+    """Of the mean of (chains, batches): between chains, or between halves where that is larger."""
+    flat = values.ravel()
+    within = float(flat.var(ddof=1) / len(flat)) if len(flat) > 1 else 0.0
+    chains = values.mean(axis=1)
+    between = float(chains.var(ddof=1) / len(chains)) if len(chains) > 1 else 0.0
+    return max(within, between)

@@ -1,0 +1,174 @@
+"""Audits led by the release: evidence within a mode against enumeration of a table with two.
+
+Columns a to d are alike, and so are e to h, independent of the others; two classes. A split by the
+former or by the latter explains as much, and what lies between is millions of times less probable.
+Basins are cut by hand.
+"""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import betaln, gammaln
+
+import bayes_risk as br
+from bayes_risk._core.batches import chains_disagree, student_factor
+from bayes_risk.modes import told_apart
+
+COPIES = 4
+ALPHA = np.exp(np.linspace(-40, 4, 1500))  # the gamma prior of the concentration, on a grid
+PRIOR = 0.25 * np.log(ALPHA) - 0.25 * ALPHA
+
+
+def log_labels(first, second):
+    """log p(z) of two classes with so many records, the concentration integrated out."""
+    with np.errstate(divide="ignore"):
+        logs = PRIOR + betaln(1.0 + first[:, None], ALPHA + second[:, None]) - betaln(1.0, ALPHA)
+    top = logs.max(axis=1)
+    return top + np.log(np.exp(logs - top[:, None]).sum(axis=1))
+
+
+def log_total(rows, basin):
+    """log sum over labels in a basin of p(rows, labels), rows (n, 8) of 0 and 1.
+
+    ``basin``: whether the classes differ more in the first four columns ("first"), or in the last;
+    None: all labels. Ties belong to neither.
+    """
+    cells, copies = np.unique(rows, axis=0, return_counts=True)
+    states = np.array(list(product(*(range(c + 1) for c in copies))))  # of each, in class one
+    log_w = (gammaln(copies + 1) - gammaln(states + 1) - gammaln(copies - states + 1)).sum(axis=1)
+    n = states.sum(axis=1), (copies - states).sum(axis=1)
+    ones = states @ cells, (copies - states) @ cells
+    table = {pair: log_labels(*map(np.atleast_1d, pair))[0] for pair in set(zip(*n, strict=True))}
+    log_w = log_w + np.array([table[pair] for pair in zip(*n, strict=True)])
+    for size, one in zip(n, ones, strict=True):
+        log_w = log_w + betaln(1.0 + one, 1.0 + size[:, None] - one).sum(axis=1)
+    if basin is not None:
+        share = [one / np.maximum(size, 1)[:, None] for size, one in zip(n, ones, strict=True)]
+        by = np.abs(share[0] - share[1])
+        more = by[:, :4].sum(axis=1) - by[:, 4:].sum(axis=1)
+        log_w = log_w[more > 1e-9] if basin == "first" else log_w[more < -1e-9]
+    return log_w.max() + np.log(np.exp(log_w - log_w.max()).sum())
+
+
+def log_evidence(y, z, i, guesses, basin):
+    """Exact log p(Z | y*, y_-i, basin) of guesses, relative to the first."""
+    rest = np.delete(y, i, axis=0)
+    out = []
+    for guess in guesses:
+        whole = np.vstack([rest, guess])
+        out.append(log_total(np.vstack([whole, z]), basin) - log_total(whole, basin))
+    return np.array(out) - out[0]
+
+
+def table():
+    cells = np.array([(a,) * 4 + (c,) * 4 for a in (0, 1) for c in (0, 1)])
+    return np.repeat(cells, COPIES, axis=0)
+
+
+def audited(rows, seed, draws=400):
+    """The fit, and the audit of one record of a release of half the records, in all one file."""
+    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
+    z, replaced = y.copy(), np.zeros(len(y), bool)
+    replaced[::2] = True
+    z.iloc[replaced] = np.asarray(rows).astype(str)
+    how = {"draws": draws, "tune": 100, "chains": 4, "thin": 2, "splits": 2}
+    with pytest.warns(br.TruncationWarning):
+        fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=seed)
+    release = br.Release(
+        datasets=[z], synthesized=list("abcdefgh"), records=replaced, parameters="one-mode"
+    )
+    return br.attribute_risk(fit, release, targets=[0], prior="uniform", random_seed=seed)
+
+
+def guesses_of(risk):
+    """Codes of the guesses, the truth first, and where they stand."""
+    truth = int(risk.truth[0])
+    order = [truth, *(g for g in range(risk.n_guesses) if g != truth)]
+    return risk.guesses[order, 0], order
+
+
+CHOOSES = np.array([(a,) * 4 + (c, c, d, d) for a in (0, 1) for c in (0, 1) for d in (0, 1)])
+LEAVES_OPEN = table()[::2]
+
+
+def test_evidence_is_that_of_the_mode_that_the_release_chooses():
+    risk = audited(CHOOSES, seed=3)
+    guesses, order = guesses_of(risk)
+    exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
+    everywhere = log_evidence(table(), CHOOSES, 0, guesses, None)
+    found, error = risk.log_evidence[0, order, 0], risk.mcse_log_evidence[order, 0]
+    assert risk.modes.kept == (0,)
+    assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
+    assert np.abs(everywhere - exact).max() > 10 * error.max()
+
+
+def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
+    risk = audited(LEAVES_OPEN, seed=4)
+    guesses, _ = guesses_of(risk)
+    low, high = risk.records.loc[0, ["low", "high"]]
+    both = []
+    for basin in ("first", "last"):
+        evidence = np.exp(log_evidence(table(), LEAVES_OPEN, 0, guesses, basin))
+        both.append(evidence[0] / evidence.sum())
+    assert len(risk.modes.kept) == 2 and "does not choose" in risk.assumptions["evidence"]
+    assert low <= min(both) and max(both) <= high
+
+
+def starts(modes, noise, seed=0):
+    """What starts in these modes say of 200 guesses, and their errors."""
+    rng = np.random.default_rng(seed)
+    said = rng.normal(0, 1, (max(modes) + 1, 200))[list(modes)]
+    error = rng.normal(0, noise, said.shape)
+    return said + rng.normal(0, noise, said.shape), error
+
+
+def test_strays_are_told_from_the_mode_that_the_release_favours():
+    value, error = starts((0, 1, 0, 0), noise=0.05)
+    favoured = np.array([[-100.0, -101], [-160, -161], [-102, -100], [-101, -102]])
+    found = told_apart(value, error, favoured, chains=4)
+    assert found.mode.tolist() == [0, 1, 0, 0] and found.kept == (0,)
+    assert found.strays.tolist() == [1] and found.used.tolist() == [0, 2, 3]
+    assert found.distance[0, 1] > 0.5 > 0.07 > found.distance[0, 2]
+    assert found.sentence().startswith("3 of 4 starts") and "1 strayed" in found.sentence()
+
+
+def test_the_favoured_mode_need_not_be_the_commonest():
+    value, error = starts((0, 0, 0, 1), noise=0.02)
+    favoured = np.array([[-160.0, -161], [-162, -160], [-161, -162], [-100, -101]])
+    found = told_apart(value, error, favoured, chains=4)
+    assert found.mode.tolist() == [1, 1, 1, 0] and found.used.tolist() == [3]
+
+
+def test_modes_within_the_error_of_the_release_stay_and_take_turns():
+    value, error = starts((0, 0, 0, 1, 1, 1), noise=0.02)
+    favoured = -100.0 + np.array([[0, 3], [2, 1], [1, 0], [-3, -1], [-2, 1], [0, -2]])
+    found = told_apart(value, error, favoured, chains=4)
+    assert found.kept == (0, 1) and found.used.tolist() == [0, 1, 3, 4]
+    assert found.chains_of(1).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.2])
+def test_noise_alone_makes_no_modes(noise):
+    value, error = starts((0,) * 8, noise=noise)
+    found = told_apart(value, error, np.zeros((8, 2)), chains=4)
+    assert found.mode.tolist() == [0] * 8 and len(found.used) == 4
+
+
+def test_errors_of_few_chains_have_students_factor():
+    rng = np.random.default_rng(1)
+    chains = np.repeat(rng.normal(size=(1, 4, 500)), 2, axis=1)  # halves alike: three degrees
+    assert student_factor(chains) == pytest.approx(3.18245 / 1.95996, rel=1e-3)
+    many = np.concatenate([chains, np.zeros((3, 8, 500))])  # fits without error bring none
+    assert student_factor(many) == pytest.approx(3.18245 / 1.95996, rel=1e-3)
+    assert (student_factor(np.zeros((2, 8, 3))) == 1).all()
+
+
+def test_chains_that_differ_beyond_their_halves_are_marked_and_seldom_others():
+    rng = np.random.default_rng(2)
+    noise = rng.normal(size=(4, 8, 20_000))
+    false = chains_disagree(noise).mean()
+    assert false < 0.001 + 3 * np.sqrt(0.001 / 20_000)
+    apart = noise + 30 * np.repeat(rng.normal(size=(4, 4, 20_000)), 2, axis=1)
+    assert chains_disagree(apart).mean() > 0.95
