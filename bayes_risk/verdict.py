@@ -18,7 +18,9 @@ from bayes_risk.verdict_further import (
     of_chains,
     of_mechanism,
     of_membership,
+    of_modes,
     of_rows,
+    of_the_audit,
     of_usefulness,
     standard_errors,
     standing,
@@ -174,7 +176,8 @@ def judge(
     Verdict
     """
     limits = thresholds or Thresholds()
-    width = standard_errors(diagnostics or {}, limits.rhat)
+    chains = of_the_audit(attribute, diagnostics or {})
+    width = standard_errors(chains, limits.rhat)
     sampled = attribute is not None or membership is not None
     exposure = exposure or exposure_of(attribute, identification)
     identical = exposure is not None and bool(exposure.identical.any())
@@ -187,7 +190,8 @@ def judge(
         *of_balance(attribute),
         *(of_matches if identification is not None or nothing else []),
         *of_exposure(exposure, limits, () if rows is None else rows.elsewhere),
-        *(of_chains(diagnostics or {}, limits.rhat) if sampled else []),
+        *of_modes(attribute),
+        *(of_chains(chains, limits.rhat) if sampled else []),
         *of_rows(rows),
         *standing(attribute, of_membership(membership, limits, width)),
         *of_usefulness(utility, limits),

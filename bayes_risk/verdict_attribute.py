@@ -106,6 +106,9 @@ def _probability(risk: "AttributeRisk", limits: Thresholds, width: float) -> Rea
     def counted(one: "AttributeRisk") -> Counted:
         table = one.records
         above = _beyond(table["probability"], table["mcse"], np.full(len(table), limit), width)
+        if one.modes is not None:  # what another audit would find, in every mode that is left open
+            low, high = table["low"].to_numpy(), table["high"].to_numpy()
+            above = Beyond(above.sure & (low > limit), above.either | (high > limit))
         raised = _raised(one, math.log(factor), width)
         before = table["prior"].to_numpy() > limit
         open_ = ~table["disclosed"].to_numpy()  # these have a reason of their own
@@ -225,7 +228,7 @@ def _cure(risk: "AttributeRisk", which: Marks, width: float = 2.0) -> str:
         return "reuse"
     if (table["left_out"] > MAX_LEFT_OUT).any():
         return "left out"
-    if width > 2:
+    if width > 2 or (risk.modes is not None and len(risk.modes.kept) > 1):
         return "chains"
     return "error" if table["reliable"].all() else "unreliable"
 

@@ -72,6 +72,25 @@ def of_rows(rows: "RowCorrespondence | None") -> list[Reason]:
     return [doubt(measure, f"{text} {little}", cure) for cure, text in found if text]
 
 
+def of_modes(risk: "AttributeRisk | None") -> list[Reason]:
+    """Whether the chains of an audit led by the release are of the mode that made it."""
+    found = None if risk is None else risk.modes
+    if found is None:
+        return []
+    measure, text = "agreement of the chains", f"{begun(found.sentence())}."
+    if len(found.used) < 2:
+        text = f"{text[:-1]}: nobody can tell how much chains of that mode differ."
+        return [doubt(measure, text, "chains")]
+    return [no_objection(measure, text)]
+
+
+def of_the_audit(risk: "AttributeRisk | None", diagnostics: Mapping[str, Any]) -> dict[str, Any]:
+    """The fit's diagnostics; without those of its chains where the audit has led chains instead."""
+    led = risk is not None and risk.modes is not None
+    of_chains = ("max_rhat", "median_rhat", "min_ess", "median_ess") if led else ()
+    return {name: value for name, value in diagnostics.items() if name not in of_chains}
+
+
 def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> float:
     """How many standard errors hold the true value as surely as 2 do if it were normal.
 

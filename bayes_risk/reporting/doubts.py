@@ -10,7 +10,7 @@ from bayes_risk.identification.odds import GIVEN
 from bayes_risk.identification.result import IdentificationRisk
 from bayes_risk.plots import GOOD_KHAT
 from bayes_risk.results import AttributeRisk
-from bayes_risk.verdict_further import DRAWS_A_CHAIN, of_chains, standard_errors
+from bayes_risk.verdict_further import DRAWS_A_CHAIN, of_chains, of_the_audit, standard_errors
 
 NAMED = 10  # labels of records that are written out
 
@@ -35,7 +35,7 @@ def doubts(
     found += [] if identification is None else of_identification(identification)
     for part in others:
         found += of_result(part)
-    return found + of_fit(diagnostics, rhat)
+    return found + of_fit(of_the_audit(attribute, diagnostics), rhat)
 
 
 def of_attribute(risk: AttributeRisk) -> list[Doubt]:
@@ -62,6 +62,8 @@ def of_attribute(risk: AttributeRisk) -> list[Doubt]:
             found.append(Doubt(_records("Attribute risk", bad.index[here]), why, cure))
     if not told.all():
         why = "the effective number of draws is small, or the error of the log odds large"
+        if risk.modes is not None:
+            why += ", or chains of one mode disagree about these records"
         found.append(Doubt(_records("Attribute risk", bad.index[~told]), why, cures[1]))
     return found
 
