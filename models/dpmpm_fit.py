@@ -151,7 +151,6 @@ class DPMPMFit:
 
     def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> None:
         """Nothing: the engine computes the evidence from posteriors."""
-        return
 
     @property
     def n_draws(self) -> int:
