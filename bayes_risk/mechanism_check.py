@@ -142,6 +142,8 @@ def checked(fit: Fit, release: Release, rng: np.random.Generator) -> MechanismCh
     """The check of files made elsewhere; None: own ones, or the model has no files like them."""
     if not release.assumed:
         return None
+    if hasattr(fit, "checked"):  # settings of a sweep share it
+        return cast(MechanismCheck | None, fit.checked(release, rng=rng))
     try:
         return check_mechanism(fit, release, random_seed=rng)
     except (InputError, ModelError):  # nothing to compare with: stays "not verified"

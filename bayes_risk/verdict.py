@@ -187,7 +187,7 @@ def judge(
     reasons = [
         *(standing(attribute, of_values) if attribute is not None or nothing else []),
         *of_mechanism(attribute),
-        *of_balance(attribute),
+        *standing(attribute, of_balance(attribute)),
         *(of_matches if identification is not None or nothing else []),
         *of_exposure(exposure, limits, () if rows is None else rows.elsewhere),
         *of_modes(attribute),

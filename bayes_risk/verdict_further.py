@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bayes_risk.utilities.result import Utility
 
 NOT_MEASURED = ("attribute risk", "membership")  # reasons of what nobody computed
+BALANCE = "balance of the evidence"
 DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
 
 
@@ -128,8 +129,14 @@ def rejected(risk: "AttributeRisk | None") -> bool:
 
 
 def standing(risk: "AttributeRisk | None", reasons: Sequence[Reason]) -> list[Reason]:
-    """Reasons that stand: where the model is rejected, those that need none of its numbers."""
-    return [r for r in reasons if not rejected(risk) or r.measure in ("disclosed", *NOT_MEASURED)]
+    """Reasons that stand: where the model is rejected, those that rest on none of its numbers.
+
+    That its evidence is out of balance may say why; that it is in balance says nothing.
+    """
+    if not rejected(risk):
+        return list(reasons)
+    stand = ("disclosed", *NOT_MEASURED)
+    return [r for r in reasons if r.measure in stand or (r.measure == BALANCE and r.cure)]
 
 
 def of_balance(risk: "AttributeRisk | None") -> list[Reason]:
@@ -137,12 +144,11 @@ def of_balance(risk: "AttributeRisk | None") -> list[Reason]:
     found = None if risk is None else risk.balance
     if found is None or found.outcome == "says nothing":
         return []
-    measure = "balance of the evidence"
     if found.outcome == "balanced":
-        return [no_objection(measure, f"The evidence is in balance. {found.sentence()}")]
+        return [no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")]
     may = MEANS_SHARED if found.outcome == "shared" else MEANS_UNBALANCED
     text = f"The evidence is out of balance. {found.sentence()} It may mean: {may}."
-    return [doubt(measure, text, found.outcome)]
+    return [doubt(BALANCE, text, found.outcome)]
 
 
 MEANS_SHARED = "all files come from one draw of the parameters, or from a point estimate of them"

@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.mechanism_check import check_mechanism
+from bayes_risk import mechanism_check
+from bayes_risk.mechanism_check import check_mechanism, checked
 from bayes_risk.mechanism_statistics import decimals_of, stands_out
+from bayes_risk.sweeping.remembered import RememberedFit
 from bayes_risk.verdict import judge
 from tests.edge_results import attribute, identification
 from tests.fits import fit_of, release_of
@@ -257,6 +259,19 @@ def test_audits_of_files_made_elsewhere_carry_the_check_and_own_releases_need_no
     own = audited(fitted().synthesize(2, random_seed=5))
     assert own.check is None
     pd.testing.assert_frame_equal(own.records, risk.records)
+
+
+def test_settings_of_a_sweep_share_the_check(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        mechanism_check, "check_mechanism", lambda *_, **how: asked.append(how) or "found"
+    )
+    fit = RememberedFit.of(fitted())
+    release = made()
+    for _ in range(2):
+        assert checked(fit, release, np.random.default_rng(1)) == "found"
+    assert len(asked) == 1
+    assert checked(fit, release, np.random.default_rng(2)) == "found" and len(asked) == 2
 
 
 def test_a_failed_check_makes_the_verdict_inconclusive_whatever_the_numbers():

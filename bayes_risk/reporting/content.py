@@ -63,7 +63,7 @@ def page(
             ],
             origin=origin,
             doubts=_doubts(attribute, identification, others, diagnostics, rhat),
-            assumed=attribute is not None and attribute.assumed,
+            assumed=_assumed(attribute),
             attribute=None if attribute is None else _attribute(attribute),
             identification=None if identification is None else _identification(identification),
             further=further,
@@ -111,6 +111,14 @@ def _assumptions(
     files = next((part for part in others if type(part).__name__ == "FileRisk"), None)
     matching = files if identification is None else identification
     return pairs + ([] if matching is None else assumed(matching))
+
+
+def _assumed(risk: AttributeRisk | None) -> str:
+    """What is known of an assumed synthesis model; empty: it is known."""
+    if risk is None or not risk.assumed:
+        return ""
+    failed = risk.check is not None and risk.check.failed
+    return "and did not make these files" if failed else "not verified"
 
 
 def _doubts(*of: Any) -> Table | None:

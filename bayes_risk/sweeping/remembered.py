@@ -1,4 +1,4 @@
-"""A fit that remembers the posteriors it was asked for: settings of a sweep share their fits.
+"""A fit that remembers posteriors and checks: settings of a sweep share their fits.
 
 A posterior is a function of its data and its seed, so that asking twice for the same one can be
 answered from memory, to the byte.
@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from bayes_risk.mechanism_check import checked
+from bayes_risk.mechanism_result import MechanismCheck
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Posterior, SampledFit
 
@@ -116,6 +118,14 @@ class RememberedFit:
             self._held.append(of)
             self._known[key] = RememberedFit.of(make())
         return cast(RememberedFit, self._known[key])
+
+    def checked(self, release: Release, *, rng: np.random.Generator) -> MechanismCheck | None:
+        """The check of files made elsewhere."""
+        key = ("check", release.parameters, *told_apart(release), *seed_of(rng))
+        if key not in self._known:
+            self._held.append(release)
+            self._known[key] = checked(self.inner, release, rng)
+        return cast(MechanismCheck | None, self._known[key])
 
     def _posterior(self, key: Key, release: Release, make: Any) -> RememberedPosterior:
         if key not in self._known:
