@@ -121,6 +121,13 @@ def _assumed(risk: AttributeRisk | None) -> str:
     return "and did not make these files" if failed else "not verified"
 
 
+def _of_which_model(risk: AttributeRisk) -> str:
+    """Before the numbers of a model that did not make the files: that they are that model's."""
+    if risk.check is None or not risk.check.failed:
+        return ""
+    return f"{risk.check.sentence()} The numbers below hold for files of that model alone. "
+
+
 def _doubts(*of: Any) -> Table | None:
     found = doubts(*of)
     if not found:
@@ -132,7 +139,7 @@ def _doubts(*of: Any) -> Table | None:
 
 def _attribute(risk: AttributeRisk) -> dict[str, Any]:
     return {
-        "sentence": risk.sentence(),
+        "sentence": f"{_of_which_model(risk)}{risk.sentence()}",
         "measures": measures_table(risk),
         "worst": worst_table(risk),
         "close": _how_close(risk),
