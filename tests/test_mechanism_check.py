@@ -17,6 +17,7 @@ from bayes_risk.sweeping.remembered import RememberedFit
 from bayes_risk.verdict import judge
 from tests.edge_results import attribute, identification
 from tests.fits import fit_of, release_of
+from tests.test_rpart import CODED, real
 
 CALM = identification(n=60, ages=7)  # nobody is unique, nobody matched uniquely
 QUICK = sorted(set(br.models.BUILT_IN) - {"PyMCModel"})
@@ -342,3 +343,14 @@ def test_files_of_synthpop_were_not_made_by_a_regression(shared_data, pattern, f
     assert "genuine values" in found.differs()
     own = elsewhere(fit.synthesize(3, random_seed=2))
     assert not check_mechanism(fit, own, random_seed=1).failed
+
+
+def test_synthpop_s_own_trees_pass_and_trees_grown_here_do_not(shared_data):
+    df = br.read_table(shared_data / "ce_hornby_hu_identification.csv.gz", levels=CODED)
+    made = real(shared_data, "ce", df)
+    own = br.models.CART.from_rpart(made.models, df, releases=made.datasets)
+    release = br.Release(datasets=made.datasets, synthesized=own.order)
+    assert not check_mechanism(own, release, random_seed=1).failed
+    grown = br.models.CART(own.order, bootstrap="none", floor=0.01).fit(df, random_seed=1)
+    found = check_mechanism(grown, release, random_seed=1)
+    assert found.failed and set(found.impossible) == set(own.order)
