@@ -230,7 +230,8 @@ def test_the_screen_says_how_many_numbers_are_unreliable(name):
     for reliable in (half, np.ones(len(half), dtype=bool)):
         parts = {name.replace(" ", "_"): replace(found, reliable=reliable)}
         empty = dict.fromkeys(
-            ["utility", "context", "bounds", "privacy_loss", "membership", "full_table"]
+            ["attribute", "identification", "utility", "context", "bounds"]
+            + ["privacy_loss", "membership", "full_table"]
         )
         (line,) = further_lines(SimpleNamespace(**(empty | parts)))
         records = replace(found, reliable=reliable).records
