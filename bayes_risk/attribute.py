@@ -11,6 +11,7 @@ from bayes_risk import prior_weights, priors
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.bayes_rule import Limits, certain
+from bayes_risk.by_column import factors_of
 from bayes_risk.cases import cases_of, guessed_numbers, rows_of, seen_by
 from bayes_risk.evidence import Evidence, known_evidence
 from bayes_risk.exposure_counts import exposure
@@ -104,7 +105,8 @@ def attribute_risk(
     -------
     AttributeRisk
         Per record: prior and posterior probability of the truth, rank, log Bayes factor, Monte
-        Carlo error, k-hat, ESS.
+        Carlo error, k-hat, ESS; which column gives most away (``by_column``), where the model draws
+        columns one after another.
 
     Raises
     ------
@@ -224,6 +226,7 @@ def attribute_evidence(
         way=evidence,
         words=_in_words(intruder, weighed, evidence, release, fit, cases),
         any_release=not intruder.of_trade and "predictive" in fit.offers(release),
+        factors=factors_of(plan.fit, evidence, release, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure(fit.microdata, release),
         check=checked(fit, release, checking),

@@ -8,7 +8,7 @@ target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / 
 and *simulated*: what the model computes itself. The derivation stands in `docs/evidence.md`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -63,6 +63,9 @@ class Evidence:
         Where the release led the chains: the modes they were found in.
     apart : tuple of Evidence
         That of each mode, where the release does not choose between several.
+    by_column : ndarray, shape (k, G, U), or None
+        Log evidence of each factor of a `FactoredFit`, summed over releases, up to a constant for
+        each target; None: one factor, or none that can be told.
     """
 
     log_evidence: Array
@@ -73,6 +76,7 @@ class Evidence:
     base: Array | None = None
     modes: Modes | None = None
     apart: "tuple[Evidence, ...]" = ()
+    by_column: Array | None = None
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
@@ -97,6 +101,9 @@ class Evidence:
         base = None if self.base is None else self.base.copy()
         if base is not None and other.base is not None:
             base[:, which] = other.base
+        by_column = None if self.by_column is None else self.by_column.copy()
+        if by_column is not None and other.by_column is not None:
+            by_column[:, :, which] = other.by_column
         return Evidence(
             log_evidence=log_evidence,
             deviations=deviations,
@@ -104,10 +111,11 @@ class Evidence:
             ess=ess,
             refitted=refitted,
             base=base,
+            by_column=by_column,
         )
 
     def first(self, m: int) -> "Evidence":
-        """Evidence of the first m releases; k-hat and ESS stay those of all fits.
+        """Evidence of the first m releases; k-hat and ESS stay those of all fits, factors go.
 
         Only where releases have fits of their own, or nothing was sampled.
         """
@@ -115,7 +123,8 @@ class Evidence:
         if len(deviations) > 1:  # the base fit counts m times, no longer so often
             deviations = deviations[: m + 1].copy()
             deviations[0] *= np.float32(m / among)
-        return replace(self, log_evidence=self.log_evidence[:m], deviations=deviations)
+        log_evidence = self.log_evidence[:m]
+        return replace(self, log_evidence=log_evidence, deviations=deviations, by_column=None)
 
 
 def predictive_evidence(
@@ -130,16 +139,17 @@ def predictive_evidence(
 
     ``fits``: the base posterior and that of each release, asked for when their turn comes.
     """
-    ratios = []
-    for k, (fit, rng) in enumerate(zip(fits, rngs, strict=True)):
 
-        def ratio(fit: Callable[[], Posterior] = fit, rng: np.random.Generator = rng) -> Ratio:
-            parts = fit().predictives(targets, rng=rng)
-            return together([loo_ratio(part, targets, n_jobs) for part in parts])
+    def ratio(fit: Callable[[], Posterior], rng: np.random.Generator) -> Ratio:
+        parts = fit().predictives(targets, rng=rng)
+        return together([loo_ratio(part, targets, n_jobs) for part in parts])
 
-        ratios.append(kept(f"evidence of fit {k}", ratio, packing_of(Ratio)))
-        tick(1)
-    return _combined(ratios, len(fits) - 1, targets)
+    def ratios() -> Iterator[Ratio]:
+        for k, (fit, rng) in enumerate(zip(fits, rngs, strict=True)):
+            yield kept(f"evidence of fit {k}", partial(ratio, fit, rng), packing_of(Ratio))
+            tick(1)
+
+    return _combined(ratios(), len(fits) - 1, targets)
 
 
 def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
@@ -154,6 +164,7 @@ def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
             khat=np.zeros(U),
             ess=found.ess,
             refitted=np.zeros(U, dtype=bool),
+            by_column=found.by_column,
         ),
         targets,
     )
@@ -194,6 +205,9 @@ def refit_evidence(
         ess=np.concatenate([p.ess for p in parts]),
         refitted=np.ones(len(targets), dtype=bool),
         base=np.concatenate([p.base for p in parts if p.base is not None], axis=1),
+        by_column=None
+        if parts[0].by_column is None
+        else np.concatenate([p.by_column for p in parts if p.by_column is not None], axis=2),
     )
 
 
@@ -254,18 +268,26 @@ def _refitted(
     return _combined(ratios, len(augmented), target)
 
 
-def _combined(ratios: list[Ratio], m: int, targets: Targets) -> Evidence:
-    """Log ratio of each release less the base's, whose error counts m times; uses the list up."""
-    base, F = ratios[0], len(ratios)
-    khat, ess = np.full(len(base.khat), -np.inf), np.full(len(base.khat), np.inf)
-    log_evidence = np.empty((F - 1, *base.value.shape))
-    deviations = np.empty((F, *base.deviation.shape), dtype=np.float32)
-    for k in range(F):
-        ratio = ratios.pop(0)
-        np.multiply(ratio.deviation, np.float32(1.0 if k else -m), out=deviations[k])
-        if k:
-            log_evidence[k - 1] = change(ratio.value, base.value)
+def _combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
+    """Log ratio of each release less the base's, which comes first and whose error counts m times.
+
+    Ratios are taken one by one, and none is held but the base's.
+    """
+    each = iter(ratios)
+    base = next(each)
+    khat, ess = base.khat, base.ess
+    log_evidence = np.empty((m, *base.value.shape))
+    deviations = np.empty((m + 1, *base.deviation.shape), dtype=np.float32)
+    np.multiply(base.deviation, np.float32(-m), out=deviations[0])
+    by_column = None if base.parts is None else np.zeros(base.parts.shape)
+    for l, ratio in enumerate(each):
+        log_evidence[l] = change(ratio.value, base.value)
+        deviations[l + 1] = ratio.deviation
         khat, ess = np.maximum(khat, ratio.khat), np.minimum(ess, ratio.ess)
+        if by_column is None or base.parts is None or ratio.parts is None:
+            by_column = None
+        else:
+            by_column += change(ratio.parts, base.parts)
     return _relative_to_truth(
         Evidence(
             log_evidence=log_evidence,
@@ -274,6 +296,7 @@ def _combined(ratios: list[Ratio], m: int, targets: Targets) -> Evidence:
             ess=ess,
             refitted=np.zeros(len(khat), dtype=bool),
             base=base.value,
+            by_column=by_column,
         ),
         targets,
     )

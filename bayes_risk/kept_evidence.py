@@ -17,6 +17,7 @@ from bayes_risk import balance as balancing
 from bayes_risk import priors
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, Summed, interval, reliable, weigh
+from bayes_risk.by_column import FIRST, SEARCHED, by_column
 from bayes_risk.evidence import Evidence
 from bayes_risk.exposure_result import Exposure
 from bayes_risk.mechanism_result import MechanismCheck
@@ -81,6 +82,8 @@ class AttributeEvidence:
         Whether any guess could have made any release: not under trees, which show what they hold.
     check : MechanismCheck, or None
         Of files made elsewhere: whether they look like files of the model, all m of them.
+    factors : tuple of str, or str
+        Columns of the factors of the evidence; or why these cannot be told.
     """
 
     microdata: Microdata
@@ -98,6 +101,7 @@ class AttributeEvidence:
     seed_entropy: str
     exposure: Exposure
     any_release: bool
+    factors: tuple[str, ...] | str
     check: MechanismCheck | None = None
 
     def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
@@ -133,7 +137,21 @@ class AttributeEvidence:
         risk = self._both(summed) if prior is None else self._risk(prior, summed)
         if warn:
             _warn(risk, self.way)
-        return replace(risk, balance=self.balance())
+        return replace(risk, balance=self.balance(), **self._by_column(risk))
+
+    def _by_column(self, risk: AttributeRisk) -> dict[str, Any]:
+        """Which column gives most away under the main prior, or why it is not told."""
+        log_p = self.found.by_column
+        if isinstance(self.factors, str):
+            return {"not_by_column": self.factors}
+        if self.searched is not None:
+            return {"not_by_column": SEARCHED}
+        if len(self.factors) == 1:
+            log_p = self.found.log_evidence.sum(axis=0)[None]
+        if log_p is None:
+            return {"not_by_column": FIRST}
+        columns = [str(c) for c in self.release.synthesized]
+        return {"by_column": by_column(self.factors, log_p, columns, risk)}
 
     def balance(self) -> balancing.Balance | None:
         """The evidence checked by itself; None where its expectation is not known.

@@ -28,13 +28,15 @@ FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of wor
 class Ratio:
     """log E[p(y*)] - log E[p(y_i)] of one fit.
 
-    ``value`` (G, U); ``deviation`` of each batch of draws (B, G, U); ``khat`` and ``ess`` (U,).
+    ``value`` (G, U); ``deviation`` of each batch of draws (B, G, U); ``khat`` and ``ess`` (U,);
+    ``parts`` (k, G, U): the values that it is the sum of, where there are several.
     """
 
     value: Array
     deviation: npt.NDArray[np.float32]
     khat: Array
     ess: Array
+    parts: Array | None = None
 
 
 def loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> Ratio:
@@ -125,6 +127,7 @@ def together(parts: Sequence[Ratio]) -> Ratio:
         return parts[0]
     return Ratio(
         value=np.sum([p.value for p in parts], axis=0),
+        parts=np.stack([p.value for p in parts]),
         deviation=np.sum([p.deviation for p in parts], axis=0, dtype=np.float32),
         khat=np.max([p.khat for p in parts], axis=0),
         ess=np.min([p.ess for p in parts], axis=0),

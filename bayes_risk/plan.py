@@ -57,7 +57,8 @@ def _found(arrays: Arrays) -> Array | Simulated | None:
 
 def _arrays(found: Array | Simulated | None) -> dict[str, Any]:
     if isinstance(found, Simulated):
-        return {"log_p": found.log_p, "deviations": found.deviations, "ess": found.ess}
+        parts = {"log_p": found.log_p, "deviations": found.deviations, "ess": found.ess}
+        return parts if found.by_column is None else parts | {"by_column": found.by_column}
     return {} if found is None else {"log_p": found}
 
 

@@ -91,6 +91,11 @@ class AttributeRisk:
         all modes between which the release does not choose. None: no error.
     modes : Modes, or None
         In which modes the release was found to lead the chains of the audit.
+    by_column : DataFrame, or None
+        Which synthesised column gives most away: the probability of the truth without the evidence
+        of each; see `bayes_risk.by_column`. None: ``not_by_column`` says why.
+    not_by_column : str
+        Why there is no such table, in a phrase.
     """
 
     index: pd.Index
@@ -119,6 +124,8 @@ class AttributeRisk:
     balance: Balance | None = None
     interval: Array | None = None
     modes: Modes | None = None
+    by_column: pd.DataFrame | None = None
+    not_by_column: str = ""
 
     @property
     def n_guesses(self) -> int:

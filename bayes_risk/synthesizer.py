@@ -120,11 +120,14 @@ class Simulated:
         Of each batch of draws, from the sum over releases.
     ess : ndarray, shape (U,)
         Effective number of draws.
+    by_column : ndarray, shape (k, G, U), or None
+        Of a `FactoredFit` with k > 1 factors: log p of each by itself, summed over releases.
     """
 
     log_p: Array
     deviations: Array
     ess: Array
+    by_column: Array | None = None
 
 
 class Predictive(Protocol):
@@ -133,11 +136,9 @@ class Predictive(Protocol):
     @property
     def batch(self) -> npt.NDArray[np.int64]:
         """Batch of each draw, shape (H,): two to a chain, in order."""
-        ...
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h without i), shape (H, block)."""
-        ...
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """Sum of weights_h p_h(y*) / p_h(y_i) over the draws of a batch, in logs.
@@ -145,7 +146,6 @@ class Predictive(Protocol):
         ``log_weights`` has shape (H, block), the result (B, G, block); minus infinity: no draw
         allows the guess.
         """
-        ...
 
 
 class Posterior(Protocol):
@@ -154,12 +154,10 @@ class Posterior(Protocol):
     @property
     def n_draws(self) -> int:
         """Number H of draws kept."""
-        ...
 
     @property
     def n_sweeps(self) -> int:
         """How long each chain ran after its warm-up, in the sampler's own steps."""
-        ...
 
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> Sequence[Predictive]:
         """Leave-one-out predictives of the targets (collapsed where the model can).
@@ -167,11 +165,9 @@ class Posterior(Protocol):
         One for each block of parameters that is independent of the others a posteriori, and may
         have learnt from the release: their log ratios add.
         """
-        ...
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Posterior":
         """The same posterior after twice the sampling, in the same memory."""
-        ...
 
 
 class Fit(Protocol):
@@ -180,26 +176,21 @@ class Fit(Protocol):
     @property
     def microdata(self) -> Microdata:
         """The confidential table."""
-        ...
 
     @property
     def n_draws(self) -> int:
         """Number H of draws of p(Theta | y); 0 for models without."""
-        ...
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """How the parameters of its releases may be drawn, of `PARAMETERS`; the usual way first."""
-        ...
 
     @property
     def records_differ(self) -> bool:
         """Whether the evidence may differ between records with the same values."""
-        ...
 
     def offers(self, release: Release) -> frozenset[str]:
         """Ways to the evidence of a release, of those that `attribute_risk` names."""
-        ...
 
     def direct(
         self,
@@ -215,15 +206,12 @@ class Fit(Protocol):
         Up to a constant for each target; `Simulated`: with an error. None: the engine is to compute
         it from posteriors. m counts draws of the parameters, ``len(release.by_draw)``.
         """
-        ...
 
     def mechanism(self, release: Release) -> str:
         """How the release was drawn, one phrase for reports."""
-        ...
 
     def synthesize(self, m: int = 5, *args: Any, **options: Any) -> Release:
         """Draw m synthetic data sets."""
-        ...
 
 
 class WeakerFit(Fit, Protocol):
@@ -239,11 +227,9 @@ class WeakerFit(Fit, Protocol):
         progress: Progress | None,
     ) -> Array | Simulated:
         """log p(Z^(l) | y*, A), shape (m, G, U), records that are not known integrated out."""
-        ...
 
     def weaker_in_words(self, intruder: Intruder, release: Release, targets: Targets) -> str:
         """How that was computed: every approximation by name, one phrase for reports."""
-        ...
 
 
 class SampledFit(Fit, Protocol):
@@ -251,7 +237,6 @@ class SampledFit(Fit, Protocol):
 
     def informed(self, release: Release) -> Posterior:
         """p(Theta | y) of those parameters that made the release and can learn from it."""
-        ...
 
     def augmented(
         self,
@@ -266,7 +251,6 @@ class SampledFit(Fit, Protocol):
 
         Z^(l): all data sets of draw l of the parameters, ``release.by_draw[l]``.
         """
-        ...
 
     def without(
         self,
@@ -281,18 +265,15 @@ class SampledFit(Fit, Protocol):
 
         Of y alone (``release=None``), or of y and Z^(l).
         """
-        ...
 
     def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> Predictive:
         """Predictive at the drawn Theta, nothing integrated out, nobody left out.
 
         With l, jointly with what data set l of the release ties to the record itself.
         """
-        ...
 
     def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
         """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
-        ...
 
 
 class LedPosterior(Posterior, Protocol):
@@ -301,11 +282,9 @@ class LedPosterior(Posterior, Protocol):
     @property
     def n_chains(self) -> int:
         """Number C of chains, of equal length, one after another."""
-        ...
 
     def of_chains(self, which: npt.NDArray[np.int64]) -> "LedPosterior":
         """Some of the chains."""
-        ...
 
 
 class LedFit(SampledFit, Protocol):
@@ -316,20 +295,30 @@ class LedFit(SampledFit, Protocol):
 
         ``how``: rng, n_jobs and progress.
         """
-        ...
 
     @property
     def led_chains(self) -> int:
         """How many of these are carried on, at most."""
-        ...
 
     def carried(self, which: npt.NDArray[np.int64], **how: Any) -> "LedFit":
         """The same fit with as many draws as it had before, of some of these chains."""
-        ...
 
     def informed(self, release: Release) -> LedPosterior:
         """p(Theta | y), chain by chain."""
-        ...
+
+
+class FactoredFit(Fit, Protocol):
+    """A fit whose evidence is a product with a factor for each synthesised column.
+
+    The factor of a column is p(its values | the values drawn before them, y*, A).
+    """
+
+    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+        """Columns whose factors guesses move, in this way to the evidence; or a phrase, why not.
+
+        In the order of `Simulated.by_column` and of `Posterior.predictives`. The factor of any
+        other synthesised column is the same for all guesses.
+        """
 
 
 class WeightedFit(Fit, Protocol):
@@ -338,7 +327,6 @@ class WeightedFit(Fit, Protocol):
     @property
     def weights(self) -> Array | None:
         """Weights alpha_i of the records, shape (n,); None: every record counts in full."""
-        ...
 
 
 class PartFit(Fit, Protocol):
@@ -349,7 +337,6 @@ class PartFit(Fit, Protocol):
 
         ``"predictive"`` of one release; ``"imputed"`` and ``"product"`` of several; ``"exact"``.
         """
-        ...
 
     def knowing(
         self,
@@ -366,7 +353,6 @@ class PartFit(Fit, Protocol):
         release leaves as they are. Its predictives leave out targets that are ``fitted``, and have
         nothing to take out for the others.
         """
-        ...
 
 
 class WordedPartFit(PartFit, Protocol):
@@ -374,7 +360,6 @@ class WordedPartFit(PartFit, Protocol):
 
     def knowing_in_words(self, evidence: str) -> str:
         """How that way to the evidence was computed, one phrase for reports."""
-        ...
 
 
 class ImputingFit(SampledFit, Protocol):
@@ -389,4 +374,3 @@ class ImputingFit(SampledFit, Protocol):
         progress: Progress | None,
     ) -> Posterior:
         """p(Theta^(1..m), y_U | y_A, Z^(1..m)), with the records that are not known imputed."""
-        ...

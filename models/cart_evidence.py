@@ -52,21 +52,25 @@ def known_splits(
     """
     shape = targets.guesses.codes.shape[:2]
     log_p, ess = np.zeros((len(leaves.z), *shape)), np.full(len(targets), np.inf)
+    columns = list(dict.fromkeys(tree.column for tree in leaves.trees[0]))
+    by_column = np.zeros((len(columns), *shape)) if len(columns) > 1 else None
     none = np.broadcast_to(0.0, (BATCHES, *shape))  # takes no memory
     deviations = none.copy() if any(leaves.smoothed) else none
     for l, z in enumerate(leaves.z):
         for t, tree in enumerate(leaves.trees[l]):
-            if not leaves.smoothed[t]:
-                log_p[l] += _genuine(leaves, tree, z, targets)
-                continue
-            of = (tree, leaves.whole[t], int(rng.integers(2**62)))
-            gain, off, size = _smoothed(leaves, of, z, targets)
+            if leaves.smoothed[t]:
+                of = (tree, leaves.whole[t], int(rng.integers(2**62)))
+                gain, off, size = _smoothed(leaves, of, z, targets)
+                deviations += off
+                ess = np.minimum(ess, size)
+            else:
+                gain = _genuine(leaves, tree, z, targets)
             log_p[l] += gain
-            deviations += off
-            ess = np.minimum(ess, size)
+            if by_column is not None:
+                by_column[columns.index(tree.column)] += gain
         if progress is not None:
             progress("evidence", l + 1, len(leaves.z))
-    return Simulated(log_p, deviations, ess)
+    return Simulated(log_p, deviations, ess, by_column)
 
 
 def grown_anew(

@@ -237,7 +237,7 @@ class CARTFit:
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array | Simulated:
+    ) -> Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
         ``"exact"``, ``"simulated"``: the splits are known (S), the values in the leaves are not.
@@ -248,7 +248,16 @@ class CARTFit:
             found = grown_anew(leaves, targets, self.model.min_leaf, rng, progress)
         else:
             found = known_splits(leaves, targets, rng, progress)
-        return found.log_p if evidence == "exact" or not found.deviations.any() else found
+        if evidence == "exact" or not found.deviations.any():
+            return replace(found, deviations=found.deviations[:2])
+        return found
+
+    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+        """The synthesised columns in their order: a factor is that of a column's trees."""
+        if evidence == "refit":
+            return "trees were grown anew for each guess, all columns at once"
+        columns = self.microdata.columns
+        return tuple(dict.fromkeys(columns[tree.column] for tree in self._made(release)))
 
     def _leaves(self, release: Release) -> Leaves:
         """The trees that made a release, and what it shows."""

@@ -1,6 +1,6 @@
 """Grown forests: synthesis from the votes of their trees, and the evidence of a release."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.by_column import product_of
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Progress, Targets
+from bayes_risk.synthesizer import Progress, Simulated, Targets
 from bayes_risk.workers import in_order
 
 from .forest_evidence import Composition, Shown, log_gains
@@ -180,7 +181,7 @@ class ForestFit:
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array:
+    ) -> Array | Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
         ``"exact"``: the splits and bootstrap samples are known (S), what the leaves vote for is
@@ -189,6 +190,7 @@ class ForestFit:
         """
         made = self._made(release)
         codes = [release.codes(self.microdata, l) for l in range(release.m)]
+        excluded = self._excluded(made, targets)
         if evidence == "refit":
             out = log_p_of_guesses(
                 self.microdata,
@@ -197,14 +199,24 @@ class ForestFit:
                 lambda data: self._of_table(data, made, codes),
                 progress,
             )
-        else:
-            out = np.zeros((release.m, *targets.guesses.codes.shape[:2]))
+            out[:, excluded] = -np.inf
+            return out
+
+        def each() -> Iterator[Array]:
             for place, trees in enumerate(made):
-                out += self._of_forest(trees, made[:place], codes, targets)
+                gain = self._of_forest(trees, made[:place], codes, targets)
+                gain[:, excluded] = -np.inf  # whatever the column
+                yield gain
                 if progress is not None:
                     progress("evidence", place + 1, len(made))
-        out[:, self._excluded(made, targets)] = -np.inf
-        return out
+
+        return product_of(each())
+
+    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+        """The synthesised columns in their order: a factor is that of a column's forest."""
+        if evidence == "refit":
+            return "forests were grown anew for each guess, all columns at once"
+        return tuple(self.microdata.columns[trees.column] for trees in self._made(release))
 
     def _of_forest(
         self, trees: Trees, earlier: Sequence[Trees], codes: Sequence[Codes], targets: Targets

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.by_column import product_of
 from bayes_risk.microdata import Codes
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Progress, Targets
+from bayes_risk.synthesizer import Progress, Simulated, Targets
 
 from .guessed import with_guess
 from .pmm_match import cell_keys
@@ -83,7 +84,7 @@ class _Selections:
 
 def log_evidence(
     fit: "PMMFit", release: Release, targets: Targets, progress: Progress | None
-) -> Array:
+) -> Array | Simulated:
     """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
     Guesses that leave the same records sensitive keep all donors: what counts is the chance of the
@@ -97,11 +98,13 @@ def log_evidence(
         A release that the fit cannot have made; more than ``MAX_REFITS`` sets of kept records.
     """
     z = [release.codes(fit.microdata, l) for l in range(release.m)]
-    out = _own(fit, targets, z)
+    own = _own(fit, targets, z)
     selections = _Selections.of(fit, targets)
     if fit.model.selection == "known":
-        out[:, selections.differ] = -np.inf
-        return out
+        for factor in own:
+            factor[:, selections.differ] = -np.inf  # whatever the column
+        return product_of(own)
+    out: Array = own.sum(axis=0)
     out += _of_others(fit, targets, z)
     out[:, selections.differ] = -np.inf
     found = []
@@ -112,15 +115,15 @@ def log_evidence(
 
 
 def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
-    """log of the chance of the target's own synthetic values, shape (m, G, U); 0 if it is kept."""
+    """log of the chance of the target's own synthetic values, (q, m, G, U); 0 if it is kept."""
     m, G, U = len(z), *targets.guesses.codes.shape[:2]
-    out = np.zeros((m, G, U))
+    out = np.zeros((len(fit.base.steps), m, G, U))
     hit = np.flatnonzero(fit.chosen[targets.record])
     step = max(1, ROWS // (m * G))
     for start in range(0, len(hit), step):
         block = hit[start : start + step]
-        out[:, :, block] = _own_of(fit, targets, z, block)
-    truth = np.take_along_axis(out, targets.guesses.truth[None, None], axis=1)
+        out[..., block] = _own_of(fit, targets, z, block)
+    truth = np.take_along_axis(out, targets.guesses.truth[None, None, None], axis=2)
     if not np.isfinite(truth).all():
         raise InputError(
             "the release has synthetic values that this fit cannot draw; audit it with the fit "
@@ -130,7 +133,7 @@ def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
 
 
 def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Places) -> Array:
-    """The same of a few targets, none of which is kept, shape (m, G, len(which))."""
+    """The same of a few targets, none of which is kept, shape (q, m, G, len(which))."""
     guesses, record = targets.guesses.codes[:, which], targets.record[which]
     m, G = len(z), len(guesses)
     rows = np.repeat(fit.rows[record][None], G, axis=0)  # shape (G, U, p + e)
@@ -138,8 +141,8 @@ def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Places) 
     released = np.stack([codes[record][:, fit.base.columns] for codes in z])
     released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, U, q)
     flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
-    chance = fit.base.log_chance(flat, released.reshape(len(flat), -1))
-    return chance.reshape(m, G, -1)
+    chance = fit.base.log_chances(flat, released.reshape(len(flat), -1))
+    return chance.reshape(len(chance), m, G, -1)
 
 
 def _of_others(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:

@@ -11,7 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.release import Release
-from bayes_risk.synthesizer import Progress, Targets
+from bayes_risk.synthesizer import Progress, Simulated, Targets
 from bayes_risk.variables import Number, Variable
 
 from .pmm_evidence import log_evidence
@@ -154,10 +154,16 @@ class PMMFit:
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array:
+    ) -> Array | Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U)."""
         self._check(release)
         return log_evidence(self, release, targets, progress)
+
+    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+        """The columns in their order, where it is known which records were synthesised."""
+        if self.model.selection == "known":
+            return tuple(self.microdata.columns[j] for j in self.base.columns)
+        return "which records were synthesised is not known, and all columns tell of it together"
 
     def _check(self, release: Release) -> None:
         n = len(self.microdata.codes)

@@ -113,11 +113,17 @@ class Mechanism:
         return allowed
 
     def log_chance(self, rows: Codes, z: Codes) -> Array:
-        """log p(synthetic values z of each row | the row, kept records), shape (R,).
+        """log p(synthetic values z of each row | the row, kept records), shape (R,)."""
+        total: Array = self.log_chances(rows, z).sum(axis=0)
+        return total
 
-        ``rows`` (R, p + e) are confidential, ``z`` (R, q) in the order of the steps. The product
-        over steps of the chance that the released value is taken, given the released values of the
-        variables before and the row's own of those after; or its mean over all fill-ins of those.
+    def log_chances(self, rows: Codes, z: Codes) -> Array:
+        """The same step by step, each given the steps before it, shape (q, R).
+
+        ``rows`` (R, p + e) are confidential, ``z`` (R, q) in the order of the steps. The chance
+        that the released value is taken, given the released values of the variables before and the
+        row's own of those after; or its mean over all fill-ins of those, by what the steps before
+        say of them. A step that cannot have been says nothing of fill-ins.
         """
         rows = rows.astype(float)
         if self.filled:
@@ -131,14 +137,18 @@ class Mechanism:
         chance = np.tile(weights, len(keys))
         if self.filled:
             chance = chance * self._rows_allowed(tried)
-        total = chance.reshape(-1, F).sum(axis=1)
+        fill = _shared(chance.reshape(-1, F))
+        out = np.empty((len(self.steps), len(keys)))
         for place, step in enumerate(self.steps):
-            alive = np.flatnonzero(chance > 0)
-            chance[alive] *= self._chance_of(step, tried[alive], released[alive, place])
+            each, alive = np.zeros(len(tried)), np.flatnonzero(fill.ravel() > 0)
+            each[alive] = self._chance_of(step, tried[alive], released[alive, place])
+            taken = fill * each.reshape(-1, F)
+            with np.errstate(divide="ignore"):
+                out[place] = np.log(taken.sum(axis=1))
+            possible = taken.any(axis=1)
+            fill[possible] = _shared(taken[possible])
             tried[:, step.column] = released[:, place]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            out: Array = np.log(chance.reshape(-1, F).sum(axis=1) / total)
-        return np.where(total > 0, out, -np.inf)[back.ravel()]
+        return out[:, back.ravel()]
 
     def _chance_of(self, step: Step, rows: Array, value: Array) -> Array:
         """Chance that each row takes such a value of the step's variable, shape (R,)."""
@@ -173,6 +183,13 @@ class Mechanism:
         values = list(product(*(step.values for step in steps)))
         shares = product(*(step.shares for step in steps))
         return np.array(values).reshape(len(values), -1), np.array([float(prod(s)) for s in shares])
+
+
+def _shared(weights: Array) -> Array:
+    """Rows that sum to one; rows of zeros stay."""
+    total = weights.sum(axis=1, keepdims=True)
+    shares: Array = weights / np.where(total > 0, total, 1.0)
+    return shares
 
 
 def fit_mechanism(

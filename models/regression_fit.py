@@ -1,6 +1,6 @@
 """Fitted regressions in sequence: synthesis, augmented fits, and what the evidence asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.logspace import change
+from bayes_risk.by_column import product_of
 from bayes_risk.microdata import Codes, Microdata
 from bayes_risk.parameters import drawn
 from bayes_risk.release import Release
 from bayes_risk.reweighting_weights import in_words
-from bayes_risk.synthesizer import Posterior, Progress, Targets
+from bayes_risk.synthesizer import Posterior, Progress, Simulated, Targets
 
 from .conjugate import Moments
 from .progress import ticker
@@ -99,7 +101,7 @@ class RegressionFit:
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array | None:
+    ) -> Simulated | None:
         """Exact evidence in closed form, for the normal families; else nothing.
 
         So is the product over releases, for an intruder who does not know all other records.
@@ -107,24 +109,32 @@ class RegressionFit:
         made = self.made(release) if evidence in ("exact", "product") else []
         if not made or not all(isinstance(held, ExactPart) for held in made):
             return None
+        parts = RegressionPosterior(parts=made).touched(targets)
         if drawn(self, release) == "plug-in":
-            return self._at_estimate(release, targets)
-        base = RegressionPosterior(parts=made).log_predictive(targets)
-        augmented = [
-            self.augmented(release, l, rng=rng, progress=progress).log_predictive(targets)
-            for l in range(len(release.by_draw))
-        ]
-        return np.stack([_change(after, base) for after in augmented])
+            return product_of(self._at_estimate(release, targets, parts))
+        draws = range(len(release.by_draw))
+        augmented = [self.augmented(release, l, rng=rng, progress=progress) for l in draws]
+        after = [posterior.touched(targets) for posterior in augmented]
+        return product_of(_changes(parts, after, targets))
 
-    def _at_estimate(self, release: Release, targets: Targets) -> Array:
-        """log p(Z^(l) | Theta-hat(y*, y_-i)) up to a constant, shape (m, G, U)."""
+    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+        """The outcomes of the regressions in which a guess appears, in their order."""
+        if evidence == "reuse":
+            return "the published sampler weighs draws by whole releases"
+        if evidence == "imputed":
+            return "the records that are not known were imputed in all columns at once"
+        made = RegressionPosterior(parts=self.made(release))
+        return tuple(held.part.name for held in made.touched(targets))
+
+    def _at_estimate(
+        self, release: Release, targets: Targets, parts: Sequence[PartPosterior]
+    ) -> Iterator[Array]:
+        """log p(Z^(l) | Theta-hat(y*, y_-i)) of each part up to a constant, shape (m, G, U)."""
         tables = [self.released(release, l) for l in range(release.m)]
-        total = np.zeros((release.m, *targets.guesses.codes.shape[:2]))
-        for held in RegressionPosterior(parts=self.made(release)).touched(targets):
+        for held in parts:
             rows = [held.part.rows(z, f"release {l}") for l, z in enumerate(tables, start=1)]
             moments = [Moments.of(r.X, r.y) for r in rows]
-            total += log_release_at_estimate(closed(held), moments, targets)
-        return total
+            yield log_release_at_estimate(closed(held), moments, targets)
 
     @property
     def n_draws(self) -> int:
@@ -369,8 +379,10 @@ class RegressionFit:
         )
 
 
-def _change(after: Array, before: Array) -> Array:
-    """Difference of log predictives; an impossible guess stays impossible."""
-    possible = after > -np.inf
-    change: Array = np.subtract(after, before, out=np.full(after.shape, -np.inf), where=possible)
-    return change
+def _changes(
+    before: Sequence[PartPosterior], after: Sequence[Sequence[PartPosterior]], targets: Targets
+) -> Iterator[Array]:
+    """Change of each part's log predictive by each release, shape (m, G, U), in closed form."""
+    for held, *seen in zip(before, *after, strict=True):
+        base = closed(held).log_predictive(targets)
+        yield np.stack([change(closed(one).log_predictive(targets), base) for one in seen])

@@ -233,14 +233,6 @@ class RegressionPosterior:
             for p in self.touched(targets)
         ]
 
-    def log_predictive(self, targets: Targets) -> Array:
-        """log p(y* | data without i) in closed form, shape (G, U)."""
-        total = np.zeros(targets.guesses.codes.shape[:2])
-        for part in self.touched(targets):
-            assert isinstance(part, ExactPart)
-            total += part.log_predictive(targets)
-        return total
-
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "RegressionPosterior":
         """As many draws again."""
         children = rng.spawn(len(self.parts))

@@ -46,7 +46,8 @@ def targets_of(fit, release, rows, guesses=None):
 
 def evidence(fit, release, targets, how="exact"):
     rng = np.random.default_rng(0)
-    return fit.direct(how, release, targets, rng=rng, progress=None)
+    found = fit.direct(how, release, targets, rng=rng, progress=None)
+    return found if how == "refit" else found.log_p
 
 
 @cache

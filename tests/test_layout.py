@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "matplotlib": {"plots", "reporting"},
     "pandas": {
         *{"models", "microdata", "variables", "release", "guesses", "grids", "priors", "intruder"},
-        *{"prior_weights", "prior_comparison", "sweeping", "comparing"},
+        *{"prior_weights", "prior_comparison", "by_column", "sweeping", "comparing"},
         *{
             "cases",
             "combining",

@@ -2,8 +2,9 @@
 
 Stages hold different arrays, so the peak is that of the stage that holds most. With ``GU`` the
 number of (guess, distinct case) pairs, ``F`` fits and ``B`` batches of draws, what counts in large
-files is the evidence, ``(8 m + 4 F B) GU`` bytes, and the guesses, ``4 q GU``; all the rest is
-smaller, or grows with the records alone. The derivation stands in ``docs/large-files.md``.
+files is the evidence, ``(8 m + 4 F B) GU`` bytes, ``8 q GU`` of its factors where columns are drawn
+one after another, and the guesses, ``4 q GU``; all the rest is smaller, or grows with the records
+alone. The derivation stands in ``docs/large-files.md``.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from bayes_risk.costs.samplers import (
     released_in_forests,
 )
 
+FACTORED = ("CART", "Forest", "PMM", "Regression")  # evidence has a factor for each column
 TREE_PAIRS = 2**19  # guesses of targets that trees look at at a time
 
 
@@ -192,8 +194,10 @@ def _distinct(s: Sizes) -> int:
 
 
 def _evidence(s: Sizes) -> int:
-    """log_evidence (m, G, U), deviations (F, B, G, U), and what the base fit says (G, U)."""
+    """log_evidence (m, G, U), deviations (F, B, G, U), the base fit's (G, U), factors (q, G, U)."""
     doubles = s.releases + 1 if s.sampled else s.releases
+    if s.sampler.kind in FACTORED and s.guessed > 1:
+        doubles += s.guessed
     return s.pairs * (DOUBLE * doubles + SINGLE * s.fits * s.batches)
 
 

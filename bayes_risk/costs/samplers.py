@@ -97,4 +97,6 @@ def matched(one: Sampler, records: int, columns: int, rows: int) -> int:
     if one.kind != "PMM":
         return 0
     some = min(rows, MATCHED)
-    return DOUBLE * (4 * some * (columns + one.outcomes) + 4 * min(some * records, DISTANCES))
+    chances = rows * one.outcomes  # of each column, before they are added up
+    distances = 4 * min(some * records, DISTANCES)
+    return DOUBLE * (4 * some * (columns + one.outcomes) + distances + chances)

@@ -96,13 +96,15 @@ def summary(result: "StudyResult") -> dict[str, Any]:
 
 
 def attribute_summary(risk: "AttributeRisk") -> dict[str, Any]:
-    """Sentence, assumptions, measures, closeness of each number, labels of the worst records."""
+    """Sentence, assumptions, measures, closeness, labels of the worst records, risk by column."""
     return {
         "sentence": risk.sentence(),
         "assumptions": risk.assumptions,
         "measures": risk.summary(),
         "closeness": risk.closeness_summary(),
         "worst_records": [str(label) for label in risk.worst().index],
+        "by_column": risk.by_column,
+        "not_by_column": risk.not_by_column,
     }
 
 

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bayes_risk import plots
+from bayes_risk.by_column import in_words
 from bayes_risk.formats import NONE, PLUS_MINUS, error, number, percent, percent_error
 from bayes_risk.guesses import how_many
 from bayes_risk.identification.result import IdentificationRisk
@@ -142,6 +143,8 @@ def _attribute(risk: AttributeRisk) -> dict[str, Any]:
         "sentence": f"{_of_which_model(risk)}{risk.sentence()}",
         "measures": measures_table(risk),
         "worst": worst_table(risk),
+        "by_column": in_words(risk),
+        "columns": _columns(risk),
         "close": _how_close(risk),
         "figures": [_distribution(risk), _ranks(risk), _worst(risk)],
     }
@@ -215,6 +218,24 @@ def worst_table(risk: AttributeRisk, k: int = 10) -> Table:
     ]
     caption = "Records are named by their label; values are not shown."
     return Table(caption=caption, heads=("Record", *columns), rows=rows)
+
+
+def _columns(risk: AttributeRisk) -> Table | None:
+    """The truth's probability without the evidence of each synthesised column."""
+    if risk.by_column is None:
+        return None
+    heads = ("Column left out", "Mean probability", "Fall", "Largest probability", "Fall")
+    names = ("mean_probability", "mean_fall", "max_probability", "max_fall")
+    rows = [
+        (str(column), *(number(float(row[name])) for name in names))
+        for column, row in risk.by_column.iterrows()
+    ]
+    caption = (
+        "Probability of the truth without what the release says by how the column's values came "
+        "about; they still condition the columns drawn after it. A fall is against the figure with "
+        "all columns. Falls do not add up: columns that say the same each fall little."
+    )
+    return Table(caption=caption, heads=heads, rows=rows)
 
 
 def _place(row: pd.Series) -> str:

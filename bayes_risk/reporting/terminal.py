@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from bayes_risk import by_column
 from bayes_risk.formats import NONE, at_most, error, number, percent, percent_error, significant
 from bayes_risk.reporting.further import further_lines, rounds_table
 from bayes_risk.reporting.matching import by_kept_keys
@@ -97,6 +98,9 @@ def print_result(result: "StudyResult", notes: Sequence[str], *, console: Consol
     print_verdict(result.verdict, console=console)
     if attribute is not None:
         console.print(attribute_table(attribute))
+        if attribute.by_column is not None:
+            said = Text(by_column.in_short(attribute))
+            console.print(said, no_wrap=True, overflow="ellipsis")
     if identification is not None:
         console.print(match_table(identification))
     if result.reweighting is not None:
