@@ -80,10 +80,10 @@ class AttributeEvidence:
         What the files show without a model.
     any_release : bool
         Whether any guess could have made any release: not under trees, which show what they hold.
-    check : MechanismCheck, or None
-        Of files made elsewhere: whether they look like files of the model, all m of them.
     factors : tuple of str, or str
         Columns of the factors of the evidence; or why these cannot be told.
+    check : MechanismCheck, or None
+        Of files made elsewhere: whether they look like files of the model, all m of them.
     """
 
     microdata: Microdata

@@ -111,7 +111,8 @@ def print_result(result: "StudyResult", notes: Sequence[str], *, console: Consol
     if in_part:
         console.print(f"Records replaced: {in_part}", highlight=False)
     console.print(_trust(result), highlight=False)
-    for note in notes[:2]:
+    long = any(len(r.sentence) > console.width - 2 for r in result.verdict.deciding[:2])
+    for note in notes[: 1 if long else 2]:
         console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
     if result.study.output.folder is not None:
@@ -199,7 +200,9 @@ def match_table(risk: "IdentificationRisk") -> Table:
     pooled, mean = rows["pooled"], rows["mean"]
     expected = (pooled["expected_match_risk"], mean["expected_match_risk"], pooled["baseline"])
     table.add_row("expected correct matches", *(number(float(value), 1) for value in expected))
-    table.add_row("  +- 2 s.e.", *(error(row["mcse"], digits=1) for row in (pooled, mean)), NONE)
+    if pooled["mcse"] > 0 or mean["mcse"] > 0:
+        errors = (error(row["mcse"], digits=1) for row in (pooled, mean))
+        table.add_row("  +- 2 s.e.", *errors, NONE)
     for key, words in (
         ("true_match_rate", "true match rate"),
         ("false_match_rate", "false match rate"),
