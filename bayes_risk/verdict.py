@@ -12,7 +12,7 @@ from bayes_risk.exposure_result import Exposure, exposure_of
 from bayes_risk.formats import percent
 from bayes_risk.verdict_attribute import known_for_certain, of_attribute
 from bayes_risk.verdict_cures import Where, resolved, settings_that_settle
-from bayes_risk.verdict_exposure import of_exposure
+from bayes_risk.verdict_exposure import ORIGINAL, of_exposure
 from bayes_risk.verdict_further import (
     of_balance,
     of_chains,
@@ -179,7 +179,7 @@ def judge(
     chains = of_the_audit(attribute, diagnostics or {})
     width = standard_errors(chains, limits.rhat)
     sampled = attribute is not None or membership is not None
-    exposure = exposure or exposure_of(attribute, identification)
+    exposure = exposure or exposure_of(identification, attribute)  # matching names the keys
     identical = exposure is not None and bool(exposure.identical.any())
     nothing = attribute is None and identification is None
     of_values = of_attribute(attribute, limits, width, identical=identical)
@@ -202,7 +202,9 @@ def judge(
     return Verdict(
         outcome=next(outcome for outcome in RISK if outcome in found),
         usefulness=next((use for use in USE if use in found), None),
-        reasons=tuple(sorted(reasons, key=lambda r: order.index(r.outcome))),
+        reasons=tuple(
+            sorted(reasons, key=lambda r: (order.index(r.outcome), r.measure != ORIGINAL))
+        ),
         assumptions=_assumptions(attribute, identification),
         thresholds=limits,
     )
@@ -214,9 +216,17 @@ def _identification_reasons(risk: "IdentificationRisk | None", limits: Threshold
         return [doubt("identification risk", text, "identification")]
     rate, limit = float(risk.summary()["true_match_rate"].max()), limits.true_match_rate
     text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
+    alone = risk.baseline_true_matches
+    kept = (
+        f" The keys that were not synthesised match {percent(alone / risk.n)} by themselves."
+        if alone
+        else ""
+    )
     if rate > limit:
-        return [against("true match rate", f"{text}, more than the {percent(limit)} allowed.")]
-    return [no_objection("true match rate", f"{text} at most; {percent(limit)} are allowed.")]
+        text = f"{text}, more than the {percent(limit)} allowed.{kept}"
+        return [against("true match rate", text)]
+    text = f"{text} at most; {percent(limit)} are allowed.{kept}"
+    return [no_objection("true match rate", text)]
 
 
 def _assumptions(

@@ -123,12 +123,12 @@ def _probability(risk: "AttributeRisk", limits: Thresholds, width: float) -> Rea
     reason = _limited(
         risk, "probability of the truth", words, ("raises", "may raise"), found, width
     )
-    apart = _apart(found, limit, factor)
+    apart = _apart(found, limit, factor, f"under the {name or 'flat'} prior " * bool(risk.priors))
     return replace(reason, sentence=f"{_under(risk, name, reason)}{apart}")
 
 
-def _apart(found: Counted, limit: float, factor: float) -> str:
-    """What is said of records that are above the limit, but not through the release."""
+def _apart(found: Counted, limit: float, factor: float, under: str) -> str:
+    """What is said of records above the limit, but not through the release; ``under`` a prior."""
     n, said = len(found.before), ""
     for marks, words in (
         (found.before, f"above {limit:g} without the release: not attributable to it"),
@@ -136,7 +136,7 @@ def _apart(found: Counted, limit: float, factor: float) -> str:
     ):
         count = int(marks.sum())
         verb = "is" if count == 1 else "are"
-        said += f" {begun(out_of(count, n))} {verb} {words}." if count else ""
+        said += f" {begun(f'{under}{out_of(count, n)}')} {verb} {words}." if count else ""
     return said
 
 

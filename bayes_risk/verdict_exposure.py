@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from bayes_risk.exposure_result import Exposure
 
 
+ORIGINAL = "original released"
+
+
 def of_exposure(
     exposure: "Exposure | None", limits: Thresholds, moved: Sequence[tuple[int, str]] = ()
 ) -> list[Reason]:
@@ -33,7 +36,7 @@ def _originals(found: "Exposure") -> list[Reason]:
     which = np.flatnonzero(found.same_as_original)
     text = "{} is the original itself: all of its {:,} records are equal."
     return [
-        against("original released", text.format(_file(found, l), int(found.n_released[l])))
+        against(ORIGINAL, text.format(_file(found, l), int(found.n_released[l])))
         for l in map(int, which)
     ]
 
@@ -50,7 +53,7 @@ def _identical(found: "Exposure", limit: float) -> list[Reason]:
     l, among = int(counts.argmax()), found.n - found.not_replaced
     equal = int(found.identical[:, l].sum()) - found.not_replaced
     text = (
-        f"In {_file(found, l).lower()} {int(counts[l]):,} of the {among:,} replaced records are "
+        f"{int(counts[l]):,} of the {among:,} replaced records of {_file(found, l).lower()} are "
         f"identical to the original's record of their row, which nobody else there equals "
         f"({percent(counts[l] / max(among, 1))}; with doubles {equal:,} are)"
     )
@@ -70,8 +73,8 @@ def _unique_values(
         at = int(np.argmax(beyond.to_numpy()))
         row, l = rows.iloc[at], int(rows.index[at][0]) - 1
         text = (
-            f"Of the {int(row['values']):,} released values of {name} in "
-            f"{_file(found, l).lower()} {int(row['unique']):,} are genuine values of a single "
+            f"{int(row['unique']):,} of the {int(row['values']):,} released values of {name} in "
+            f"{_file(found, l).lower()} are genuine values of a single "
             f"record ({percent(row['unique_share'])}; a fresh sample would show "
             f"{percent(row['expected_unique_share'])})"
         )
@@ -88,8 +91,9 @@ def _replicated(found: "Exposure", limit: float) -> list[Reason]:
     counts = found.replicated.sum(axis=0)
     l = int(counts.argmax())
     text = (
-        f"{int(counts[l]):,} of the {found.n:,} records are unique on {', '.join(found.keys)} and "
-        f"stay so in {_file(found, l).lower()} ({percent(counts[l] / found.n)})"
+        f"{int(counts[l]):,} of the {int(found.unique.sum()):,} records that are unique on "
+        f"{', '.join(map(str, found.keys))} stay so in {_file(found, l).lower()}: "
+        f"{percent(counts[l] / found.n)} of all {found.n:,} records"
     )
     return [_within(counts[l] / found.n, limit, "replicated uniques", text)]
 

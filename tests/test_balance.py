@@ -169,6 +169,11 @@ def test_the_verdict_and_the_summary_have_it():
     assert verdict.outcome == "inconclusive"
     assert "one draw of the parameters" in verdict.deciding[0].sentence
     assert verdict.deciding[0].cure.startswith("[release] parameters = ")
+    wrong = multinomial(0, planted="own classes", m=10)
+    verdict = judge(replace(risk, balance=of(wrong)), calm, where="study")
+    assert verdict.outcome == "inconclusive"
+    assert "another mechanism than the one audited" in verdict.deciding[0].sentence
+    assert verdict.deciding[0].cure.startswith("[release] classes as the files were made")
     silent = replace(risk, balance=of(multinomial(0, m=2)))
     assert len(judge(silent, calm).reasons) == len(judge(risk, calm).reasons)
 

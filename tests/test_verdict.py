@@ -302,7 +302,7 @@ def test_identical_records_count_where_nobody_else_has_them():
     file.loc[:2, "income"] = df["income"]
     verdict = exposed(file, keys=["age"])
     assert decided(verdict) == {"identical records", "unique values of income"}
-    assert "In the file 3 of the 40 replaced records are identical" in verdict.sentence()
+    assert "3 of the 40 replaced records of the file are identical" in verdict.sentence()
     allowed = Thresholds(identical_records=3 / 40, unique_values=3 / 40)
     assert not decided(judge(attribute([0.2]), CALM, allowed, exposure=br.exposure(df, file)))
 
@@ -321,7 +321,7 @@ def test_genuine_values_of_single_records_count_in_any_row():
     df = people()
     verdict = exposed(df.assign(income=np.roll(df["income"], 1)), keys=["age"])
     assert decided(verdict) == {"unique values of income"}
-    assert "40 are genuine values of a single record (100.0 %; a fresh sample" in verdict.sentence()
+    assert "of the 40 released values of income in the file are genuine" in verdict.sentence()
 
 
 def test_replicated_uniques_count_where_keys_were_synthesised():
@@ -342,3 +342,29 @@ def test_files_of_synthpop_are_above_whatever_model_is_assumed(shared_data):
         verdict = judge(risk, CALM, exposure=br.exposure(df, files))
         assert verdict.outcome == "above your thresholds"
         assert "unique values of Income" in decided(verdict)
+
+
+def test_the_original_comes_before_all_other_reasons():
+    df = people()
+    verdict = judge(attribute([0.9]), CALM, exposure=br.exposure(df, df.copy()))
+    assert verdict.deciding[0].measure == "original released" and len(verdict.deciding) > 1
+
+
+def test_uniques_are_judged_on_the_keys_that_the_page_names():
+    df = people()
+    rolled = [df.assign(income=np.roll(df["income"], 1))] * CALM.m
+    own, of_keys = br.exposure(df, rolled), br.exposure(df, rolled, keys=["age"])
+    assert own.keys != of_keys.keys
+    matched = replace(CALM, exposure=of_keys)
+    verdict = judge(replace(attribute([0.2]), exposure=own), matched)
+    assert "replicated uniques" not in {r.measure for r in verdict.reasons}  # age is as it was
+
+
+@pytest.mark.parametrize("limit", [0.0, 1.0])
+def test_a_match_rate_stands_beside_that_of_the_keys_that_were_kept(limit):
+    df = pd.DataFrame({"age": range(10), "job": list("ab") * 5})
+    found = br.identification_risk(df, df.assign(job="a"), known=["age"], synthesized=["job"])
+    (said,) = [r for r in judge(None, found, Thresholds(true_match_rate=limit)).reasons
+               if r.measure == "true match rate"]  # fmt: skip
+    assert said.sentence.startswith("100.0 % of the 10 records would be matched uniquely")
+    assert said.sentence.endswith("not synthesised match 100.0 % by themselves.")

@@ -14,6 +14,7 @@ from bayes_risk.diagnostics import ess_and_rhat
 from bayes_risk.formats import number
 from bayes_risk.memberships.curve import Standing
 from bayes_risk.memberships.result import Membership
+from bayes_risk.modes import Modes
 from bayes_risk.reporting import report
 from bayes_risk.verdict import Thresholds, judge
 from bayes_risk.verdict_further import DRAWS_A_CHAIN, error_of_null, standard_errors
@@ -125,6 +126,55 @@ def test_the_report_passes_the_diagnostics_on(tmp_path):
     risk = attribute([0.3], mcse=0.02)
     path = report(risk, CALM, path=tmp_path / "r.html", diagnostics=fit(1.803, 3.0))
     assert "Inconclusive." in path.read_text()
+
+
+# --- modes -------------------------------------------------------------------------------------
+
+
+def led(modes, kept=(0,), used=(0, 1, 2), probability=(0.2, 0.3)):
+    """An audit whose starts were found in these modes."""
+    found = Modes(
+        mode=np.array(modes),
+        distance=np.zeros((len(modes), len(modes))),
+        log_release=np.zeros(len(modes)),
+        kept=kept,
+        used=np.array(used),
+    )
+    return replace(attribute(probability), modes=found)
+
+
+def test_a_mode_that_the_release_chose_is_named_with_its_strays():
+    verdict = judge(led([0, 0, 0, 1]), CALM, diagnostics=fit(1.803, 3.0))
+    assert verdict.outcome == "within your thresholds"
+    said = reason(verdict, "agreement").sentence
+    assert said == "3 of 4 starts led by the release found the same mode; 1 strayed and left out."
+    assert "R-hat" not in repr(verdict)  # of the fit's chains, on which nothing rests
+
+
+def test_a_mode_with_one_chain_is_a_doubt_that_more_chains_settle():
+    risk = led([0, 1, 1, 1], used=(0,))
+    verdict = judge(risk, CALM, where="study", diagnostics={"chains": 3})
+    assert verdict.outcome == "inconclusive"
+    (said,) = verdict.deciding
+    assert "nobody can tell how much chains of that mode differ" in said.sentence
+    assert said.cure == "[model] chains = 4"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome"),
+    [
+        (0.40, 0.45, "within your thresholds"),
+        (0.40, 0.60, "inconclusive"),  # one of the modes says so
+        (0.55, 0.70, "above your thresholds"),  # both do
+    ],
+)
+def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, outcome):
+    middle = (low + high) / 2
+    risk = led([0, 0, 1, 1], kept=(0, 1), used=(0, 1, 2, 3), probability=[0.2, middle])
+    risk = replace(risk, interval=np.array([[0.2, low], [0.2, high]]))
+    verdict = judge(risk, CALM)
+    assert verdict.outcome == outcome
+    assert "4 of 4 starts led by the release sit in 2 modes" in repr(verdict)
 
 
 # --- membership --------------------------------------------------------------------------------

@@ -97,6 +97,11 @@ class FileRisk:
         return len(self.each)
 
     @property
+    def baseline_true_matches(self) -> None:
+        """Records that the known keys alone match uniquely and correctly: not counted here."""
+        return None
+
+    @property
     def expected_match_risk_mcse(self) -> pd.Series:
         """Standard errors of the expected match risk, labelled ``mean`` and ``pooled``.
 
