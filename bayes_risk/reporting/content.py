@@ -68,7 +68,7 @@ def page(
             attribute=None if attribute is None else _attribute(attribute),
             identification=None if identification is None else _identification(identification),
             further=further,
-            diagnostics=_diagnostics(diagnostics),
+            diagnostics=_diagnostics(diagnostics, attribute),
             quality=None if attribute is None else _quality(attribute),
             exact=no_error(attribute),
             balance=None
@@ -300,7 +300,7 @@ def _identification(risk: IdentificationRisk) -> dict[str, Any]:
     }
 
 
-def _diagnostics(found: Mapping[str, Any]) -> Table | None:
+def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> Table | None:
     if not found:
         return None
     what = "log predictives" if "n_classes" in found else "parameters"
@@ -309,9 +309,13 @@ def _diagnostics(found: Mapping[str, Any]) -> Table | None:
         **{k: k for k in found if k not in DIAGNOSTICS},
     }
     rows = [(words, diagnostic(key, found[key])) for key, words in names.items()]
-    return Table(
-        caption="Of the fit to the confidential data.", heads=("Diagnostic", "Value"), rows=rows
-    )
+    caption = "Of the fit to the confidential data."
+    if risk is not None and risk.modes is not None:
+        caption += (
+            " The numbers above rest on other chains, which the release led: "
+            f"{risk.modes.sentence()}."
+        )
+    return Table(caption=caption, heads=("Diagnostic", "Value"), rows=rows)
 
 
 def _reproduction(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ SAMPLED = {
     "Unreliable": "The diagnostics reject the number. It is shown, but decides nothing.",
 }
 CHAINS = {
-    "R-hat": "Compares chains; 1 when they agree. The verdict says how large it may be.",
+    "R-hat": "Compares the chains of the fit; 1 when they agree.",
     "Effective sample size": "How many independent draws the sampler's draws are worth.",
 }
 OTHERS = {

@@ -15,7 +15,7 @@ def of_mechanism(found: "MechanismCheck") -> Section:
     """By column: p-value, the measure that differs most, values that the model cannot make."""
     rows = [
         (
-            str(name or "All columns"),
+            str(name or "All columns jointly"),
             number(row["p_value"]),
             str(row["measure"]),
             number(row["difference"], 1),

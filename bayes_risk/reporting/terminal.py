@@ -18,6 +18,7 @@ from bayes_risk.reporting.further import further_lines, rounds_table
 from bayes_risk.reporting.matching import by_kept_keys
 from bayes_risk.reporting.unsampled import counting, is_exact
 from bayes_risk.reporting.words import replaced
+from bayes_risk.verdict_further import of_the_audit
 
 if TYPE_CHECKING:
     from bayes_risk.identification.result import IdentificationRisk
@@ -226,7 +227,9 @@ def _trust(result: "StudyResult") -> str:
         said.append(f"{int((~reliable).sum()):,} of {len(reliable):,} records unreliable")
         if is_exact(result.attribute):
             said.append("the evidence has no Monte Carlo error")
-    said += convergence(result.diagnostics)
+    said += convergence(of_the_audit(result.attribute, result.diagnostics))
+    if result.attribute is not None and result.attribute.modes is not None:
+        said.append(result.attribute.modes.sentence())
     if result.identification is not None:
         said += counting(result.identification, alone=not said)
     return f"Trust: {'; '.join(said)}"
