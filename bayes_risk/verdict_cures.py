@@ -75,10 +75,10 @@ CURES: dict[str, tuple[str, ...]] = {
         "synthetic file are nobody's",
     ),
     "model rejected": (
-        "audit with the model that made the files (of synthpop: the models that `syn(..., models = "
-        "TRUE)` keeps), or let the study make the release (leave [release] files out)",
-        "audit with the model that made the files (of synthpop: the models that `syn(..., models = "
-        "TRUE)` keeps), or audit a release that fit.synthesize made",
+        "audit with the model that made the files (of synthpop: the models that syn(..., models = "
+        "TRUE) keeps), or let the study make the release (leave [release] files out)",
+        "audit with the model that made the files (of synthpop: the models that syn(..., models = "
+        "TRUE) keeps), or audit a release that fit.synthesize made",
     ),
     "mechanism": (
         "let the study make the release (leave [release] files out), or audit the files under the "

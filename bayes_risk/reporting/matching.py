@@ -91,8 +91,8 @@ def worst_matches(risk: IdentificationRisk, k: int = 10) -> Table:
     Of those level first the ones that the unsynthesised keys alone give away least.
     """
     table = risk.records.assign(unique=risk.K.sum(axis=1), place=range(risk.n))
-    order = ["probability", "unique", "baseline", "place"]
-    worst = table.sort_values(order, ascending=[False, False, True, True]).head(k)
+    order = ["probability", "baseline", "unique", "place"]
+    worst = table.sort_values(order, ascending=[False, True, False, True]).head(k)
     rows = [
         (
             str(label),
