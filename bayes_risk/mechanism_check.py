@@ -135,6 +135,7 @@ def check_mechanism(
         m=release.m,
         impossible=_impossible(fit, release),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        kept_models=_kept_models(fit),
     )
 
 
@@ -154,6 +155,12 @@ def _belong_together(fit: Fit, release: Release) -> bool:
     """Whether files are not exchangeable one by one: from one draw or chain, or own trees each."""
     own_trees = getattr(fit, "of_release", None) is not None
     return own_trees or drawn(fit, release) in ("shared", "one-mode")
+
+
+def _kept_models(fit: Fit) -> bool:
+    """Whether the trees are those that made the files, and no floor says that they may not be."""
+    floor = getattr(getattr(fit, "model", None), "floor", None)
+    return getattr(fit, "of_release", None) is not None and floor is None
 
 
 def _how_many(fit: Fit, units: int, size: int) -> int:

@@ -39,6 +39,9 @@ class MechanismCheck:
         out.
     seed_entropy : str
         The seed that made it.
+    kept_models : bool
+        Whether the fit holds the very models that made the files, kept by the program that made
+        them, so that nothing is assumed unless the check fails.
 
     See Also
     --------
@@ -53,6 +56,7 @@ class MechanismCheck:
     m: int
     impossible: Mapping[str, int]
     seed_entropy: str
+    kept_models: bool = False
 
     @property
     def p_value(self) -> float:
@@ -120,6 +124,11 @@ class MechanismCheck:
     def sentence(self) -> str:
         """What was found, in plain words."""
         among = self.compared()
+        if not self.failed and self.kept_models:
+            return (
+                "The files are audited under the models that were kept of their synthesis: the "
+                f"check found nothing against it ({among})."
+            )
         if not self.failed:
             return (
                 "The synthesis model is assumed, not verified: the check found nothing against it "

@@ -119,6 +119,8 @@ def of_mechanism(risk: "AttributeRisk | None") -> list[Reason]:
         if risk.check is None
         else risk.check.sentence()
     )
+    if risk.check is not None and risk.check.kept_models:
+        return [no_objection("synthesis model", text)]
     text = f"{text} Under another model the numbers would be others."
     return [doubt("synthesis model", text, "mechanism")]
 

@@ -307,6 +307,18 @@ def test_a_passed_check_is_said_and_verifies_nothing():
     assert judge(above, CALM).outcome == "above your thresholds"
 
 
+def test_models_that_were_kept_of_the_synthesis_are_known_unless_the_check_fails():
+    passed = replace(check_mechanism(fitted(), made(), random_seed=1), kept_models=True)
+    assert "assumed" not in passed.sentence()
+    verdict = judge(replace(attribute([0.2]), assumed=True, check=passed), CALM)
+    assert verdict.outcome == "within your thresholds"
+    assert passed.sentence() in repr(verdict)
+    failed = check_mechanism(fitted(), edited(CHANGES["shifted"][0]), random_seed=1)
+    failed = replace(failed, kept_models=True)
+    verdict = judge(replace(attribute([0.2]), assumed=True, check=failed), CALM)
+    assert verdict.outcome == "inconclusive"
+
+
 def test_the_report_has_a_section_of_the_check(tmp_path):
     failed = check_mechanism(fitted(), edited(CHANGES["shifted"][0]), random_seed=1)
     risk = replace(audited(made()), check=failed)

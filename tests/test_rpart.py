@@ -500,6 +500,14 @@ def test_a_whole_study_of_trees_that_were_kept(tmp_path):
     assert "models.json.gz" in json.dumps(settings)
 
 
+@pytest.mark.parametrize(("floor", "known"), [(None, True), (1e-6, False)])
+def test_trees_that_were_kept_are_known_and_a_floor_says_that_they_may_not_be(floor, known):
+    fit, own = fitted(floor=floor), fitted().synthesize(m=2, random_seed=3)
+    release = br.Release(datasets=own.datasets, synthesized=own.synthesized, parameters="plug-in")
+    found = br.attribute_risk(fit, release, guesses=GUESSES, random_seed=1)
+    assert found.assumed and found.check.kept_models == known
+
+
 def test_a_study_takes_the_models(tmp_path):
     model = {
         "kind": "CART",

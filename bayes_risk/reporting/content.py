@@ -119,6 +119,8 @@ def _assumed(risk: AttributeRisk | None) -> str:
     if risk is None or not risk.assumed:
         return ""
     failed = risk.check is not None and risk.check.failed
+    if risk.check is not None and risk.check.kept_models and not failed:
+        return ""
     return "and did not make these files" if failed else "not verified"
 
 
