@@ -143,7 +143,7 @@ class Columns:
             raise InputError(
                 f"column {column!r} is a category in the trees and a number in the original; make "
                 "it a category there: "
-                f"levels={{{column!r}: [...]}} of read_table"
+                f"levels={{{column!r}: [...]}} of read_table, in a study [data.levels] {column}"
             )
         values = self.apart(j)
         numbers = [_place(v, variable, levels) for v in values]
