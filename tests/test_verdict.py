@@ -267,6 +267,9 @@ def test_the_verdict_is_over_the_worse_prior_and_says_so():
     both = judge(replace(flat, priors={"predictive": flat}), CALM)
     assert both.outcome == "within your thresholds"
     assert "Under the flat prior and under the predictive one: for none" in both.reasons[0].sentence
+    known = known_before([0.7, 0.2], [0.71, 0.21])
+    said = judge(replace(flat, priors={"predictive": known}), CALM).reasons[0].sentence
+    assert "Under the predictive prior 1 of the 2 audited records is above 0.5 without" in said
 
 
 # --- what files show without a model -------------------------------------------------------------

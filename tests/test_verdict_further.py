@@ -1,11 +1,13 @@
 """The verdict beyond the two risks: chains that disagree, membership, usefulness."""
 
+import io
 import math
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from scipy import stats
 from scipy.signal import lfilter
 
@@ -16,9 +18,10 @@ from bayes_risk.memberships.curve import Standing
 from bayes_risk.memberships.result import Membership
 from bayes_risk.modes import Modes
 from bayes_risk.reporting import report
+from bayes_risk.reporting.terminal import print_result
 from bayes_risk.verdict import Thresholds, judge
 from bayes_risk.verdict_further import DRAWS_A_CHAIN, error_of_null, standard_errors
-from tests.edge_results import attribute, identification
+from tests.edge_results import attribute, identification, study_result
 
 CALM = identification(n=60, ages=7)  # nobody is unique, nobody matched uniquely
 
@@ -175,6 +178,17 @@ def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, 
     verdict = judge(risk, CALM)
     assert verdict.outcome == outcome
     assert "4 of 4 starts led by the release sit in 2 modes" in repr(verdict)
+
+
+def test_page_and_screen_say_which_chains_the_numbers_rest_on(tmp_path):
+    risk, found = led([0, 0, 0, 1]), fit(1.803, 3.0)
+    page = report(risk, CALM, path=tmp_path / "r.html", diagnostics=found).read_text()
+    assert "rest on other chains, which the release led: 3 of 4 starts" in page
+    result = replace(study_result(risk=risk, ident=CALM), diagnostics=found)
+    console = Console(file=io.StringIO(), width=300)
+    print_result(result, [], console=console)
+    (trust,) = [row for row in console.file.getvalue().splitlines() if row.startswith("Trust")]
+    assert "3 of 4 starts led by the release" in trust and "R-hat" not in trust
 
 
 # --- membership --------------------------------------------------------------------------------
