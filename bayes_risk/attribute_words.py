@@ -32,7 +32,7 @@ def in_a_sentence(risk: "AttributeRisk") -> str:
         f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
         "without the release) and "
         f"{number(worst['probability'])}{error} in the worst case; the truth "
-        f"comes first for {percent(rows['share_ranked_first'])} of records.{certain}{doubt}"
+        f"ranks first for {percent(rows['share_ranked_first'])} of records.{certain}{doubt}"
         f"{_excluded(risk)}{_given_away(risk)}{_searched(risk)}"
     )
 

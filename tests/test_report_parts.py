@@ -305,7 +305,7 @@ def test_r_hat_is_judged_once_on_a_page(tmp_path):
 
 def test_nothing_to_object_to_is_said(tmp_path):
     text = of(tmp_path, attribute(), identification(m=3))
-    assert "The diagnostics of the computation object to nothing" in text
+    assert "Diagnostic warnings: none" in text
 
 
 def test_unreliable_members_are_told(tmp_path):

@@ -288,7 +288,7 @@ class FullTableRisk:
             f"{self.assumptions['records']} Among all {int(self.n_values.max()):,} values of "
             f"{len(self.variables)} columns the truth has rank {table['rank'].median():,.0f} in "
             f"the median of {len(table):,} records ({table['prior_rank'].median():,.0f} without "
-            f"the release) and comes first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
+            f"the release) and ranks first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
             f"gives it {number(worst['probability'])}{error} in the worst case "
             f"({number(worst['prior'])} without the release). {doubt} marked unreliable."
         )

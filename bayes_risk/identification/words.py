@@ -133,7 +133,7 @@ def ordinal(number: int) -> str:
 def _singles(row: Mapping[Any, float]) -> str:
     s, true = int(row["unique_matches"]), int(row["true_matches"])
     if not s:
-        return "No record has a single best candidate."
+        return "No record has a unique match."
     who = "1 record has" if s == 1 else f"{s:,} records have"
     share = percent(true / s)
-    return f"{who} a single best candidate, which is the right one for {true:,} ({share})."
+    return f"{who} a unique match, which is the right one for {true:,} ({share})."

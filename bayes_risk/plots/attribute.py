@@ -89,7 +89,7 @@ def plot_ranks(risk: "AttributeRisk", *, ax: "Axes | None" = None, **kwargs: Any
     axes = axes_of(ax)
     counts = _rank_counts(risk)
     expected = _expected_counts(risk)
-    told = "place of the truth among the guesses (1: likeliest)"
+    told = "rank of the true values among the guesses (1: likeliest)"
     many = len(counts) > MANY_PLACES
     if many:
         first = 1 + np.unique(2 ** np.arange(len(counts).bit_length() + 1) // 2)

@@ -265,8 +265,8 @@ def _distribution(risk: AttributeRisk) -> Picture:
 
 def _ranks(risk: AttributeRisk) -> Picture:
     caption = (
-        "Place of the truth among the guesses, likeliest first. Level with the dashed line, the "
-        "intruder does no better than guessing at random."
+        "Rank of the true values among the guesses, likeliest first. Level with the dashed line, "
+        "the intruder does no better than guessing at random."
     )
     return picture("ranks", plots.plot_ranks, risk, caption)
 

@@ -40,7 +40,7 @@ OF_LOSS = {
 OF_TABLE = {
     "mean_probability": ("Probability of the true values, mean over records", False),
     "max_probability": ("Probability of the true values, worst record", False),
-    "median_rank": ("Place of the truth among all values, median", False),
+    "median_rank": ("Rank of the true values among all values, median", False),
     "share_ranked_first": ("Share of records whose truth is the likeliest value", True),
     "share_in_first_100": ("Share of records whose truth is among the first 100", True),
     "mean_within_1": ("Posterior within 1 variable of the truth, mean", False),
@@ -88,7 +88,7 @@ def of_privacy_loss(found: "PrivacyLoss") -> Section:
 def of_full_table(found: "FullTableRisk") -> Section:
     """Where the truth stands among all values."""
     caption = (
-        "Place of the truth among all values, with the release against without, one point a "
+        "Rank of the true values among all values, with the release against without, one point a "
         "record. Below the dashed line the release has brought it nearer to the front."
     )
     audited = f"{len(found.index):,} records, among all values of the unknown columns."

@@ -10,7 +10,7 @@ ATTRIBUTE = {
     "Attribute risk": (
         "The probability that the intruder gives to a target's true confidential values after "
         "seeing the release. Read it against the column headed without the release: only the "
-        "difference is the doing of the release."
+        "difference is attributable to the release."
     ),
     "Worst case": (
         "The intruder knows every record but the target's. No real intruder knows so much; whoever "
@@ -27,7 +27,7 @@ ATTRIBUTE = {
     ),
     "Prior": "How probable the intruder finds each guess before the release.",
     "Random guess": "One divided by the number of guesses.",
-    "Place (rank)": "1 if no guess is likelier than the truth. Guesses level with it share places.",
+    "Rank": "1 if no guess is likelier than the true values. Guesses level with them share ranks.",
     "Log Bayes factor": (
         "By how much the release raises the log odds of the truth. 0: nothing learnt; 3: odds "
         "twenty times as high; negative: the release misleads."
@@ -74,9 +74,10 @@ OTHERS = {
             "known of it?"
         ),
         "Expected correct matches": "Sum over records of the chance that the match made is right.",
-        "True match rate": "Share of all records that have a single candidate, and the right one.",
+        "Unique match": "Exactly one released record agrees best with what the intruder holds.",
+        "True match rate": "Share of all records with a unique match that is the right one.",
         "False match rate": (
-            "Share of single candidates that are wrong. High is good: the intruder is often misled."
+            "Share of unique matches that are wrong. High is good: the intruder is often misled."
         ),
         "Pooled, mean": (
             "Pooled: one intruder uses all releases together. Mean: one release at a time, averaged"

@@ -74,7 +74,7 @@ def _tornado_picture(found: "Sensitivity") -> Picture:
 def _along(found: "Sensitivity", factor: str) -> Picture:
     caption = (
         f"Mean probability of the truth along {name_of(factor)}, all else as in the base setting; "
-        "the difference from what holds without the release is the doing of the release."
+        "the difference from what holds without the release is attributable to the release."
     )
     name = "along-" + "".join(c if c.isalnum() else "-" for c in factor)
     numbers = found.dataset[factor].dtype.kind in "iuf"

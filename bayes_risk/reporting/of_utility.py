@@ -151,7 +151,7 @@ def _figures(found: "Utility") -> list[Picture]:
     if len(found.pairs):
         caption = (
             "The pairs of columns that are worst kept together. The dashed line is a release drawn "
-            "from the truth; the diamond shows how much of it is the doing of one column alone."
+            "from the truth; the diamond shows how much of it is attributable to one column alone."
         )
         shown = min(len(found.pairs), plots.PAIRS)
         height = 1.3 + 0.26 * shown

@@ -227,9 +227,9 @@ def _trust(result: "StudyResult") -> str:
         said.append(f"{int((~reliable).sum()):,} of {len(reliable):,} records unreliable")
         if is_exact(result.attribute):
             said.append("the evidence has no Monte Carlo error")
+        if result.attribute.modes is not None:
+            said.append(result.attribute.modes.sentence())
     said += convergence(of_the_audit(result.attribute, result.diagnostics))
-    if result.attribute is not None and result.attribute.modes is not None:
-        said.append(result.attribute.modes.sentence())
     if result.identification is not None:
         said += counting(result.identification, alone=not said)
     return f"Trust: {'; '.join(said)}"

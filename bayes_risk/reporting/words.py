@@ -13,7 +13,7 @@ MEASURES = {
     "q95_probability": "Probability of the true values, 95th percentile",
     "max_probability": "Probability of the true values, worst record",
     "share_ranked_first": "Share of records whose truth is the likeliest guess",
-    "mean_rank": "Mean place of the truth among the guesses",
+    "mean_rank": "Mean rank of the true values among the guesses",
 }
 COUNTS = {
     "targets": "Records audited",
@@ -24,7 +24,7 @@ MATCHES = {
     "expected_match_risk": "Expected correct matches",
     "true_matches": "True matches",
     "true_match_rate": "True match rate",
-    "unique_matches": "Single candidates",
+    "unique_matches": "Unique matches",
     "false_match_rate": "False match rate",
     "no_match": "Nothing matched",
 }
@@ -39,7 +39,7 @@ CLOSENESS = {  # of a number: words, and whether it is a share
 }
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
-    "columns": "What is sought of the target",
+    "columns": "Target variables",
     "synthesis": "What is known of the synthesis (S)",
     "prior": "Belief before the release (prior)",
     "guesses": "Values considered (guesses)",
