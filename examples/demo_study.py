@@ -13,8 +13,8 @@ def main(path="demo-study.html", draws=1000, targets=None, refit_budget=10):
     df = fair()  # 6,366 women, nine categorical columns
 
     model = br.models.DPMPM(n_classes=30)
-    fit = model.fit(df, draws=draws, tune=draws, chains=2, random_seed=1)
-    release = fit.synthesize(m=5, columns=SYNTHESISED, random_seed=2)
+    fit = model.fit(df, draws=draws, tune=draws, random_seed=1)
+    release = fit.synthesize(m=3, columns=SYNTHESISED, random_seed=2)
 
     # what would someone who knows everybody else learn about each woman?
     risk = br.attribute_risk(
