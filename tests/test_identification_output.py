@@ -12,6 +12,7 @@ from rich.console import Console
 
 import bayes_risk as br
 from bayes_risk.identification.replicates import Replicates
+from bayes_risk.modes import Modes
 from bayes_risk.output import identification_summary, plain
 from bayes_risk.reporting.matching import matches_table
 from bayes_risk.reporting.terminal import _trust, match_table
@@ -70,6 +71,22 @@ def test_the_summary_has_error_and_baseline() -> None:
     assert summary["mcse"].loc[["mean", "pooled"]].tolist() == errors.tolist()
     assert summary["mcse"].loc[[1, 2, 3]].isna().all()
     assert (summary["baseline"] == risk.baseline_expected_match_risk).all()
+
+
+def test_where_the_release_led_the_chains_the_r_hat_of_the_fit_is_not_shown() -> None:
+    diagnostics = {"chains": 2, "max_rhat": 1.3, "min_ess": 40.0}
+    result = replace(study_result(), diagnostics=diagnostics)
+    assert result.attribute is not None and "largest R-hat 1.300" in _trust(result)
+    modes = Modes(
+        mode=np.array([0, 0, 1]),
+        distance=np.zeros((3, 3)),
+        log_release=np.zeros(3),
+        kept=(0,),
+        used=np.array([0, 1]),
+    )
+    said = _trust(replace(result, attribute=replace(result.attribute, modes=modes)))
+    assert "2 of 3 starts led by the release found the same mode; 1 strayed" in said
+    assert "R-hat" not in said
 
 
 # --- what was estimated --------------------------------------------------------------------------
