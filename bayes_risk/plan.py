@@ -18,7 +18,7 @@ from bayes_risk.evidence import (
 )
 from bayes_risk.leading import probed, within_mode
 from bayes_risk.modes import Modes
-from bayes_risk.parameters import drawn
+from bayes_risk.parameters import drawn, ways_of
 from bayes_risk.release import Release
 from bayes_risk.steps import Arrays, Later, Packing, kept
 from bayes_risk.synthesizer import (
@@ -131,7 +131,8 @@ class Plan:
     def led(self) -> bool:
         """Whether the fits are those of the mode that the release chooses."""
         of_one_mode = drawn(self.fit, self.release) in ("one-mode", "shared")
-        return of_one_mode and hasattr(self.fit, "led") and not self.knows_less
+        has_modes = "one-mode" in ways_of(self.fit) and hasattr(self.fit, "led")
+        return of_one_mode and has_modes and not self.knows_less
 
     def _predictive(self, cases: Targets, effort: Effort) -> Evidence:
         """Sample until the error is small enough; then refit where the weights are poor."""

@@ -228,9 +228,11 @@ def _cure(risk: "AttributeRisk", which: Marks, width: float = 2.0) -> str:
         return "reuse"
     if (table["left_out"] > MAX_LEFT_OUT).any():
         return "left out"
-    if width > 2 or (risk.modes is not None and len(risk.modes.kept) > 1):
+    if width > 2:
         return "chains"
-    return "error" if table["reliable"].all() else "unreliable"
+    if not table["reliable"].all():
+        return "unreliable"
+    return "chains" if risk.modes is not None and len(risk.modes.kept) > 1 else "error"
 
 
 def _reliability(risk: "AttributeRisk", limit: float) -> Reason:

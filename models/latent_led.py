@@ -1,9 +1,10 @@
 """Chains that the release leads to the mode that made it, carried on to y and to each (y, Z^(l)).
 
 A chain starts with everybody in one class on the table and all data sets of a release, stacked: so
-many records are settled by split and merge moves in the mode that made them. From where it stops,
-one chain goes on given y alone and one given y and each data set, so that both predictives of the
-evidence come from one mode. The derivation stands in `docs/modes.md`.
+many records are settled by split and merge moves in the mode that made them (where columns stay: on
+the table alone, and the release chooses among the chains). From where it stops, one chain goes on
+given y alone and one given y and each data set, so that both predictives of the evidence come from
+one mode. The derivation stands in `docs/modes.md`.
 """
 
 from dataclasses import dataclass, replace
@@ -66,14 +67,18 @@ def led_by(
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> tuple[LatentPosterior, Lengths]:
-    """Draws given y of starts that all data sets of a release, stacked, led to their mode.
+    """Draws given y of starts that a release has led to its mode.
 
-    Rows are stacked as if they were other people's, whatever the mechanism, and structural zeros
-    are not looked at: this finds a mode, and no number comes from it.
+    All data sets are stacked below y as if their rows were other people's; where columns stay they
+    are not, for the values that stay would count m + 1 times and lead elsewhere: then the starts
+    go on y alone, and the release chooses among them. This finds modes, and no number comes from
+    it.
     """
     steps = Lengths.of(base)
     hows = [Mechanism.of(release, l, microdata, base.prior) for l in range(release.m)]
-    stacked = units_of(np.vstack([hows[0].y, *(how.z[how.replaced] for how in hows)]))
+    whole = hows[0].synthesized.all()
+    rows = [how.z[how.replaced] for how in hows] if whole else []
+    stacked = units_of(np.vstack([hows[0].y, *rows]))
     begin, find, settle = rng.spawn(3)
     cold = replace(base.prior, splits=COLD, zeros=None)
     starts = [initial_state(cold, stacked, child) for child in begin.spawn(steps.starts)]
