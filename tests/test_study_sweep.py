@@ -11,6 +11,7 @@ import xarray as xr
 from rich.console import Console
 
 import bayes_risk as br
+from bayes_risk.formats import signed
 from bayes_risk.output import settings
 from bayes_risk.reporting import swept
 from bayes_risk.reporting.content import as_toml
@@ -399,7 +400,7 @@ def test_the_screen_has_the_base_every_factor_and_the_worst(written, width):
     for factor in ("prior", "columns known", "data sets (m)", "model: prior"):
         (line,) = [line for line in lines if line.startswith(f"{factor} ")]
         most = float(result.sensitivity.along(NAMES.get(factor, factor))["gain"].max())
-        assert line.rstrip().endswith(f"{most:+.3f}")
+        assert line.rstrip().endswith(signed(most))
     assert f"Largest mean: {result.sensitivity.worst()['mean_probability']:.3f}" in text
     assert "Note: 12 records" in text and "report.html" in text
     wide = [line for line in lines if len(line) > width and not line.startswith("Report: ")]

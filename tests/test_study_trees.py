@@ -279,13 +279,15 @@ def test_nothing_is_said_of_sampling_where_nothing_was_sampled(tmp_path, table):
         r"<style>.*?</style>|<svg.*?</svg>|<pre>.*?</pre>", "", render_study(result), flags=re.S
     )
     page = page[page.index("<body>") :]
-    for word in ("R-hat", "hains", "Effective sample", "k-hat", "\N{PLUS-MINUS SIGN}", "draws per"):
+    for word in ("R-hat", "hains", "Effective sample", "k-hat", "draws per"):
         assert word not in page
+    before_matching = page[: page.index('<h2 id="identification">')]  # which differs by release
+    assert "\N{PLUS-MINUS SIGN}" not in before_matching
     assert "computed in closed form: it has no Monte Carlo error" in page
     said = screen(result)
     assert "R-hat" not in said and "\N{PLUS-MINUS SIGN} 0" not in said
     assert f"Trust: 0 of {N} records unreliable; the evidence has no Monte Carlo error" in said
-    assert len(said.splitlines()) <= 24
+    assert len(said.splitlines()) <= 27
 
 
 @pytest.mark.check
@@ -341,7 +343,7 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
     assert "<td>job: maximum likelihood diverged; home: a warning</td>" in render_study(result)
     said = screen(result, notes=["a warning of the audit"])
     assert "Note: a warning of the audit" in said and "Note: in the fit of job: maximum" in said
-    assert len(said.splitlines()) <= 24
+    assert len(said.splitlines()) <= 27
 
 
 @pytest.mark.parametrize(
