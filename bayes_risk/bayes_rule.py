@@ -18,7 +18,7 @@ Array = npt.NDArray[np.float64]
 MAX_MCSE = 0.05  # of a probability
 MAX_LEFT_OUT = 0.02
 REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's estimate
-MAX_APART = 0.1  # of log odds: what chains may differ by, whatever their noise
+MAX_APART = 0.4  # of log odds: chains within a factor 1.5, as verdicts count changes, agree
 
 
 class Weighed(NamedTuple):
