@@ -155,6 +155,25 @@ def interval(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> Array:
     return ends_of_all
 
 
+def error_over_modes(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> Array:
+    """Error of the log Bayes factor (U,) of the first, two of which reach what each mode says."""
+    main, *modes = found
+    error = main.mcse_log_bayes_factor
+    for one in modes:
+        apart = np.abs(_log_odds(one, truth) - _log_odds(main, truth))
+        settled = np.where(np.isfinite(apart), apart, 0.0)
+        error = np.maximum(error, 0.5 * settled + one.mcse_log_bayes_factor)
+    return error
+
+
+def _log_odds(found: Weighed, truth: npt.NDArray[np.int64]) -> Array:
+    """Of the truth, (U,)."""
+    log_p = np.take_along_axis(found.log_p, truth[None], axis=0)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds: Array = log_p - np.log(-np.expm1(log_p))
+    return odds
+
+
 def _left_out(log_truth: Array, log_rest: Array) -> Array:
     """Share that a search left out; all that may be, where it is known against nothing alone."""
     with np.errstate(invalid="ignore"):

@@ -16,7 +16,15 @@ import pandas as pd
 from bayes_risk import balance as balancing
 from bayes_risk import priors
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
-from bayes_risk.bayes_rule import MAX_LEFT_OUT, Limits, Summed, interval, reliable, weigh
+from bayes_risk.bayes_rule import (
+    MAX_LEFT_OUT,
+    Limits,
+    Summed,
+    error_over_modes,
+    interval,
+    reliable,
+    weigh,
+)
 from bayes_risk.by_column import FIRST, SEARCHED, by_column
 from bayes_risk.evidence import Evidence
 from bayes_risk.exposure_result import Exposure
@@ -282,7 +290,7 @@ class AttributeEvidence:
             mcse_log_evidence=summed.mcse,
             deviations=posterior.deviations,
             mcse=posterior.mcse,
-            mcse_log_bayes_factor=posterior.mcse_log_bayes_factor,
+            mcse_log_bayes_factor=error_over_modes([posterior, *apart], guesses.truth),
             khat=found.khat,
             ess=found.ess,
             reliable=reliable(found, posterior, self.limits) | self.disclosed,

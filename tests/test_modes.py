@@ -114,6 +114,9 @@ def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
         both.append(evidence[0] / evidence.sum())
     assert len(risk.modes.kept) == 2 and "does not choose" in risk.assumptions["evidence"]
     assert low <= min(both) and max(both) <= high
+    p, error = risk.records.loc[0, ["probability", "mcse_log_bayes_factor"]]
+    changes = np.log(both) - np.log1p(-np.array(both)) - np.log(p / (1 - p))
+    assert np.abs(changes).max() <= 2.5 * error
 
 
 def starts(modes, noise, seed=0):
