@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.batches import variance_by_fit, variance_of_estimate
+from bayes_risk._core.batches import student_factor, variance_by_fit, variance_of_estimate
 from bayes_risk._core.logspace import change
 from bayes_risk.diagnostics import pareto_smoothed, weight_ess
 from bayes_risk.log_ratios import (
@@ -83,7 +83,10 @@ class Evidence:
         F, B, G, U = self.deviations.shape
         out, size = np.empty((G, U)), max(PART // (F * B * G), FEW)
         for part in (slice(u, u + size) for u in range(0, U, size)):  # all would be a run's peak
-            out[:, part] = np.sqrt(variance_of_estimate(self.deviations[..., part].astype(float)))
+            moved = self.deviations[..., part].astype(float)
+            out[:, part] = np.sqrt(variance_of_estimate(moved))
+            if self.modes is not None:  # chains of one mode: few, and each has its say
+                out[:, part] *= student_factor(moved)
         return out
 
     def share_by_fit(self) -> Array:

@@ -49,9 +49,11 @@ class Modes:
         """Starts in a mode that the release rules out."""
         return np.flatnonzero(~np.isin(self.mode, self.kept))
 
-    def chains_of(self, mode: int) -> Ints:
-        """Chains of the audit in one mode, counted from 0."""
-        return np.flatnonzero(self.mode[self.used] == mode)
+    @property
+    def chains_by_mode(self) -> list[Ints]:
+        """Chains of the audit, counted from 0, in each mode that any of them is in."""
+        mode = self.mode[self.used]
+        return [np.flatnonzero(mode == k) for k in np.unique(mode)]
 
     def sentence(self) -> str:
         """The same in words."""

@@ -111,7 +111,7 @@ class Plan:
             self.lead(cases)
             self.posteriors = self.imputed() if effort.evidence == "imputed" else self.later()
         if effort.evidence == "refit":
-            return self._refit(cases)
+            return replace(self._refit(cases), modes=self.modes)
         return self._predictive(cases, effort)
 
     def lead(self, cases: Targets) -> None:
@@ -155,11 +155,10 @@ class Plan:
         """The evidence with that of each mode apart, where the release does not choose."""
         if self.modes is None:
             return found
-        kept, apart = self.modes.kept, []
-        for mode in kept if len(kept) > 1 else ():
-            those = self.modes.chains_of(mode)
+        apart = []
+        for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
             parts = [
-                Later(f"fit {k} of mode {mode}", partial(_chains_of, posterior, those))
+                Later(f"fit {k} of a mode", partial(_chains_of, posterior, those))
                 for k, posterior in enumerate(self.posteriors)
             ]
             apart.append(self.evidence(cases, parts))

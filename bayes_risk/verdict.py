@@ -217,11 +217,7 @@ def _identification_reasons(risk: "IdentificationRisk | None", limits: Threshold
     rate, limit = float(risk.summary()["true_match_rate"].max()), limits.true_match_rate
     text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
     alone = risk.baseline_true_matches
-    kept = (
-        f" The keys that were not synthesised match {percent(alone / risk.n)} by themselves."
-        if alone
-        else ""
-    )
+    kept = f" Unsynthesised keys alone: {percent(alone / risk.n)}." if alone else ""
     if rate > limit:
         text = f"{text}, more than the {percent(limit)} allowed.{kept}"
         return [against("true match rate", text)]

@@ -253,7 +253,8 @@ def test_identify_says_and_writes_no_marked_value(call):
         *("report.html", "summary.json", "records.csv", "manifest.json")
     }
     for path in Path("out").iterdir():
-        assert leaks(path.read_bytes(), df, labels=path.name != "records.csv") == [], path.name
+        by_label = path.name in ("records.csv", "report.html")  # the ten at highest risk
+        assert leaks(path.read_bytes(), df, labels=not by_label) == [], path.name
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(Path("n.json").stat().st_mode) == 0o600
 

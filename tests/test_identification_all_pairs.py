@@ -52,6 +52,8 @@ def tasks(draw: st.DrawFn) -> tuple[Task, dict[str, Any]]:
         if kinds[name] == "number" and draw(st.booleans())
     }
     assume(all(any(row[name] is not None for row in original) for name in radius))
+    values = [name for name in keys if name in SYNTHESIZED]  # a file without any is refused
+    assume(all(any(row[name] is not None for row in t for name in values) for t in releases))
     missing = {
         name: draw(st.sampled_from(["level", "level", "wildcard", "never"])) for name in keys
     }

@@ -149,7 +149,13 @@ def test_modes_within_the_error_of_the_release_stay_and_take_turns():
     favoured = -100.0 + np.array([[0, 3], [2, 1], [1, 0], [-3, -1], [-2, 1], [0, -2]])
     found = told_apart(value, error, favoured, chains=4)
     assert found.kept == (0, 1) and found.used.tolist() == [0, 1, 3, 4]
-    assert found.chains_of(1).tolist() == [2, 3]
+    assert [chains.tolist() for chains in found.chains_by_mode] == [[0, 1], [2, 3]]
+
+
+def test_of_more_modes_than_chains_those_that_chains_are_in_are_spanned():
+    value, error = starts(tuple(range(6)), noise=0.02)
+    found = told_apart(value, error, np.full((6, 2), -100.0), chains=3)
+    assert len(found.kept) == 6 and [len(c) for c in found.chains_by_mode] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.2])

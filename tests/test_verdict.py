@@ -370,4 +370,4 @@ def test_a_match_rate_stands_beside_that_of_the_keys_that_were_kept(limit):
     (said,) = [r for r in judge(None, found, Thresholds(true_match_rate=limit)).reasons
                if r.measure == "true match rate"]  # fmt: skip
     assert said.sentence.startswith("100.0 % of the 10 records would be matched uniquely")
-    assert said.sentence.endswith("not synthesised match 100.0 % by themselves.")
+    assert said.sentence.endswith("Unsynthesised keys alone: 100.0 %.")

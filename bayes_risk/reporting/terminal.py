@@ -92,7 +92,7 @@ class Bars:
 
 
 def print_result(result: "StudyResult", notes: Sequence[str], *, console: Console) -> None:
-    """Print what the run found: at most 25 lines of up to 100 columns."""
+    """Print what the run found, on a screen of up to 100 columns: of two risks some 27 lines."""
     attribute, identification = result.attribute, result.identification
     notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
     console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
@@ -112,8 +112,7 @@ def print_result(result: "StudyResult", notes: Sequence[str], *, console: Consol
     if in_part:
         console.print(f"Records replaced: {in_part}", highlight=False)
     console.print(_trust(result), highlight=False)
-    long = any(len(r.sentence) > console.width - 2 for r in result.verdict.deciding[:2])
-    for note in notes[: 1 if long else 2]:
+    for note in notes[:2]:
         console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
     if result.study.output.folder is not None:
@@ -201,9 +200,7 @@ def match_table(risk: "IdentificationRisk") -> Table:
     pooled, mean = rows["pooled"], rows["mean"]
     expected = (pooled["expected_match_risk"], mean["expected_match_risk"], pooled["baseline"])
     table.add_row("expected correct matches", *(number(float(value), 1) for value in expected))
-    if pooled["mcse"] > 0 or mean["mcse"] > 0:
-        errors = (error(row["mcse"], digits=1) for row in (pooled, mean))
-        table.add_row("  +- 2 s.e.", *errors, NONE)
+    table.add_row("  +- 2 s.e.", *(error(row["mcse"], digits=1) for row in (pooled, mean)), NONE)
     for key, words in (
         ("true_match_rate", "true match rate"),
         ("false_match_rate", "false match rate"),
