@@ -123,11 +123,13 @@ def membership(
     known = seen_by(intruder, release, fit, knowing)
     cases, case = cases_of(fit, release, rows, known)
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
-    other = _alternatives(fit, release, len(cases), alternatives, draw)
     plan = Plan(fit, release, sampling, n_jobs, progress, known)
+    posteriors = plan.fits(cases)
+    drawing = fit if plan.modes is None else plan.fit  # of the mode that the release chooses
+    other = _alternatives(drawing, release, len(cases), alternatives, draw)
     answers = Asking(
         plan=plan,
-        posteriors=plan.fits(cases),
+        posteriors=posteriors,
         cases=cases,
         counts=np.bincount(case, minlength=len(cases)).astype(float),
         others=compared,

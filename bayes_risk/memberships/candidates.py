@@ -8,6 +8,7 @@ import pandas as pd
 
 from bayes_risk.guesses import GuessSet
 from bayes_risk.microdata import Codes, Microdata
+from bayes_risk.parameters import ways_of
 from bayes_risk.release import Release
 from bayes_risk.synthesizer import Fit, Targets
 
@@ -141,10 +142,11 @@ def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alter
     n = len(fit.microdata.codes)
     parts, done = [], 0
     rows_each = min(U, n)
+    how = {"parameters": "independent"} if "one-mode" in ways_of(fit) else {}  # of all chains
     while done < L:
         m = min(AT_ONCE, L - done, max(fit.n_draws, 1))
         tables, rows = rng.spawn(2)
-        drawn = fit.synthesize(m, random_seed=tables).codes(fit.microdata)  # shape (m, n, p)
+        drawn = fit.synthesize(m, random_seed=tables, **how).codes(fit.microdata)  # (m, n, p)
         chosen = rows.permuted(np.repeat(np.arange(n)[None], m, axis=0), axis=1)[:, :rows_each]
         parts.append(drawn[np.arange(m)[:, None], chosen])
         done += m
