@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from bayes_risk._core.batches import chains_disagree, student_factor, variance_of_estimate
+from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence import Evidence
@@ -105,7 +105,7 @@ def weigh(
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
     moved = _moved(found, prior, truth)
     shift = -_mean_deviation(found, p, moved)
-    error = _error(found, shift)
+    error = standard_error(shift, led=found.modes is not None)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
     return Weighed(
@@ -117,12 +117,6 @@ def weigh(
         left_out=_left_out(log_truth, log_rest),
         disagreed=_disagreed(found, shift),
     )
-
-
-def _error(found: Evidence, shift: Array) -> Array:
-    """Monte Carlo error of deviations (F, B, U); of chains of one mode with Student's t."""
-    error: Array = np.sqrt(variance_of_estimate(shift))
-    return error if found.modes is None else error * student_factor(shift)
 
 
 def _disagreed(found: Evidence, shift: Array) -> npt.NDArray[np.bool_]:
@@ -237,7 +231,7 @@ def _error_of_change(
         change = shift / -np.expm1(log_truth)
         if moved is not None:
             change[0] += moved.centre * moved.at_truth / -np.expm1(at_prior)
-        error = _error(found, change)
+        error = standard_error(change, led=found.modes is not None)
     settled = ~(log_truth > -np.inf) | ~(log_truth < 0) | np.isnan(error)
     return np.where(settled, 0.0, error)
 

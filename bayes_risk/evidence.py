@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.batches import student_factor, variance_by_fit, variance_of_estimate
+from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
 from bayes_risk.diagnostics import pareto_smoothed, weight_ess
 from bayes_risk.log_ratios import (
@@ -84,9 +84,7 @@ class Evidence:
         out, size = np.empty((G, U)), max(PART // (F * B * G), FEW)
         for part in (slice(u, u + size) for u in range(0, U, size)):  # all would be a run's peak
             moved = self.deviations[..., part].astype(float)
-            out[:, part] = np.sqrt(variance_of_estimate(moved))
-            if self.modes is not None:  # chains of one mode: few, and each has its say
-                out[:, part] *= student_factor(moved)
+            out[:, part] = standard_error(moved, led=self.modes is not None)
         return out
 
     def share_by_fit(self) -> Array:
@@ -127,7 +125,10 @@ class Evidence:
             deviations = deviations[: m + 1].copy()
             deviations[0] *= np.float32(m / among)
         log_evidence = self.log_evidence[:m]
-        return replace(self, log_evidence=log_evidence, deviations=deviations, by_column=None)
+        apart = tuple(one.first(m) for one in self.apart)
+        return replace(
+            self, log_evidence=log_evidence, deviations=deviations, by_column=None, apart=apart
+        )
 
 
 def predictive_evidence(

@@ -5,7 +5,7 @@ integer each, and integers are counted: a million records take seconds.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,9 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.exposure_result import Exposure, Values
 from bayes_risk.identification.input import Released, listed
-from bayes_risk.identification.keys import coded, source
+from bayes_risk.identification.keys import coded, ranked, source
 from bayes_risk.microdata import Microdata, same_records
-from bayes_risk.release import SAME, Release
+from bayes_risk.release import Release
 from bayes_risk.utilities.keyed_counts import Keyed, identity
 from bayes_risk.utilities.tables import looks_continuous
 
@@ -196,11 +196,11 @@ class _Files(NamedTuple):
                 return None
             parts.append(frame[name] if times else self.frames[0][name])
         if all(isinstance(p.dtype, np.dtype) and p.dtype.kind in "iu" for p in parts):
-            return _ranked(np.concatenate([p.to_numpy() for p in parts]))
+            return ranked(np.concatenate([p.to_numpy() for p in parts]))
         try:
             if any(pd.api.types.is_numeric_dtype(p.dtype) for p in parts):
                 numbers = [p.to_numpy(dtype=float, na_value=np.nan) for p in parts]
-                return _ranked(np.concatenate(numbers))
+                return ranked(np.concatenate(numbers))
             codes, size = coded(name, parts, [source(l) for l in range(len(parts))])
         except (InputError, TypeError, ValueError):  # text here, numbers there
             return None
@@ -232,21 +232,6 @@ def _files_of(original: pd.DataFrame, release: object) -> _Files:
         np.array(corresponds),
         release.replaced(len(original)) if in_part else None,  # type: ignore[attr-defined]
     )
-
-
-def _ranked(values: npt.NDArray[Any]) -> tuple[Ints, int]:
-    """Numbers by their rank from 1 up, those within `SAME` of the next sharing one; missing: 0."""
-    where, distinct = pd.factorize(values)  # -1: missing
-    order = np.argsort(distinct)
-    level = np.arange(1, len(distinct) + 1)
-    if distinct.dtype.kind == "f" and len(distinct):
-        low, high = distinct[order][:-1], distinct[order][1:]
-        with np.errstate(over="ignore", invalid="ignore"):
-            new = high - low > SAME * np.minimum(np.abs(low), np.abs(high))
-        level = 1 + np.cumsum([0, *new])
-    rank = np.zeros(len(distinct) + 1, dtype=np.int64)  # the last is that of -1
-    rank[order] = level
-    return rank[where], int(rank.max()) + 1
 
 
 class _Records:

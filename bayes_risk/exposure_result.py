@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk.formats import percent
+
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
@@ -314,7 +316,7 @@ class Exposure:
         else:
             text = f"{_range(self.any_row)} of {_range(self.n_released)} records equal one of the"
             text += f" original's {where} (rows do not correspond)"
-        text += f" (a fresh sample would show {_percent(1 - self.alone.mean())})"
+        text += f" (a fresh sample would show {percent(1 - self.alone.mean())})"
         kept = f"; {self.not_replaced:,} were released as they are" if self.not_replaced else ""
         return f"{self._each()}{text}{kept}."
 
@@ -331,8 +333,8 @@ class Exposure:
             said.append(
                 f"Of {_range(v.released[:, j])} released values of {name} {_range(v.genuine[:, j])}"
                 f" are genuine and {_range(v.unique[:, j])} occur once in the original (a fresh "
-                f"sample would show {_percent(row['expected_genuine_share'])} and "
-                f"{_percent(row['expected_unique_share'])})."
+                f"sample would show {percent(row['expected_genuine_share'])} and "
+                f"{percent(row['expected_unique_share'])})."
             )
         return said
 
@@ -366,7 +368,3 @@ def _range(counts: Ints) -> str:
     """Counts of several files in words."""
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

@@ -321,6 +321,7 @@ class AttributeEvidence:
         said: dict[str, Any] = {**self.words, "prior": f"{priors.in_words(prior)}{zero}"}
         if self.found.modes is not None:
             said["evidence"] = f"{said['evidence']}; {self.found.modes.sentence()}"
+            said["synthesis"] += "; the mode of its chain, which the release shows, is known"
         return {name: said[name] for name in order}
 
 

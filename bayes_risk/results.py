@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.batches import standard_error
 from bayes_risk._core.errors import InputError
 from bayes_risk.attribute_words import in_a_sentence
 from bayes_risk.balance import Balance, rows_of
@@ -367,7 +367,7 @@ class AttributeRisk:
     def _mcse_of_mean(self) -> float:
         """Records share their draws, so the error of a mean is taken from batch means."""
         means = self.deviations[:, :, self.case].mean(axis=2, keepdims=True)
-        return float(np.sqrt(variance_of_estimate(means)[0]))
+        return float(standard_error(means, led=self.modes is not None)[0])
 
 
 def _storable(index: pd.Index) -> npt.NDArray[Any]:

@@ -13,7 +13,8 @@ import pytest
 from scipy.special import betaln, gammaln
 
 import bayes_risk as br
-from bayes_risk._core.batches import chains_disagree, student_factor
+from bayes_risk._core.batches import chains_disagree, standard_error
+from bayes_risk.attribute import attribute_evidence
 from bayes_risk.modes import told_apart
 
 COPIES = 4
@@ -119,6 +120,23 @@ def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
     assert np.abs(changes).max() <= 2.5 * error
 
 
+def test_the_first_of_two_data_sets_is_spanned_by_itself():
+    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
+    how = {"draws": 60, "tune": 50, "chains": 4, "thin": 1, "splits": 2}
+    with pytest.warns(br.TruncationWarning):
+        fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=4)
+    release = br.Release(datasets=[y, y], synthesized=list(y), parameters="one-mode")
+    both = attribute_evidence(fit, release, targets=[0], random_seed=4)
+    one = both.first(1)
+    assert len(both.found.apart) == len(one.found.apart) == 2
+    for of_both, of_one in zip(both.found.apart, one.found.apart, strict=True):
+        assert np.array_equal(of_one.log_evidence, of_both.log_evidence[:1])
+    low, high = one.risk("uniform", warn=False).records.loc[0, ["low", "high"]]
+    for mode in one.found.apart:
+        p = np.exp(mode.log_evidence[0, :, 0])
+        assert low <= p[one.cases.guesses.truth[0]] / p.sum() <= high
+
+
 def starts(modes, noise, seed=0):
     """What starts in these modes say of 200 guesses, and their errors."""
     rng = np.random.default_rng(seed)
@@ -165,13 +183,19 @@ def test_noise_alone_makes_no_modes(noise):
     assert found.mode.tolist() == [0] * 8 and len(found.used) == 4
 
 
+def factor(deviations):
+    """By how much errors of chains of one mode are wider."""
+    plain = standard_error(deviations, led=False)
+    return standard_error(deviations, led=True) / np.where(plain > 0, plain, 1.0)
+
+
 def test_errors_of_few_chains_have_students_factor():
     rng = np.random.default_rng(1)
     chains = np.repeat(rng.normal(size=(1, 4, 500)), 2, axis=1)  # halves alike: three degrees
-    assert student_factor(chains) == pytest.approx(3.18245 / 1.95996, rel=1e-3)
+    assert factor(chains) == pytest.approx(3.18245 / 1.95996, rel=1e-3)
     many = np.concatenate([chains, np.zeros((3, 8, 500))])  # fits without error bring none
-    assert student_factor(many) == pytest.approx(3.18245 / 1.95996, rel=1e-3)
-    assert (student_factor(np.zeros((2, 8, 3))) == 1).all()
+    assert factor(many) == pytest.approx(3.18245 / 1.95996, rel=1e-3)
+    assert (standard_error(np.zeros((2, 8, 3)), led=True) == 0).all()
 
 
 def test_chains_that_differ_beyond_their_halves_are_marked_and_seldom_others():

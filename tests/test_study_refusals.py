@@ -162,7 +162,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          {"model": NORMAL, "attribute": {"evidence": "predictive"}}),
         ({"parameters": "proper"}, r"\[release\] parameters = 'proper' does not fit; give .one-mo"),
         ({"parameters": "plug-in"},
-         r'parameters = "plug-in" is not offered by \[model\] kind = "DPMPM"; it has "independ'),
+         r'parameters = "plug-in" is not offered by \[model\] kind = "DPMPM"; it has "one-mode", '),
         ({"parameters": "shared"}, r'parameters = "shared" .* \[model\] synthesizer = "MM"',
          {"model": MM}),
         ({"parameters": "independent"}, r'kind = "Forest"; it has "plug-in"$', {"model": FOREST}),

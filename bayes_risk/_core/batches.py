@@ -46,14 +46,23 @@ def _variance_of_mean(x: Array) -> Array:
     return variance
 
 
-def student_factor(deviations: Array) -> Array:
-    """How much wider than the normal 95 % interval one with errors between chains has to be.
+def standard_error(deviations: Array, *, led: bool) -> Array:
+    """Monte Carlo error of a sum over fits, shape of ``deviations`` without (F, B).
 
-    Student's t with the degrees of freedom of Welch and Satterthwaite, C - 1 from each fit of C
-    chains; shape of ``deviations`` without (F, B).
+    ``led``: chains of one mode, few and each with a say, so that it contains `student_factor`.
     """
     variance = variance_by_fit(deviations)
-    freedom = max(deviations.shape[1] // 2 - 1, 1)
+    error: Array = np.sqrt(variance.sum(axis=0))
+    return error * student_factor(variance, deviations.shape[1]) if led else error
+
+
+def student_factor(variance: Array, n_batches: int) -> Array:
+    """How much wider than the normal 95 % interval one with errors between chains has to be.
+
+    Student's t with the degrees of freedom of Welch and Satterthwaite, C - 1 from each fit of
+    C = B / 2 chains; ``variance`` of each fit (F, ...), the result (...).
+    """
+    freedom = max(n_batches // 2 - 1, 1)
     squares = (variance**2).sum(axis=0) / freedom
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = np.where(squares > 0, squares / variance.sum(axis=0) ** 2, 0.0)

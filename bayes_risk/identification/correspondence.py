@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-SAME = 1e-12  # relative: what a number may lose on its way through a text file
+from bayes_risk.identification.keys import ranked
+
 Flags = npt.NDArray[np.bool_]
 
 
@@ -143,12 +144,8 @@ def _codes(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Both columns coded alike; numbers that differ by a rounding of text files are the same."""
     if all(pd.api.types.is_float_dtype(c.dtype) for c in (genuine, released)):
-        values = np.concatenate([c.to_numpy(dtype=float, na_value=np.nan)
-                                 for c in (genuine, released)])  # fmt: skip
-        ordered = np.sort(values[~np.isnan(values)])
-        apart = ~np.isclose(ordered[1:], ordered[:-1], rtol=SAME, atol=0.0)
-        starts = ordered[np.concatenate([[True], apart])] if len(ordered) else ordered
-        codes = np.searchsorted(starts, values, side="right")  # NaN behind all others
+        parts = [c.to_numpy(dtype=float, na_value=np.nan) for c in (genuine, released)]
+        codes = ranked(np.concatenate(parts))[0]
     else:
         both = pd.concat([c.astype(object) for c in (genuine, released)], ignore_index=True)
         codes = pd.factorize(both, use_na_sentinel=False)[0]

@@ -5,10 +5,12 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.microdata import MAX_LEVELS, Codes, Variable
+from bayes_risk.release import SAME
 
 MISSING = ("level", "wildcard", "never")
 
@@ -133,3 +135,21 @@ def _is_missing(value: Any) -> bool:
 def source(l: int) -> str:
     """Name table l, the original being table 0."""
     return "the original" if l == 0 else f"release {l}"
+
+
+def ranked(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], int]:
+    """Rank of each number from 1 up, those within `SAME` of the next sharing one; missing: 0.
+
+    And the number of ranks, 0 included. Cost: sorting of distinct numbers.
+    """
+    where, distinct = pd.factorize(values)  # -1: missing
+    order = np.argsort(distinct)
+    level = np.arange(1, len(distinct) + 1)
+    if distinct.dtype.kind == "f" and len(distinct):
+        low, high = distinct[order][:-1], distinct[order][1:]
+        with np.errstate(over="ignore", invalid="ignore"):
+            new = high - low > SAME * np.minimum(np.abs(low), np.abs(high))
+        level = 1 + np.cumsum([0, *new])
+    rank = np.zeros(len(distinct) + 1, dtype=np.int64)  # the last is that of -1
+    rank[order] = level
+    return rank[where], int(rank.max()) + 1

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from bayes_risk.study.counts import PoissonMixtureSection
-from bayes_risk.study.models import ModelSection, RegressionSection
+from bayes_risk.study.models import DPMPMSection, ModelSection, RegressionSection
 from bayes_risk.study.sweep_agreement import as_toml_value
 from bayes_risk.study.trees import CARTSection
 
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
     from bayes_risk.study.study import Study
 
-DRAWN = ("independent", "one-mode", "shared")
 WAYS = {  # by kind of model, the usual one first
-    "DPMPM": DRAWN,
-    "PoissonMixture": DRAWN,
+    "DPMPM": ("one-mode", "independent", "shared"),
+    "PoissonMixture": ("independent", "one-mode", "shared"),
     "Regression": ("independent", "shared", "plug-in"),
     "PyMCModel": ("independent", "shared"),
     "CART": ("independent", "shared", "plug-in"),
@@ -28,7 +27,9 @@ WAYS = {  # by kind of model, the usual one first
 def ways_to_draw(model: ModelSection) -> tuple[str, ...]:
     """How the parameters of a model may be drawn, the usual way first."""
     if isinstance(model, PoissonMixtureSection) and model.deals:
-        return DRAWN[:2]
+        return "independent", "one-mode"
+    if isinstance(model, DPMPMSection) and model.impossible is not None:
+        return "independent", "shared"
     if isinstance(model, CARTSection) and not (model.models is None and model.floor is None):
         return ("plug-in",)
     if isinstance(model, CARTSection) and model.bootstrap == "none":
