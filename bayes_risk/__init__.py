@@ -10,9 +10,11 @@ Names are imported when first used, so ``import bayes_risk`` costs next to nothi
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from bayes_risk._core import __version__ as __version__
+
 if TYPE_CHECKING:
-    from . import models
-    from ._core.errors import (
+    from bayes_risk import models
+    from bayes_risk._core.errors import (
         InputError,
         MemoryCeilingError,
         ModelError,
@@ -20,58 +22,56 @@ if TYPE_CHECKING:
         TruncationWarning,
         UnreliableWeightsWarning,
     )
-    from .attribute import attribute_evidence, attribute_risk
-    from .combining import CombinedEstimates, combine
-    from .comparing.candidates import Candidate
-    from .comparing.result import Comparison
-    from .comparing.run import compare
-    from .dominance_rules import dominance
-    from .exposure_counts import exposure
-    from .exposure_result import Exposure
-    from .full_table.likeliest import likeliest
-    from .full_table.likeliest_result import Likeliest
-    from .full_table.result import FullTableRisk
-    from .full_table.risk import full_table_risk
-    from .grids import Grid, JointGrid, Levels
-    from .guesses import Hamming, Listed, Neighbourhood
-    from .identification.file_risk import FileRisk
-    from .identification.files import identification_risk_of_files
-    from .identification.radii import SD, Absolute, Quantile, Relative
-    from .identification.replicates import replicates
-    from .identification.result import IdentificationRisk
-    from .identification.risk import identification_risk
-    from .identification.sweep import IdentificationSweep, identification_sweep
-    from .impossible import Impossible
-    from .intruder import Intruder
-    from .kept_evidence import AttributeEvidence
-    from .losses.loss import privacy_loss
-    from .losses.result import PrivacyLoss
-    from .mechanism_check import check_mechanism
-    from .mechanism_result import MechanismCheck
-    from .memberships.audit import membership
-    from .memberships.result import Membership
-    from .microdata import Microdata
-    from .population.population import Population
-    from .population.uniqueness import uniqueness
-    from .population.uniqueness_result import Uniqueness
-    from .priors import Density, Interval, Mixture, TruthFactor
-    from .redaction.redact import Redacted, redact
-    from .release import Release
-    from .reporting import report
-    from .results import AttributeRisk
-    from .reweighting import LinearWeights, reweight
-    from .reweighting_result import Reweighting
-    from .sweeping.result import Sensitivity
-    from .sweeping.run import sensitivity
-    from .tables.synthpop import SynthpopRelease, read_synthpop
-    from .tables.table import read_table
-    from .utilities.assess import utility
-    from .utilities.bounds import ReleaseBounds, release_bounds
-    from .utilities.context import context_measures
-    from .utilities.context_result import ContextMeasures
-    from .utilities.result import Utility
-
-__version__ = "0.1.0"
+    from bayes_risk.data.impossible import Impossible
+    from bayes_risk.data.microdata import Microdata
+    from bayes_risk.data.table import read_table
+    from bayes_risk.evidence.mechanism_check import check_mechanism
+    from bayes_risk.evidence.mechanism_result import MechanismCheck
+    from bayes_risk.intruder.grids import Grid, JointGrid, Levels
+    from bayes_risk.intruder.guesses import Hamming, Listed, Neighbourhood
+    from bayes_risk.intruder.intruder import Intruder
+    from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
+    from bayes_risk.matching.file_risk import FileRisk
+    from bayes_risk.matching.files import identification_risk_of_files
+    from bayes_risk.matching.population.population import Population
+    from bayes_risk.matching.population.uniqueness import uniqueness
+    from bayes_risk.matching.population.uniqueness_result import Uniqueness
+    from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
+    from bayes_risk.matching.replicates import replicates
+    from bayes_risk.matching.result import IdentificationRisk
+    from bayes_risk.matching.risk import identification_risk
+    from bayes_risk.matching.sweep import IdentificationSweep, identification_sweep
+    from bayes_risk.release.release import Release
+    from bayes_risk.release.synthpop import SynthpopRelease, read_synthpop
+    from bayes_risk.reporting import report
+    from bayes_risk.reporting.redaction.redact import Redacted, redact
+    from bayes_risk.risk.attribute import attribute_evidence, attribute_risk
+    from bayes_risk.risk.dominance_rules import dominance
+    from bayes_risk.risk.exposure import exposure
+    from bayes_risk.risk.exposure_result import Exposure
+    from bayes_risk.risk.full_table.likeliest import likeliest
+    from bayes_risk.risk.full_table.likeliest_result import Likeliest
+    from bayes_risk.risk.full_table.result import FullTableRisk
+    from bayes_risk.risk.full_table.risk import full_table_risk
+    from bayes_risk.risk.kept_evidence import AttributeEvidence
+    from bayes_risk.risk.membership.audit import membership
+    from bayes_risk.risk.membership.result import Membership
+    from bayes_risk.risk.privacy_loss import privacy_loss
+    from bayes_risk.risk.privacy_loss_result import PrivacyLoss
+    from bayes_risk.risk.result import AttributeRisk
+    from bayes_risk.studies.comparing.candidates import Candidate
+    from bayes_risk.studies.comparing.result import Comparison
+    from bayes_risk.studies.comparing.run import compare
+    from bayes_risk.studies.reweighting import LinearWeights, reweight
+    from bayes_risk.studies.reweighting_result import Reweighting
+    from bayes_risk.studies.sweeping.result import Sensitivity
+    from bayes_risk.studies.sweeping.run import sensitivity
+    from bayes_risk.utilities.assess import utility
+    from bayes_risk.utilities.bounds import ReleaseBounds, release_bounds
+    from bayes_risk.utilities.combining import CombinedEstimates, combine
+    from bayes_risk.utilities.context import context_measures
+    from bayes_risk.utilities.context_result import ContextMeasures
+    from bayes_risk.utilities.result import Utility
 
 __all__ = [
     "SD",
@@ -150,57 +150,57 @@ __all__ = [
     "utility",
 ]
 
-_ROOMS = {
-    "microdata": ["Microdata"],
-    "release": ["Release"],
-    "impossible": ["Impossible"],
-    "intruder": ["Intruder"],
-    "guesses": ["Hamming", "Listed", "Neighbourhood"],
-    "priors": ["Density", "Interval", "Mixture", "TruthFactor"],
-    "full_table.likeliest": ["likeliest"],
-    "full_table.likeliest_result": ["Likeliest"],
-    "full_table.result": ["FullTableRisk"],
-    "full_table.risk": ["full_table_risk"],
-    "grids": ["Grid", "JointGrid", "Levels"],
-    "attribute": ["attribute_evidence", "attribute_risk"],
-    "kept_evidence": ["AttributeEvidence"],
-    "mechanism_check": ["check_mechanism"],
-    "mechanism_result": ["MechanismCheck"],
-    "memberships.audit": ["membership"],
-    "memberships.result": ["Membership"],
-    "losses.loss": ["privacy_loss"],
-    "losses.result": ["PrivacyLoss"],
-    "combining": ["CombinedEstimates", "combine"],
-    "comparing.candidates": ["Candidate"],
-    "comparing.result": ["Comparison"],
-    "comparing.run": ["compare"],
-    "dominance_rules": ["dominance"],
-    "exposure_counts": ["exposure"],
-    "exposure_result": ["Exposure"],
-    "identification.risk": ["identification_risk"],
-    "identification.files": ["identification_risk_of_files"],
-    "identification.file_risk": ["FileRisk"],
-    "identification.result": ["IdentificationRisk"],
-    "identification.sweep": ["IdentificationSweep", "identification_sweep"],
-    "population.population": ["Population"],
-    "identification.radii": ["SD", "Absolute", "Quantile", "Relative"],
-    "identification.replicates": ["replicates"],
-    "redaction.redact": ["Redacted", "redact"],
-    "results": ["AttributeRisk"],
-    "sweeping.result": ["Sensitivity"],
-    "sweeping.run": ["sensitivity"],
-    "tables.synthpop": ["SynthpopRelease", "read_synthpop"],
-    "tables.table": ["read_table"],
-    "reweighting": ["LinearWeights", "reweight"],
-    "reweighting_result": ["Reweighting"],
+_LAZY_IMPORTS = {
+    "data.microdata": ["Microdata"],
+    "release.release": ["Release"],
+    "data.impossible": ["Impossible"],
+    "intruder.intruder": ["Intruder"],
+    "intruder.guesses": ["Hamming", "Listed", "Neighbourhood"],
+    "intruder.priors": ["Density", "Interval", "Mixture", "TruthFactor"],
+    "risk.full_table.likeliest": ["likeliest"],
+    "risk.full_table.likeliest_result": ["Likeliest"],
+    "risk.full_table.result": ["FullTableRisk"],
+    "risk.full_table.risk": ["full_table_risk"],
+    "intruder.grids": ["Grid", "JointGrid", "Levels"],
+    "risk.attribute": ["attribute_evidence", "attribute_risk"],
+    "risk.kept_evidence": ["AttributeEvidence"],
+    "evidence.mechanism_check": ["check_mechanism"],
+    "evidence.mechanism_result": ["MechanismCheck"],
+    "risk.membership.audit": ["membership"],
+    "risk.membership.result": ["Membership"],
+    "risk.privacy_loss": ["privacy_loss"],
+    "risk.privacy_loss_result": ["PrivacyLoss"],
+    "utilities.combining": ["CombinedEstimates", "combine"],
+    "studies.comparing.candidates": ["Candidate"],
+    "studies.comparing.result": ["Comparison"],
+    "studies.comparing.run": ["compare"],
+    "risk.dominance_rules": ["dominance"],
+    "risk.exposure": ["exposure"],
+    "risk.exposure_result": ["Exposure"],
+    "matching.risk": ["identification_risk"],
+    "matching.files": ["identification_risk_of_files"],
+    "matching.file_risk": ["FileRisk"],
+    "matching.result": ["IdentificationRisk"],
+    "matching.sweep": ["IdentificationSweep", "identification_sweep"],
+    "matching.population.population": ["Population"],
+    "matching.radii": ["SD", "Absolute", "Quantile", "Relative"],
+    "matching.replicates": ["replicates"],
+    "reporting.redaction.redact": ["Redacted", "redact"],
+    "risk.result": ["AttributeRisk"],
+    "studies.sweeping.result": ["Sensitivity"],
+    "studies.sweeping.run": ["sensitivity"],
+    "release.synthpop": ["SynthpopRelease", "read_synthpop"],
+    "data.table": ["read_table"],
+    "studies.reweighting": ["LinearWeights", "reweight"],
+    "studies.reweighting_result": ["Reweighting"],
     "reporting": ["report"],
     "utilities.assess": ["utility"],
     "utilities.bounds": ["ReleaseBounds", "release_bounds"],
     "utilities.context": ["context_measures"],
     "utilities.context_result": ["ContextMeasures"],
     "utilities.result": ["Utility"],
-    "population.uniqueness": ["uniqueness"],
-    "population.uniqueness_result": ["Uniqueness"],
+    "matching.population.uniqueness": ["uniqueness"],
+    "matching.population.uniqueness_result": ["Uniqueness"],
     "_core.errors": [
         "InputError",
         "MemoryCeilingError",
@@ -210,15 +210,15 @@ _ROOMS = {
         "UnreliableWeightsWarning",
     ],
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: room for room, names in _LAZY_IMPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name == "models":
         return import_module(".models", __name__)
-    if name not in _ROOM_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_ROOM_OF[name]}", __name__), name)
+    value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
     globals()[name] = value
     return value
 

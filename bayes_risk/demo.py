@@ -246,8 +246,8 @@ def compile_kernels() -> None:
     """
     import warnings
 
-    from bayes_risk.attribute import attribute_risk
     from bayes_risk.models import DPMPM
+    from bayes_risk.risk.attribute import attribute_risk
 
     table = italy().sample(40, random_state=1)
     with warnings.catch_warnings():

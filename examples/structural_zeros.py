@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.guesses import possible
+from bayes_risk.intruder.guesses import possible
 
 RULES = [
     {"age": ["0-14"], "marital": ["married", "widowed"]},

@@ -11,15 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayes_risk.models.regression.families_of_counts import Binomial
+    from bayes_risk.models.regression.prior import RegressionPrior
+
     from .cart import CART
     from .dpmpm import DPMPM
-    from .families_of_counts import Binomial
     from .forest import Forest
-    from .pmm import PMM
+    from .pmm_model import PMM
     from .poisson_mixture import PoissonMixture
     from .pymc_model import PyMCModel
-    from .regression import Regression
-    from .regression_prior import RegressionPrior
+    from .regression_model import Regression
 
 __all__ = [
     "CART",
@@ -38,14 +39,14 @@ BUILT_IN = {  # for a checkout that is not installed
     "CART": "bayes_risk.models.cart:CART",
     "DPMPM": "bayes_risk.models.dpmpm:DPMPM",
     "Forest": "bayes_risk.models.forest:Forest",
-    "PMM": "bayes_risk.models.pmm:PMM",
+    "PMM": "bayes_risk.models.pmm_model:PMM",
     "PoissonMixture": "bayes_risk.models.poisson_mixture:PoissonMixture",
     "PyMCModel": "bayes_risk.models.pymc_model:PyMCModel",
-    "Regression": "bayes_risk.models.regression:Regression",
+    "Regression": "bayes_risk.models.regression_model:Regression",
 }
 PARTS = {  # of declarations
-    "Binomial": "bayes_risk.models.families_of_counts:Binomial",
-    "RegressionPrior": "bayes_risk.models.regression_prior:RegressionPrior",
+    "Binomial": "bayes_risk.models.regression.families_of_counts:Binomial",
+    "RegressionPrior": "bayes_risk.models.regression.prior:RegressionPrior",
 }
 
 
@@ -55,6 +56,8 @@ def _registered() -> dict[str, str]:
 
     places = dict(BUILT_IN)
     for entry in entry_points(group=GROUP):
+        if entry.name in BUILT_IN and entry.value.startswith(f"{GROUP}."):
+            continue  # ours, perhaps of another version that is installed beside this checkout
         if places.setdefault(entry.name, entry.value) != entry.value:
             raise ImportError(
                 f"two packages register a model named {entry.name!r}: {places[entry.name]} and "

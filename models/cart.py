@@ -16,14 +16,13 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
-from bayes_risk.microdata import Microdata, checked_table
-from bayes_risk.reweighting_weights import checked_weights
-from bayes_risk.synthesizer import Progress
-
-from .cart_fit import CARTFit
-from .rpart_file import SynthpopModels
-from .rpart_import import trees_of_releases
-from .trees import grow
+from bayes_risk.data.microdata import Microdata, checked_table
+from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.data.rpart_file import SynthpopModels
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.trees.cart_fit import CARTFit
+from bayes_risk.models.trees.rpart_import import trees_of_releases
+from bayes_risk.models.trees.tree import grow
 
 
 @dataclass(frozen=True, slots=True)

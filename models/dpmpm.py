@@ -17,19 +17,18 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
-from bayes_risk.impossible import Impossible
-from bayes_risk.microdata import Microdata
-from bayes_risk.reweighting_weights import checked_weights
-from bayes_risk.synthesizer import Progress
-
-from .dpmpm_fit import DPMPMFit
-from .latent_fitting import Run, diagnose, sampled
-from .latent_posterior import LatentPosterior
-from .latent_predictive import log_masses
-from .latent_sampler import initial_state
-from .latent_state import Prior, ZeroLayout, units_of
-from .latent_zeros import log_possible
-from .sampling import Length
+from bayes_risk.data.impossible import Impossible
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.mixture.categorical.fit import DPMPMFit
+from bayes_risk.models.mixture.categorical.posterior import LatentPosterior
+from bayes_risk.models.mixture.categorical.predictive import log_masses
+from bayes_risk.models.mixture.categorical.sampler import initial_state
+from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout, units_of
+from bayes_risk.models.mixture.categorical.zeros import log_possible
+from bayes_risk.models.mixture.fitting import Run, diagnose, sampled
 
 SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
 
@@ -100,7 +99,7 @@ class DPMPM:
         InputError
             A power that is not positive, or that makes a prior improper.
         """
-        from .hyper_priors import power_scaled_dpmpm
+        from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_dpmpm
 
         return power_scaled_dpmpm(self, positive("power", power))
 
@@ -222,7 +221,7 @@ def _fit(
     weights: npt.NDArray[np.float64] | None,
     rng: np.random.Generator,
 ) -> DPMPMFit:
-    from .dpmpm_pymc import blocks_of, build
+    from bayes_risk.models.mixture.categorical.pymc_model import blocks_of, build
 
     if prior.zeros is not None and weights is not None:
         raise InputError(

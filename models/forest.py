@@ -16,15 +16,15 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
-from bayes_risk.microdata import Microdata, Number
-from bayes_risk.reweighting_weights import no_weights
-from bayes_risk.synthesizer import Progress
+from bayes_risk.data.microdata import Microdata, Number
+from bayes_risk.data.record_weights import no_weights
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.trees.forest_fit import ForestFit
+from bayes_risk.models.trees.forest_orders import search_orders
+from bayes_risk.models.trees.forest_trees import Trees, grow_forest
 
 from .cart import microdata
-from .forest_fit import ForestFit
-from .forest_orders import search_orders
-from .forest_trees import Trees, grow_forest
-from .progress import ticker
 
 __all__ = ["Forest", "search_orders"]
 

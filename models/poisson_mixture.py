@@ -17,15 +17,14 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
-from bayes_risk.microdata import Microdata
-from bayes_risk.reweighting_weights import checked_weights, no_weights
-from bayes_risk.synthesizer import Progress
-
-from .latent_fitting import Run, diagnose, sampled
-from .poisson_deal import checked_quantile
-from .poisson_fit import PoissonMixtureFit
-from .poisson_state import CountPrior
-from .poisson_units import (
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.record_weights import checked_weights, no_weights
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.mixture.business.totals import checked_quantile
+from bayes_risk.models.mixture.counts.fit import PoissonMixtureFit
+from bayes_risk.models.mixture.counts.state import CountPrior
+from bayes_risk.models.mixture.counts.units import (
     CountColumns,
     RatePrior,
     check_counts,
@@ -35,7 +34,7 @@ from .poisson_units import (
     read_counts,
     scattered,
 )
-from .sampling import Length
+from bayes_risk.models.mixture.fitting import Run, diagnose, sampled
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +242,7 @@ def _fit(
     run: Run,
     rng: np.random.Generator,
 ) -> PoissonMixtureFit:
-    from .poisson_pymc import blocks_of, build
+    from bayes_risk.models.mixture.counts.pymc_start import blocks_of, build
 
     columns = CountColumns.of(data, model.covariates, model.exposure)
     prior, covariates = prior_of(model, data, columns), list(model.covariates)

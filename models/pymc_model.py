@@ -15,16 +15,15 @@ import pandas as pd
 from bayes_risk._compat import group
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.microdata import Microdata
-from bayes_risk.reweighting_weights import checked_weights
-from bayes_risk.synthesizer import Progress
-
-from .kept_draws import kept_chains
-from .progress import ticker
-from .sampling import Length, mixing
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.fits.kept_draws import kept_chains
+from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.sampling import Length, mixing
 
 if TYPE_CHECKING:
-    from .pymc_fit import PyMCFit
+    from bayes_risk.models.pymc.fit import PyMCFit
 
 DIAGNOSED = 300
 
@@ -160,11 +159,11 @@ def _fit(
 ) -> "PyMCFit":
     import pymc as pm
 
-    from .pymc_density import Engine
-    from .pymc_fit import PyMCFit
-    from .pymc_posterior import MIN_TUNE, PyMCPosterior
-    from .pymc_rows import Builder
-    from .pymc_sampler import Condition, pseudo_posterior
+    from bayes_risk.models.pymc.density import Engine
+    from bayes_risk.models.pymc.fit import PyMCFit
+    from bayes_risk.models.pymc.posterior import MIN_TUNE, PyMCPosterior
+    from bayes_risk.models.pymc.rows import Builder
+    from bayes_risk.models.pymc.sampler import Condition, pseudo_posterior
 
     builder = Builder.of(model.build, tuple(model.columns), data)
     engine = Engine.of(builder)
@@ -214,7 +213,7 @@ def _flat(draws: Any) -> Any:
 
 
 def _diagnose(idata: Any, theta: dict[str, Any], chains: int) -> dict[str, float]:
-    from bayes_risk.diagnostics import ess_and_rhat
+    from bayes_risk.evidence.diagnostics import ess_and_rhat
 
     flat = np.column_stack([x.reshape(len(x), -1).astype(float) for x in theta.values()])
     some = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], DIAGNOSED)).astype(int)

@@ -11,7 +11,7 @@ from math import floor, sqrt
 from statistics import median, stdev
 from typing import Any
 
-from bayes_risk.identification.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
 
 Row = Mapping[str, Any]
 

@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
 
-from bayes_risk.models.latent_state import Draws
-from bayes_risk.models.poisson_state import CountPrior, CountUnits
+from bayes_risk.models.mixture.categorical.state import Draws
+from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
 from tests.oracle import log_label_prior
 
 LEVELS = (3, 2)  # of two covariates

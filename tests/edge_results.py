@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from bayes_risk.app.run import StudyResult
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.data.microdata import Number, Variable
 from bayes_risk.demo import STUDIES
-from bayes_risk.identification.risk import identification_risk
-from bayes_risk.microdata import Number, Variable
-from bayes_risk.release import Release
-from bayes_risk.results import AttributeRisk
-from bayes_risk.run import StudyResult
-from bayes_risk.study.study import parse_study
-from bayes_risk.verdict import judge
+from bayes_risk.matching.risk import identification_risk
+from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.verdict import judge
+from bayes_risk.risk.result import AttributeRisk
 
 MARK = "Zwiebelschneider"  # a confidential value that must not leak
 LEVELS = (MARK, "clerk", "pilot")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.synthesizer import Targets
+from bayes_risk.evidence.contract import Targets
 
 CHAINS = ["all-others", "earlier-only"]
 VOTES = ["all", "out-of-bag"]

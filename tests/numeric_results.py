@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from bayes_risk.results import AttributeRisk
-from bayes_risk.variables import Number, Variable
+from bayes_risk.data.variables import Number, Variable
+from bayes_risk.risk.result import AttributeRisk
 
 INCOME = Number("LogIncome", False, "float64")
 JOB = Variable("job", ("clerk", "nurse", "pilot"), False, object)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
-from bayes_risk.models.poisson_state import CountPrior
+from bayes_risk.models.mixture.counts.state import CountPrior
 from tests.oracle import log_label_prior
 
 

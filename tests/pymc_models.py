@@ -5,13 +5,13 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
-from bayes_risk.microdata import Microdata
-from bayes_risk.models.pymc_density import Engine
-from bayes_risk.models.pymc_fit import PyMCFit
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.models.pymc.density import Engine
+from bayes_risk.models.pymc.fit import PyMCFit
+from bayes_risk.models.pymc.posterior import PyMCPosterior
+from bayes_risk.models.pymc.rows import Builder
+from bayes_risk.models.pymc.sampler import Condition
 from bayes_risk.models.pymc_model import PyMCModel
-from bayes_risk.models.pymc_posterior import PyMCPosterior
-from bayes_risk.models.pymc_rows import Builder
-from bayes_risk.models.pymc_sampler import Condition
 
 AREAS = list("abcd")
 

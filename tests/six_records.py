@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.risk import identification_risk
 
 
 def frame(us: str, s: str, index: Any = None) -> pd.DataFrame:

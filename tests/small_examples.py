@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from bayes_risk.run import (
+from bayes_risk.app.run import (
     ComparisonResult,
     StudyResult,
     SweepResult,
@@ -13,7 +13,7 @@ from bayes_risk.run import (
     run_study,
     run_sweep,
 )
-from bayes_risk.study.study import read_study
+from bayes_risk.app.study.study import read_study
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 FEW: dict[str, dict[str, dict[str, Any]]] = {

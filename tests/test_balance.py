@@ -9,8 +9,8 @@ from scipy import stats
 from scipy.special import gammaln
 
 import bayes_risk as br
-from bayes_risk.balance import ALARM, balance
-from bayes_risk.verdict import judge
+from bayes_risk.evidence.balance import ALARM, balance
+from bayes_risk.reporting.verdicts.verdict import judge
 from tests.edge_results import attribute, identification
 from tests.fits import fit_of, release_of
 

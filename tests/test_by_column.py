@@ -9,7 +9,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.output.study import attribute_summary
+from bayes_risk.app.output.study import attribute_summary
 from tests import test_cart as trees
 from tests.edge_results import attribute, study_result
 from tests.fits import fit_of, release_of

@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import kstest, truncnorm
 
 import bayes_risk as br
-from bayes_risk.microdata import Microdata
-from bayes_risk.models.kernel_nodes import bandwidth
-from bayes_risk.models.leaf_draws import draw_donors, smooth
-from bayes_risk.models.leaf_evidence import BAYESIAN, PLAIN, Shown, numbered
-from bayes_risk.models.trees import grow
-from bayes_risk.verdict import Thresholds, judge
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.models.trees.kernel_nodes import bandwidth
+from bayes_risk.models.trees.leaf_draws import draw_donors, smooth
+from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, Shown, numbered
+from bayes_risk.models.trees.tree import grow
+from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 
 N = 24
 GUESSES = {"a": br.Levels(), "num": br.Grid(values=range(20, 26)), "b": br.Levels()}

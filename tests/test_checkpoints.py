@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bayes_risk.steps import (
+from bayes_risk._core.steps import (
     Later,
     Packing,
     keeping,
@@ -17,9 +17,9 @@ from bayes_risk.steps import (
     packing_of,
     within,
 )
-from bayes_risk.steps import store as step_store
-from bayes_risk.steps.store import JOURNAL, Store
-from bayes_risk.workers import in_order
+from bayes_risk._core.steps import store as step_store
+from bayes_risk._core.steps.store import JOURNAL, Store
+from bayes_risk._core.workers import in_order
 
 ARRAY = Packing(lambda a: {"values": a}, lambda found: found["values"])
 
@@ -162,7 +162,7 @@ def test_blocks_that_were_finished_are_not_done_again(folder):
 
 
 def test_blocks_are_written_as_they_come(folder, monkeypatch):
-    monkeypatch.setattr("bayes_risk.steps.keep.SECONDS", -1.0)
+    monkeypatch.setattr("bayes_risk._core.steps.keep.SECONDS", -1.0)
     again(folder, blocks_of(5))
     assert len(Store(folder)) == 5
 
@@ -278,8 +278,8 @@ def test_steps_are_for_their_owner_alone(folder):
 def test_chains_that_were_cut_short_are_no_fit(folder, draws):
     """PyMC swallows an interruption and returns the draws it has."""
     from bayes_risk._compat import draws_of_posterior
-    from bayes_risk.models.kept_draws import kept_chains
-    from bayes_risk.models.sampling import Length
+    from bayes_risk.models.fits.kept_draws import kept_chains
+    from bayes_risk.models.fits.sampling import Length
 
     length = Length(draws=10, tune=0, chains=2)
     found = draws_of_posterior({"x": np.arange(2.0 * draws).reshape(2, draws)})

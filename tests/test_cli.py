@@ -16,12 +16,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk
-from bayes_risk import cli, reporting
-from bayes_risk.cli import app
+from bayes_risk import reporting
+from bayes_risk.app import cli
+from bayes_risk.app.cli import app
+from bayes_risk.app.run import audit as run
+from bayes_risk.app.study.study import parse_study
 from bayes_risk.demo import STUDIES
 from bayes_risk.reporting.terminal import Bars, print_result
-from bayes_risk.run import audit as run
-from bayes_risk.study.study import parse_study
 from tests.edge_results import (
     MARK,
     attribute,
@@ -74,7 +75,7 @@ def plain_stderr(result):
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys\nfrom bayes_risk.cli import app\n"
+        "import sys\nfrom bayes_risk.app.cli import app\n"
         "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
         "print(*sys.modules, file=sys.stderr)"
     )
@@ -237,7 +238,7 @@ def test_a_real_interruption_leaves_no_folder(tmp_path, name):
     study = '[data]\ndemo = "italy"\n[model]\ndraws = 1000000\n[attribute]\n'
     (tmp_path / "s.toml").write_text(study)
     process = subprocess.Popen(
-        [sys.executable, "-m", "bayes_risk.cli", "audit", str(tmp_path / "s.toml")],
+        [sys.executable, "-m", "bayes_risk.app.cli", "audit", str(tmp_path / "s.toml")],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk import closeness as rooms
+from bayes_risk.risk import closeness as rooms
 from tests.numeric_results import JOB, joint, numeric
 
 

@@ -8,8 +8,8 @@ import statsmodels.formula.api as smf
 from scipy import stats
 
 from bayes_risk import InputError
-from bayes_risk.combining import combine
 from bayes_risk.demo import visits
+from bayes_risk.utilities.combining import combine
 
 Q = np.array([[1.0, 4.0], [3.0, 4.5], [2.0, 5.0]])
 U = np.array([[[2.0, 0.5], [0.5, 1.0]], [[2.5, 0.5], [0.5, 1.0]], [[1.5, 0.5], [0.5, 1.0]]])

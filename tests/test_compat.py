@@ -7,7 +7,7 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk import _compat
-from bayes_risk.models.kept_draws import IDATA
+from bayes_risk.models.fits.kept_draws import IDATA
 
 Y = np.array([1.0, 2.0, 4.0, 3.0])
 TABLE = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": Y})
@@ -140,7 +140,7 @@ def test_a_table_with_a_column_posterior_is_a_table():
 
 def test_a_run_knows_the_version_of_its_diagnostics():
     """Another version may give another R-hat, so a stopped run must not go on with it."""
-    from bayes_risk.output.manifest import versions
+    from bayes_risk.app.output.manifest import versions
 
     assert ("arviz-stats" in versions()) == _compat.arviz_is_a_tree()
     assert {"arviz", "pymc"} <= set(versions())

@@ -19,14 +19,14 @@ import pytest
 import typer
 
 import bayes_risk as br
-from bayes_risk import process
-from bayes_risk.cli import _check_new, _plain_errors
-from bayes_risk.output import write_json
-from bayes_risk.run import run_study
-from bayes_risk.steps import Store
-from bayes_risk.study.study import read_study
-from bayes_risk.tables import read_releases, read_table
-from bayes_risk.tables.kinds import SUFFIXES
+from bayes_risk._core.steps import Store
+from bayes_risk.app import process
+from bayes_risk.app.cli import _check_new, _plain_errors
+from bayes_risk.app.output import write_json
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study.study import read_study
+from bayes_risk.data.kinds import SUFFIXES
+from bayes_risk.release.tables import read_releases, read_table
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [*(ROOT / "models").glob("*.py")] + [
@@ -201,7 +201,7 @@ def test_an_audit_runs_where_there_is_no_network(tmp_path):
                              text=True,
                              check=False)  # fmt: skip
     assert "unreachable" in cut_off.stderr.lower()  # no route, not even to itself
-    command = [sys.executable, "-m", "bayes_risk.cli", "audit", "s.toml", "--jobs", "1"]
+    command = [sys.executable, "-m", "bayes_risk.app.cli", "audit", "s.toml", "--jobs", "1"]
     done = subprocess.run([*words, *command], cwd=tmp_path, capture_output=True,
                           text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
                           check=False)  # fmt: skip
@@ -225,7 +225,7 @@ def test_numbers_are_not_written_through_a_link(tmp_path):
 def test_a_command_writes_for_its_owner_alone_whatever_the_umask_was(tmp_path):
     people(tmp_path)
     code = (
-        "import os, sys; os.umask(0); from bayes_risk.cli import main; sys.argv = "
+        "import os, sys; os.umask(0); from bayes_risk.app.cli import main; sys.argv = "
         "['bayes-risk', 'identify', 'people.csv', 'people.csv', '--known', 'age', "
         "'--synthesized', 'job', '--json', 'n.json']; main()"
     )
@@ -240,7 +240,7 @@ def test_a_command_writes_for_its_owner_alone_whatever_the_umask_was(tmp_path):
 def test_workers_of_a_command_import_nothing_from_where_it_was_given(tmp_path):
     (tmp_path / "joblib.py").write_text("open('ran', 'w')\n")
     code = (
-        "from bayes_risk.process import own_process; own_process(); import joblib; "
+        "from bayes_risk.app.process import own_process; own_process(); import joblib; "
         "print(joblib.Parallel(n_jobs=2, backend='loky')(joblib.delayed(abs)(-i) for i in (1, 2)))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True,
@@ -360,7 +360,8 @@ def test_constants_of_a_compiled_model_do_not_stay_on_disk(tmp_path):
         '[release]\nm = 1\ncolumns = ["y"]\n[attribute]\ntargets = 3\nrefit_budget = 0\n'
         "guesses = { y = { percent = 10, n = 3 } }\n"
     )
-    code = "import sys; from bayes_risk.cli import main; sys.argv = ['', 'audit', 's.toml']; main()"
+    start = "import sys; from bayes_risk.app.cli import main; "
+    code = start + "sys.argv = ['', 'audit', 's.toml']; main()"
     env = os.environ | {"PYTHONPATH": str(ROOT), "HOME": str(home), "PYTENSOR_FLAGS": ""}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True,
                           text=True, env=env,

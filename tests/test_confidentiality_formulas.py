@@ -9,10 +9,10 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
 import bayes_risk as br
-from bayes_risk.models import formulas
-from bayes_risk.models.design import Coding
-from bayes_risk.models.formulas import Expression, parse
-from bayes_risk.study.study import parse_study
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.models.regression import formulas
+from bayes_risk.models.regression.design import Coding
+from bayes_risk.models.regression.formulas import Expression, parse
 
 RNG = np.random.default_rng(1)
 DF = pd.DataFrame({"x": RNG.uniform(1, 2, 30), "k": np.arange(30) % 3, "s": list("abc") * 10})
@@ -103,7 +103,7 @@ def test_a_refusal_names_the_term_and_the_cure(formula):
 
 
 def test_formulas_of_a_study_file_are_looked_at_before_the_data_are(tmp_path):
-    from bayes_risk.run import run_study
+    from bayes_risk.app.run import run_study
 
     study = parse_study(
         {

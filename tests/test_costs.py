@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk import evidence, log_ratios
 from bayes_risk._core.errors import InputError
-from bayes_risk.costs import beneath, bytes_of
-from bayes_risk.models import latent_predictive
-from bayes_risk.run import run_study
-from bayes_risk.run.costs import estimate
-from bayes_risk.study.study import parse_study
+from bayes_risk.app.costs import beneath, bytes_of
+from bayes_risk.app.run import run_study
+from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.evidence import evidence
+from bayes_risk.evidence import leave_one_out as log_ratios
+from bayes_risk.models.mixture.categorical import predictive as latent_predictive
 
 pytestmark = pytest.mark.check
 

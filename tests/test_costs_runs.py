@@ -10,16 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.cli import app
-from bayes_risk.costs import memory_by_stage
+from bayes_risk.app.cli import app
+from bayes_risk.app.costs import memory_by_stage
+from bayes_risk.app.run import pilot, run_compare, run_study, run_sweep
+from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.sizes import sampler_of, sizes_of
+from bayes_risk.app.run.variants import checked_variants, settings_of
+from bayes_risk.app.study.making import read_data, read_release
+from bayes_risk.app.study.study import parse_study, read_study
+from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import STUDIES
-from bayes_risk.microdata import Microdata
-from bayes_risk.run import pilot, run_compare, run_study, run_sweep
-from bayes_risk.run.costs import estimate
-from bayes_risk.run.sizes import sampler_of, sizes_of
-from bayes_risk.run.variants import checked_variants, settings_of
-from bayes_risk.study.making import read_data, read_release
-from bayes_risk.study.study import parse_study, read_study
 
 pytestmark = pytest.mark.check
 

@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk.costs import memory_by_stage
-from bayes_risk.costs.samplers import DISTANCES, MATCHED
-from bayes_risk.models import pmm_evidence, pmm_match
-from bayes_risk.run import audit
-from bayes_risk.run.sizes import sizes_of
-from bayes_risk.study import making
-from bayes_risk.study.study import parse_study
+from bayes_risk.app.costs import memory_by_stage
+from bayes_risk.app.costs.samplers import DISTANCES, MATCHED
+from bayes_risk.app.run import audit
+from bayes_risk.app.run.sizes import sizes_of
+from bayes_risk.app.study import making
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.models.pmm import evidence as pmm_evidence
+from bayes_risk.models.pmm import match as pmm_match
 
 pytestmark = pytest.mark.check
 

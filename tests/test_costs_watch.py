@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from bayes_risk._core import watch
 from bayes_risk._core.errors import MemoryCeilingError
-from bayes_risk.cli import app
-from bayes_risk.costs import watch
-from bayes_risk.costs.watch import Watch, at_stage, check_memory, resident, watched
-from bayes_risk.log_ratios import Ratio
-from bayes_risk.run import run_study
-from bayes_risk.steps import Store, keeping, kept, packing_of
-from bayes_risk.study.study import parse_study
+from bayes_risk._core.steps import Store, keeping, kept, packing_of
+from bayes_risk._core.watch import Watch, at_stage, check_memory, resident, watched
+from bayes_risk.app.cli import app
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.evidence.leave_one_out import Ratio
 
 pytestmark = pytest.mark.check
 

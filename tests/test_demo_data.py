@@ -3,8 +3,8 @@ import pandas as pd
 import pytest
 
 from bayes_risk import Microdata
+from bayes_risk.app.study.study import parse_study
 from bayes_risk.demo import STUDIES, demo_data, fair, italy, visits
-from bayes_risk.study.study import parse_study
 
 
 def test_fair_is_the_whole_survey_as_categories():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayes_risk.diagnostics import (
+from bayes_risk.evidence.diagnostics import (
     ess_and_rhat,
     khat_threshold,
     pareto_smoothed,

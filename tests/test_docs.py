@@ -15,8 +15,8 @@ import pytest
 import typer
 
 import bayes_risk as br
-from bayes_risk import plots
-from bayes_risk.cli import app
+from bayes_risk.app.cli import app
+from bayes_risk.reporting import plots
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -74,7 +74,7 @@ def test_every_public_name_is_in_the_reference_once():
 
 def test_every_plot_is_in_the_reference_once():
     functions = [name for name in plots.__all__ if callable(getattr(plots, name))]
-    assert sorted(listed()["bayes_risk.plots"]) == sorted(functions)
+    assert sorted(listed()["bayes_risk.reporting.plots"]) == sorted(functions)
 
 
 def test_what_the_reference_lists_exists():

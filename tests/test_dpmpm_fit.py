@@ -9,10 +9,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.dpmpm_pymc import build
-from bayes_risk.models.latent_posterior import Mechanism
-from bayes_risk.models.latent_predictive import log_masses
-from bayes_risk.models.latent_state import units_of
+from bayes_risk.models.mixture.categorical.posterior import Mechanism
+from bayes_risk.models.mixture.categorical.predictive import log_masses
+from bayes_risk.models.mixture.categorical.pymc_model import build
+from bayes_risk.models.mixture.categorical.state import units_of
 from tests.latent_classes import LEVELS, K, layout
 from tests.twins import codes_of, simulate
 

@@ -10,8 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bayes_risk as br
 from bayes_risk.models.forest import Forest, search_orders
-from bayes_risk.models.forest_fit import draw_levels, log_p
-from bayes_risk.models.forest_trees import _single, bag_of
+from bayes_risk.models.trees.forest_fit import draw_levels, log_p
+from bayes_risk.models.trees.forest_trees import _single, bag_of
 from tests.forest_by_hand import CHAINS, MASK, VOTES, check, evidence, table, targets_of
 
 # --- synthesis ---------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayes_risk import formats
-from bayes_risk.formats import (
+from bayes_risk._core import formats
+from bayes_risk._core.formats import (
     at_most,
     error,
     factor,

@@ -11,17 +11,18 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk.cases import cases_of
-from bayes_risk.evidence import predictive_evidence
-from bayes_risk.full_table import risk as full_table
-from bayes_risk.full_table import tables
-from bayes_risk.full_table.likeliest import searched
-from bayes_risk.full_table.search import best_first
-from bayes_risk.full_table.tables import Table, posteriors_to_parts, thinned
-from bayes_risk.models import latent_full_table, latent_predictive
-from bayes_risk.plan import Plan
-from bayes_risk.prior_weights import log_prior
-from bayes_risk.synthesizer import Targets
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.evidence.evidence import predictive_evidence
+from bayes_risk.evidence.prior_weights import log_prior
+from bayes_risk.evidence.problem import cases_of
+from bayes_risk.evidence.runner import Plan
+from bayes_risk.models.mixture.categorical import full_table as latent_full_table
+from bayes_risk.models.mixture.categorical import predictive as latent_predictive
+from bayes_risk.risk.full_table import risk as full_table
+from bayes_risk.risk.full_table import tables
+from bayes_risk.risk.full_table.likeliest import searched
+from bayes_risk.risk.full_table.search import best_first
+from bayes_risk.risk.full_table.tables import Table, posteriors_to_parts, thinned
 
 LEVELS = (3, 2, 4, 3)
 NAMES = ["a", "b", "c", "d"]
@@ -353,7 +354,7 @@ def test_wide_guesses_are_those_reckoned_one_by_one(fit, kind, distance, monkeyp
     near = br.Neighbourhood(distance).of(fit.microdata, cases.profiles, cases.columns)
     part = posteriors[-1].predictives(cases.with_guesses(near), rng=np.random.default_rng(1))[0]
     weights = np.random.default_rng(2).normal(size=(len(part.batch), len(cases)))
-    monkeypatch.setattr("bayes_risk.models.latent_wide.CROWDED", 10**6)
+    monkeypatch.setattr("bayes_risk.models.mixture.categorical.wide.CROWDED", 10**6)
     wide = part.log_sums(slice(None), weights)
     monkeypatch.setattr(latent_predictive, "wide_sums", lambda *which: None)
     assert np.allclose(wide, part.log_sums(slice(None), weights), rtol=0, atol=1e-11)
@@ -381,7 +382,7 @@ def test_search_finds_the_likeliest_for_certain(mixture):
 
 @pytest.mark.parametrize("nodes", [1, 2, 5])
 def test_bound_holds_for_what_a_short_search_left_out(mixture, nodes, monkeypatch):
-    monkeypatch.setattr("bayes_risk.full_table.search.SAMPLE", 1)
+    monkeypatch.setattr("bayes_risk.risk.full_table.search.SAMPLE", 1)
     terms, both = mixture
     found = best_first(terms, 5, nodes, np.random.default_rng(1))
     every = np.array(list(itertools.product(*map(range, LEVELS))))

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bayes_risk as br
-from bayes_risk.cli import app
+from bayes_risk.app.cli import app
 from tests.soak.choices import Drawn
 from tests.soak.damaged import kept
 from tests.soak.files import many_levels, written

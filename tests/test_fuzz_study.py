@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_risk import InputError
-from bayes_risk.cli import app
+from bayes_risk.app.cli import app
+from bayes_risk.app.study.study import Study, parse_study, read_study
 from bayes_risk.demo import STUDIES
-from bayes_risk.study.study import Study, parse_study, read_study
 from tests.soak.choices import Drawn
 from tests.soak.mutations import garbled, mutated, nested
 

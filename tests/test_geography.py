@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk.geography import geography_summary, unique_patterns
-from bayes_risk.variables import Number
+from bayes_risk.data.variables import Number
+from bayes_risk.risk.geography import geography_summary, unique_patterns
 from tests.numeric_results import numeric
 
 PLACE = (Number("lon", False, "float64"), Number("lat", False, "float64"))

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayes_risk as br
-from bayes_risk.attribute import _guesses_in_words
-from bayes_risk.grids import Grid, JointGrid, Levels, as_guesses
-from bayes_risk.guesses import Neighbourhood
-from bayes_risk.microdata import Microdata
-from bayes_risk.variables import Number, Variable
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.variables import Number, Variable
+from bayes_risk.intruder.grids import Grid, JointGrid, Levels, as_guesses
+from bayes_risk.intruder.guesses import Neighbourhood
+from bayes_risk.risk.attribute import _guesses_in_words
 
 REAL = Number("pay", False, "float64")
 WHOLE = Number("age", True, "int64")

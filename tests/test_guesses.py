@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.guesses import _ball, _shifts
+from bayes_risk.intruder.guesses import _ball, _shifts
 from tests.twins import codes_of, simulate
 
 LEVELS = (3, 2, 4, 5)

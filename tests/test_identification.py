@@ -13,7 +13,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.risk import identification_risk
 from tests.six_records import FIRST, ORIGINAL, SECOND, frame, random_files, risk_of
 
 NAN = float("nan")

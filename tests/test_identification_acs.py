@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.risk import identification_risk
 
 SYNTHESISED = ["LANX", "WAOB", "DIS", "HICOV"]
 KNOWN = ["SEX", "RACE", "MAR"]

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.identification.radii import SD, Absolute, Quantile, Relative
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.matching.risk import identification_risk
 from tests.all_pairs import Rules, Task
 
 KNOWN = {"k": "text", "a": "number"}

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.identification.radii import SD, Absolute, Quantile, Relative
-from bayes_risk.identification.words import ordinal, part_of_file, plain_number
-from bayes_risk.run import run_study
-from bayes_risk.study.study import read_study
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study.study import read_study
+from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.matching.words import ordinal, part_of_file, plain_number
 
 ORIGINAL = pd.DataFrame(
     {"sex": list("ffmmff"), "age": [20.0, 31, 42, 53, 64, 75], "pay": [10.0, 20, 30, 40, 50, 60]}

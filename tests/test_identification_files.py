@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import bayes_risk as br
 from bayes_risk import InputError
-from bayes_risk.identification.parquet_rows import ParquetTable
-from bayes_risk.identification.tasks import Plan, find_values
+from bayes_risk.matching.parquet_rows import ParquetTable
+from bayes_risk.matching.tasks import Plan, find_values
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.identification.risk import identification_risk
-from bayes_risk.release import Release
+from bayes_risk.matching.risk import identification_risk
+from bayes_risk.release.release import Release
 from tests.six_records import FIRST, ORIGINAL, SECOND, frame, risk_of
 
 # --- how columns are stored ----------------------------------------------------------------------

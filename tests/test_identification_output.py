@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 import bayes_risk as br
-from bayes_risk.identification.replicates import Replicates
-from bayes_risk.modes import Modes
-from bayes_risk.output import identification_summary, plain
+from bayes_risk.app.output import identification_summary, plain
+from bayes_risk.evidence.modes import Modes
+from bayes_risk.matching.replicates import Replicates
 from bayes_risk.reporting.matching import matches_table
 from bayes_risk.reporting.terminal import _trust, match_table
 from bayes_risk.reporting.unsampled import counting

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.risk import identification_risk
 from tests.twins import matches_of, within
 
 Files = tuple[pd.DataFrame, list[pd.DataFrame]]

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_risk import IdentificationRisk, InputError, identification_risk
-from bayes_risk.cli import app
-from bayes_risk.identification.correspondence import correspondence
-from bayes_risk.run.identify import run_identify
-from bayes_risk.verdict import Thresholds, judge
+from bayes_risk.app.cli import app
+from bayes_risk.app.run.identify import run_identify
+from bayes_risk.matching.correspondence import correspondence
+from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.edge_results import confidential
 
 N = 60

@@ -8,10 +8,10 @@ import pytest
 from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.bayes_rule import Summed, weigh
-from bayes_risk.evidence import Evidence
-from bayes_risk.models.regression_prior import RegressionPrior
-from bayes_risk.prior_weights import PriorWeights
+from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.prior_weights import PriorWeights
+from bayes_risk.models.regression.prior import RegressionPrior
+from bayes_risk.risk.posterior import Summed, weigh
 from tests.twins import simulate
 
 M, G, U, B = 3, 4, 2, 8

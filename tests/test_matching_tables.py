@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.risk import identification_risk
 from bayes_risk.reporting.matching import by_kept_keys, matches_table, worst_matches
 from bayes_risk.reporting.words import MATCHES
 from tests.edge_results import identification

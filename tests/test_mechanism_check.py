@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk import mechanism_check
-from bayes_risk.mechanism_check import check_mechanism, checked
-from bayes_risk.mechanism_statistics import decimals_of, stands_out
-from bayes_risk.sweeping.remembered import RememberedFit
-from bayes_risk.verdict import judge
+from bayes_risk.evidence import mechanism_check
+from bayes_risk.evidence.mechanism_check import check_mechanism, checked
+from bayes_risk.evidence.mechanism_statistics import decimals_of, stands_out
+from bayes_risk.reporting.verdicts.verdict import judge
+from bayes_risk.studies.sweeping.remembered import RememberedFit
 from tests.edge_results import attribute, identification
 from tests.fits import fit_of, release_of
 from tests.test_rpart import CODED, real

@@ -10,9 +10,9 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2, mannwhitneyu, t
 
 import bayes_risk as br
-from bayes_risk.memberships.candidates import Others
-from bayes_risk.memberships.curve import MEASURES, Standing, level, measures, power, standing
-from bayes_risk.memberships.odds import normaliser
+from bayes_risk.risk.membership.candidates import Others
+from bayes_risk.risk.membership.curve import MEASURES, Standing, level, measures, power, standing
+from bayes_risk.risk.membership.odds import normaliser
 from tests.oracle import log_marginal, row
 from tests.twins import categories, codes_of, simulate
 
@@ -212,7 +212,7 @@ def doubtful(log_weights, reff):
 
 @pytest.mark.slow
 def test_refits_agree_with_brute_force(two_classes, monkeypatch):
-    monkeypatch.setattr("bayes_risk.memberships.predicted.pareto_smoothed", doubtful)
+    monkeypatch.setattr("bayes_risk.risk.membership.predicted.pareto_smoothed", doubtful)
     release = release_of([table_of(z, (2, 2)) for z in RELEASES])
     found = br.membership(two_classes, release, random_seed=7, refit_budget=3)
     assert not found.khat.any()
@@ -495,8 +495,8 @@ def test_blocks_of_places_change_nothing_but_labels(small, monkeypatch):
     """Blocks draw labels of classes anew: the same within Monte Carlo error."""
     fit, release, others = small
     whole = br.membership(fit, release, others=others, random_seed=3)
-    monkeypatch.setattr("bayes_risk.memberships.asking.ROOM", 1)
-    monkeypatch.setattr("bayes_risk.memberships.asking.FEWEST", 7)
+    monkeypatch.setattr("bayes_risk.risk.membership.asking.ROOM", 1)
+    monkeypatch.setattr("bayes_risk.risk.membership.asking.FEWEST", 7)
     parts = br.membership(fit, release, others=others, random_seed=3)
     apart = parts.log_bayes_factor - whole.log_bayes_factor
     assert (np.abs(apart) < 4 * np.hypot(parts.mcse, whole.mcse)).all()
@@ -607,7 +607,7 @@ def test_a_standing_of_nobody():
 
 
 def test_doubt_is_a_warning(two_classes, monkeypatch):
-    monkeypatch.setattr("bayes_risk.memberships.predicted.pareto_smoothed", doubtful)
+    monkeypatch.setattr("bayes_risk.risk.membership.predicted.pareto_smoothed", doubtful)
     release = release_of([table_of(z, (2, 2)) for z in RELEASES])
     with pytest.warns(br.UnreliableWeightsWarning, match="2 of 3 log Bayes factors are unreliable"):
         found = br.membership(two_classes, release, random_seed=7, refit_budget=1)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.microdata import MAX_LEVELS, Variable, same_records
+from bayes_risk.data.microdata import MAX_LEVELS, Variable, same_records
 
 ZOO = {
     "category": pd.Series(pd.Categorical(["b", "a", "b", "a"], ["a", "b", "c"])),

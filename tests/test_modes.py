@@ -14,8 +14,8 @@ from scipy.special import betaln, gammaln
 
 import bayes_risk as br
 from bayes_risk._core.batches import chains_disagree, standard_error
-from bayes_risk.attribute import attribute_evidence
-from bayes_risk.modes import told_apart
+from bayes_risk.evidence.modes import told_apart
+from bayes_risk.risk.attribute import attribute_evidence
 
 COPIES = 4
 ALPHA = np.exp(np.linspace(-40, 4, 1500))  # the gamma prior of the concentration, on a grid

@@ -12,10 +12,10 @@ from rich.console import Console
 import bayes_risk as br
 from bayes_risk import models
 from bayes_risk._compat import plain_name
-from bayes_risk.output import write_study
+from bayes_risk.app.output import write_study
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.terminal import print_result
-from bayes_risk.run import run_study
-from bayes_risk.study.study import parse_study
 
 TWICE = pd.DataFrame([["x", 1, "p"], ["y", 2, "q"], ["x", 3, "q"]], columns=["a", "n", "a"])
 ONCE = TWICE.iloc[:, :2]
@@ -151,7 +151,7 @@ def test_draws_are_written_whatever_columns_are_called(kind, tmp_path):
 
 
 def test_names_that_pymc_would_take_for_paths_or_for_its_own():
-    from bayes_risk.models.latent_pymc import levels_name
+    from bayes_risk.models.mixture.categorical.pymc_start import levels_name
 
     table = pd.DataFrame({"a/b": ["x", "y", "x"], "v": ["p", "q", "q"]})
     assert levels_name("a/b") == "levels_a\N{DIVISION SLASH}b"

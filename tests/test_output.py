@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from bayes_risk import InputError
-from bayes_risk.output import (
+from bayes_risk.app.output import (
     check_target,
     data_hash,
     output_folder,
@@ -20,9 +20,9 @@ from bayes_risk.output import (
     write_csv,
     write_study,
 )
-from bayes_risk.output.study import write_release
-from bayes_risk.study.study import parse_study
-from bayes_risk.tables import read_releases
+from bayes_risk.app.output.study import write_release
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.release.tables import read_releases
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.risk import identification_risk
 from tests.six_records import random_files
 
 ROOT = Path(__file__).resolve().parents[1]

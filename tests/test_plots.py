@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from bayes_risk import plots
+from bayes_risk.reporting import plots
 from tests.edge_results import attribute, identification
 from tests.numeric_results import joint
 

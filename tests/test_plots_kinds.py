@@ -12,8 +12,8 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from scipy.stats import beta
 
-from bayes_risk import plots
-from bayes_risk.plots import sensitivity
+from bayes_risk.reporting import plots
+from bayes_risk.reporting.plots import sensitivity
 from tests.edge_results import attribute
 from tests.every_result import every
 from tests.numeric_results import joint
@@ -205,7 +205,7 @@ def test_places_may_be_given_in_any_order():
 
 
 def test_many_places_become_hexagons_with_the_highest_risk_in_each(monkeypatch):
-    from bayes_risk.plots import geography
+    from bayes_risk.reporting.plots import geography
 
     monkeypatch.setattr(geography, "MANY_POINTS", 3)
     risk = attribute([0.2, 0.3, 0.4, 0.9])

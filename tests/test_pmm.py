@@ -11,9 +11,12 @@ from threadpoolctl import threadpool_limits
 import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk._core.errors import ModelError
-from bayes_risk.models import pmm_evidence, pmm_fit, pmm_match, pmm_mechanism
-from bayes_risk.models.pmm import PMM
-from bayes_risk.models.pmm_match import sensitive
+from bayes_risk.models.pmm import evidence as pmm_evidence
+from bayes_risk.models.pmm import fit as pmm_fit
+from bayes_risk.models.pmm import match as pmm_match
+from bayes_risk.models.pmm import mechanism as pmm_mechanism
+from bayes_risk.models.pmm.match import sensitive
+from bayes_risk.models.pmm_model import PMM
 from tests.pmm_tables import FAR, IV, numbers, small_fit, small_table, with_odd_ones
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.models.latent_sampler import run_chains
-from bayes_risk.models.poisson_fit import PoissonMixtureFit
+from bayes_risk.models.mixture.categorical.sampler import run_chains
+from bayes_risk.models.mixture.counts.fit import PoissonMixtureFit
+from bayes_risk.models.mixture.counts.units import CountColumns, read_counts, scattered
 from bayes_risk.models.poisson_mixture import prior_of
-from bayes_risk.models.poisson_units import CountColumns, read_counts, scattered
 from tests.test_tree_calibration import z_scores
 
 pytestmark = [

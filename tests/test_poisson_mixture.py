@@ -9,11 +9,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.diagnostics import ess_and_rhat
-from bayes_risk.models.poisson_deal import dealt, groups_of, thresholds
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.models.mixture.business.totals import dealt, groups_of, thresholds
+from bayes_risk.models.mixture.counts.pymc_start import build
+from bayes_risk.models.mixture.counts.units import CountColumns, log_masses, read_counts, units_of
 from bayes_risk.models.poisson_mixture import PoissonMixture, prior_of
-from bayes_risk.models.poisson_pymc import build
-from bayes_risk.models.poisson_units import CountColumns, log_masses, read_counts, units_of
 from tests.poisson_twins import log_label_masses
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")

@@ -7,15 +7,15 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk.models import poisson_masses
-from bayes_risk.models.poisson_kernels import log_poisson
-from bayes_risk.models.poisson_predictive import (
+from bayes_risk.models.mixture.counts import masses as poisson_masses
+from bayes_risk.models.mixture.counts.kernels import log_poisson
+from bayes_risk.models.mixture.counts.predictive import (
     CountCases,
     CountTables,
     PoissonPredictive,
     collapse,
 )
-from bayes_risk.models.poisson_units import log_masses
+from bayes_risk.models.mixture.counts.units import log_masses
 from tests import count_classes as by_hand
 from tests import exact_counts
 

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 from scipy.special import softmax
 
-from bayes_risk.diagnostics import ess_and_rhat
-from bayes_risk.models.latent_sampler import run_chain, run_chains
-from bayes_risk.models.poisson_kernels import (
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.models.mixture.categorical.sampler import run_chain, run_chains
+from bayes_risk.models.mixture.counts.kernels import (
     draw_labels,
     draw_row_labels,
     exponentials,
@@ -16,8 +16,8 @@ from bayes_risk.models.poisson_kernels import (
     log_poisson,
     room_for_tables,
 )
-from bayes_risk.models.poisson_sweep import draw_rates
-from bayes_risk.models.poisson_units import log_masses, scattered, units_of
+from bayes_risk.models.mixture.counts.sweep import draw_rates
+from bayes_risk.models.mixture.counts.units import log_masses, scattered, units_of
 from tests import exact_counts
 from tests.poisson_twins import layout, log_label_masses, log_marginal, random_theta
 

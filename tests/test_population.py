@@ -15,7 +15,7 @@ from bayes_risk import InputError, Population
 from bayes_risk._core import loglinear
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.loglinear_effects import Effects, posterior_mode
-from bayes_risk.population import posterior
+from bayes_risk.matching.population import posterior
 
 KEYS = ["sex", "job", "age"]
 RARELY = [0.55, 0.3, 0.1, 0.05]

@@ -7,8 +7,9 @@ from scipy import stats
 from scipy.special import gammaln
 
 import bayes_risk as br
-from bayes_risk import prior_weights, priors
-from bayes_risk.synthesizer import Targets
+from bayes_risk.evidence import prior_weights
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.intruder import priors
 
 TABLE = pd.DataFrame({"a": list("xxxyz"), "b": list("uuvvv")})
 DATA = br.Microdata.from_frame(TABLE)

@@ -10,9 +10,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.diagnostics import ess_and_rhat
-from bayes_risk.models import pymc_density
-from bayes_risk.models.pymc_sampler import Condition, Sampler
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.models.pymc import density as pymc_density
+from bayes_risk.models.pymc.sampler import Condition, Sampler
 from tests.pymc_models import build_two, engine_of, fit_of_draws, two_columns
 
 # --- two columns, areas, a predictor ---------------------------------------------------------

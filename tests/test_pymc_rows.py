@@ -7,11 +7,11 @@ import pytensor.tensor as pt
 import pytest
 
 import bayes_risk as br
-from bayes_risk.guesses import GuessSet
-from bayes_risk.microdata import Microdata
-from bayes_risk.models.pymc_predictive import PyMCPredictive
-from bayes_risk.models.pymc_rows import Builder
-from bayes_risk.synthesizer import Targets
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.intruder.guesses import GuessSet
+from bayes_risk.models.pymc.predictive import PyMCPredictive
+from bayes_risk.models.pymc.rows import Builder
 from tests.pymc_models import build_two, engine_of, two_columns
 
 # --- guesses that cannot be ------------------------------------------------------------------

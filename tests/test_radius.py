@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.cli import app
-from bayes_risk.identification.radii import Absolute, Relative
-from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.identification.risk import identification_risk
-from bayes_risk.release import Release
+from bayes_risk.app.cli import app
+from bayes_risk.matching.radii import Absolute, Relative
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.risk import identification_risk
+from bayes_risk.release.release import Release
 from bayes_risk.reporting import report
 
 INF = float("inf")

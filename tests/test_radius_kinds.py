@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.identification.radii import SD, Absolute, Quantile, Relative
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.matching.risk import identification_risk
 
 NAN = float("nan")
 

@@ -11,17 +11,18 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk import Population, models, plots, prior_weights
-from bayes_risk.combining import combine
-from bayes_risk.costs import bytes_of
+from bayes_risk import Population, models
+from bayes_risk.app.costs import bytes_of
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.variables import Number
 from bayes_risk.demo import demo_data
-from bayes_risk.geography import unique_patterns
-from bayes_risk.grids import Grid, JointGrid, Levels
-from bayes_risk.identification.radii import SD, Absolute, Quantile, Relative
-from bayes_risk.microdata import Microdata
-from bayes_risk.reporting import report
-from bayes_risk.synthesizer import Targets
-from bayes_risk.variables import Number
+from bayes_risk.evidence import prior_weights
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.intruder.grids import Grid, JointGrid, Levels
+from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
+from bayes_risk.reporting import plots, report
+from bayes_risk.risk.geography import unique_patterns
+from bayes_risk.utilities.combining import combine
 from tests.edge_results import attribute
 from tests.fits import people
 from tests.forest_by_hand import MASK, table

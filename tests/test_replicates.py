@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.identification.replicates import Replicates
+from bayes_risk.matching.replicates import Replicates
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import bayes_risk as br
-from bayes_risk.formats import at_most, error, number, percent, significant
+from bayes_risk._core.formats import at_most, error, number, percent, significant
 from bayes_risk.reporting import render_study, report
 from bayes_risk.reporting.numbers import how_close
 from tests.edge_results import LEVELS, attribute, identification, numbers, study_result
@@ -129,7 +129,7 @@ def test_settings_in_the_report_are_a_study_file(text):
     import html
     import tomllib
 
-    from bayes_risk.study.study import parse_study
+    from bayes_risk.app.study.study import parse_study
 
     settings = html.unescape(re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)[-1])
     assert parse_study(tomllib.loads(settings)) == study_result().study

@@ -9,7 +9,7 @@ import bayes_risk as br
 from bayes_risk.reporting import report
 from bayes_risk.reporting.citing import software
 from bayes_risk.reporting.doubts import of_attribute, of_fit, of_identification, of_result
-from bayes_risk.verdict import Thresholds
+from bayes_risk.reporting.verdicts.verdict import Thresholds
 from tests.edge_results import attribute, identification
 from tests.every_result import MARK, every, parts
 from tests.test_report import Page

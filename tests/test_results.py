@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk.variables import Number, Variable
+from bayes_risk.data.variables import Number, Variable
 from tests.twins import simulate
 
 SECRET = "Zwiebelschneider"

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import bayes_risk as br
-from bayes_risk.output.workplace import differences, workplace
-from bayes_risk.run import run_compare, run_study, run_sweep
-from bayes_risk.steps import Store
-from bayes_risk.study.study import parse_study
+from bayes_risk._core.steps import Store
+from bayes_risk.app.output.workplace import differences, workplace
+from bayes_risk.app.run import run_compare, run_study, run_sweep
+from bayes_risk.app.study.study import parse_study
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = [
@@ -284,7 +284,7 @@ def test_a_changed_file_is_refused_and_named(begun, tmp_path):
 
 def test_another_version_is_refused_and_named(begun, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("bayes_risk.run.identity.versions", lambda: {"bayes_risk": "99"})
+        patch.setattr("bayes_risk.app.run.identity.versions", lambda: {"bayes_risk": "99"})
         with pytest.raises(br.InputError, match='version bayes_risk was ".*", is "99"'):
             run_study(with_changes(begun))
 
@@ -300,7 +300,7 @@ def test_an_error_in_a_late_stage_keeps_finished_steps(begun, tmp_path, monkeypa
         raise br.InputError("no")
 
     with monkeypatch.context() as patch, pytest.raises(br.InputError, match="no") as error:
-        patch.setattr("bayes_risk.run.audit.judge", fails)
+        patch.setattr("bayes_risk.app.run.audit.judge", fails)
         run_study(with_changes(begun))
     assert "kept in" in error.value.__notes__[0]
     found = []

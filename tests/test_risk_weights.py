@@ -11,12 +11,12 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.dpmpm_pymc import build
-from bayes_risk.models.latent_kernels import class_weights
-from bayes_risk.models.latent_weighted_kernels import class_powers, level_powers
-from bayes_risk.models.regression_pymc import build as build_regression
-from bayes_risk.models.regression_pymc import extra_of
-from bayes_risk.reweighting_weights import checked_weights
+from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.models.mixture.categorical.predictive_kernels import class_weights
+from bayes_risk.models.mixture.categorical.pymc_model import build
+from bayes_risk.models.mixture.categorical.weighted_kernels import class_powers, level_powers
+from bayes_risk.models.regression.glm import build as build_regression
+from bayes_risk.models.regression.glm import extra_of
 from tests.oracle import log_label_prior
 
 Y = np.array([[0, 0], [0, 1], [1, 1]])

@@ -11,9 +11,9 @@ from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.poisson_masses import count_constant, stirling_error
-from bayes_risk.models.poisson_pymc import build
-from bayes_risk.models.poisson_weighted_kernels import (
+from bayes_risk.models.mixture.counts.masses import count_constant, stirling_error
+from bayes_risk.models.mixture.counts.pymc_start import build
+from bayes_risk.models.mixture.counts.weighted_kernels import (
     log_power_mass,
     power_constant,
     tempered_masses,

@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.special import gammaln
 
 import bayes_risk as br
-from bayes_risk.microdata import Microdata
-from bayes_risk.models.leaf_draws import draw_donors
-from bayes_risk.models.leaf_evidence import BAYESIAN, PLAIN, Shown
-from bayes_risk.models.pymc_sampler import Condition, pseudo_posterior
-from bayes_risk.models.trees import grow
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.models.pymc.sampler import Condition, pseudo_posterior
+from bayes_risk.models.trees.leaf_draws import draw_donors
+from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, Shown
+from bayes_risk.models.trees.tree import grow
 from tests.pymc_models import build_two, engine_of, two_columns
 from tests.test_cart import with_values
 from tests.test_tree_calibration import TABLES, moved, posterior_of, z_scores

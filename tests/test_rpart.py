@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.models.rpart_file import SynthpopModels
-from bayes_risk.models.rpart_import import Columns, imported
-from bayes_risk.run import run_study
-from bayes_risk.run.pilot import seconds_of
-from bayes_risk.run.sizes import sizes_of
-from bayes_risk.study.declare import declare_model, fit_model
-from bayes_risk.study.making import read_data
-from bayes_risk.study.study import parse_study, read_study
+from bayes_risk.app.run import run_study
+from bayes_risk.app.run.pilot import seconds_of
+from bayes_risk.app.run.sizes import sizes_of
+from bayes_risk.app.study.declare import declare_model, fit_model
+from bayes_risk.app.study.making import read_data
+from bayes_risk.app.study.study import parse_study, read_study
+from bayes_risk.data.rpart_file import SynthpopModels
+from bayes_risk.models.trees.rpart_import import Columns, imported
 
 LEAF = {"var": "<leaf>", "ncompete": 0, "nsurrogate": 0}
 PEOPLE = pd.DataFrame(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.search import Search
+from bayes_risk.intruder.search import Search
 
 N = 40
 
@@ -70,7 +70,7 @@ def test_a_budget_too_small_for_the_posterior_is_said_to_be(audit):
 
 
 def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
-    from bayes_risk.plan import Plan
+    from bayes_risk.evidence.runner import Plan
 
     calls, fits = [], Plan.later
     monkeypatch.setattr(Plan, "later", lambda self: calls.append(1) or fits(self))

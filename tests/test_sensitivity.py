@@ -10,19 +10,19 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.attribute import attribute_evidence
-from bayes_risk.models.hyper_priors import power_scaled_gamma
-from bayes_risk.models.regression_hyper import (
+from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_gamma
+from bayes_risk.models.regression.hyper import (
     RegressionUnder,
     inside,
     log_prior_of,
     power_scaled_prior,
 )
-from bayes_risk.models.regression_part import Coefficients
-from bayes_risk.models.regression_posterior import ExactPart
-from bayes_risk.models.regression_prior import RegressionPrior
-from bayes_risk.sweeping.remembered import RememberedFit
-from bayes_risk.sweeping.reweighted import ReweightedFit
+from bayes_risk.models.regression.part import Coefficients
+from bayes_risk.models.regression.posterior import ExactPart
+from bayes_risk.models.regression.prior import RegressionPrior
+from bayes_risk.risk.attribute import attribute_evidence
+from bayes_risk.studies.sweeping.remembered import RememberedFit
+from bayes_risk.studies.sweeping.reweighted import ReweightedFit
 from tests.twins import simulate
 
 PRIORS = {"flat": "uniform", "margins": "marginal", "leaning": br.TruthFactor(4.0)}

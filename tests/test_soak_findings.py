@@ -12,15 +12,15 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk import InputError
-from bayes_risk.bayes_rule import _left_out
-from bayes_risk.diagnostics import ess_and_rhat
-from bayes_risk.full_table.spread import _Walk
-from bayes_risk.models.pmm_means import _multinomial
-from bayes_risk.output.workplace import workplace
+from bayes_risk._core.steps import Store
+from bayes_risk._core.steps.store import JOURNAL
+from bayes_risk.app.output.workplace import workplace
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.intruder.search import Search
+from bayes_risk.models.pmm.means import _multinomial
 from bayes_risk.reporting.further import further_lines
-from bayes_risk.search import Search
-from bayes_risk.steps import Store
-from bayes_risk.steps.store import JOURNAL
+from bayes_risk.risk.full_table.spread import _Walk
+from bayes_risk.risk.posterior import _left_out
 from tests.every_result import every
 
 SCALE = [1e300, -1e300, 1e31, 5e-320, 1e-120]

@@ -12,19 +12,12 @@ from scipy.stats import chi2
 
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import fair
-from bayes_risk.microdata import Microdata
-from bayes_risk.models.latent_class import (
-    draw_alpha,
-    draw_labels,
-    draw_levels,
-    draw_sticks,
-    swap_neighbours,
-)
-from bayes_risk.models.latent_posterior import Mechanism
-from bayes_risk.models.latent_predictive import log_masses
-from bayes_risk.models.latent_sampler import initial_state, run_chains
-from bayes_risk.models.latent_splits import (
+from bayes_risk.models.mixture.categorical.posterior import Mechanism
+from bayes_risk.models.mixture.categorical.predictive import log_masses
+from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
+from bayes_risk.models.mixture.categorical.split_merge import (
     allocate,
     draw_each_label,
     log_slots,
@@ -33,7 +26,14 @@ from bayes_risk.models.latent_splits import (
     split_merge,
     variables,
 )
-from bayes_risk.models.latent_state import Prior, State, units_of
+from bayes_risk.models.mixture.categorical.state import Prior, State, units_of
+from bayes_risk.models.mixture.categorical.sweep import (
+    draw_alpha,
+    draw_labels,
+    draw_levels,
+    draw_sticks,
+    swap_neighbours,
+)
 from tests.latent_classes import LEVELS, layout, random_theta
 from tests.twins import simulate
 

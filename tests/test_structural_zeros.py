@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 
 import bayes_risk as br
 from bayes_risk._core.disjoint_boxes import disjoint, held, sizes
-from bayes_risk.cases import cases_of
-from bayes_risk.diagnostics import ess_and_rhat
-from bayes_risk.microdata import Microdata
-from bayes_risk.models.latent_sampler import run_chains, start_at
-from bayes_risk.models.latent_state import Prior, ZeroLayout, n_normalised, units_of
-from bayes_risk.models.latent_zeros import log_possible, log_possible_given, possible_rows
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.evidence.problem import cases_of
+from bayes_risk.models.mixture.categorical.sampler import run_chains, start_at
+from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout, n_normalised, units_of
+from bayes_risk.models.mixture.categorical.zeros import (
+    log_possible,
+    log_possible_given,
+    possible_rows,
+)
 from tests import zeros_oracle as oracle
 from tests.latent_classes import draws_of, random_theta
 
@@ -276,7 +280,7 @@ def test_posterior_after_a_release_against_quadrature(fits, synthesized):
 
 def test_the_pymc_model_is_the_same_density(short_fits):
     """Its log density at two points differs as the formula says."""
-    from bayes_risk.models.dpmpm_pymc import build
+    from bayes_risk.models.mixture.categorical.pymc_model import build
 
     fit = short_fits[2]
     post = fit.posterior

@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 
 import bayes_risk as br
-from bayes_risk.demo import STUDIES
-from bayes_risk.run import audit as run
-from bayes_risk.run import run_study
-from bayes_risk.study import making
-from bayes_risk.study.contents import SECTIONS
-from bayes_risk.study.identification import IdentificationSection
-from bayes_risk.study.models import (
+from bayes_risk.app.run import audit as run
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study import making
+from bayes_risk.app.study.contents import SECTIONS
+from bayes_risk.app.study.identification import IdentificationSection
+from bayes_risk.app.study.models import (
     KINDS,
     DPMPMSection,
     PyMCSection,
     RegressionPriorSection,
     RegressionSection,
 )
-from bayes_risk.study.sections import AttributeSection, GridSection
-from bayes_risk.study.study import Study, parse_study, read_study
-from bayes_risk.study.trees import CARTSection, ForestSection
+from bayes_risk.app.study.sections import AttributeSection, GridSection
+from bayes_risk.app.study.study import Study, parse_study, read_study
+from bayes_risk.app.study.trees import CARTSection, ForestSection
+from bayes_risk.demo import STUDIES
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -290,7 +290,7 @@ def test_an_interruption_leaves_the_older_folder(tmp_path, monkeypatch):
 
 
 def test_results_can_be_written_by_hand(tmp_path):
-    from bayes_risk.output import output_folder, write_study
+    from bayes_risk.app.output import output_folder, write_study
 
     with output_folder(tmp_path / "out") as folder:
         write_study(folder, study_result(risk=attribute([0.9, 0.2])))

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.output import plain, settings
+from bayes_risk.app.output import plain, settings
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study import declare, making
+from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.run import run_study
-from bayes_risk.study import declare, making
-from bayes_risk.study.study import parse_study
 
 COUNTS = {"kind": "PoissonMixture"}
 MM, TCMM = COUNTS | {"synthesizer": "MM"}, COUNTS | {"synthesizer": "TCMM", "quantile": 0.9}

@@ -13,15 +13,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk as br
-from bayes_risk.cli import app
-from bayes_risk.output import settings
+from bayes_risk.app.cli import app
+from bayes_risk.app.output import settings
+from bayes_risk.app.run import compare as run
+from bayes_risk.app.run import run_compare, run_study
+from bayes_risk.app.study.candidates import candidate_study
+from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting import compared
 from bayes_risk.reporting.compared import print_comparison, with_error
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.run import compare as run
-from bayes_risk.run import run_compare, run_study
-from bayes_risk.study.candidates import candidate_study
-from bayes_risk.study.study import parse_study, read_study
 
 TREES = {"kind": "CART", "order": ["edu", "job"]}
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.run import run_compare
-from bayes_risk.study.study import parse_study, read_study
+from bayes_risk.app.run import run_compare
+from bayes_risk.app.study.study import parse_study, read_study
 
 STUDY = """
 random_seed = 5

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.output import settings
+from bayes_risk.app.output import settings
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study import declare
+from bayes_risk.app.study.making import read_data
+from bayes_risk.app.study.models import DPMPMSection
+from bayes_risk.app.study.study import parse_study, read_study
+from bayes_risk.app.study.zeros import with_zeros
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.run import run_study
-from bayes_risk.study import declare
-from bayes_risk.study.making import read_data
-from bayes_risk.study.models import DPMPMSection
-from bayes_risk.study.study import parse_study, read_study
-from bayes_risk.study.zeros import with_zeros
 from tests.test_cli import screen
 
 CATEGORIES = {"kind": "DPMPM", "n_classes": 2, "draws": 40, "tune": 40, "chains": 2}

@@ -9,21 +9,21 @@ import pytest
 from pydantic import TypeAdapter
 
 from bayes_risk._core.validate import MOST
-from bayes_risk.study.comparing import CandidateSection, CompareSection
-from bayes_risk.study.contents import SECTIONS
-from bayes_risk.study.identification import PopulationSection, RadiusSection
-from bayes_risk.study.intruder import IntruderSection
-from bayes_risk.study.keys import Section
-from bayes_risk.study.models import KINDS, RegressionPriorSection
-from bayes_risk.study.priors import (
+from bayes_risk.app.study.comparing import CandidateSection, CompareSection
+from bayes_risk.app.study.contents import SECTIONS
+from bayes_risk.app.study.identification import PopulationSection, RadiusSection
+from bayes_risk.app.study.intruder import IntruderSection
+from bayes_risk.app.study.keys import Section
+from bayes_risk.app.study.models import KINDS, RegressionPriorSection
+from bayes_risk.app.study.priors import (
     DistributionSection,
     PriorDensity,
     PriorFactor,
     PriorInterval,
     PriorMixture,
 )
-from bayes_risk.study.sections import GridSection
-from bayes_risk.study.study import Study, parse_study
+from bayes_risk.app.study.sections import GridSection
+from bayes_risk.app.study.study import Study, parse_study
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "study-file.md").read_text()
 SHARED = ("kind", "draws", "tune", "chains")  # told once, above the kinds of models

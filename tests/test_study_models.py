@@ -11,11 +11,11 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study import declare, making
+from bayes_risk.app.study.functions import functions_in
+from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.run import run_study
-from bayes_risk.study import declare, making
-from bayes_risk.study.functions import functions_in
-from bayes_risk.study.study import parse_study, read_study
 
 FORMULAS = {"income": "1 + age", "tax": "1 + income"}
 REGRESSION = {"kind": "Regression", "formulas": FORMULAS}
@@ -91,8 +91,8 @@ def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
     ],
 )
 def test_printed_settings_are_the_same_study(given):
-    from bayes_risk.output import plain, settings
-    from bayes_risk.output.manifest import infinities_as_text
+    from bayes_risk.app.output import plain, settings
+    from bayes_risk.app.output.manifest import infinities_as_text
 
     study = parse_study(given)
     assert parse_study(tomllib.loads(as_toml(settings(study)))) == study
@@ -101,7 +101,7 @@ def test_printed_settings_are_the_same_study(given):
 
 
 def test_declared_levels_are_not_printed_but_counted():
-    from bayes_risk.output import settings
+    from bayes_risk.app.output import settings
 
     given = content(data={"path": "a.csv", "levels": {"job": ["Zwiebelschneider", "clerk"]}})
     text = as_toml(settings(parse_study(given)))

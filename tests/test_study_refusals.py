@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import bayes_risk as br
-from bayes_risk.study.study import parse_study
+from bayes_risk.app.study.study import parse_study
 
 COUNTS = {"kind": "PoissonMixture"}
 MM, TCMM = COUNTS | {"synthesizer": "MM"}, COUNTS | {"synthesizer": "TCMM", "quantile": 0.9}

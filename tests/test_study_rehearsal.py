@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from bayes_risk import InputError
-from bayes_risk.run import run_compare, run_study, run_sweep
-from bayes_risk.run.costs import estimate
-from bayes_risk.study.declare import fit_model
-from bayes_risk.study.making import declared, synthesized
-from bayes_risk.study.study import parse_study
+from bayes_risk.app.run import run_compare, run_study, run_sweep
+from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.study.declare import fit_model
+from bayes_risk.app.study.making import declared, synthesized
+from bayes_risk.app.study.study import parse_study
 
 RUNS = {"audit": run_study, "sweep": run_sweep, "comparison": run_compare}
 KEYS = {"identification": {"known": [], "synthesized": ["a", "b"]}}
@@ -117,7 +117,7 @@ LATE = {
 @pytest.mark.parametrize("dry", [False, True], ids=["run", "dry run"])
 @pytest.mark.parametrize(("sections", "told"), LATE.values(), ids=LATE)
 def test_an_audit_is_refused_before_its_fit(begins, monkeypatch, sections, told, dry):
-    monkeypatch.setattr("bayes_risk.full_table.risk.MAX_CELLS", 100)
+    monkeypatch.setattr("bayes_risk.risk.full_table.risk.MAX_CELLS", 100)
     with pytest.raises(InputError, match=told):
         begins(sections, "audit", dry)
 

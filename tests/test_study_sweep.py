@@ -11,15 +11,15 @@ import xarray as xr
 from rich.console import Console
 
 import bayes_risk as br
-from bayes_risk.formats import signed
-from bayes_risk.output import settings
+from bayes_risk._core.formats import signed
+from bayes_risk.app.output import settings
+from bayes_risk.app.run import run_study, run_sweep
+from bayes_risk.app.run import sweep as run
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.app.study.varying import sweep_options
 from bayes_risk.reporting import swept
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.swept import print_sweep
-from bayes_risk.run import run_study, run_sweep
-from bayes_risk.run import sweep as run
-from bayes_risk.study.study import parse_study
-from bayes_risk.study.varying import sweep_options
 
 NORMAL = {
     "kind": "Regression",

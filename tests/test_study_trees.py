@@ -17,15 +17,15 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk as br
-from bayes_risk.cli import app
+from bayes_risk.app.cli import app
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study import declare, making
+from bayes_risk.app.study.models import KINDS, PMMSection
+from bayes_risk.app.study.sections import GridSection
+from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting import render_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_result
-from bayes_risk.run import run_study
-from bayes_risk.study import declare, making
-from bayes_risk.study.models import KINDS, PMMSection
-from bayes_risk.study.sections import GridSection
-from bayes_risk.study.study import parse_study, read_study
 
 ROOT = Path(__file__).resolve().parents[1]
 CART = {"kind": "CART", "order": ["job", "pay"]}
@@ -105,7 +105,7 @@ KEPT = CART | {"models": "sub/models.json.gz", "missing_numbers": {"pay": -9}}
     "model", [*EVERY_KEY, KEPT, PMM | {"constraints": ["a b.py:f", "sub/r.py:g"]}]
 )
 def test_printed_settings_are_the_same_study(model):
-    from bayes_risk.output import plain, settings
+    from bayes_risk.app.output import plain, settings
 
     study = parse_study(content(model))
     assert parse_study(tomllib.loads(as_toml(settings(study)))) == study

@@ -7,8 +7,9 @@ import pytest
 
 from bayes_risk import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.tables import declare_levels, kinds, read_like, read_table
-from bayes_risk.tables.levels import chosen
+from bayes_risk.data import kinds
+from bayes_risk.data.levels import chosen
+from bayes_risk.release.tables import declare_levels, read_like, read_table
 
 
 def write(path, text):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.cases import guessed
+from bayes_risk.evidence.problem import guessed
 
 RNG = np.random.default_rng(5)
 TABLE = pd.DataFrame(

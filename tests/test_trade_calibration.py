@@ -7,8 +7,14 @@ known record are drawn beforehand, and files in which the target has less are th
 import numpy as np
 import pytest
 
-from bayes_risk.models.poisson_pairs import Pair, pair_masses
-from bayes_risk.models.poisson_second import Groups, Question, averaged, dealt, further
+from bayes_risk.models.mixture.business.all_but_two import Pair, pair_masses
+from bayes_risk.models.mixture.business.second_largest import (
+    Groups,
+    Question,
+    averaged,
+    dealt,
+    further,
+)
 from tests.trade_oracle import CONCENTRATION, learnt, prior_of, relative, rows_of
 
 PRIOR, N = prior_of(3), 8

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import gammaln
 
 from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk.models.poisson_pairs import Pair, Shared, dealt_to_pair, pair_masses
-from bayes_risk.models.poisson_second import averaged
+from bayes_risk.models.mixture.business.all_but_two import Pair, Shared, dealt_to_pair, pair_masses
+from bayes_risk.models.mixture.business.second_largest import averaged
 from tests.trade_oracle import labelled, learnt, log_mass, prior_of, relative, rows_of
 
 TOTAL = 44

@@ -6,8 +6,9 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk import prior_weights, priors
-from bayes_risk.synthesizer import Targets
+from bayes_risk.evidence import prior_weights
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.intruder import priors
 
 TABLE = pd.DataFrame({"w": [600, 500, 40], "v": [6.0, 5.5, 4.0]})
 DATA = br.Microdata.from_frame(TABLE, numbers=["w", "v"])

@@ -11,8 +11,8 @@ from scipy.special import gammaln
 
 import bayes_risk as br
 from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk.models.poisson_learnt import same_class
-from bayes_risk.models.poisson_second import (
+from bayes_risk.models.mixture.business.class_posterior import same_class
+from bayes_risk.models.mixture.business.second_largest import (
     Groups,
     Question,
     averaged,

@@ -8,7 +8,12 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.models.poisson_tail import EXPONENTS, belief, log_sum_of_others, saddlepoint
+from bayes_risk.models.mixture.business.largest_value import (
+    EXPONENTS,
+    belief,
+    log_sum_of_others,
+    saddlepoint,
+)
 
 
 def log_uniform(low, high):

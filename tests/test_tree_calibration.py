@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.models.trees import last_below
+from bayes_risk.models.trees.tree import last_below
 from tests.forest_by_hand import relabelled
 
 pytestmark = pytest.mark.check  # brute force: tests of cart, kernel evidence, forest evidence

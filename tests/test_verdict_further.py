@@ -12,15 +12,15 @@ from scipy import stats
 from scipy.signal import lfilter
 
 import bayes_risk as br
-from bayes_risk.diagnostics import ess_and_rhat
-from bayes_risk.formats import number
-from bayes_risk.memberships.curve import Standing
-from bayes_risk.memberships.result import Membership
-from bayes_risk.modes import Modes
+from bayes_risk._core.formats import number
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.evidence.modes import Modes
 from bayes_risk.reporting import report
 from bayes_risk.reporting.terminal import print_result
-from bayes_risk.verdict import Thresholds, judge
-from bayes_risk.verdict_further import DRAWS_A_CHAIN, error_of_null, standard_errors
+from bayes_risk.reporting.verdicts.further import DRAWS_A_CHAIN, error_of_null, standard_errors
+from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
+from bayes_risk.risk.membership.curve import Standing
+from bayes_risk.risk.membership.result import Membership
 from tests.edge_results import attribute, identification, study_result
 
 CALM = identification(n=60, ages=7)  # nobody is unique, nobody matched uniquely

@@ -10,8 +10,8 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.leaf_evidence import PLAIN
-from bayes_risk.variables import Number
+from bayes_risk.data.variables import Number
+from bayes_risk.models.trees.leaf_evidence import PLAIN
 
 N = 8
 

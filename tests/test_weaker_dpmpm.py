@@ -6,7 +6,7 @@ import pytest
 from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.latent_imputation_kernels import (
+from bayes_risk.models.mixture.categorical.imputation_kernels import (
     log_mass,
     log_mass_of_counts,
     log_power_of_mean,

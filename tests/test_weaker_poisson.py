@@ -10,8 +10,8 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.latent_sampler import run_chains
-from bayes_risk.models.poisson_units import units_of
+from bayes_risk.models.mixture.categorical.sampler import run_chains
+from bayes_risk.models.mixture.counts.units import units_of
 from tests import count_classes as by_hand
 from tests.oracle import log_label_prior
 

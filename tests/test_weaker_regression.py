@@ -10,12 +10,12 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.grids import as_guesses
-from bayes_risk.microdata import Microdata
-from bayes_risk.models.families import Poisson
-from bayes_risk.models.regression_counts_imputed import ImputedCountsPosterior, UnknownCounts
-from bayes_risk.models.regression_part import Part
-from bayes_risk.synthesizer import Targets
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.intruder.grids import as_guesses
+from bayes_risk.models.regression.counts_imputed import ImputedCountsPosterior, UnknownCounts
+from bayes_risk.models.regression.families import Poisson
+from bayes_risk.models.regression.part import Part
 from tests import weaker_oracle as by_hand
 from tests.regression_oracle import (
     Normal,
@@ -300,7 +300,7 @@ def joint(part, whole, rows, files, j, points):
 
 def test_rows_are_imputed_in_proportion_to_their_density():
     """Means and variances of imputed outcomes against the Gaussian closed form."""
-    from bayes_risk.models.regression_known import imputed, knowing
+    from bayes_risk.models.regression.known import imputed, knowing
 
     df, known, variance, m = table(), KNOWS["half"], 0.6, 3
     model = Regression({"income": "1 + age"}, prior=Prior(sigma2=(1e7, 1e7 * variance)))
@@ -619,9 +619,9 @@ def test_record_weights():
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_probabilities_are_frequencies(share, m):
     """The target's value has equal chances, strangers' values come from p(. | y_A, y*)."""
-    from bayes_risk.models.regression_prior import Scaling
-    from bayes_risk.models.regression_sampling import fitted
-    from bayes_risk.models.sampling import Length
+    from bayes_risk.models.fits.sampling import Length
+    from bayes_risk.models.regression.prior import Scaling
+    from bayes_risk.models.regression.sampling import fitted
     from tests.test_tree_calibration import z_scores as calibration
 
     n, target, values = 12, 3, [-2.0, -1.0, 0.0, 1.0, 2.5]

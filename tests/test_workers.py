@@ -19,19 +19,19 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bayes_risk import log_ratios
 from bayes_risk._core.errors import InputError
-from bayes_risk.memberships import predicted
-from bayes_risk.models import forest_evidence
-from bayes_risk.output import write_study
+from bayes_risk._core.steps import Packing, Store, keeping, kept_blocks
+from bayes_risk._core.workers import RETRIES, Ticks, Waiting, in_order, telling, watch, working
+from bayes_risk._core.workers import backend as backends
+from bayes_risk.app.output import write_study
+from bayes_risk.app.run import run_study
+from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.run.shared import in_folder
+from bayes_risk.app.study.study import parse_study
+from bayes_risk.evidence import leave_one_out as log_ratios
+from bayes_risk.models.trees import forest_evidence
 from bayes_risk.reporting.terminal import Bars
-from bayes_risk.run import run_study
-from bayes_risk.run.costs import estimate
-from bayes_risk.run.shared import in_folder
-from bayes_risk.steps import Packing, Store, keeping, kept_blocks
-from bayes_risk.study.study import parse_study
-from bayes_risk.workers import RETRIES, Ticks, Waiting, in_order, telling, watch, working
-from bayes_risk.workers import backend as backends
+from bayes_risk.risk.membership import predicted
 from tests import worker_audits as audits
 from tests import worker_jobs as jobs_of
 

@@ -7,9 +7,9 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln
 
-from bayes_risk.models.latent_sampler import run_chains, start_at
-from bayes_risk.models.poisson_learnt import Learnt, Rows
-from bayes_risk.models.poisson_state import CountPrior
+from bayes_risk.models.mixture.business.class_posterior import Learnt, Rows
+from bayes_risk.models.mixture.categorical.sampler import run_chains, start_at
+from bayes_risk.models.mixture.counts.state import CountPrior
 
 CONCENTRATION = (1.0, 1.0)
 NODES = stats.gamma.ppf((np.arange(4000) + 0.5) / 4000, CONCENTRATION[0], scale=1.0)

@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.exposure_result import Exposure, exposure_of
-from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.mechanism_result import MechanismCheck
-from bayes_risk.reporting.content import page
-from bayes_risk.reporting.provenance import Origin, origin
-from bayes_risk.reporting.sections import KINDS, in_order, is_result, section_of
-from bayes_risk.reporting.tables import Section
-from bayes_risk.reporting.words import replaced
-from bayes_risk.results import AttributeRisk
-from bayes_risk.verdict import Thresholds, Verdict, judge
+from bayes_risk.evidence.mechanism_result import MechanismCheck
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
+from bayes_risk.risk.exposure_result import Exposure, exposure_of
+from bayes_risk.risk.result import AttributeRisk
+
+from .content import page
+from .provenance import Origin, origin
+from .sections import KINDS, in_order, is_result, section_of
+from .tables import Section
+from .words import replaced
 
 if TYPE_CHECKING:
-    from bayes_risk.output import Provenance
-    from bayes_risk.run import ComparisonResult, StudyResult, SweepResult
-    from bayes_risk.run.identify import IdentifyResult
+    from bayes_risk.app.output import Provenance
+    from bayes_risk.app.run import ComparisonResult, StudyResult, SweepResult
+    from bayes_risk.app.run.identify import IdentifyResult
 
 __all__ = ["render_matches", "render_study", "render_varied", "report"]
 
@@ -116,8 +117,9 @@ def render_study(
     result: "StudyResult", *, command: str = "", record: Mapping[str, Any] | None = None
 ) -> str:
     """HTML of a whole study, with what it takes to do it again; ``record``: its manifest."""
-    from bayes_risk.output import manifest, settings
-    from bayes_risk.reporting.further import membership_sentence
+    from bayes_risk.app.output import manifest, settings
+
+    from .further import membership_sentence
 
     others = in_order(
         [
@@ -175,7 +177,7 @@ def render_varied(
     record: Mapping[str, Any],
 ) -> str:
     """HTML of a sweep or a comparison, which judge no release; ``record``: its manifest."""
-    from bayes_risk.output import settings
+    from bayes_risk.app.output import settings
 
     return page(
         title=result.study.title,
@@ -220,7 +222,7 @@ def _origin(
 
 
 def _versions() -> dict[str, str]:
-    from bayes_risk.output import versions
+    from bayes_risk.app.output import versions
 
     return versions()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from bayes_risk import __version__
+from bayes_risk._core import __version__
 
 AUTHORS = "The bayes_risk developers"
 TITLE = "bayes_risk: Bayesian estimates of disclosure risk for synthetic microdata"

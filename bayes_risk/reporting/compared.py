@@ -9,17 +9,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk.comparing.words import MEASURES, chosen
-from bayes_risk.formats import NONE, PLUS_MINUS, error, number
-from bayes_risk.output import MANIFEST, manifest, write_csv, write_json
-from bayes_risk.reporting.terminal import run_time
+from bayes_risk._core.formats import NONE, PLUS_MINUS, error, number
+from bayes_risk.app.output import MANIFEST, manifest, write_csv, write_json
+from bayes_risk.studies.comparing.words import MEASURES, chosen
+
+from .terminal import run_time
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from bayes_risk.comparing.result import Comparison
-    from bayes_risk.run import ComparisonResult
+    from bayes_risk.app.run import ComparisonResult
+    from bayes_risk.studies.comparing.result import Comparison
 
 DPI = 150
 MAP = "risk-utility-map.png"
@@ -30,8 +31,8 @@ def write_comparison(folder: Path, result: "ComparisonResult", *, command: str =
 
     Tables are comparison.csv, replicates.csv and front.csv. No file holds a confidential value.
     """
-    from bayes_risk.reporting import render_varied
-    from bayes_risk.reporting.of_sweeps import of_comparison
+    from . import render_varied
+    from .of_sweeps import of_comparison
 
     found, (risk, utility) = result.comparison, axes_of(result)
     write_csv(folder / "comparison.csv", found.summary())

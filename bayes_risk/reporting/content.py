@@ -11,23 +11,24 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bayes_risk import plots
-from bayes_risk.by_column import in_words
-from bayes_risk.formats import NONE, PLUS_MINUS, error, number, percent, percent_error
-from bayes_risk.guesses import how_many
-from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.reporting.citing import citations
-from bayes_risk.reporting.doubts import doubts
-from bayes_risk.reporting.figures import Picture, picture
-from bayes_risk.reporting.glossary import glossary
-from bayes_risk.reporting.matching import assumed, matches_table, worst_matches
-from bayes_risk.reporting.numbers import how_close
-from bayes_risk.reporting.provenance import Origin
-from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.unsampled import counting, is_exact, no_error
-from bayes_risk.reporting.words import ASSUMPTIONS, COUNTS, DIAGNOSTICS, MEASURES, diagnostic
-from bayes_risk.results import AttributeRisk
-from bayes_risk.verdict import Verdict
+from bayes_risk._core.formats import NONE, PLUS_MINUS, error, number, percent, percent_error
+from bayes_risk.evidence.by_column import in_words
+from bayes_risk.intruder.guesses import how_many
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.reporting.verdicts.verdict import Verdict
+from bayes_risk.risk.result import AttributeRisk
+
+from . import plots
+from .citing import citations
+from .doubts import doubts
+from .figures import Picture, picture
+from .glossary import glossary
+from .matching import assumed, matches_table, worst_matches
+from .numbers import how_close
+from .provenance import Origin
+from .tables import Section, Table
+from .unsampled import counting, is_exact, no_error
+from .words import ASSUMPTIONS, COUNTS, DIAGNOSTICS, MEASURES, diagnostic
 
 
 def page(

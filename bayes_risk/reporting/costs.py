@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bayes_risk.output.folder import check_name
-from bayes_risk.process import compile_beside
-from bayes_risk.run.costs import estimate
-from bayes_risk.study.study import Study
+from bayes_risk.app.output.folder import check_name
+from bayes_risk.app.process import compile_beside
+from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.study.study import Study
 
 KINDS = {"compare": "comparison"}
 

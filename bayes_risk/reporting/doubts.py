@@ -5,12 +5,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayes_risk.bayes_rule import MAX_LEFT_OUT, MAX_MCSE
-from bayes_risk.identification.odds import GIVEN
-from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.plots import GOOD_KHAT
-from bayes_risk.results import AttributeRisk
-from bayes_risk.verdict_further import DRAWS_A_CHAIN, of_chains, of_the_audit, standard_errors
+from bayes_risk.matching.odds import GIVEN
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.reporting.verdicts.further import (
+    DRAWS_A_CHAIN,
+    of_chains,
+    of_the_audit,
+    standard_errors,
+)
+from bayes_risk.risk.posterior import MAX_LEFT_OUT, MAX_MCSE
+from bayes_risk.risk.result import AttributeRisk
+
+from .plots import GOOD_KHAT
 
 NAMED = 10  # labels of records that are written out
 
@@ -88,7 +94,7 @@ def of_result(part: Any) -> list[Doubt]:
     if name == "Utility":
         return _of_utility(part)
     if name == "Sensitivity":
-        from bayes_risk.reporting.swept import doubt
+        from .swept import doubt
 
         told = doubt(part)
         cure = "take more draws, or read these settings as rough"

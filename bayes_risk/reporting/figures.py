@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from bayes_risk.plots.canvas import own_axes
+from bayes_risk.reporting.plots.canvas import own_axes
 
 DPI = 150  # of what is drawn as an image: points by the thousand
 _STYLE = {

@@ -7,19 +7,20 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from bayes_risk.exposure_result import exposure_of
-from bayes_risk.formats import PLUS_MINUS, factor, number, percent, two_errors
-from bayes_risk.reporting.of_exposure import exposure_line, exposure_summary
-from bayes_risk.reporting.of_mechanism import mechanism_summary
+from bayes_risk._core.formats import PLUS_MINUS, factor, number, percent, two_errors
+from bayes_risk.risk.exposure_result import exposure_of
+
+from .of_exposure import exposure_line, exposure_summary
+from .of_mechanism import mechanism_summary
 
 if TYPE_CHECKING:
-    from bayes_risk.full_table.result import FullTableRisk
-    from bayes_risk.losses.result import PrivacyLoss
-    from bayes_risk.memberships.result import Membership
-    from bayes_risk.reweighting_result import Reweighting
-    from bayes_risk.run import StudyResult
-    from bayes_risk.study.inherent import InherentBounds
-    from bayes_risk.study.study import Study
+    from bayes_risk.app.run import StudyResult
+    from bayes_risk.app.study.inherent import InherentBounds
+    from bayes_risk.app.study.study import Study
+    from bayes_risk.risk.full_table.result import FullTableRisk
+    from bayes_risk.risk.membership.result import Membership
+    from bayes_risk.risk.privacy_loss_result import PrivacyLoss
+    from bayes_risk.studies.reweighting_result import Reweighting
     from bayes_risk.utilities.context_result import ContextMeasures
     from bayes_risk.utilities.result import Utility
 
@@ -78,7 +79,7 @@ def _known_elsewhere(found: "ContextMeasures") -> str:
 
 def _on_the_scale(found: "InherentBounds") -> str:
     """The first measure between the ends."""
-    from bayes_risk.study.inherent import words_of
+    from bayes_risk.app.study.inherent import words_of
 
     name = (found.headlines or found.measures)[0]
     row = found.summary().loc[name]

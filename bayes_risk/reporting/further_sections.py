@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk import plots
-from bayes_risk.formats import NONE, error, number, percent, percent_error
-from bayes_risk.reporting.figures import picture
-from bayes_risk.reporting.tables import Section, Table
+from bayes_risk._core.formats import NONE, error, number, percent, percent_error
+
+from . import plots
+from .figures import picture
+from .tables import Section, Table
 
 if TYPE_CHECKING:
-    from bayes_risk.full_table.result import FullTableRisk
-    from bayes_risk.losses.result import PrivacyLoss
-    from bayes_risk.memberships.result import Membership
-    from bayes_risk.reweighting_result import Reweighting
+    from bayes_risk.risk.full_table.result import FullTableRisk
+    from bayes_risk.risk.membership.result import Membership
+    from bayes_risk.risk.privacy_loss_result import PrivacyLoss
+    from bayes_risk.studies.reweighting_result import Reweighting
 
 OF_MEMBERSHIP = {  # words, and whether it is a share
     "auc": ("How often the release points to the member of a pair", True),

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bayes_risk.reporting.unsampled import is_exact
-from bayes_risk.results import AttributeRisk
+from bayes_risk.risk.result import AttributeRisk
+
+from .unsampled import is_exact
 
 ATTRIBUTE = {
     "Attribute risk": (

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bayes_risk.formats import NONE, error, number, percent
-from bayes_risk.identification.file_risk import FileRisk
-from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.identification.words import tables_searched
-from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.reporting.words import MATCHES
+from bayes_risk._core.formats import NONE, error, number, percent
+from bayes_risk.matching.file_risk import FileRisk
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.words import tables_searched
+
+from .tables import Section, Table
+from .words import MATCHES
 
 if TYPE_CHECKING:
     import pandas as pd

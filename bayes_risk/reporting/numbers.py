@@ -5,11 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from bayes_risk import plots
-from bayes_risk.formats import NONE, at_most, percent, significant
-from bayes_risk.reporting.figures import Picture, picture
-from bayes_risk.reporting.words import CLOSENESS
-from bayes_risk.results import AttributeRisk
+from bayes_risk._core.formats import NONE, at_most, percent, significant
+from bayes_risk.risk.result import AttributeRisk
+
+from . import plots
+from .figures import Picture, picture
+from .words import CLOSENESS
 
 MOST_FIGURES = 4
 DISTANCE = "mean_expected_absolute_error"

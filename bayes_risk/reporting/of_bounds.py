@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from bayes_risk.formats import NONE, PLUS_MINUS, number, plain, significant
-from bayes_risk.reporting.tables import Section, Table
-from bayes_risk.study.inherent import PLACES, words_of
-from bayes_risk.verdict_reason import begun
+from bayes_risk._core.formats import NONE, PLUS_MINUS, number, plain, significant
+from bayes_risk.app.study.inherent import PLACES, words_of
+from bayes_risk.reporting.verdicts.reason import begun
+
+from .tables import Section, Table
 
 if TYPE_CHECKING:
-    from bayes_risk.study.inherent import InherentBounds
+    from bayes_risk.app.study.inherent import InherentBounds
 
 NOTE = (
     "The ends bound what synthesis given the patterns can do on average. A model that knows more "

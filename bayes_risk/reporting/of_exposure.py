@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk.formats import NONE, number, percent
-from bayes_risk.reporting.tables import Section, Table
+from bayes_risk._core.formats import NONE, number, percent
+
+from .tables import Section, Table
 
 if TYPE_CHECKING:
-    from bayes_risk.exposure_result import Exposure
+    from bayes_risk.risk.exposure_result import Exposure
 
 Reals = npt.NDArray[np.float64]
 

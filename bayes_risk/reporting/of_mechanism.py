@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bayes_risk.formats import number
-from bayes_risk.reporting.tables import Section, Table
+from bayes_risk._core.formats import number
+
+from .tables import Section, Table
 
 if TYPE_CHECKING:
-    from bayes_risk.mechanism_result import MechanismCheck
+    from bayes_risk.evidence.mechanism_result import MechanismCheck
 
 HEADS = ("Column", "p", "Differs most in", "By standard deviations", "Values it cannot make")
 

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk import plots
-from bayes_risk.formats import NONE, error, number, percent, percent_error, plain
-from bayes_risk.reporting.figures import Picture, picture
-from bayes_risk.reporting.swept import base_sentence, doubt, name_of, said, worst_sentence
-from bayes_risk.reporting.tables import Section, Table
+from bayes_risk._core.formats import NONE, error, number, percent, percent_error, plain
+
+from . import plots
+from .figures import Picture, picture
+from .swept import base_sentence, doubt, name_of, said, worst_sentence
+from .tables import Section, Table
 
 if TYPE_CHECKING:
-    from bayes_risk.comparing.result import Comparison
-    from bayes_risk.identification.sweep import IdentificationSweep
-    from bayes_risk.sweeping.result import Sensitivity
+    from bayes_risk.matching.sweep import IdentificationSweep
+    from bayes_risk.studies.comparing.result import Comparison
+    from bayes_risk.studies.sweeping.result import Sensitivity
 
 CURVES = 4
 ROWS = 20
@@ -191,7 +192,7 @@ def of_comparison(
 
 
 def _front(found: "Comparison", shown: Collection[str]) -> list[Table]:
-    from bayes_risk.comparing.words import MEASURES
+    from bayes_risk.studies.comparing.words import MEASURES
 
     table = found.summary()
     rows = [
@@ -233,7 +234,7 @@ def _first(a: Any, b: Any) -> Any:
 
 def _map(found: "Comparison", drawn: Callable[..., Any]) -> list[Picture]:
     """The map, where risk and utility were both measured."""
-    from bayes_risk.comparing.words import RISKS, UTILITIES
+    from bayes_risk.studies.comparing.words import RISKS, UTILITIES
 
     if not (set(found.measures) & set(RISKS) and set(found.measures) & set(UTILITIES)):
         return []

@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayes_risk.formats import NONE, error, number, percent
-from bayes_risk.reporting.tables import Section, Table
+from bayes_risk._core.formats import NONE, error, number, percent
+
+from .tables import Section, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayes_risk.population.uniqueness_result import Uniqueness
+    from bayes_risk.matching.population.uniqueness_result import Uniqueness
 
 UNIQUENESS = {
     "sample_uniques": "Alone with their key in the file",

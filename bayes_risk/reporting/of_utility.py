@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk import plots
-from bayes_risk.formats import NONE, number, percent, plain
-from bayes_risk.reporting.figures import Picture, picture
-from bayes_risk.reporting.tables import Section, Table
+from bayes_risk._core.formats import NONE, number, percent, plain
 from bayes_risk.utilities.meanings import MEANINGS
+
+from . import plots
+from .figures import Picture, picture
+from .tables import Section, Table
 
 if TYPE_CHECKING:
     from bayes_risk.utilities.context_result import ContextMeasures

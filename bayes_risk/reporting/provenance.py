@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bayes_risk.formats import NONE, number
-from bayes_risk.reporting.tables import Table
+from bayes_risk._core.formats import NONE, number
+
+from .tables import Table
 
 if TYPE_CHECKING:
-    from bayes_risk.output import Provenance
+    from bayes_risk.app.output import Provenance
 
 KINDS = {
     "categorical": "categorical",

@@ -4,25 +4,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from bayes_risk.reporting.further_sections import (
-    of_full_table,
-    of_membership,
-    of_privacy_loss,
-    of_reweighting,
-)
-from bayes_risk.reporting.matching import of_files
-from bayes_risk.reporting.of_bounds import of_bounds
-from bayes_risk.reporting.of_exposure import of_exposure
-from bayes_risk.reporting.of_mechanism import of_mechanism
-from bayes_risk.reporting.of_sweeps import (
-    of_anything,
-    of_comparison,
-    of_identification_sweep,
-    of_sensitivity,
-)
-from bayes_risk.reporting.of_uniqueness import of_uniqueness
-from bayes_risk.reporting.of_utility import of_context, of_utility
-from bayes_risk.reporting.tables import Section
+from .further_sections import of_full_table, of_membership, of_privacy_loss, of_reweighting
+from .matching import of_files
+from .of_bounds import of_bounds
+from .of_exposure import of_exposure
+from .of_mechanism import of_mechanism
+from .of_sweeps import of_anything, of_comparison, of_identification_sweep, of_sensitivity
+from .of_uniqueness import of_uniqueness
+from .of_utility import of_context, of_utility
+from .tables import Section
 
 # by name of the class, so that no result is imported that nobody has
 SECTIONS: dict[str, Callable[[Any], Section]] = {

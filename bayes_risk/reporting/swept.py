@@ -10,17 +10,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk.formats import error, number, signed
-from bayes_risk.output import MANIFEST, manifest, write_csv, write_json
-from bayes_risk.reporting.terminal import convergence, run_time
-from bayes_risk.sweeping.settings import value_in_words
+from bayes_risk._core.formats import error, number, signed
+from bayes_risk.app.output import MANIFEST, manifest, write_csv, write_json
+from bayes_risk.studies.sweeping.settings import value_in_words
+
+from .terminal import convergence, run_time
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from bayes_risk.run import SweepResult
-    from bayes_risk.sweeping.result import Sensitivity
+    from bayes_risk.app.run import SweepResult
+    from bayes_risk.studies.sweeping.result import Sensitivity
 
 DPI = 150
 LEAST = 8  # characters of a label on a narrow screen
@@ -42,8 +43,8 @@ def write_sweep(folder: Path, result: "SweepResult", *, command: str = "") -> No
 
     That is sensitivity.nc, summary.json and manifest.json. No file holds a confidential value.
     """
-    from bayes_risk.reporting import render_varied
-    from bayes_risk.reporting.of_sweeps import of_sensitivity  # by this module's words
+    from . import render_varied
+    from .of_sweeps import of_sensitivity  # by this module's words
 
     found = result.sensitivity
     data = _stored(found.dataset)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayes_risk.reporting.figures import Picture
+from .figures import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

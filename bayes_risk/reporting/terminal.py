@@ -12,21 +12,30 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk import by_column
-from bayes_risk.formats import NONE, at_most, error, number, percent, percent_error, significant
-from bayes_risk.reporting.further import further_lines, rounds_table
-from bayes_risk.reporting.matching import by_kept_keys
-from bayes_risk.reporting.unsampled import counting, is_exact
-from bayes_risk.reporting.words import replaced
-from bayes_risk.verdict_further import of_the_audit
+from bayes_risk._core.formats import (
+    NONE,
+    at_most,
+    error,
+    number,
+    percent,
+    percent_error,
+    significant,
+)
+from bayes_risk.evidence import by_column
+from bayes_risk.reporting.verdicts.further import of_the_audit
+
+from .further import further_lines, rounds_table
+from .matching import by_kept_keys
+from .unsampled import counting, is_exact
+from .words import replaced
 
 if TYPE_CHECKING:
-    from bayes_risk.identification.result import IdentificationRisk
-    from bayes_risk.results import AttributeRisk
-    from bayes_risk.run import StudyResult
-    from bayes_risk.run.identify import IdentifyResult
-    from bayes_risk.verdict import Verdict
-    from bayes_risk.workers import Waiting
+    from bayes_risk._core.workers import Waiting
+    from bayes_risk.app.run import StudyResult
+    from bayes_risk.app.run.identify import IdentifyResult
+    from bayes_risk.matching.result import IdentificationRisk
+    from bayes_risk.reporting.verdicts.verdict import Verdict
+    from bayes_risk.risk.result import AttributeRisk
 
 COLOURS = {
     "within your thresholds": "bold green",
@@ -174,7 +183,7 @@ def _error(key: str, row: Mapping[Any, float]) -> str:
 
 def distance_rows(risk: "AttributeRisk", most: int = 2) -> list[tuple[str, ...]]:
     """Expected distance from the numbers to which the release brings closest."""
-    from bayes_risk.reporting.numbers import DISTANCE, closest_first
+    from .numbers import DISTANCE, closest_first
 
     found = risk.closeness_summary()
     if found.empty:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bayes_risk.identification.odds import GIVEN
-from bayes_risk.identification.result import IdentificationRisk
-from bayes_risk.identification.words import tables_searched
-from bayes_risk.results import AttributeRisk
+from bayes_risk.matching.odds import GIVEN
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.words import tables_searched
+from bayes_risk.risk.result import AttributeRisk
 
 
 def is_exact(risk: AttributeRisk | None) -> bool:

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bayes_risk.formats import number
+from bayes_risk._core.formats import number
 
 if TYPE_CHECKING:
-    from bayes_risk.release import Release
+    from bayes_risk.release.release import Release
 
 MEASURES = {
     "mean_probability": "Probability of the true values, mean over records",

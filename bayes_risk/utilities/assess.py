@@ -8,12 +8,13 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, number, one_of
-from bayes_risk.release import Release
-from bayes_risk.utilities.compared_tables import margins, pairs
-from bayes_risk.utilities.inferences import RULES, Analysis, inferences
-from bayes_risk.utilities.propensity import propensity
-from bayes_risk.utilities.result import Utility
-from bayes_risk.utilities.tables import columns_of, tables_of
+from bayes_risk.release.release import Release
+
+from .compared_tables import margins, pairs
+from .inferences import RULES, Analysis, inferences
+from .propensity import propensity
+from .result import Utility
+from .tables import columns_of, tables_of
 
 
 def utility(

@@ -7,9 +7,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk.utilities.cells import TableDistance, counts, distance, mutual_information
-from bayes_risk.utilities.tables import Column
-from bayes_risk.workers import in_order
+from bayes_risk._core.workers import in_order
+
+from .cells import TableDistance, counts, distance, mutual_information
+from .tables import Column
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -9,20 +9,14 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
-from bayes_risk.microdata import checked_table
-from bayes_risk.release import Release
-from bayes_risk.utilities.cells import group_edges, group_of
-from bayes_risk.utilities.closest import Values, closest
-from bayes_risk.utilities.context_result import ContextMeasures
-from bayes_risk.utilities.keyed_counts import (
-    ATTRIBUTE,
-    IDENTITY,
-    Keyed,
-    attribute,
-    identity,
-    keyed,
-)
-from bayes_risk.utilities.tables import Tables, category_codes, floats, tables_of
+from bayes_risk.data.microdata import checked_table
+from bayes_risk.release.release import Release
+
+from .cells import group_edges, group_of
+from .closest import Values, closest
+from .context_result import ContextMeasures
+from .keyed_counts import ATTRIBUTE, IDENTITY, Keyed, attribute, identity, keyed
+from .tables import Tables, category_codes, floats, tables_of
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

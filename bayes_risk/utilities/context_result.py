@@ -8,8 +8,9 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_risk.formats import percent, plain
-from bayes_risk.utilities.meanings import MEANINGS
+from bayes_risk._core.formats import percent, plain
+
+from .meanings import MEANINGS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,7 +142,7 @@ class ContextMeasures:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """RepU, DiSCO, DCAP and TCAP beside what they compare with."""
-        from bayes_risk.plots import plot_context
+        from bayes_risk.reporting.plots import plot_context
 
         return plot_context(self, ax=ax)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk.utilities.tables import Column
+from .tables import Column
 
 Reals = npt.NDArray[np.float64]
 

@@ -9,9 +9,10 @@ import pandas as pd
 from scipy import stats
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.combining import combine
-from bayes_risk.estimates import read_estimates
-from bayes_risk.utilities.tables import Tables
+
+from .combining import combine
+from .estimates import read_estimates
+from .tables import Tables
 
 Array = npt.NDArray[np.float64]
 Analysis = Callable[[pd.DataFrame], Any]

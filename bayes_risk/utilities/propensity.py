@@ -12,7 +12,9 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from bayes_risk.utilities.design import (
+from bayes_risk._core.workers import in_order
+
+from .design import (
     Block,
     Design,
     Profiles,
@@ -23,8 +25,7 @@ from bayes_risk.utilities.design import (
     n_interactions,
     profiles_of,
 )
-from bayes_risk.utilities.tables import Column
-from bayes_risk.workers import in_order
+from .tables import Column
 
 Reals = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

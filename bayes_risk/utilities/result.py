@@ -8,10 +8,11 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_risk.formats import number, plain
-from bayes_risk.utilities.compared_tables import MARGIN_MEASURES, PAIR_MEASURES
-from bayes_risk.utilities.inferences import COLUMNS
-from bayes_risk.utilities.propensity import MAX_PREDICTORS, MEASURES, MODELS
+from bayes_risk._core.formats import number, plain
+
+from .compared_tables import MARGIN_MEASURES, PAIR_MEASURES
+from .inferences import COLUMNS
+from .propensity import MAX_PREDICTORS, MEASURES, MODELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,7 +188,7 @@ class Utility:
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """S_pMSE of every pair of columns (below the diagonal) and column (on it); 1: by chance."""
-        from bayes_risk.plots import plot_utility
+        from bayes_risk.reporting.plots import plot_utility
 
         return plot_utility(self, ax=ax)
 

@@ -9,12 +9,13 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
-from bayes_risk.identification.input import listed
-from bayes_risk.identification.keys import coded, source
-from bayes_risk.microdata import MAX_LEVELS, checked_table, same_records
-from bayes_risk.release import SAME, Release
-from bayes_risk.utilities.cells import group_edges, group_of
-from bayes_risk.variables import check_magnitude
+from bayes_risk.data.microdata import MAX_LEVELS, checked_table, same_records
+from bayes_risk.data.variables import check_magnitude
+from bayes_risk.matching.input import listed
+from bayes_risk.matching.keys import coded, source
+from bayes_risk.release.release import SAME, Release
+
+from .cells import group_edges, group_of
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -15,7 +15,7 @@ import sys
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.geography import geography, geography_summary, unique_patterns
+from bayes_risk.risk.geography import geography, geography_summary, unique_patterns
 
 ATTRIBUTES = ["county", "bike_sex", "bike_race", "bike_age", "killed"]
 AREA = ["Durham", "Orange", "Wake"]

@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.cases import cases_of
-from bayes_risk.diagnostics import ess_and_rhat
-from bayes_risk.microdata import Microdata
-from bayes_risk.models.latent_predictive import log_masses
-from bayes_risk.models.latent_sampler import initial_state, run_chains
-from bayes_risk.models.latent_state import Prior, units_of
-from bayes_risk.plan import Plan
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.evidence.problem import cases_of
+from bayes_risk.evidence.runner import Plan
+from bayes_risk.models.mixture.categorical.predictive import log_masses
+from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
+from bayes_risk.models.mixture.categorical.state import Prior, units_of
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
 CLASSES, CHAINS = 30, 2

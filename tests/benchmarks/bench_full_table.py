@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.bayes_rule import Summed, weigh
-from bayes_risk.cases import cases_of
-from bayes_risk.evidence import predictive_evidence
-from bayes_risk.full_table.risk import tabulated
-from bayes_risk.full_table.search import best_first
-from bayes_risk.full_table.tables import Table, draws_by_fit, posteriors_to_parts
-from bayes_risk.plan import Plan
-from bayes_risk.prior_weights import Grounds, prior_weights
+from bayes_risk.evidence.evidence import predictive_evidence
+from bayes_risk.evidence.prior_weights import Grounds, prior_weights
+from bayes_risk.evidence.problem import cases_of
+from bayes_risk.evidence.runner import Plan
+from bayes_risk.risk.full_table.risk import tabulated
+from bayes_risk.risk.full_table.search import best_first
+from bayes_risk.risk.full_table.tables import Table, draws_by_fit, posteriors_to_parts
+from bayes_risk.risk.posterior import Summed, weigh
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
 CLASSES, CHAINS, M = 30, 2, 5
@@ -88,7 +88,7 @@ def full_table(fit, release, posteriors, targets):
 
 def search(fit, parts, cases, k=100):
     """Best-first search of one mixture."""
-    from bayes_risk.full_table.tables import weighed
+    from bayes_risk.risk.full_table.tables import weighed
 
     one = weighed(parts[1], cases, 100)
     seconds, seen = [], []

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.risk import identification_risk
 
 KNOWN = {"region": 20, "sex": 2}
 SYNTHESISED = {"age": 90, "education": 12, "married": 5}

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.models.latent_sampler import run_chain
+from bayes_risk.models.mixture.categorical.sampler import run_chain
+from bayes_risk.models.mixture.counts.units import CountColumns, read_counts, scattered
 from bayes_risk.models.poisson_mixture import prior_of
-from bayes_risk.models.poisson_units import CountColumns, read_counts, scattered
 
 CLASSES, COUNTS, TRADES = 20, 4, 16
 BLOCKS, SWEEPS = 40, 5

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import bayes_risk as br
-from bayes_risk.identification.risk import identification_risk
+from bayes_risk.matching.risk import identification_risk
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

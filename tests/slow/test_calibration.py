@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.cases import cases_of
-from bayes_risk.log_ratios import loo_ratio
+from bayes_risk.evidence.leave_one_out import loo_ratio
+from bayes_risk.evidence.problem import cases_of
 from tests.twins import categories, codes_of, simulate
 
 pytestmark = [

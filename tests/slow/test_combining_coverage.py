@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayes_risk.combining import combine
+from bayes_risk.utilities.combining import combine
 
 pytestmark = pytest.mark.slow
 RUNS = 4000

@@ -39,7 +39,7 @@ def damaged(choices: Choices, content: bytes) -> bytes:
 
 def kept(choices: Choices, folder: Path) -> str:
     """Steps of a run, one of whose files is damaged: each is what it was, or computed again."""
-    from bayes_risk.steps import Store
+    from bayes_risk._core.steps import Store
 
     rng = np.random.default_rng(1)
     steps: dict[str, dict[str, np.ndarray[Any, Any]]] = {

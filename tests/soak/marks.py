@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from typer.testing import CliRunner
 
-from bayes_risk.cli import app
+from bayes_risk.app.cli import app
 from tests.soak.choices import Choices, chance, generator, pick
 
 FURTHER = {"privacy_loss": "Privacy loss", "membership": "Membership", "full_table": "Full table"}

@@ -17,7 +17,11 @@ import numpy as np
 import bayes_risk as br
 
 EPS = float(np.finfo(np.float32).eps)
-OURS = ("bayes_risk.utilities", "bayes_risk.models.trees", "bayes_risk.models.forest_trees")
+OURS = (
+    "bayes_risk.utilities",
+    "bayes_risk.models.trees.tree",
+    "bayes_risk.models.trees.forest_trees",
+)
 
 
 class Doubled:

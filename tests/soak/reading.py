@@ -10,7 +10,7 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._compat import draws_of_posterior
-from bayes_risk.tables import read_like, read_releases
+from bayes_risk.release.tables import read_like, read_releases
 from tests.soak.choices import Choices, chance, generator, pick
 from tests.soak.files import draws_table, written
 

@@ -1,0 +1,1 @@
+"""The edge: study file, run, output folder, command line."""

@@ -1,0 +1,154 @@
+"""Which files a run read and wrote: name, rows, columns and SHA-256 of each; what the data hold."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pandas.api import types
+
+if TYPE_CHECKING:
+    from bayes_risk.release.release import Release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One file of records that a run read or wrote.
+
+    Attributes
+    ----------
+    role : str
+        "data"; "release 1", ...; "release 1 of CANDIDATE"; "release 1, written".
+    name : str
+        Name of the file, without its folder.
+    rows, columns : int
+        Records, and columns without the labels of the records.
+    sha256 : str
+        Of the bytes of the file, as ``sha256sum`` gives it.
+    """
+
+    role: str
+    name: str
+    rows: int
+    columns: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Provenance:
+    """What a run started from.
+
+    Attributes
+    ----------
+    files : tuple of DataFile
+        The data first, then every release file that was audited.
+    described : DataFrame
+        From `describe`.
+    """
+
+    files: tuple[DataFile, ...]
+    described: pd.DataFrame
+
+
+def data_hash(source: Path | pd.DataFrame) -> str:
+    """SHA-256 of a file (as ``sha256sum`` gives it) or of a table that came from no file.
+
+    Whoever knows every record but one can test guesses for that one against the hash, so the
+    manifest stays with the agency.
+    """
+    if isinstance(source, pd.DataFrame):
+        return hashlib.sha256(source.to_csv(lineterminator="\n").encode()).hexdigest()
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def data_file(role: str, path: Path, table: pd.DataFrame) -> DataFile:
+    """The file that a table was read from, or written to.
+
+    Parameters
+    ----------
+    role : str
+    path : Path
+    table : DataFrame
+
+    Returns
+    -------
+    DataFile
+    """
+    rows, columns = table.shape
+    return DataFile(role=role, name=path.name, rows=rows, columns=columns, sha256=data_hash(path))
+
+
+def release_files(
+    paths: Sequence[Path], tables: Sequence[pd.DataFrame], *, note: str = ""
+) -> tuple[DataFile, ...]:
+    """The files of m data sets, in their order.
+
+    Parameters
+    ----------
+    paths : m paths
+    tables : m DataFrames
+    note : str
+        What else is to be said of their role.
+
+    Returns
+    -------
+    tuple of DataFile
+    """
+    return tuple(
+        data_file(f"release {l}{note}", path, table)
+        for l, (path, table) in enumerate(zip(paths, tables, strict=True), start=1)
+    )
+
+
+def written_files(folder: Path, release: "Release") -> tuple[DataFile, ...]:
+    """The files of a release that a run wrote: ``synthetic-1.csv``, ..."""
+    paths = [folder / synthetic_name(l) for l in range(1, release.m + 1)]
+    return release_files(paths, release.datasets, note=", written")
+
+
+def synthetic_name(l: int) -> str:
+    """Name of the file of the l-th data set of a release, l = 1, 2, ..."""
+    return f"synthetic-{l}.csv"
+
+
+def describe(df: pd.DataFrame) -> pd.DataFrame:
+    """What a table holds, without its values.
+
+    Parameters
+    ----------
+    df : DataFrame, shape (n, p)
+
+    Returns
+    -------
+    DataFrame, one row per column
+        ``kind`` ("categorical", "yes or no", "whole number", "number" or "date"), ``levels``
+        (declared levels, or distinct values), ``missing`` (records without a value).
+    """
+    rows = [
+        {
+            "kind": _kind(df[name]),
+            "levels": _levels(df[name]),
+            "missing": int(df[name].isna().sum()),
+        }
+        for name in df.columns
+    ]
+    return pd.DataFrame(rows, index=df.columns.astype(str), columns=["kind", "levels", "missing"])
+
+
+def _kind(column: "pd.Series[Any]") -> str:
+    if types.is_bool_dtype(column.dtype):
+        return "yes or no"
+    if types.is_integer_dtype(column.dtype):
+        return "whole number"
+    if types.is_numeric_dtype(column.dtype):
+        return "number"
+    return "date" if types.is_datetime64_any_dtype(column.dtype) else "categorical"
+
+
+def _levels(column: "pd.Series[Any]") -> int:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return len(column.dtype.categories)
+    return int(column.nunique())

@@ -1,0 +1,222 @@
+"""The candidates of a comparison as studies of their own, and as the library takes them."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from bayes_risk._core.errors import InputError
+
+from .comparing import CandidateSection
+from .identification import IdentificationSection
+from .keys import read_section, sentences, told
+from .sections import AttributeSection, ReleaseSection
+from .thresholds import check_estimate
+
+if TYPE_CHECKING:
+    from .study import Study
+
+LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds", "thresholds")
+
+
+def check_compare(study: "Study") -> None:
+    """Every candidate is a study that could be audited; raises ValueError with its name."""
+    section = study.compare
+    if section is None:
+        return
+    if study.reweight is not None:
+        raise ValueError(
+            "[compare] makes releases without [reweight]; leave one of the two sections out"
+        )
+    if study.attribute is None and study.identification is None:
+        raise ValueError("[compare] needs a risk; add a section [attribute], [identification]")
+    if section.needs is not None and getattr(study, section.needs) is None:
+        raise ValueError(f'[compare] risk = "{section.risk}" needs a section [{section.needs}]')
+    check_estimate(study, section.utility, f'[compare] utility = "{section.utility}"')
+    for name in section.candidates:
+        made = candidate_study(study, name).synthesized
+        if made is not None:
+            _check_columns(study, name, made)
+
+
+def _check_columns(study: "Study", name: str, made: Sequence[str]) -> None:
+    """Utility and the ends of the scale ask something of what a candidate synthesises."""
+    assert study.compare is not None
+    compared = None if study.utility is None else study.utility.columns
+    if compared is not None and not set(compared).intersection(made):
+        raise ValueError(
+            f"[utility] columns = {compared} has none that [compare.{name}] synthesises "
+            f"({list(made)}); add one, or leave columns out"
+        )
+    patterns = study.bounds.patterns if study.bounds and study.compare.bounds else None
+    for pattern in patterns or []:
+        if pattern in made:
+            raise ValueError(
+                f"[bounds] patterns names {pattern!r}, which [compare.{name}] synthesises; leave "
+                "it out"
+            )
+
+
+def candidate_study(study: "Study", name: str) -> "Study":
+    """The study that a candidate stands for: that of the file, with the candidate's keys.
+
+    Keys of the matching intruder are sorted by what the candidate synthesises, and only guesses of
+    such columns are kept.
+
+    Raises
+    ------
+    ValueError
+        Keys that do not fit together; named with the candidate.
+    """
+    assert study.compare is not None
+    given = study.compare.candidates[name]
+    content: dict[str, Any] = {
+        key: getattr(study, key) for key in study.model_fields_set if key not in LEFT_OUT
+    }
+    try:
+        content |= _changed(study, given)
+        return type(study).model_validate(content)
+    except ValidationError as error:
+        raise told(f"[compare.{name}]: {sentences(error, type(study), content, '', {})}") from None
+    except ValueError as error:
+        raise told(f"[compare.{name}]: {error}") from None
+
+
+def _changed(study: "Study", given: CandidateSection) -> dict[str, Any]:
+    """The sections that a candidate has for itself."""
+    from .contents import read_model
+
+    model = study.model if given.model is None else read_model(_model(study, given.model))
+    release = study.release
+    if given.release is not None:
+        release = read_section(ReleaseSection, _release(study, given.release), "[release]")
+    audit, keys = study.attribute, study.identification
+    if given.attribute is not None:
+        if audit is None:
+            raise ValueError("attribute changes keys of a section [attribute], which is not there")
+        whole = {k: getattr(audit, k) for k in audit.model_fields_set} | given.attribute
+        audit = read_section(AttributeSection, whole, "[attribute]")
+    if release.files is not None:
+        audit = None  # releases made elsewhere are matched and compared, without a model
+    columns = release.columns or model.modelled
+    if columns is not None:
+        audit = None if audit is None else _asked(audit, columns)
+        keys = None if keys is None else _sorted(keys, columns)
+    return {"model": model, "release": release, "attribute": audit, "identification": keys}
+
+
+def _sorted(keys: IdentificationSection, columns: Sequence[str]) -> IdentificationSection:
+    """Keys by whether they are synthesised."""
+    every = [*keys.known, *keys.synthesized]
+    return keys.model_copy(
+        update={
+            "known": [key for key in every if key not in columns],
+            "synthesized": [key for key in every if key in columns],
+        }
+    )
+
+
+def _asked(audit: AttributeSection, columns: Sequence[str]) -> AttributeSection:
+    """Guesses and knowledge of columns that are synthesised."""
+    known = [name for name in audit.knows_columns if name in columns]
+    update: dict[str, Any] = {"knows_columns": known}
+    if isinstance(audit.guesses, Mapping):
+        kept = set(columns) - set(known)
+        update["guesses"] = {k: v for k, v in audit.guesses.items() if k in kept}
+    return audit.model_copy(update=update)
+
+
+def _model(study: "Study", given: dict[str, Any]) -> dict[str, Any]:
+    """``[model]`` with a candidate's keys; another kind takes nothing over."""
+    own = study.model
+    if given.get("kind", own.kind) != own.kind:
+        return given
+    return own.model_dump(exclude_unset=True) | {"kind": own.kind} | given
+
+
+def _release(study: "Study", given: dict[str, Any]) -> dict[str, Any]:
+    own = study.release.model_dump(exclude_unset=True)
+    own.pop("m" if "files" in given else "files" if "m" in given else "", None)
+    return own | given
+
+
+def compare_options(study: "Study", df: pd.DataFrame) -> dict[str, Any]:
+    """``[compare]`` as keyword arguments of ``compare``."""
+    from .declare import attribute_options, matching_options
+
+    section = study.compare
+    assert section is not None
+    audit, keys = study.attribute, study.identification
+
+    def matching(files: Any) -> dict[str, Any]:
+        return matching_options(study, df, getattr(files, "datasets", files))
+
+    return {
+        "attribute": None if audit is None else attribute_options(audit),
+        "identification": None if keys is None else matching,
+        "utility": {} if study.utility is None else study.utility.options,
+        "replicates": section.replicates,
+        "bounds": study.bounds.options if section.bounds and study.bounds else section.bounds,
+    }
+
+
+def candidates_of(study: "Study", df: pd.DataFrame) -> dict[str, Any]:
+    """Every candidate as ``compare`` takes it, checked against the table.
+
+    Raises
+    ------
+    InputError
+        Columns or settings that do not fit the table; named with the candidate.
+    """
+    from .rehearsal import rehearse_ends
+
+    assert study.compare is not None
+    found: dict[str, Any] = {}
+    any_made: dict[str, None] = {}
+    for name in study.compare.candidates:
+        try:
+            one = candidate_study(study, name)
+            found[name] = _declared(one, df)
+        except InputError as error:
+            raise InputError(f"[compare.{name}]: {error}") from None
+        any_made |= dict.fromkeys(one.made(df))
+    if study.compare.bounds:
+        rehearse_ends(study, df, [*any_made])
+    return found
+
+
+def _declared(study: "Study", df: pd.DataFrame) -> Any:
+    from bayes_risk.studies.comparing.candidates import Candidate
+
+    from .declare import attribute_options
+    from .making import checked, synthesis_options
+
+    if study.identification is not None:  # sorted by what is synthesised, as for each release
+        keys = _sorted(study.identification, study.made(df))
+        study = study.model_copy(update={"identification": keys})
+    declaration, release = checked(study, df)
+    if release is not None:
+        return release
+    own = {} if study.attribute is None else attribute_options(study.attribute)
+    options = synthesis_options(study)
+    return Candidate(
+        StudyModel(study, declaration),
+        m=options.pop("m"),
+        columns=options.pop("columns"),
+        synthesis=options,
+        attribute={k: v for k, v in own.items() if k != "targets"},
+    )
+
+
+class StudyModel:
+    """A model that is fitted as its study says."""
+
+    def __init__(self, study: "Study", declaration: Any) -> None:
+        self.study, self.declaration = study, declaration
+
+    def fit(self, df: pd.DataFrame, **how: Any) -> Any:
+        """Fit it to the table; ``random_seed``, ``n_jobs``, ``progress``."""
+        from .declare import fit_model
+
+        return fit_model(self.study, self.declaration, df, **how)

@@ -1,0 +1,320 @@
+"""What does not suit the data is told before a model is fitted, which may take long."""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+import bayes_risk as br
+from bayes_risk._core.errors import InputError
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.variables import Number
+
+from .agreement import check_membership, priors_of
+from .counts import PoissonMixtureSection
+from .intruder import IntruderSection
+from .models import BinomialSection, DPMPMSection, ModelSection, PMMSection, RegressionSection
+from .priors import PriorInterval, parts_of
+from .sections import AttributeSection, GridSection
+from .study import Study
+from .sweep_agreement import check_ways
+from .trees import CARTSection, ForestSection, is_number
+
+WHOLE_FAMILIES = ("poisson", "negative-binomial")
+
+
+def check_columns(study: Study, df: pd.DataFrame) -> None:
+    """Find columns that a model cannot use, or that it would have to synthesise."""
+    model = study.model
+    if isinstance(model, PoissonMixtureSection):
+        _check_counts(study, model, df)
+    if not isinstance(model, CARTSection | ForestSection | PMMSection):
+        return
+    identifying = model.identifying if isinstance(model, PMMSection) else []
+    for key, names in (("order", model.order), ("identifying", identifying)):
+        for name in names:
+            _known(name, f"[model] {key}", df)
+    numbers = [name for name in model.order if is_number(df[name])]
+    if isinstance(model, ForestSection) and numbers:
+        raise InputError(
+            f"[model] order names column {numbers[0]!r}, which is a number, and forests synthesise "
+            'categories; declare its levels in [data.levels], or take kind = "CART"'
+        )
+
+
+def _check_counts(study: Study, model: PoissonMixtureSection, df: pd.DataFrame) -> None:
+    """Columns of a mixture of Poissons are there; fresh classes leave no count as it is."""
+    for key, names in (("covariates", model.covariates), ("exposure", [model.exposure])):
+        for name in names:
+            if name is not None:
+                _known(name, f"[model] {key}", df)
+    columns = study.release.columns
+    for name in columns or []:
+        _known(name, "[release] columns", df)
+    kept = [c for c in counts_of(model, df) if columns is not None and c not in columns]
+    if kept and not model.deals and study.classes == "new" and study.release.files is None:
+        raise InputError(
+            f"[release] columns leaves {kept} as they are, and fresh classes are drawn regardless "
+            'of them; give classes = "own", or leave columns out'
+        )
+
+
+def counts_of(model: PoissonMixtureSection, df: pd.DataFrame) -> list[str]:
+    """Columns of counts: all but covariates and exposure."""
+    return [str(c) for c in df.columns if c not in model.fixed]
+
+
+def check_evidence(study: Study, df: pd.DataFrame) -> None:
+    """What the file alone could not tell of the evidence that is offered, the table tells.
+
+    Raises
+    ------
+    InputError
+        Evidence, or an intruder, that a fit to this table does not offer.
+    """
+    try:
+        study.check_evidence(df)
+        if study.sweep is not None and study.attribute is not None:
+            check_ways(study, study.attribute, df)
+        check_membership(study, df)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def check_intruder(study: Study, df: pd.DataFrame) -> None:
+    """Find labels, columns and totals that contradict the data."""
+    section = study.attribute
+    if section is None:
+        return
+    for label in section.targets if isinstance(section.targets, list) else []:
+        _known_label(label, "[attribute] targets", df)
+    if section.intruder is None or not section.knows_less:
+        return
+    for label in section.intruder.labels:
+        _known_label(label, "[attribute.intruder] knows_records", df)
+    _check_smoothing(study, section.intruder, df)
+    if section.largest is not None:
+        _known(section.largest, "[attribute.intruder] largest", df)
+    if section.intruder.other is not None:
+        _known_label(section.intruder.other, "[attribute.intruder] other", df)
+        if isinstance(section.targets, list) and section.intruder.other in section.targets:
+            raise InputError(
+                f"[attribute.intruder] other = {section.intruder.other!r} is a target; name "
+                "another record"
+            )
+    _check_totals(section.intruder, df)
+
+
+def _check_smoothing(study: Study, intruder: IntruderSection, df: pd.DataFrame) -> None:
+    """Records that are not known are summed over where leaves show genuine values."""
+    model = study.model
+    if not isinstance(model, CARTSection) or model.smoothing is None:
+        return
+    smoothed = [c for c in study.synthesized or [] if c in df.columns and is_number(df[c])]
+    if smoothed:
+        raise InputError(
+            f"{intruder.said} is not offered where numbers are smoothed, as {smoothed[0]!r} is; "
+            'leave [model] smoothing out, or give "all-but-target"'
+        )
+
+
+def _check_totals(intruder: IntruderSection, df: pd.DataFrame) -> None:
+    """Totals are those of the data, which the message does not tell: they are confidential."""
+    given = intruder.knows_totals if isinstance(intruder.knows_totals, dict) else {}
+    for name, total in given.items():
+        _known(name, "[attribute.intruder] knows_totals", df)
+        if not is_number(df[name]) or float(df[name].sum()) != total:
+            raise InputError(
+                f"[attribute.intruder] knows_totals.{name} = {total:.15g} is not what the data add "
+                "up to; give that, or knows_totals = true"
+            )
+
+
+def check_members(study: Study, df: pd.DataFrame) -> None:
+    """Membership is asked of whole records, and of records that are there."""
+    section, columns = study.membership, study.synthesized
+    if study.full_table is not None and isinstance(study.full_table.targets, list):
+        for label in study.full_table.targets:
+            _known_label(label, "[full_table] targets", df)
+    if section is None:
+        return
+    kept = [c for c in df.columns if columns is not None and c not in columns]
+    if isinstance(study.model, PoissonMixtureSection) and columns is None:
+        kept = [c for c in df.columns if c in study.model.fixed]
+    if kept:
+        raise InputError(
+            f"[membership]: columns {kept} are released as they are, and show by themselves who "
+            "may be in the data; synthesise every column, or leave [membership] out"
+        )
+    for label in section.records if isinstance(section.records, list) else []:
+        _known_label(label, "[membership] records", df)
+
+
+def check_guesses(study: Study, df: pd.DataFrame) -> None:
+    """Find guesses that do not suit the data."""
+    section, names, model = study.attribute, study.guessed, study.model
+    if section is None or isinstance(model, DPMPMSection):
+        return
+    if isinstance(model, PoissonMixtureSection):
+        _check_guessed_counts(study, model, section, df, names)
+        return
+    present = [name for name in names or [] if name in df.columns]
+    for name in present:
+        _check_column(name, df[name], section, _family_named(model, name))
+    numbers = [c for c in present if _guessed_as_number(df[c], _family_named(model, c))]
+    _check_intervals(study, numbers)
+    for where, prior in priors_of(study) if numbers else ():
+        if prior == "marginal":
+            raise InputError(
+                f'{where} = "marginal" counts levels, and {numbers[0]!r} is a number; give '
+                f"{{ density = {{ {numbers[0]} = {{ normal = [0, 1] }} }} }}, or another prior"
+            )
+
+
+def _check_guessed_counts(
+    study: Study,
+    model: PoissonMixtureSection,
+    section: AttributeSection,
+    df: pd.DataFrame,
+    names: list[str] | None,
+) -> None:
+    """Counts have grids, with a place for the truth of the targets, and some in the interval."""
+    if names is None:
+        names = [c for c in counts_of(model, df) if c not in section.knows_columns]
+    for name in (c for c in [*section.grids, *section.densities] if c not in names):
+        raise InputError(f"[attribute] names {name!r} among what is guessed; that is {names}")
+    _check_intervals(study, names)
+    for name in names:
+        _check_column(name, df[name], section, "poisson")
+        own = [
+            prior
+            for prior in parts_of(section.prior)
+            if isinstance(prior, PriorInterval) and prior.column in (None, name)
+        ]
+        if is_number(df[name]) and df[name].notna().all():
+            _check_points(name, _true_values(df[name], section), section, own)
+
+
+def _check_intervals(study: Study, numbers: list[str]) -> None:
+    """An interval is about one of the guessed numbers."""
+    for where, prior in priors_of(study):
+        if not isinstance(prior, PriorInterval) or prior.column in numbers:
+            continue
+        if prior.column is not None or len(numbers) != 1:
+            raise InputError(
+                f"{where}: an interval is about one number; give column = one of {numbers}"
+                if numbers
+                else f"{where}: an interval is about a number, and none is guessed; leave it out"
+            )
+
+
+def _true_values(column: pd.Series, section: AttributeSection) -> npt.NDArray[np.float64]:
+    """Values of the targets, each once; none where these are still to be drawn."""
+    if section.largest is not None:
+        column = column.nlargest(1)
+    elif isinstance(section.targets, list):
+        column = column.loc[section.targets]
+    elif section.targets != "all":
+        column = column.head(0)
+    return np.unique(column.to_numpy(dtype=float))
+
+
+def _check_points(
+    name: str,
+    values: npt.NDArray[np.float64],
+    section: AttributeSection,
+    priors: list[PriorInterval],
+) -> None:
+    grid = section.guesses[name] if isinstance(section.guesses, dict) else section.guesses
+    if not len(values) or not isinstance(grid, GridSection):
+        return
+    number = replace(Number.of(pd.Series(values), name), whole=True, lowest=0.0)
+    points, _ = br.Grid(**grid.model_dump()).points(values, number)
+    for prior in priors:
+        low, high = prior.interval
+        if ((points >= low) & (points <= high)).any(axis=0).all():
+            continue
+        raise InputError(
+            f"[attribute] prior: no guess of {name!r} lies from {low:g} to {high:g} for some "
+            "target; give a grid that reaches there"
+        )
+
+
+def _check_column(name: str, column: pd.Series, section: AttributeSection, family: Any) -> None:
+    """One guessed column: numbers have grids, and the grids a place for the truth."""
+    guesses = section.guesses
+    grid = guesses.get(name) if isinstance(guesses, dict) else guesses
+    label = f"[attribute] guesses.{name}"
+    if not _guessed_as_number(column, family):
+        if isinstance(guesses, dict) and isinstance(grid, GridSection):
+            raise InputError(f'{label}: the column is a category; give "levels"')
+        return
+    if not isinstance(grid, GridSection):
+        raise InputError(
+            f"{label}: the column is a number, and a number needs a grid: "
+            f"guesses = {{ {name} = {{ percent = 10, n = 11 }} }}{_if_codes(name, column)}"
+        )
+    whole = family in WHOLE_FAMILIES or isinstance(family, BinomialSection)
+    if section.targets == "all" and not whole and column.notna().all():
+        br.Grid(**grid.model_dump()).points(column.to_numpy(dtype=float), Number.of(column, name))
+
+
+def coded(study: Study, df: pd.DataFrame) -> Microdata:
+    """The table as the model will code it."""
+    return Microdata.from_frame(
+        df,
+        numbers=_numbers_of(study.model, df),
+        missing=study.data.missing,
+        missing_numbers=getattr(study.model, "missing_numbers", None),
+    )
+
+
+FEW = 30  # whole numbers that may well be codes of categories
+
+
+def _if_codes(name: str, column: pd.Series) -> str:
+    """What to do if these numbers are codes: few whole ones may be."""
+    values = np.unique(column.dropna().to_numpy(dtype=float)) if is_number(column) else np.zeros(0)
+    if not 0 < len(values) <= FEW or (values % 1).any():
+        return ""
+    key = name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+    return (
+        f"; if its {len(values)} whole numbers are codes of categories, list these in "
+        f"[data.levels]: {key} = [1, 2, ...]"
+    )
+
+
+def _numbers_of(model: ModelSection, df: pd.DataFrame) -> list[str]:
+    """Columns of the table that the model reads as numbers; its levels are declared already."""
+    if isinstance(model, DPMPMSection):
+        return []
+    if isinstance(model, PoissonMixtureSection):
+        return [c for c in df.columns if c not in model.covariates]
+    return [c for c in df.columns if _guessed_as_number(df[c], _family_named(model, c))]
+
+
+def _guessed_as_number(column: pd.Series, family: Any) -> bool:
+    by_family = family not in ("bernoulli", "ordered", "categorical")
+    return is_number(column) if family is None else by_family
+
+
+def _known(name: str, where: str, df: pd.DataFrame) -> None:
+    if name not in df.columns:
+        raise InputError(f"{where} names column {name!r}; the data have {list(df.columns)}")
+
+
+def _known_label(label: int | str, where: str, df: pd.DataFrame) -> None:
+    if label not in df.index:
+        kind = "text" if isinstance(df.index[0], str) else "numbers"
+        raise InputError(
+            f"{where} names {label!r}, which is no record label; the labels are {kind}, those of "
+            "[data] index, or the numbers of the rows from 0"
+        )
+
+
+def _family_named(model: ModelSection, name: str) -> Any:
+    return model.families.get(name) if isinstance(model, RegressionSection) else None

@@ -1,0 +1,324 @@
+"""``[model]`` of a study file: one section for each kind of synthesis model.
+
+``offers`` and ``offers_knowing`` say what a fit of it will offer for a release with ``columns``
+synthesised; without the table, what it may offer.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+import pandas as pd
+from pydantic import BeforeValidator, Field, model_validator
+
+from .counts import PoissonMixtureSection
+from .keys import (
+    FUNCTION,
+    AtLeastFour,
+    AtLeastTwo,
+    Columns,
+    Count,
+    Cuts,
+    DistinctColumns,
+    Float,
+    FromZero,
+    Functions,
+    NotNegative,
+    Positive,
+    Section,
+    file_and_name,
+    misfit,
+    read_section,
+    told,
+    unknown,
+)
+from .trees import CARTSection, ForestSection, is_number
+from .zeros import Rules
+
+Named = Literal[
+    "normal",
+    "lognormal",
+    "student",
+    "bernoulli",
+    "poisson",
+    "negative-binomial",
+    "ordered",
+    "categorical",
+]
+FAMILIES: tuple[str, ...] = get_args(Named)
+EXACT = ("normal", "lognormal")
+
+
+class DPMPMSection(Section):
+    """``[model]`` of kind ``"DPMPM"``: a Dirichlet process mixture of multinomials."""
+
+    kind: Literal["DPMPM"] = Field("DPMPM", description='"DPMPM"')
+    n_classes: Count = 30
+    concentration_prior: tuple[Positive, Positive] = Field(
+        (0.25, 0.25), description="[shape, rate], two numbers above 0"
+    )
+    level_prior: Positive = 1.0
+    impossible: Rules = None
+    draws: Count = 1000
+    tune: Count = 1000
+    chains: AtLeastTwo = 4
+    splits: NotNegative | None = Field(None, description="a whole number >= 0, or leave it out")
+
+    @model_validator(mode="after")
+    def _no_splits_around_zeros(self) -> "DPMPMSection":
+        if self.splits and self.impossible is not None:
+            raise ValueError("[model] splits does not go with impossible; leave one of them out")
+        return self
+
+    @property
+    def modelled(self) -> list[str] | None:
+        """Columns that can be synthesised: all of them, whichever the table has."""
+        return None
+
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        return ("predictive", "refit", "reuse")
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        if self.impossible is not None and df is not None and set(columns) < set(df.columns):
+            return ()
+        if m == 1:
+            return ("predictive",)
+        return ("imputed", "product") if self.impossible is None else ("product",)
+
+
+class BinomialSection(Section):
+    """``{ binomial = "trials" }``: successes among so many trials, a column or a number."""
+
+    binomial: str | Count = Field(description="a column name or a whole number >= 1")
+
+
+class RegressionPriorSection(Section):
+    """``[model.prior]``, ``[model.priors.COLUMN]``: the fields of ``RegressionPrior``."""
+
+    intercept: Float = Field(10.0, gt=0, description="a number above 0, or inf")
+    slopes: Float = Field(2.5, gt=0, description="a number above 0, or inf")
+    sigma2: tuple[FromZero, FromZero] = Field(
+        (1.0, 1.0), description="[shape, rate], two numbers >= 0"
+    )
+    sigma: Positive = 1.0
+    nu: tuple[Positive, Positive] = Field(
+        (2.0, 0.1), description="[shape, rate], two numbers above 0"
+    )
+    overdispersion: Positive = 1.0
+
+
+def _family(value: Any, where: str) -> Any:
+    if isinstance(value, Mapping | Section):
+        return read_section(BinomialSection, value, where)
+    if value not in FAMILIES:
+        names = ", ".join(f'"{name}"' for name in FAMILIES)
+        raise told(misfit(where, value, f'{names} or {{ binomial = "column with the trials" }}'))
+    return value
+
+
+def _families(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise told(misfit("[model] families", value, 'a table of column = "family"'))
+    return {name: _family(v, f"[model.families] {name}") for name, v in value.items()}
+
+
+def _prior(value: Any, label: str, where: str) -> Any:
+    if value == "reference":
+        return value
+    if not isinstance(value, Mapping | Section):
+        raise told(misfit(label, value, '"reference" or a table: { slopes = 2.5 }'))
+    return read_section(RegressionPriorSection, value, where)
+
+
+def _own_prior(value: Any) -> Any:
+    return _prior(value, "[model] prior", "[model.prior]")
+
+
+def _priors(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise told(misfit("[model] priors", value, "a table of column = prior"))
+    return {c: _prior(v, f"[model.priors] {c}", f"[model.priors.{c}]") for c, v in value.items()}
+
+
+Prior = RegressionPriorSection | Literal["reference"]
+
+
+class RegressionSection(Section):
+    """``[model]`` of kind ``"Regression"``: regressions in sequence."""
+
+    kind: Literal["Regression"] = Field("Regression", description='"Regression"')
+    formulas: dict[str, str] = Field(
+        min_length=1, description='a table of column = "formula", in the order of synthesis'
+    )
+    families: Annotated[dict[str, Named | BinomialSection], BeforeValidator(_families)] = {}
+    prior: Annotated[Prior, BeforeValidator(_own_prior)] = RegressionPriorSection()
+    priors: Annotated[dict[str, Prior], BeforeValidator(_priors)] = {}
+    nuts_sampler: Literal["pymc", "nutpie"] = Field("pymc", description='"pymc" or "nutpie"')
+    draws: AtLeastFour | dict[str, Path] = Field(
+        1000, description='a whole number >= 4, or a table of column = "file with draws.csv"'
+    )
+    tune: NotNegative = 1000
+    chains: AtLeastTwo = 4
+
+    FITTING: ClassVar = ("prior", "priors", "nuts_sampler", "tune", "chains")
+
+    @model_validator(mode="after")
+    def _columns_have_formulas(self) -> "RegressionSection":
+        files = self.draws if isinstance(self.draws, dict) else {}
+        for key, names in (("families", self.families), ("priors", self.priors), ("draws", files)):
+            for name in names:
+                if name not in self.formulas:
+                    raise told(unknown(name, f"[model.{key}]", list(self.formulas)))
+        return self
+
+    @model_validator(mode="after")
+    def _brought_draws_are_whole(self) -> "RegressionSection":
+        if not isinstance(self.draws, dict):
+            return self
+        absent = [name for name in self.formulas if name not in self.draws]
+        if absent:
+            raise told(f"[model.draws] names no file for {absent[0]!r}; give one for each formula")
+        needless = [key for key in self.FITTING if key in self.model_fields_set]
+        if needless:
+            raise ValueError(
+                f"{needless[0]} is for fitting, and [model.draws] brings draws from elsewhere: "
+                f"leave {needless[0]} out, or give draws = 1000"
+            )
+        return self
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that can be synthesised."""
+        return list(self.formulas)
+
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        if isinstance(self.draws, dict):
+            return ("reuse",)
+        # a column without a family may be normal: only the data tell
+        unnamed = [c for c in columns if c not in self.families]
+        exact = all(self.families[c] in EXACT for c in columns if c in self.families)
+        exact = exact and (df is None or all(is_number(df[c]) for c in unnamed if c in df))
+        return ("predictive", "refit", "reuse", *(["exact"] if exact else []))
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        if isinstance(self.draws, dict):
+            return ()
+        exact = "exact" in self.offers(columns, df)
+        counts = all(self.families.get(c) == "poisson" for c in columns)
+        if df is not None:
+            if any(self._uses(c, columns) for c in self.formulas if c not in columns):
+                return ()  # a published column would tell of records that are not known
+            counts = counts and not any(self._uses(c, columns) for c in columns)
+        if m == 1:
+            return ("exact", "predictive") if exact else ("predictive",)
+        return ("imputed", "product") if exact or counts else ("product",)
+
+    def _uses(self, column: str, columns: Collection[str]) -> bool:
+        """Whether the formula of a column uses any of some columns."""
+        from bayes_risk.models.regression.formulas import parse
+
+        return not set(columns).isdisjoint(parse(column, self.formulas[column]).columns)
+
+
+class PyMCSection(Section):
+    """``[model]`` of kind ``"PyMCModel"``: a function in a Python file builds the model."""
+
+    kind: Literal["PyMCModel"] = Field("PyMCModel", description='"PyMCModel"')
+    build: str = Field(
+        pattern=FUNCTION, description='"file.py:function", as in "my_model.py:build"'
+    )
+    columns: Columns = Field(min_length=1, description="a list of column names")
+    draws: AtLeastFour = 1000
+    tune: NotNegative = 1000
+    chains: AtLeastTwo = 4
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that can be synthesised."""
+        return self.columns
+
+    @property
+    def file(self) -> tuple[Path, str]:
+        """The Python file, and the name of the function in it."""
+        return file_and_name(self.build)
+
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        return ("predictive", "refit", "reuse")
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ()
+
+
+class PMMSection(Section):
+    """``[model]`` of kind ``"PMM"``: predictive mean matching of sensitive records."""
+
+    kind: Literal["PMM"] = Field("PMM", description='"PMM"')
+    order: DistinctColumns
+    identifying: DistinctColumns
+    threshold: Count = 5
+    cuts: dict[str, Cuts] = Field({}, description="a table of column = [increasing numbers]")
+    models: dict[str, Literal["ordered", "multinomial", "gam", "linear"]] = Field(
+        {}, description='a table of column = "ordered", "multinomial", "gam" or "linear"'
+    )
+    constraints: Functions = Field(
+        [], description='"file.py:function", as in "rules.py:possible", or a list of such'
+    )
+    donors: Count = 1
+    later: Literal["genuine", "filled"] = Field("genuine", description='"genuine" or "filled"')
+    selection: Literal["known", "hidden"] = Field("known", description='"known" or "hidden"')
+
+    @model_validator(mode="after")
+    def _columns_are_named(self) -> "PMMSection":
+        for name in self.models:
+            if name not in self.order:
+                raise told(unknown(name, "[model.models]", self.order))
+        for name in self.cuts:
+            if name not in self.identifying:
+                raise told(unknown(name, "[model.cuts]", self.identifying))
+        return self
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that are synthesised, together."""
+        return self.order
+
+    @property
+    def files(self) -> list[tuple[Path, str]]:
+        """The Python file of each constraint, and the name of the function in it."""
+        return [file_and_name(constraint) for constraint in self.constraints]
+
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        return ("exact", "refit") if self.selection == "known" else ("refit",)
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ()
+
+
+ModelSection = (
+    DPMPMSection
+    | RegressionSection
+    | PyMCSection
+    | CARTSection
+    | ForestSection
+    | PMMSection
+    | PoissonMixtureSection
+)
+KINDS: dict[str, type[ModelSection]] = {
+    section.model_fields["kind"].default: section for section in get_args(ModelSection)
+}

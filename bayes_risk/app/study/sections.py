@@ -1,0 +1,266 @@
+"""The sections of a study file, but for ``[model]``: their keys, defaults and own rules."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from .intruder import BY_MODEL, IntruderSection
+from .keys import (
+    AtLeastThree,
+    AtLeastTwo,
+    Columns,
+    Count,
+    Float,
+    Label,
+    NotNegative,
+    Number,
+    Positive,
+    Section,
+    SomeColumns,
+    Switch,
+    misfit,
+    read_section,
+    told,
+)
+from .priors import Prior, PriorDensity, PriorInterval, parts_of
+
+MissingCodes = Literal["error", "level", "blank"]
+
+
+class DataSection(Section):
+    """``[data]``: the confidential table."""
+
+    path: Path | None = Field(
+        None, description="the path of a CSV, Parquet, Stata, SAS or SPSS file"
+    )
+    demo: Literal["fair", "italy", "visits"] | None = Field(
+        None, description='"fair", "italy" or "visits"'
+    )
+    columns: SomeColumns = None
+    index: str | None = Field(None, description="the name of the column with record labels")
+    missing: Literal["error", "level"] = Field("error", description='"error" or "level"')
+    missing_codes: MissingCodes | dict[str, MissingCodes] = Field(
+        "error", description='"error", "level" or "blank", or a table of column = one of them'
+    )
+    na: list[str] = Field([], description='a list of texts: ["NA"]')
+    levels: dict[str, list[str | int | float | bool] | Literal["labels", "codes"]] = Field(
+        {}, description='a table of column = [levels], or of column = "labels" or "codes"'
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "DataSection":
+        if (self.path is None) == (self.demo is None):
+            raise ValueError('give either path = "file.csv" or demo = "fair"')
+        return self
+
+    @property
+    def listed_levels(self) -> dict[str, list[str | int | float | bool]]:
+        """Columns whose levels are listed."""
+        return {c: given for c, given in self.levels.items() if not isinstance(given, str)}
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the files of the study are read, that of the data and those beside it."""
+        return {"index": self.index, "missing": self.missing_codes, "na": self.na}
+
+
+class ReleaseSection(Section):
+    """``[release]``: how the synthetic files are made, or where they lie."""
+
+    m: Count = 5
+    columns: SomeColumns = None
+    classes: Literal["new", "own"] = Field("new", description='"new" or "own"')
+    parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = Field(
+        None, description='"one-mode", "independent", "shared" or "plug-in"'
+    )
+    files: list[Path] | None = Field(
+        None, min_length=1, description="a list of paths, one a file, or a folder of synthpop"
+    )
+
+    @model_validator(mode="after")
+    def _files_say_all(self) -> "ReleaseSection":
+        if self.files is not None and "m" in self.model_fields_set:
+            raise ValueError("files = [...] are the m releases; leave out m")
+        if self.files is not None and not self.columns:
+            raise ValueError(
+                "files were made elsewhere: say in columns = [...] what was synthesised"
+            )
+        return self
+
+
+class GridSection(Section):
+    """``{ percent = 10, n = 11 }``: guesses for a number, the fields of ``Grid``."""
+
+    percent: Positive | None = Field(None, description="a number above 0")
+    additive: Positive | None = Field(None, description="a number above 0")
+    bounds: tuple[Number, Number] | None = Field(None, description="[low, high], two numbers")
+    values: list[Number] | None = Field(None, description="a list of numbers")
+    n: AtLeastTwo = 11
+    truth: Literal["error", "add", "nearest"] = Field(
+        "error", description='"error", "add" or "nearest"'
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "GridSection":
+        ways = ("percent", "additive", "bounds", "values")
+        given = [way for way in ways if getattr(self, way) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"gives {' and '.join(given) or 'none'} of percent, additive, bounds and values; "
+                "give exactly one: { percent = 10, n = 11 }"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_compare(self) -> "GridSection":
+        if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
+            raise ValueError(f"bounds = {list(self.bounds)} are not [low, high] with low < high")
+        if self.values is not None and len(set(self.values)) < 2:
+            raise ValueError(f"values = {self.values} leave nothing to compare; give at least 2")
+        return self
+
+
+Guesses = str | GridSection | dict[str, GridSection | Literal["levels"]]
+NEIGHBOURHOOD = r"neighbourhood|hamming-[1-9][0-9]{0,3}"
+GUESSES = (
+    '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
+    '{ income = { percent = 10, n = 11 }, tenure = "levels" }'
+)
+
+
+def read_guesses(value: Any, where: str = "[attribute] guesses") -> Any:
+    """A neighbourhood, one grid for all numbers, or a table of column = grid."""
+    if isinstance(value, GridSection):
+        return value
+    if isinstance(value, Mapping) and value:
+        if not any(v == "levels" or isinstance(v, Mapping | Section) for v in value.values()):
+            return read_section(GridSection, value, where)
+        return {column: _grid(given, f"{where}.{column}") for column, given in value.items()}
+    if not (isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)):
+        raise told(misfit(where, value, GUESSES))
+    return value
+
+
+def _grid(given: Any, where: str) -> Any:
+    if given == "levels":
+        return given
+    if not isinstance(given, Mapping | Section):
+        raise told(misfit(where, given, '{ percent = 10, n = 11 }, or for a category "levels"'))
+    return read_section(GridSection, given, where)
+
+
+def _intruder(value: Any) -> Any:
+    homes = {"[attribute]": list(AttributeSection.model_fields)}
+    return (
+        value
+        if value is None
+        else read_section(IntruderSection, value, "[attribute.intruder]", homes)
+    )
+
+
+class AttributeSection(Section):
+    """``[attribute]``: the attribute-risk audit."""
+
+    guesses: Annotated[Guesses, BeforeValidator(lambda value: read_guesses(value))] = (
+        "neighbourhood"
+    )
+    prior: Prior | None = None
+    knows_columns: Columns = []
+    intruder: Annotated[IntruderSection | None, BeforeValidator(_intruder)] = None
+    targets: Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)] = Field(
+        "all", description='"all" or a number of records to draw at random, or a list of labels'
+    )
+    evidence: (
+        Literal["exact", "predictive", "imputed", "product", "simulated", "refit", "reuse"] | None
+    ) = Field(
+        None,
+        description='"exact", "predictive", "imputed", "product", "simulated", "refit" or "reuse", '
+        "or leave it out",
+    )
+    target_mcse: Float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="a number above 0, or leave it out"
+    )
+    max_doublings: NotNegative = 4
+    refit_budget: NotNegative = 10
+    guess_budget: Annotated[int, Field(ge=16, strict=True, description="a whole number >= 16")] = (
+        20_000
+    )
+    privacy_loss: Switch = False
+
+    @model_validator(mode="after")
+    def _suits_the_intruder(self) -> "AttributeSection":
+        intruder = self.intruder
+        if intruder is None or not intruder.knows_less:
+            return self
+        intruder.declared(self.knows_columns)
+        if not intruder.of_trade:
+            return self
+        said = intruder.said
+        for key in BY_MODEL:
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(
+                    f"{key} is for an intruder who knows every other record; beside {said} leave "
+                    "it out: the model computes the evidence"
+                )
+        if intruder.largest is not None and self.targets != "all":
+            raise ValueError(
+                f"targets = {self.targets!r} is not needed beside {said}: the target is the record "
+                f"with the largest {intruder.largest}; leave targets out"
+            )
+        if intruder.largest is None and not isinstance(self.targets, list):
+            raise ValueError(f'{said} asks about one record; give its label: targets = ["A12"]')
+        return self
+
+    @property
+    def knows_less(self) -> bool:
+        """Whether the intruder does not know all records but the target's."""
+        return self.intruder is not None and self.intruder.knows_less
+
+    @property
+    def of_trade(self) -> bool:
+        """Whether the model itself has to answer this intruder."""
+        return self.intruder is not None and self.intruder.of_trade
+
+    @property
+    def largest(self) -> str | None:
+        """The one column that is guessed, if the target is known to hold its largest value."""
+        return None if self.intruder is None else self.intruder.largest
+
+    @property
+    def grids(self) -> list[str]:
+        """Columns for which guesses are listed one by one."""
+        return list(self.guesses) if isinstance(self.guesses, dict) else []
+
+    @property
+    def densities(self) -> list[str]:
+        """Columns of which the prior has a density, or an interval."""
+        found: list[str] = []
+        for prior in parts_of(self.prior):
+            if isinstance(prior, PriorInterval) and prior.column is not None:
+                found.append(prior.column)
+            elif isinstance(prior, PriorDensity):
+                found += prior.density
+        return found
+
+
+class OutputSection(Section):
+    """``[output]``: where results go."""
+
+    folder: Path | None = Field(None, description="the path of a folder that does not exist yet")
+    confidential: Switch = False
+    release: Switch = False
+    keep_labels: Switch = False
+    redact: Switch = False
+    min_count: AtLeastThree = 10
+
+    @model_validator(mode="after")
+    def _labels_of_a_release(self) -> "OutputSection":
+        if self.keep_labels and not self.release:
+            raise ValueError(
+                "keep_labels = true writes record labels into the synthetic files, which release = "
+                "true asks for; add it, or leave keep_labels out"
+            )
+        return self

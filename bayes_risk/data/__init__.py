@@ -1,0 +1,1 @@
+"""The confidential table: columns, structural zeros, weights, and the files it is read from."""

@@ -1,0 +1,214 @@
+"""Structural zeros: combinations of values that nobody can have.
+
+A rule names levels of some variables; a record that has one of them in every variable named is
+impossible. Coded against a table the rules become a `ZeroRegion`: disjoint boxes of levels, by
+which samplers, synthesis and guesses know what is possible.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.disjoint_boxes import disjoint, sizes
+from bayes_risk._core.errors import InputError
+
+from .microdata import Microdata
+from .variables import Number, Variable, scalar
+from .zero_region import ZeroRegion
+
+Flags = npt.NDArray[np.bool_]
+Predicate = Callable[[pd.DataFrame], Any]
+MAX_CELLS = 1_000_000
+SHOWN = 3  # levels of a rule in messages
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Impossible:
+    """Combinations of values that nobody can have (structural zeros).
+
+    Parameters
+    ----------
+    rules : list of mappings, DataFrame, or function
+        Mappings of column to the levels that, together, are impossible: ``{"AGE": ["0-14"],
+        "MARST": ["married", "widowed"]}`` excludes married and widowed children; columns that are
+        not named may have any value. A DataFrame has one rule a row, missing cells being columns
+        that are not named. A function takes a DataFrame of combinations and returns True where they
+        are impossible; it is asked about all of them, so there may not be more than a million. In a
+        mapping None names the level of missing values.
+
+    Raises
+    ------
+    InputError
+        No rule, a rule that names no column or no level. With a model's table: unknown columns or
+        levels, numbers, rules that exclude everything or a record of the table, rules that overlap
+        so much that they make more than 20,000 disjoint boxes.
+
+    References
+    ----------
+    Manrique-Vallier & Reiter (2014), Bayesian estimation of discrete multivariate latent structure
+    models with structural zeros, JCGS 23, 1061-1079.
+
+    Examples
+    --------
+    >>> Impossible([{"AGE": ["0-14"], "MARST": ["married", "widowed"]}])
+    Impossible(1 rule)
+    """
+
+    rules: Sequence[Mapping[str, Any]] | pd.DataFrame | Predicate
+
+    def __post_init__(self) -> None:
+        if callable(self.rules):
+            return
+        if isinstance(self.rules, Mapping | str):
+            raise InputError(
+                "the rules are one mapping or text; give a list of mappings, a DataFrame or a "
+                'function: Impossible([{"AGE": ["0-14"], "MARST": ["married"]}])'
+            )
+        rules = self.listed()
+        if not rules:
+            raise InputError("impossible has no rule; give at least one, or leave it out")
+        for r, rule in enumerate(rules, start=1):
+            if not rule:
+                raise InputError(
+                    f"rule {r} names no column, and so excludes everything; name levels"
+                )
+            for column, levels in rule.items():
+                if not levels:
+                    raise InputError(
+                        f"rule {r} names no level of column {column!r}, and so excludes nothing; "
+                        "name levels, or leave the column out"
+                    )
+
+    def listed(self) -> list[dict[Hashable, list[Hashable]]]:
+        """The rules as mappings of column to levels; of a function, none."""
+        if callable(self.rules):
+            return []
+        if isinstance(self.rules, pd.DataFrame):
+            return [
+                {c: [scalar(v)] for c, v in row.items() if not pd.isna(v)}
+                for row in self.rules.to_dict("records")
+            ]
+        return [{c: _levels(v) for c, v in rule.items()} for rule in self.rules]
+
+    def region(self, microdata: Microdata) -> ZeroRegion:
+        """Coded against a table, whose records must all be possible."""
+        if microdata.numbers:
+            raise InputError(
+                f"columns {microdata.numbers} are numbers, and `impossible` is about categories; "
+                "cut them into classes (pandas.cut)"
+            )
+        starts = np.concatenate([[0], np.cumsum(microdata.n_levels)]).astype(np.int64)
+        if callable(self.rules):
+            rules, words = _asked(self.rules, microdata, starts), ["the function given"]
+        else:
+            rules = np.array(
+                [_coded(rule, r + 1, microdata, starts) for r, rule in enumerate(self.listed())]
+            )
+            words = [_in_words(rule) for rule in self.listed()]
+        boxes = disjoint(rules, starts)
+        _refuse_everything(boxes, microdata, starts)
+        region = ZeroRegion(
+            starts=starts,
+            boxes=boxes,
+            rules=boxes if callable(self.rules) else rules,
+            words=tuple(words * len(boxes) if callable(self.rules) else words),
+        )
+        region.refuse(microdata.codes, "the original")
+        return region
+
+    def __repr__(self) -> str:
+        if callable(self.rules):
+            return f"Impossible({getattr(self.rules, '__name__', 'function')})"
+        n = len(self.rules)
+        return f"Impossible({n} rule{'s' if n > 1 else ''})"
+
+
+def _levels(value: Any) -> list[Hashable]:
+    """The levels that a rule names of a column: one, or several."""
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        return [scalar(value)]
+    return [scalar(v) for v in value]
+
+
+def _coded(
+    rule: Mapping[Hashable, list[Hashable]],
+    number: int,
+    microdata: Microdata,
+    starts: npt.NDArray[np.int64],
+) -> Flags:
+    """One rule as a box, shape (D,)."""
+    box = np.ones(starts[-1], dtype=bool)
+    for column, levels in rule.items():
+        if column not in microdata.columns:
+            raise InputError(
+                f"rule {number} of `impossible` names column {column!r}, which the table does not "
+                f"have; it has {microdata.columns}"
+            )
+        j = microdata.columns.index(column)
+        box[starts[j] : starts[j + 1]] = False
+        for level in levels:
+            box[starts[j] + _code(level, microdata.variables[j], number)] = True
+    if box.all():
+        raise InputError(
+            f"rule {number} of `impossible` names every level of its columns, and so excludes "
+            "everything; name fewer levels"
+        )
+    return box
+
+
+def _code(level: Hashable, variable: Variable | Number, number: int) -> int:
+    """Code of a level that a rule names; None is the level of missing values."""
+    known = dict(zip(variable.levels, range(variable.n_levels), strict=False))  # type: ignore[union-attr]
+    if variable.missing:
+        known[None] = variable.n_levels - 1
+    if level not in known:
+        raise InputError(
+            f"rule {number} of `impossible` names {level!r}, which is no level of column "
+            f"{variable.name!r}; it has {variable.labels}. Levels that nobody holds are declared "
+            "by levels= or a pandas category"
+        )
+    return known[level]
+
+
+def _asked(function: Predicate, microdata: Microdata, starts: npt.NDArray[np.int64]) -> Flags:
+    """The cells that a function calls impossible, each a box, merged; shape (B, D)."""
+    d = microdata.n_levels
+    cells = int(np.prod(d.astype(object)))
+    if cells > MAX_CELLS:
+        raise InputError(
+            f"the table has {cells:,} combinations, too many to ask a function about (at most "
+            f"{MAX_CELLS:,}); give rules: Impossible([{{...}}, ...])"
+        )
+    codes = np.stack(np.unravel_index(np.arange(cells), tuple(d)), axis=1)
+    answer = np.asarray(function(microdata.decode(codes, pd.RangeIndex(cells))))
+    if answer.shape != (cells,) or answer.dtype != bool:
+        raise InputError(
+            f"the function of `impossible` returned shape {answer.shape} and dtype {answer.dtype} "
+            f"for {cells} combinations; return one True or False for each"
+        )
+    boxes = np.zeros((int(answer.sum()), starts[-1]), dtype=bool)
+    np.put_along_axis(boxes, codes[answer] + starts[:-1], True, axis=1)
+    if not len(boxes):
+        raise InputError(
+            "the function of `impossible` calls every combination possible; leave it out"
+        )
+    return boxes
+
+
+def _refuse_everything(boxes: Flags, microdata: Microdata, starts: npt.NDArray[np.int64]) -> None:
+    if sizes(boxes, starts).sum() >= np.prod(microdata.n_levels.astype(object)):
+        raise InputError(
+            "the rules of `impossible` together exclude every combination; give fewer rules"
+        )
+
+
+def _in_words(rule: Mapping[Hashable, list[Hashable]]) -> str:
+    parts = []
+    for column, levels in rule.items():
+        shown = ", ".join(map(repr, levels[:SHOWN])) + (", ..." if len(levels) > SHOWN else "")
+        parts.append(f"{column} {shown}" if len(levels) == 1 else f"{column} in {shown}")
+    return " and ".join(parts)

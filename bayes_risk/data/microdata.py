@@ -1,0 +1,351 @@
+"""The confidential table: categories as codes, numbers as themselves, and back again.
+
+Levels are the state space of the intruder's problem, so they are fixed here, once: the declared
+categories (also those nobody holds), or the union of what the original and the releases show. The
+two kinds of variable stand in `variables.py`.
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._compat import DIVISION_SLASH, plain_name
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns, one_of
+
+from .variables import Number, Variable, scalar
+from .zero_region import ZeroRegion
+
+__all__ = [
+    "MAX_LEVELS",
+    "Codes",
+    "Microdata",
+    "Number",
+    "Variable",
+    "by_label",
+    "check_writable",
+    "checked_table",
+    "numbers_rows",
+    "same_records",
+]
+
+MAX_LEVELS = 1_000
+_NOT_WRITABLE = re.compile(r"[\0\ud800-\udfff]")
+
+Codes = npt.NDArray[Any]  # int32; float64 where some variable is a number
+Rows = TypeVar("Rows", pd.DataFrame, pd.Series)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Microdata:
+    """A confidential table, coded: categories by the number of their level, numbers as they are.
+
+    Attributes
+    ----------
+    codes : ndarray, shape (n, p)
+        Level codes, ``0 .. d_j - 1`` in column ``j``, int32; a number is its own code, and makes
+        all of them float64.
+    variables : tuple of Variable or Number, length p
+    index : pandas.Index, length n
+        Labels of the records, as given.
+    impossible : ZeroRegion, optional
+        Combinations that nobody can have.
+    """
+
+    codes: Codes
+    variables: tuple[Variable | Number, ...]
+    index: pd.Index
+    impossible: ZeroRegion | None = None
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: pd.DataFrame,
+        *,
+        columns: Sequence[str] | None = None,
+        numbers: Sequence[str] = (),
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+        missing_numbers: Mapping[str, float] | None = None,
+    ) -> "Microdata":
+        """Code a table. The table itself is never changed.
+
+        Parameters
+        ----------
+        df : DataFrame of n records
+            Columns of dtype ``category``, ``str``, ``object``, ``bool``, integer or (with few
+            distinct values) float.
+        columns : list of str, optional
+            Which columns to keep, in this order; all of them by default.
+        numbers : list of str
+            Columns that are numbers; all others are categories.
+        levels : mapping of column to values, optional
+            Declared levels. They are kept even when nobody holds them. A ``category`` column
+            declares its categories by itself.
+        releases : list of DataFrame, optional
+            Further tables whose levels count too (union over the original and all of them).
+        missing : {"error", "level"}
+            Missing values are an error, or one further level of the categories that have any.
+            Numbers may not be missing, but for those of ``missing_numbers``.
+        missing_numbers : mapping of column to number, optional
+            What stands for a missing value of a number, in the codes and among guesses: a number
+            that nobody has.
+
+        Raises
+        ------
+        InputError
+            Missing or duplicate columns, fewer than two records, one-level or continuous columns,
+            missing values without ``missing="level"``; numbers stored as text, missing or infinite.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> data = Microdata.from_frame(pd.DataFrame({"sex": ["f", "m", "f"]}))
+        >>> data.codes.ravel().tolist(), data.n_levels.tolist()
+        ([0, 1, 0], [2])
+        """
+        one_of("missing", missing, ("error", "level"))
+        names = _checked_columns(df, columns)
+        declared = dict(levels or {})
+        known_columns("levels", list(declared), names)
+        counted = set(known_columns("numbers", numbers, names))
+        tables, stand_ins = [df, *releases], dict(missing_numbers or {})
+        known_columns("missing_numbers", list(stand_ins), list(counted))
+        variables = tuple(
+            Number.of(df[name], name, stand_ins.get(name))
+            if name in counted
+            else _variable(name, tables, declared.get(name), missing)
+            for name in names
+        )
+        codes = np.column_stack([v.encode(df[v.name], "the original") for v in variables])
+        return cls(codes=codes, variables=variables, index=df.index)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the variables."""
+        return [v.name for v in self.variables]
+
+    @property
+    def n_levels(self) -> npt.NDArray[np.int64]:
+        """Number of levels d_j of each variable, shape (p,); 0 for numbers."""
+        return np.array([v.n_levels for v in self.variables], dtype=np.int64)
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of the variables that are numbers."""
+        return [v.name for v in self.variables if isinstance(v, Number)]
+
+    def encode(self, df: pd.DataFrame, source: str, columns: Sequence[str] | None = None) -> Codes:
+        """Codes of another table with the same variables, shape (n', p)."""
+        chosen = self.columns if columns is None else list(columns)
+        _require_columns(df, chosen, source)
+        by_name = {v.name: v for v in self.variables}
+        return np.column_stack([by_name[c].encode(df[c], source) for c in chosen])
+
+    def decode(self, codes: Codes, index: pd.Index | None = None) -> pd.DataFrame:
+        """Table of codes, each column stored as in the original."""
+        labels = self.index if index is None else index
+        columns = {v.name: v.decode(codes[:, j], labels) for j, v in enumerate(self.variables)}
+        return pd.DataFrame(columns, index=labels)
+
+    def mask(self, records: Any) -> npt.NDArray[np.bool_]:
+        """Which records a mask or a list of labels selects, shape (n,); all of them by default."""
+        if records is None:
+            return np.ones(len(self.index), dtype=bool)
+        if isinstance(records, pd.Series) and pd.api.types.is_bool_dtype(records.dtype):
+            records = by_label(records, self.index, "records")
+        given = np.asarray(records)
+        if given.dtype == bool:
+            if given.shape != (len(self.index),):
+                raise InputError(
+                    f"records has {given.size} entries; the table has {len(self.index)} records"
+                )
+            chosen = given
+        else:
+            absent = [r for r in given.tolist() if r not in self.index]
+            if absent:
+                raise InputError(
+                    f"records names {absent[0]!r}, which is no record label of the table"
+                )
+            chosen = np.asarray(self.index.isin(given.tolist()))
+        if not chosen.any():
+            raise InputError("records selects no record; select at least one, or leave it out")
+        return chosen
+
+
+def same_records(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Return `table` in the order of the original's records; see `by_label`."""
+    if len(table) != len(original):
+        raise InputError(
+            f"{source} has {len(table)} records and the original {len(original)}; a release must "
+            f"hold the original's records, one row each"
+        )
+    return by_label(table, original, source)
+
+
+def by_label(given: Rows, original: pd.Index, source: str) -> Rows:
+    """Return the rows of a table, or of a Series, in the order of the original's records.
+
+    Equal indexes pass; the same labels in another order are put in order; anything else is an
+    error. So are labels in another order where one side has none but the numbers of its rows: those
+    of ``df.sort_values(...)`` and of a file that it was written to do not tell of the same records.
+    """
+    if given.index.equals(original):
+        return given
+    if (
+        len(given) != len(original)
+        or not (given.index.is_unique and original.is_unique)
+        or not original.isin(given.index).all()
+    ):
+        raise InputError(
+            f"the index of {source} does not name the original's records; give both the same "
+            "index, or reset_index(drop=True) both if their rows are in the same order"
+        )
+    if numbers_rows(given.index) != numbers_rows(original):
+        raise InputError(
+            f"the index of {source} and that of the original hold the same numbers in another "
+            "order, and one of them merely numbers the rows; reset_index(drop=True) both if their "
+            "rows are in the same order, or sort_index() both if the numbers name the records"
+        )
+    return given.loc[original]
+
+
+def numbers_rows(index: pd.Index) -> bool:
+    """Whether this is what pandas gives to rows without labels: 0, 1, 2, ..., and no name."""
+    counted = isinstance(index, pd.RangeIndex) and (index.start, index.step) == (0, 1)
+    return counted and index.name is None
+
+
+def checked_table(df: Any, source: str = "the table") -> pd.DataFrame:
+    """Return what is a DataFrame that names each column once."""
+    if not isinstance(df, pd.DataFrame):
+        raise InputError(f"{source} is a {type(df).__name__}; give a pandas DataFrame")
+    repeated = sorted({str(c) for c in df.columns[df.columns.duplicated()]})
+    if repeated:
+        raise InputError(
+            f"{source} has columns {repeated} more than once; rename or drop one of each"
+        )
+    return df
+
+
+def check_writable(what: str, names: Iterable[Any], *, told: bool = True) -> None:
+    """Refuse text that no file of results can hold: NUL characters, halves of surrogate pairs."""
+    for place, name in enumerate(names, start=1):
+        if isinstance(name, str) and _NOT_WRITABLE.search(name):
+            shown = f"{what} {name!r}" if told else f"{what} number {place}"
+            raise InputError(
+                f"{shown} holds a NUL character or half of a surrogate pair, which files of "
+                "results cannot; give it another name"
+            )
+
+
+def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[str]:
+    checked_table(df)
+    if len(df) < 2:
+        raise InputError(f"the table has {len(df)} records; give at least 2")
+    if not df.index.is_unique:
+        raise InputError(
+            "the index names some records twice; give each record its own label "
+            "(reset_index(drop=True))"
+        )
+    names = (
+        list(df.columns) if columns is None else known_columns("columns", columns, list(df.columns))
+    )
+    if not names:
+        raise InputError("the table has no columns; give at least one")
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(
+                f"column {name!r} is named by a {type(name).__name__}; give columns names that are "
+                "text: df.rename(columns=str)"
+            )
+        if DIVISION_SLASH in name and plain_name(name) in names:
+            raise InputError(
+                f"columns {plain_name(name)!r} and {name!r} differ in the kind of their slash "
+                "alone, which records of draws cannot tell apart; rename one"
+            )
+    check_writable("column", names)
+    check_writable("record label", df.index, told=False)
+    return names
+
+
+def _require_columns(df: pd.DataFrame, columns: Sequence[str], source: str) -> None:
+    for column in columns:
+        if column not in df.columns:
+            raise InputError(f"{source} lacks column {column!r}; it has {list(df.columns)}")
+        if isinstance(df[column], pd.DataFrame):
+            raise InputError(f"{source} has column {column!r} more than once; rename or drop one")
+
+
+def _variable(
+    name: str,
+    tables: Sequence[pd.DataFrame],
+    declared: Iterable[Hashable] | None,
+    missing: str,
+) -> Variable:
+    for l, table in enumerate(tables):
+        _require_columns(table, [name], "the original" if l == 0 else f"release {l}")
+    columns = [table[name] for table in tables]
+    levels = tuple(declared) if declared is not None else _union_of_levels(columns)
+    has_missing = missing == "level" and any(c.isna().any() for c in columns)
+    own = columns[0].is_unique and not pd.api.types.is_float_dtype(columns[0].dtype)
+    _check_levels(name, levels, has_missing, columns[0].dtype, own)
+    return Variable(name, levels, has_missing, _stored_as(columns[0].dtype, levels))
+
+
+def _check_levels(
+    name: str, levels: tuple[Hashable, ...], has_missing: bool, dtype: Any, names_records: bool
+) -> None:
+    check_writable(f"column {name!r}: level", levels, told=False)
+    if len(set(levels)) < len(levels):
+        raise InputError(f"levels of column {name!r} name a value twice; name each level once")
+    if len(levels) + has_missing < 2:
+        raise InputError(
+            f"column {name!r} has {len(levels)} level: it cannot vary; drop it, or declare the "
+            "levels that nobody holds"
+        )
+    if len(levels) > MAX_LEVELS and names_records:
+        raise InputError(
+            f"column {name!r} ({dtype}) has another value for each record, and more than "
+            f"{MAX_LEVELS}: if it names the records, make it their index (in a study file [data] "
+            f"index = {name!r}, in Python df.set_index({name!r})); else leave it out with columns="
+        )
+    if len(levels) > MAX_LEVELS:
+        raise InputError(
+            f"column {name!r} ({dtype}) has {len(levels)} distinct values, more than {MAX_LEVELS}; "
+            f"it looks continuous: cut it into categories first (pandas.cut), or leave it out with "
+            "columns="
+        )
+
+
+def _union_of_levels(columns: Sequence[pd.Series]) -> tuple[Hashable, ...]:
+    levels: dict[Hashable, None] = {}
+    for column in columns:
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            found = [scalar(v) for v in column.cat.categories]
+        else:
+            found = _sorted([scalar(v) for v in column.dropna().unique()])
+        levels.update(dict.fromkeys(found))
+    if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns):
+        return tuple(levels)
+    return tuple(_sorted(list(levels)))
+
+
+def _stored_as(dtype: Any, levels: tuple[Hashable, ...]) -> Any:
+    """Category columns grow to hold every level; all others keep their dtype."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return pd.CategoricalDtype(list(levels), ordered=dtype.ordered)
+    return dtype
+
+
+def _sorted(values: list[Hashable]) -> list[Hashable]:
+    try:
+        return sorted(values)  # type: ignore[type-var]
+    except TypeError:
+        return sorted(values, key=lambda v: (type(v).__name__, str(v)))

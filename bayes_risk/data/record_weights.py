@@ -1,0 +1,135 @@
+"""Record weights alpha_i of a pseudo-posterior: checked when given, and made from an audit.
+
+A model draws from ``p(Theta) prod_i p(y_i | Theta)^alpha_i`` (Hu, Savitsky & Williams 2022).
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import plain
+
+from .microdata import by_label
+
+Array = npt.NDArray[np.float64]
+TAKE_THEM = (
+    'models.DPMPM, models.Regression, models.CART, models.PoissonMixture(kind="MP") or '
+    "models.PyMCModel"
+)
+DYADIC = 2.0**30  # multiples of 2^-30 add up exactly, for up to 8 million records
+
+
+def checked_weights(weights: Any, index: Any) -> Array | None:
+    """Weights (n,) in the order of ``index``; None where every record counts in full.
+
+    Parameters
+    ----------
+    weights : None, array (n,), or Series indexed by record
+        Each above 0 and at most 1. They are rounded to multiples of 2^-30.
+    index : pandas.Index, length n
+
+    Raises
+    ------
+    InputError
+        Another length or other labels, missing weights, weights outside (0, 1].
+    """
+    if weights is None:
+        return None
+    given = weights
+    if hasattr(weights, "reindex"):
+        given = by_label(weights, index, "weights")
+    try:
+        alpha = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError("weights are not numbers; give one number in (0, 1] a record") from None
+    if alpha.shape != (len(index),):
+        raise InputError(
+            f"weights has shape {alpha.shape} and the table {len(index)} records; give one weight "
+            "a record"
+        )
+    if np.isnan(alpha).any():
+        raise InputError(
+            f"weights has {int(np.isnan(alpha).sum())} missing values; give every record a weight, "
+            "1 where it is to count in full"
+        )
+    outside = ~((alpha > 0) & (alpha <= 1))
+    if outside.any():
+        raise InputError(
+            f"weights has {int(outside.sum())} values outside (0, 1]; give 1 where a record is to "
+            "count in full, and a small positive number where it is to count for little"
+        )
+    rounded = np.maximum(np.round(alpha * DYADIC), 1.0) / DYADIC
+    return None if (rounded == 1.0).all() else rounded
+
+
+def no_weights(weights: Any, model: str, why: str) -> None:
+    """Refuse weights that a model cannot use, whatever they are.
+
+    Raises
+    ------
+    InputError
+        Weights are given; the message names the model, the reason and the models that take them.
+    """
+    if weights is not None:
+        raise InputError(
+            f"{model} takes no record weights: {why}; give {TAKE_THEM}, or leave weights out"
+        )
+
+
+def in_words(weights: Array | None) -> str:
+    """What the weights are, one phrase for reports; empty without."""
+    if weights is None:
+        return ""
+    low, high, mean = (plain(x, 3) for x in (weights.min(), weights.max(), weights.mean()))
+    return (
+        f"; parameters from a pseudo-posterior with record weights from {low} to {high}, {mean} on "
+        "average, which the intruder is taken to know"
+    )
+
+
+def linear_weights(
+    probability: Array,
+    prior: Array,
+    *,
+    before: Array | float = 1.0,
+    c: float = 1.0,
+    g: float = 0.0,
+    floor: float = 0.02,
+    steps: int = 50,
+) -> Array:
+    """Weights that fall linearly with the risk: ``clip(before (c (1 - IR_i) + g), floor, 1)``.
+
+    Hu, Savitsky & Williams (2022), with ``IR_i = max(0, (p_i - prior_i) / (1 - prior_i))``: the
+    share of what the intruder did not know that the release gave away. Rounded down to multiples
+    of ``1 / steps`` (of the floor, below): few distinct weights keep the next audit quick.
+
+    Parameters
+    ----------
+    probability, prior : ndarray, shape (n,)
+        Of the truth, with and without the release.
+    before : ndarray, shape (n,), or 1
+        Weights with which the release was made.
+    c, g : float
+        Slope and shift.
+    floor : float
+        Smallest weight, above 0 and at most 1.
+    steps : int
+        Number of distinct weights, at most.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    Examples
+    --------
+    >>> linear_weights(np.array([0.1, 0.55, 1.0]), np.array([0.1, 0.1, 0.1])).tolist()
+    [1.0, 0.5, 0.02]
+    """
+    rest = np.maximum(1.0 - prior, np.finfo(float).tiny)
+    risk = np.clip((probability - prior) / rest, 0.0, 1.0)
+    alpha = np.clip(before * (c * (1.0 - risk) + g), 0.0, 1.0)
+    rounded = np.floor(alpha * steps + 1e-6) / steps
+    clipped: Array = np.clip(rounded, floor, 1.0)
+    return clipped

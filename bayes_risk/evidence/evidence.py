@@ -1,0 +1,316 @@
+"""log p(Z^(l) | y*, A) for every target, guess and release, relative to the truth.
+
+Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*, A), m = 1.
+
+Ways to it. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
+Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
+target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. *exact*
+and *simulated*: what the model computes itself. The derivation stands in `docs/evidence.md`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.batches import standard_error, variance_by_fit
+from bayes_risk._core.logspace import change
+from bayes_risk._core.steps import kept, kept_blocks, packing_of
+from bayes_risk._core.workers import in_order
+from bayes_risk.release.release import Release
+
+from .contract import Posterior, Progress, SampledFit, Simulated, Targets
+from .diagnostics import pareto_smoothed, weight_ess
+from .leave_one_out import FEW, Ratio, loo_ratio, ratio_of_sums, together, weighted_ratio
+from .modes import Modes
+
+Array = npt.NDArray[np.float64]
+PART = 2**21  # deviations at a time, in double precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """Log evidence of guesses relative to the truth, and how sure it is.
+
+    Attributes
+    ----------
+    log_evidence : ndarray, shape (m, G, U)
+        By draw of the parameters: m is 1 where all data sets come from one.
+    deviations : ndarray of float32, shape (F, B, G, U)
+        By fit and batch of draws, with the factor with which each fit enters the sum over releases.
+    khat, ess : ndarray, shape (U,)
+        Largest k-hat and smallest effective number of draws over the fits.
+    refitted : ndarray of bool, shape (U,)
+        True where the fits were repeated without the target.
+    base : ndarray, shape (G, U), or None
+        log p(y* | y_A) of the base fit, relative to the truth's, where there is one (F = m + 1);
+        ``deviations[0]`` are its own, times -m.
+    modes : Modes, or None
+        Where the release led the chains: the modes they were found in.
+    apart : tuple of Evidence
+        That of each mode, where the release does not choose between several.
+    by_column : ndarray, shape (k, G, U), or None
+        Log evidence of each factor of a `FactoredFit`, summed over releases, up to a constant for
+        each target; None: one factor, or none that can be told.
+    """
+
+    log_evidence: Array
+    deviations: npt.NDArray[np.float32]
+    khat: Array
+    ess: Array
+    refitted: npt.NDArray[np.bool_]
+    base: Array | None = None
+    modes: Modes | None = None
+    apart: "tuple[Evidence, ...]" = ()
+    by_column: Array | None = None
+
+    def mcse(self) -> Array:
+        """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
+        F, B, G, U = self.deviations.shape
+        out, size = np.empty((G, U)), max(PART // (F * B * G), FEW)
+        for part in (slice(u, u + size) for u in range(0, U, size)):  # all would be a run's peak
+            moved = self.deviations[..., part].astype(float)
+            out[:, part] = standard_error(moved, led=self.modes is not None)
+        return out
+
+    def share_by_fit(self) -> Array:
+        """Variance that each fit brings in, median over targets and guesses, shape (F,)."""
+        variance = variance_by_fit(self.deviations.astype(float))
+        return np.median(variance.reshape(len(variance), -1), axis=1)
+
+    def replaced(self, which: npt.NDArray[np.integer], other: "Evidence") -> "Evidence":
+        """The same with some targets taken from another evidence (their refits)."""
+        log_evidence, deviations = self.log_evidence.copy(), self.deviations.copy()
+        khat, ess, refitted = self.khat.copy(), self.ess.copy(), self.refitted.copy()
+        log_evidence[:, :, which] = other.log_evidence
+        deviations[..., which] = other.deviations
+        khat[which], ess[which], refitted[which] = other.khat, other.ess, True
+        base = None if self.base is None else self.base.copy()
+        if base is not None and other.base is not None:
+            base[:, which] = other.base
+        by_column = None if self.by_column is None else self.by_column.copy()
+        if by_column is not None and other.by_column is not None:
+            by_column[:, :, which] = other.by_column
+        return Evidence(
+            log_evidence=log_evidence,
+            deviations=deviations,
+            khat=khat,
+            ess=ess,
+            refitted=refitted,
+            base=base,
+            by_column=by_column,
+        )
+
+    def first(self, m: int) -> "Evidence":
+        """Evidence of the first m releases; k-hat and ESS stay those of all fits, factors go.
+
+        Only where releases have fits of their own, or nothing was sampled.
+        """
+        among, deviations = len(self.log_evidence), self.deviations
+        if len(deviations) > 1:  # the base fit counts m times, no longer so often
+            deviations = deviations[: m + 1].copy()
+            deviations[0] *= np.float32(m / among)
+        log_evidence = self.log_evidence[:m]
+        apart = tuple(one.first(m) for one in self.apart)
+        return replace(
+            self, log_evidence=log_evidence, deviations=deviations, by_column=None, apart=apart
+        )
+
+
+def predictive_evidence(
+    fits: Sequence[Callable[[], Posterior]],
+    targets: Targets,
+    *,
+    rngs: Sequence[np.random.Generator],
+    n_jobs: int,
+    tick: Callable[[int], None] = lambda done: None,
+) -> Evidence:
+    """sum over releases of the change that Z^(l) makes to the leave-one-out predictive.
+
+    ``fits``: the base posterior and that of each release, asked for when their turn comes.
+    """
+
+    def ratio(fit: Callable[[], Posterior], rng: np.random.Generator) -> Ratio:
+        parts = fit().predictives(targets, rng=rng)
+        return together([loo_ratio(part, targets, n_jobs) for part in parts])
+
+    def ratios() -> Iterator[Ratio]:
+        for k, (fit, rng) in enumerate(zip(fits, rngs, strict=True)):
+            yield kept(f"evidence of fit {k}", partial(ratio, fit, rng), packing_of(Ratio))
+            tick(1)
+
+    return _combined(ratios(), len(fits) - 1, targets)
+
+
+def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
+    """Log evidence (m, G, U) that the model computed itself: no draws, no error, or its own."""
+    U = len(targets)
+    if not isinstance(found, Simulated):
+        found = Simulated(found, np.zeros((2, *found.shape[1:])), np.full(U, np.inf))
+    return _relative_to_truth(
+        Evidence(
+            log_evidence=found.log_p.copy(),
+            deviations=found.deviations[None].astype(np.float32),
+            khat=np.zeros(U),
+            ess=found.ess,
+            refitted=np.zeros(U, dtype=bool),
+            by_column=found.by_column,
+        ),
+        targets,
+    )
+
+
+def refit_evidence(
+    fit: SampledFit,
+    release: Release,
+    fits: Sequence[Callable[[], Posterior]],
+    targets: Targets,
+    *,
+    rng: np.random.Generator,
+    n_jobs: int,
+    progress: Progress | None,
+) -> Evidence:
+    """The predictives of each target from m + 1 fits without it: no weights, so no k-hat."""
+    children = rng.spawn(len(targets))
+
+    def run(which: list[int]) -> Iterator[Evidence]:
+        base, *augmented = [one() for one in fits]
+        jobs = [
+            partial(
+                _refitted, fit, release, base, augmented, targets.only(np.array([u])), children[u]
+            )
+            for u in which
+        ]
+        found = in_order(jobs, n_jobs=n_jobs, what="refits")
+        for done, part in enumerate(found, start=len(targets) - len(which) + 1):
+            if progress is not None:
+                progress("refits", done, len(targets))
+            yield part
+
+    parts = kept_blocks("refits", len(targets), run, packing_of(Evidence))
+    return Evidence(
+        log_evidence=np.concatenate([p.log_evidence for p in parts], axis=2),
+        deviations=np.concatenate([p.deviations for p in parts], axis=3),
+        khat=np.concatenate([p.khat for p in parts]),
+        ess=np.concatenate([p.ess for p in parts]),
+        refitted=np.ones(len(targets), dtype=bool),
+        base=np.concatenate([p.base for p in parts if p.base is not None], axis=1),
+        by_column=None
+        if parts[0].by_column is None
+        else np.concatenate([p.by_column for p in parts if p.by_column is not None], axis=2),
+    )
+
+
+def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_jobs: int) -> Evidence:
+    """The published estimator (Reiter, Wang & Zhang 2014), where one draw may decide it all.
+
+    For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)`` relative to the truth,
+    with ``w_h(y*) = p(y*|Theta_h) / p(y_i|Theta_h)``; k-hat and ESS are those of
+    ``p(Z^(l)|Theta_h)``. The draws that made the release are left out.
+    """
+    by_table = fit.log_release(release)  # shape (m, H)
+    log_p = np.stack([by_table[list(l)].sum(axis=0) for l in release.by_draw])
+    made_it = np.zeros(log_p.shape[1], dtype=bool)
+    made_it[list(release.draw_index or ())] = True
+    log_p[:, made_it] = -np.inf
+    plain = np.where(made_it, -np.inf, 0.0)
+    at_theta = fit.theta_predictive(targets, release, None)
+    unweighted = weighted_ratio(at_theta, plain, targets, n_jobs)
+    parts, deviations = [], [np.zeros_like(unweighted.deviation)]
+    for l in range(len(log_p)):
+        part = weighted_ratio(fit.theta_predictive(targets, release, l), log_p[l], targets, n_jobs)
+        parts.append(part)
+        deviations.append(part.deviation - unweighted.deviation)
+    used = np.where(made_it, log_p[:, ~made_it].min(), log_p) if made_it.any() else log_p
+    khat = max(float(pareto_smoothed(row[~made_it][:, None])[1][0]) for row in used)
+    ess = min(float(weight_ess(row[~made_it][:, None])[0]) for row in used)
+    return _relative_to_truth(
+        Evidence(
+            log_evidence=np.stack([change(p.value, unweighted.value) for p in parts]),
+            deviations=np.stack(deviations),
+            khat=np.full(len(targets), khat),
+            ess=np.full(len(targets), ess),
+            refitted=np.zeros(len(targets), dtype=bool),
+        ),
+        targets,
+    )
+
+
+def _refitted(
+    fit: SampledFit,
+    release: Release,
+    base: Posterior,
+    augmented: Sequence[Posterior],
+    target: Targets,
+    rng: np.random.Generator,
+) -> Evidence:
+    record, children = int(target.record[0]), rng.spawn(2 * (len(augmented) + 1))
+    posteriors = [fit.without(record, None, 0, start=base, rng=children[0])]
+    for l, start in enumerate(augmented):
+        posteriors.append(fit.without(record, release, l, start=start, rng=children[l + 1]))
+    ratios = []
+    for posterior, child in zip(posteriors, children[len(posteriors) :], strict=True):
+        parts = []
+        for predictive in posterior.predictives(target, rng=child):
+            log_p = predictive.log_truth(slice(0, 1))
+            parts.append(ratio_of_sums(predictive, slice(0, 1), log_p))
+        ratios.append(together(parts))
+    return _combined(ratios, len(augmented), target)
+
+
+def _combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
+    """Log ratio of each release less the base's, which comes first and whose error counts m times.
+
+    Ratios are taken one by one, and none is held but the base's.
+    """
+    each = iter(ratios)
+    base = next(each)
+    khat, ess = base.khat, base.ess
+    log_evidence = np.empty((m, *base.value.shape))
+    deviations = np.empty((m + 1, *base.deviation.shape), dtype=np.float32)
+    np.multiply(base.deviation, np.float32(-m), out=deviations[0])
+    by_column = None if base.parts is None else np.zeros(base.parts.shape)
+    for l, ratio in enumerate(each):
+        log_evidence[l] = change(ratio.value, base.value)
+        deviations[l + 1] = ratio.deviation
+        khat, ess = np.maximum(khat, ratio.khat), np.minimum(ess, ratio.ess)
+        if by_column is None or base.parts is None or ratio.parts is None:
+            by_column = None
+        else:
+            by_column += change(ratio.parts, base.parts)
+    return _relative_to_truth(
+        Evidence(
+            log_evidence=log_evidence,
+            deviations=deviations,
+            khat=khat,
+            ess=ess,
+            refitted=np.zeros(len(khat), dtype=bool),
+            base=base.value,
+            by_column=by_column,
+        ),
+        targets,
+    )
+
+
+def _relative_to_truth(found: Evidence, targets: Targets) -> Evidence:
+    """The same less that of the true guess, whose evidence and deviation become zero.
+
+    A guess that only stands in for the truth (`Grid(truth="nearest")`) may be impossible: then the
+    best guess is the reference. The large arrays are changed in place.
+    """
+    truth = targets.guesses.truth
+    at = np.take_along_axis(found.log_evidence, truth[None, None, :], axis=1)
+    best = found.log_evidence.max(axis=1, keepdims=True)
+    at = np.where(at > -np.inf, at, np.where(best > -np.inf, best, 0.0))
+    shift = np.take_along_axis(found.deviations, truth[None, None, None, :], axis=2)
+    np.subtract(found.log_evidence, at, out=found.log_evidence)
+    np.subtract(found.deviations, shift, out=found.deviations)
+    return replace(found, base=None if found.base is None else _less_its_truth(found.base, truth))
+
+
+def _less_its_truth(base: Array, truth: npt.NDArray[np.int64]) -> Array:
+    """Base log ratios (G, U) less that of the truth, or of the best where that is impossible."""
+    at = np.take_along_axis(base, truth[None], axis=0)
+    return base - np.where(at > -np.inf, at, np.maximum(base.max(axis=0, keepdims=True), -1e300))

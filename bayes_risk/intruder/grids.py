@@ -1,0 +1,329 @@
+"""Guesses for numbers: grids around the truth or anywhere else, joint over several variables."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, is_number, one_of, positive
+from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
+from bayes_risk.data.variables import check_magnitude
+
+from .guesses import Guesses, GuessSet
+from .search import Search
+
+Array = npt.NDArray[np.float64]
+SAME = 1e-12  # relative: what a listed value may differ from the truth and still be it
+MAX_CELLS = 200_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Guesses for one number. Give exactly one of `percent`, `additive`, `bounds`, `values`.
+
+    Parameters
+    ----------
+    percent : float, optional
+        From the truth less so many percent of its size to the truth plus as many.
+    additive : float, optional
+        From the truth less this much to the truth plus this much.
+    bounds : tuple of two floats, optional
+        From the first to the second, the same for every target, wherever the truth is.
+    values : sequence of float, optional
+        These, the same for every target.
+    n : int
+        Number of guesses, evenly spaced. Whole numbers (integer columns) are guessed as whole
+        numbers: every one in the range if there are at most n, else n of them.
+    truth : {"error", "add", "nearest"}
+        Where the grid has no place for the true value of a target: stop, add it as one more guess,
+        or let the nearest guess stand for it. A grid around the truth has a place if n is odd.
+
+    Raises
+    ------
+    InputError
+        None or several of the four; widths that are not positive, bounds in the wrong order,
+        fewer than two values; targets whose truth has no place; ranges that leave one guess (a
+        percentage of zero); guesses of whole numbers that are none.
+
+    Notes
+    -----
+    A grid centred on the truth tells the intruder where to look: read the risk against its prior.
+
+    Examples
+    --------
+    >>> Grid(percent=10, n=11).in_words()
+    '11 values within 10 % of the truth'
+    """
+
+    percent: float | None = None
+    additive: float | None = None
+    bounds: tuple[float, float] | None = None
+    values: Sequence[float] | None = None
+    n: int = 11
+    truth: str = "error"
+
+    def __post_init__(self) -> None:
+        given = [k for k in ("percent", "additive", "bounds", "values") if self._of(k) is not None]
+        if len(given) != 1:
+            raise InputError(
+                f"a Grid was given {given or 'none'} of percent, additive, bounds and values; give "
+                "exactly one: Grid(percent=10, n=11)"
+            )
+        at_least("n", self.n, 2)
+        one_of("truth", self.truth, ("error", "add", "nearest"))
+        if given[0] in ("percent", "additive"):
+            positive(given[0], self._of(given[0]))
+        else:
+            self._check_common()
+
+    def _of(self, key: str) -> Any:
+        return getattr(self, key)
+
+    def _check_common(self) -> None:
+        listed: Any = self.bounds if self.values is None else self.values
+        numbers = np.iterable(listed) and all(map(is_number, listed))
+        points = np.asarray(listed if numbers else [np.nan], dtype=float)
+        if not np.isfinite(points).all() or len(np.unique(points)) < 2:
+            raise InputError(
+                f"the values {listed!r} make no grid; give at least 2 different finite numbers"
+            )
+        if self.bounds is not None and (len(points) != 2 or points[0] >= points[1]):
+            raise InputError(f"bounds={self.bounds!r}; give (low, high) with low < high")
+
+    def points(self, y: Array, number: Number) -> tuple[Array, npt.NDArray[np.int64]]:
+        """Guesses for true values y (U,), shape (G, U), and which of them is the truth (U,).
+
+        Values below what can be repeat the truth: they are not counted, and break no formula.
+        """
+        around_truth = self.bounds is None and self.values is None
+        grid = self._centred(y, number) if around_truth else self._common(y, number)
+        grid, truth = self._with_truth(grid, y, number)
+        check_magnitude(grid[np.abs(grid) > 1], number.name, "the guesses")
+        true: Array = grid[truth, np.arange(len(y))]
+        return np.where(grid < number.lowest, true, grid), truth
+
+    def _centred(self, y: Array, number: Number) -> Array:
+        width = np.full(len(y), self.additive, dtype=float)
+        if self.percent is not None:
+            width = np.abs(y) * self.percent / 100.0
+        if number.whole:  # ends that are whole: the steps are at most 1, or n is too small for all
+            width = np.floor(width + SAME * np.maximum(width, 1.0))
+        if (width == 0).any():
+            raise InputError(
+                f"column {number.name!r}: the grid leaves one guess for {int((width == 0).sum())} "
+                "distinct targets (a percentage of 0, or too narrow for another whole number); "
+                "give Grid(additive=...) or bounds="
+            )
+        half = (self.n - 1) / 2.0
+        steps = (np.arange(self.n) - half) / half  # shape (G,); exactly 0 in the middle of odd n
+        grid: Array = y + steps[:, None] * width
+        return np.round(grid) if number.whole else grid
+
+    def _common(self, y: Array, number: Number) -> Array:
+        if self.bounds is None:
+            line = np.unique(np.asarray(self.values, dtype=float))
+            fits = not number.whole or bool((line == np.round(line)).all())
+        else:
+            low, high = self.bounds
+            if number.whole:
+                low, high = float(np.ceil(low)), float(np.floor(high))
+            line = np.linspace(low, high, self.n)
+            fits = low <= high
+        if not fits:
+            raise InputError(
+                f"column {number.name!r} holds whole numbers, and the guesses, {self.in_words()}, "
+                "are none; give whole numbers"
+            )
+        line = np.round(line) if number.whole else line
+        return np.repeat(line[:, None], len(y), axis=1)
+
+    def _with_truth(
+        self, grid: Array, y: Array, number: Number
+    ) -> tuple[Array, npt.NDArray[np.int64]]:
+        """Find the place of the truth in the grid, or make one in the way that was chosen."""
+        name, wide = number.name, 0.0 if self.bounds is None else self.bounds[1] - self.bounds[0]
+        far = np.where(grid >= number.lowest, np.abs(grid - y), np.inf)
+        nearest = far.argmin(axis=0)
+        at = np.arange(len(y))
+        here = far[nearest, at] <= SAME * np.maximum(np.abs(y), wide)
+        grid[nearest[here], at[here]] = y[here]
+        if np.isinf(far[nearest, at]).any() and self.truth == "nearest":
+            raise InputError(
+                f"every guess of column {name!r} is below {number.lowest:g}, which cannot be; give "
+                "a grid of possible values"
+            )
+        if self.truth == "add" and not here.all():
+            return np.concatenate([grid, y[None]]), np.full(len(y), len(grid), dtype=np.int64)
+        if self.truth == "error" and not here.all():
+            raise InputError(
+                f"the grid of column {name!r} has no place for the true value of "
+                f"{int((~here).sum())} targets; give an odd n (around the truth), "
+                f'truth="add" to add it, or truth="nearest" to let the nearest guess stand for it'
+            )
+        return grid, nearest
+
+    def in_words(self) -> str:
+        """One phrase for reports."""
+        count = self.n if self.values is None else len(set(self.values))
+        where = "as listed"
+        if self.percent is not None:
+            where = f"within {self.percent:g} % of the truth"
+        elif self.additive is not None:
+            where = f"within {self.additive:g} of the truth"
+        elif self.bounds is not None:
+            where = f"from {self.bounds[0]:g} to {self.bounds[1]:g}"
+        stand_in = {"error": "", "add": " and the truth", "nearest": ", the nearest for the truth"}
+        return f"{count} values {where}{stand_in[self.truth]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Every level of a categorical variable.
+
+    Examples
+    --------
+    >>> Levels().in_words()
+    'every level'
+    """
+
+    def points(
+        self, y: npt.NDArray[Any], variable: Variable
+    ) -> tuple[Array, npt.NDArray[np.int64]]:
+        """Level codes, shape (G, U), and the true ones (U,)."""
+        grid = np.repeat(np.arange(variable.n_levels, dtype=float)[:, None], len(y), axis=1)
+        return grid, y.astype(np.int64)
+
+    def in_words(self) -> str:
+        """One phrase for reports."""
+        return "every level"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointGrid:
+    """Every combination of the guesses for several variables.
+
+    Parameters
+    ----------
+    grids : mapping of column to Grid or Levels
+        One for every guessed variable; categories that are left out get all their `Levels`.
+    budget : int
+        Most guesses for a target. A larger grid is searched coarse to fine, and the result says
+        what share of the posterior was left out (``left_out``).
+
+    Raises
+    ------
+    InputError
+        A guessed number without a grid, a grid for a variable that is not guessed, a Grid for a
+        category or Levels for a number; more guesses than memory can hold.
+
+    Notes
+    -----
+    G is the product of the numbers of guesses.
+
+    Examples
+    --------
+    >>> JointGrid({"income": Grid(percent=10, n=11), "sex": Levels()}).in_words()
+    'income: 11 values within 10 % of the truth; sex: every level'
+    """
+
+    grids: Mapping[str, Grid | Levels]
+    budget: int = 20_000
+
+    def __post_init__(self) -> None:
+        at_least("budget", self.budget, 16)
+
+    def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
+        """Guesses for profiles (U, p), varying in the given columns (q,)."""
+        chosen = [self._chosen(microdata, int(j)) for j in columns]
+        _all_guessed(self.grids, [microdata.columns[j] for j in columns])
+        _check_room(1, [grid.n for grid in chosen if isinstance(grid, Grid)], len(profiles))
+        points, truth, counted = [], [], []
+        for j, grid in zip(columns, chosen, strict=True):
+            variable: Any = microdata.variables[j]
+            values, true = grid.points(profiles[:, j].astype(float), variable)
+            points.append(values.astype(profiles.dtype))  # codes of categories alone are integers
+            truth.append(true)
+            counted.append(_counted(values, true))
+        size = math.prod(len(p) for p in points)
+        _check_room(len(points), [min(size, self.budget)], len(profiles))
+        if size > self.budget:
+            return Search.of(points, counted, truth, self.budget).coarse()
+        return _joint(points, truth, counted)
+
+    def _chosen(self, microdata: Microdata, j: int) -> Grid | Levels:
+        variable = microdata.variables[j]
+        is_number = isinstance(variable, Number)
+        grid = self.grids.get(variable.name, None if is_number else Levels())
+        if grid is None:
+            raise InputError(
+                f"column {variable.name!r} is a number and has no grid; say which values the "
+                f'intruder weighs: guesses={{"{variable.name}": Grid(percent=10, n=11), ...}}'
+            )
+        if not isinstance(grid, Grid if is_number else Levels):
+            kind, right = ("number", "a Grid") if is_number else ("category", "Levels()")
+            raise InputError(
+                f"column {variable.name!r} is a {kind} and was given {grid!r}; give {right}"
+            )
+        return grid
+
+    def in_words(self) -> str:
+        """One phrase for reports."""
+        return "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
+
+
+def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
+    """Guesses as the user gave them: a mapping of grids, one Grid for all numbers, or ready."""
+    if isinstance(guesses, Mapping):
+        return JointGrid(guesses)
+    if isinstance(guesses, Grid):
+        return JointGrid(dict.fromkeys(numbers, guesses))
+    ready: Guesses = guesses
+    return ready
+
+
+def _all_guessed(grids: Mapping[str, Any], guessed: Sequence[str]) -> None:
+    for name in grids:
+        if name not in guessed:
+            raise InputError(
+                f"guesses names column {name!r}, which is not guessed; guessed are {list(guessed)}"
+            )
+
+
+def _check_room(columns: int, guesses: Sequence[int], targets: int) -> None:
+    most = max(guesses, default=0)
+    if most * targets * columns > MAX_CELLS:
+        raise InputError(
+            f"{most:,} guesses for each of {targets:,} targets are more than memory can hold; "
+            "audit fewer targets at a time (targets=), lower the budget, or take coarser grids"
+        )
+
+
+def _counted(values: Array, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """False where a guess repeats another; the truth is kept."""
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=0)
+    repeats = np.zeros(values.shape, dtype=bool)
+    np.put_along_axis(repeats, order[1:], ordered[1:] == ordered[:-1], axis=0)
+    at = np.arange(values.shape[1])
+    repeats |= values == values[truth, at]
+    repeats[truth, at] = False
+    return ~repeats
+
+
+def _joint(
+    points: Sequence[Array],
+    truth: Sequence[npt.NDArray[np.int64]],
+    counted: Sequence[npt.NDArray[np.bool_]],
+) -> GuessSet:
+    """Every combination of one-variable guesses."""
+    sizes = [len(p) for p in points]
+    cells = np.array(list(product(*map(range, sizes))))  # shape (G, q)
+    codes = np.stack([p[cells[:, j]] for j, p in enumerate(points)], axis=2)
+    kept = np.logical_and.reduce([c[cells[:, j]] for j, c in enumerate(counted)])
+    place = np.ravel_multi_index(tuple(truth), tuple(sizes))
+    return GuessSet(codes, place.astype(np.int64), kept, cells)

@@ -1,0 +1,232 @@
+"""The sets of y*: which values the intruder considers for a target."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least
+from bayes_risk.data.microdata import Codes, Microdata
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer]
+MAX_CELLS = 200_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GuessSet:
+    """Guesses of every target.
+
+    ``codes`` (G, U, q); ``truth`` (U,) which guess is true; ``counted`` (G, U) is False where a
+    guess is left out: it repeats another one, or is impossible. ``cells`` (G, q): two guesses with
+    the same cell of a variable have, for every target, the same value of it, so that densities
+    which depend on a few of the variables are computed once a cell. ``finer``: where these guesses
+    are a coarse part of too many, turns their log posterior (G, U) into the finer guesses around
+    the likely ones, and the log posterior of all that those leave out, relative to the truth's
+    (U,).
+    """
+
+    codes: Codes
+    truth: npt.NDArray[np.int64]
+    counted: npt.NDArray[np.bool_]
+    cells: Ints
+    finer: "Callable[[Array], tuple[GuessSet, Array]] | None" = None
+
+    def only(self, which: npt.NDArray[np.integer]) -> "GuessSet":
+        """The guesses of some of the targets."""
+        return GuessSet(self.codes[:, which], self.truth[which], self.counted[:, which], self.cells)
+
+
+class Guesses(Protocol):
+    """Anything that can list the guesses for targets."""
+
+    def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
+        """Guesses for profiles (U, p), varying in the given columns (q,)."""
+        ...
+
+    def in_words(self) -> str:
+        """One sentence for reports."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """All values that differ from the truth in at most ``distance`` variables.
+
+    With distance 1 this is the published reduced set of ``1 + sum_j (d_j - 1)`` guesses (Hu, Reiter
+    & Wang 2014). It is centred on the truth, which tells the intruder where to look: read the risk
+    against its prior.
+
+    Parameters
+    ----------
+    distance : int
+        Largest number of variables that differ (Hamming distance), at least 1.
+
+    Raises
+    ------
+    InputError
+        A distance below 1; more guesses than memory can hold.
+
+    Examples
+    --------
+    >>> Neighbourhood(1)
+    Neighbourhood(distance=1)
+    """
+
+    distance: int = 1
+
+    def __post_init__(self) -> None:
+        at_least("distance", self.distance, 1)
+
+    def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
+        """Guesses for profiles (U, p); the truth is guess 0."""
+        d = microdata.n_levels[columns]
+        _categories_only(microdata, columns)
+        guesses = _ball(d.tolist(), self.distance)
+        if guesses * profiles.shape[0] * len(d) > MAX_CELLS:
+            raise InputError(
+                f"distance={self.distance} makes {guesses:,} guesses for each of "
+                f"{len(profiles):,} profiles; audit fewer targets at a time (targets=) or lower "
+                "the distance"
+            )
+        shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
+        codes = profiles[:, columns].astype(np.int32)[None] + shifts[:, None, :]
+        np.remainder(codes, d.astype(np.int32), out=codes)  # in place: the largest array there is
+        truth = np.zeros(len(profiles), dtype=np.int64)
+        counted = np.ones(codes.shape[:2], dtype=bool)
+        return GuessSet(codes, truth, counted, shifts)
+
+    def in_words(self) -> str:
+        """One sentence for reports."""
+        return (
+            f"every value that differs from the truth in at most {self.distance} variable"
+            f"{'s' if self.distance > 1 else ''} (centred on the truth: compare with the prior)"
+        )
+
+
+Hamming = Neighbourhood
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """The same listed guesses for every target.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per guess, one column per synthesised (and unknown) variable.
+    add_truth : bool
+        Where a target's true value is not listed: add it for that target (True), or stop (False).
+
+    Raises
+    ------
+    InputError
+        Fewer than two guesses, missing columns, values that are no levels, a truth that is not
+        listed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> Listed(pd.DataFrame({"sex": ["f", "m"]})).in_words()
+    '2 listed guesses, the same for every target'
+    """
+
+    table: pd.DataFrame
+    add_truth: bool = False
+
+    def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
+        """Guesses for profiles (U, p)."""
+        names = [microdata.columns[j] for j in columns]
+        listed = np.unique(microdata.encode(self.table, "the listed guesses", names), axis=0)
+        own = profiles[:, columns]  # shape (U, q)
+        same = (listed[:, None, :] == own[None]).all(axis=2)  # shape (G, U)
+        if len(listed) + self.add_truth < 2:
+            raise InputError(
+                f"G={len(listed)} leaves nothing to compare; list at least 2 different guesses"
+            )
+        if not self.add_truth and not same.any(axis=0).all():
+            raise InputError(
+                f"the list lacks the true value of {int((~same.any(axis=0)).sum())} distinct "
+                f"targets; add_truth=True adds it for them, or list more guesses"
+            )
+        codes = np.repeat(listed[:, None, :], len(own), axis=1)
+        if not self.add_truth:
+            truth, counted = same.argmax(axis=0), np.ones(same.shape, dtype=bool)
+            cells = listed
+        else:
+            codes = np.concatenate([own[None], codes])
+            truth = np.zeros(len(own), dtype=np.int64)
+            counted = np.concatenate([np.ones((1, len(own)), dtype=bool), ~same])
+            cells = np.concatenate([np.full((1, own.shape[1]), -1), listed])
+        return GuessSet(codes, truth.astype(np.int64), counted, _numbered(cells))
+
+    def in_words(self) -> str:
+        """One sentence for reports."""
+        added = ", the truth added where it is missing" if self.add_truth else ""
+        return f"{len(self.table)} listed guesses, the same for every target{added}"
+
+
+def possible(guesses: GuessSet, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
+    """The same guesses, those that make an impossible record of profiles (U, p) not counted."""
+    if microdata.impossible is None:
+        return guesses
+    impossible = microdata.impossible.holds_guesses(profiles, columns, guesses.codes)
+    return replace(guesses, counted=guesses.counted & ~impossible)
+
+
+def how_many(counted: Ints) -> str:
+    """How many guesses are counted for each target (n,): ``176 guesses``, ``160 to 176 guesses``.
+
+    Examples
+    --------
+    >>> how_many(np.array([10_560, 10_560])), how_many(np.array([160, 168, 176]))
+    ('10,560 guesses', '160 to 176 guesses (median 168)')
+    """
+    low, high = int(counted.min()), int(counted.max())
+    if low == high:
+        return "1 guess" if low == 1 else f"{low:,} guesses"
+    return f"{low:,} to {high:,} guesses (median {np.median(counted):,.0f})"
+
+
+def _categories_only(microdata: Microdata, columns: Ints) -> None:
+    for j in columns:
+        name = microdata.columns[j]
+        if name in microdata.numbers:
+            raise InputError(
+                f"column {name!r} is a number, and a neighbourhood counts levels; say which values "
+                f'the intruder weighs: guesses={{"{name}": Grid(percent=10, n=11), ...}}'
+            )
+
+
+def _numbered(cells: Codes) -> Ints:
+    """Distinct values of each column, numbered."""
+    return np.column_stack([np.unique(column, return_inverse=True)[1] for column in cells.T])
+
+
+def _ball(d: list[int], distance: int) -> int:
+    """Number of values within a distance, the truth too: they are counted before they are listed.
+
+    The coefficients of ``prod_j (1 + (d_j - 1) x)`` up to ``x^distance``, added.
+    """
+    at = [1]
+    for levels in d:
+        moved = [0, *(count * (levels - 1) for count in at)]
+        at = [same + other for same, other in zip([*at, 0], moved, strict=True)]
+    return sum(at[: distance + 1])
+
+
+def _shifts(d: Ints, distance: int) -> Ints:
+    """How far each guess moves each variable (modulo its levels), no move first; shape (G, q)."""
+    rows = [np.zeros(len(d), dtype=np.int32)]
+    for size in range(1, distance + 1):
+        for chosen in combinations(range(len(d)), size):
+            for moves in product(*(range(1, d[j]) for j in chosen)):
+                row = np.zeros(len(d), dtype=np.int32)
+                row[list(chosen)] = moves
+                rows.append(row)
+    return np.array(rows)

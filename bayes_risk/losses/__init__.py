@@ -1,1 +1,0 @@
-"""Realised privacy loss."""

@@ -1,0 +1,161 @@
+"""Whether row i of a released file is record i of the original, as far as kept columns tell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from .keys import ranked
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowCorrespondence:
+    """What m files have of the columns of an original of n records, row by row; holds no value.
+
+    A column is *kept* if it differs from the original in fewer than half of the rows in which it
+    would differ in a random order; *reordered* if it is not kept and has the original's values in
+    other rows. A column with one value tells nothing.
+
+    Attributes
+    ----------
+    n : int
+        Number of records.
+    shared : tuple of int, length m
+        Columns that file and original both have.
+    kept, reordered : tuple of tuple of str, length m
+        Names of such columns, of those that are not among the synthesised keys.
+    """
+
+    n: int
+    shared: tuple[int, ...]
+    kept: tuple[tuple[str, ...], ...]
+    reordered: tuple[tuple[str, ...], ...]
+
+    @property
+    def unmatched(self) -> tuple[int, ...]:
+        """Files, counted from 1, whose rows are not seen to be the original's: none was kept."""
+        return tuple(l for l, names in enumerate(self.kept, start=1) if not names)
+
+    @property
+    def elsewhere(self) -> tuple[tuple[int, str], ...]:
+        """File, counted from 1, and column with the original's values in other rows.
+
+        Of files without a kept column: there these were kept, and the rows stand in another order.
+        """
+        return tuple((l, name) for l in self.unmatched for name in self.reordered[l - 1])
+
+    def of_moved(self) -> str:
+        """Files with the original's values in other rows, in plain words; none: nothing."""
+        moved = [l for l in self.unmatched if self.reordered[l - 1]]
+        if not moved:
+            return ""
+        names = sorted({name for l in moved for name in self.reordered[l - 1]})
+        return (
+            f"No column of {_releases(moved)} stands in the original's rows, and the same values "
+            f"of {_listed(names)} stand in other rows: its rows are not the original's."
+        )
+
+    def of_unknown(self) -> str:
+        """Files of which nothing tells whose their rows are, in plain words; none: nothing."""
+        unknown = [l for l in self.unmatched if not self.reordered[l - 1]]
+        if not unknown:
+            return ""
+        return (
+            f"No column of {_releases(unknown)} was kept, so that it cannot be checked whether "
+            "its rows are the original's."
+        )
+
+    def sentence(self) -> str:
+        """Say it in plain words."""
+        if self.unmatched:
+            return " ".join(text for text in (self.of_moved(), self.of_unknown()) if text)
+        fewest = min(len(names) for names in self.kept)
+        columns = "1 kept column shows" if fewest == 1 else f"{fewest:,} kept columns show"
+        return f"Released rows are the original's {self.n:,} records, as {columns}."
+
+    def summary(self) -> pd.DataFrame:
+        """One row per file: columns shared with the original, kept, and in other rows."""
+        return pd.DataFrame(
+            {
+                "columns_shared": self.shared,
+                "kept": [len(names) for names in self.kept],
+                "values_in_other_rows": [len(names) for names in self.reordered],
+            },
+            index=pd.RangeIndex(1, len(self.shared) + 1, name="release"),
+        )
+
+
+def correspondence(
+    original: pd.DataFrame, tables: Sequence[pd.DataFrame], synthesized: Sequence[str]
+) -> RowCorrespondence:
+    """Compare each file with the original, column by column.
+
+    Parameters
+    ----------
+    original : DataFrame of n records
+    tables : m DataFrames of n records
+        In the original's order.
+    synthesized : list of str
+        Columns that were synthesised; others may have been too.
+
+    Returns
+    -------
+    RowCorrespondence
+
+    Notes
+    -----
+    Cost: O(m p n log n).
+    """
+    shared, kept, reordered = [], [], []
+    for table in tables:
+        columns = [name for name in original.columns if name in table.columns]
+        found = {name: _compared(original[name], table[name]) for name in columns}
+        others = {name: how for name, how in found.items() if name not in synthesized}
+        shared.append(len(columns))
+        kept.append(tuple(name for name, (differs, by_chance, _) in others.items()
+                          if differs < by_chance / 2))  # fmt: skip
+        reordered.append(tuple(name for name, (differs, by_chance, equal) in others.items()
+                               if equal and 0 < by_chance / 2 <= differs))  # fmt: skip
+    return RowCorrespondence(
+        n=len(original),
+        shared=tuple(shared),
+        kept=tuple(kept),
+        reordered=tuple(reordered),
+    )
+
+
+def _compared(genuine: pd.Series, released: pd.Series) -> tuple[float, float, bool]:
+    """Share of rows that differ; the same in a random order; whether the values are the same."""
+    first, second = _codes(genuine, released)
+    counts = [np.bincount(codes, minlength=max(first.max(), second.max()) + 1)
+              for codes in (first, second)]  # fmt: skip
+    by_chance = 1 - float(counts[0] @ counts[1]) / len(first) ** 2
+    varies = (counts[0] > 0).sum() > 1
+    equal = bool((counts[0] == counts[1]).all())
+    return float((first != second).mean()), by_chance * varies, equal
+
+
+def _codes(
+    genuine: pd.Series, released: pd.Series
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Both columns coded alike; numbers that differ by a rounding of text files are the same."""
+    if all(pd.api.types.is_float_dtype(c.dtype) for c in (genuine, released)):
+        parts = [c.to_numpy(dtype=float, na_value=np.nan) for c in (genuine, released)]
+        codes = ranked(np.concatenate(parts))[0]
+    else:
+        both = pd.concat([c.astype(object) for c in (genuine, released)], ignore_index=True)
+        codes = pd.factorize(both, use_na_sentinel=False)[0]
+    return codes[: len(genuine)].astype(np.int64), codes[len(genuine) :].astype(np.int64)
+
+
+def _releases(numbers: Sequence[int]) -> str:
+    word = "release" if len(numbers) == 1 else "releases"
+    return f"{word} {_listed([str(l) for l in numbers])}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

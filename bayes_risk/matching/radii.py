@@ -1,0 +1,279 @@
+"""How near a released number must come to the target's: radii, and the intervals they give."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import is_number
+
+from .words import part_of_file, plain_number
+
+Reals = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class Radius(Protocol):
+    """A rule for the interval around each target's value."""
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """Ends of the intervals around values y (n_t,); ``column``: the file's genuine values."""
+        ...
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        ...
+
+
+def _checked(name: str, value: Any, what: str) -> None:
+    if not is_number(value) or not 0 <= float(value) < float("inf"):
+        raise InputError(f"{name}({value!r}) is no {what}; give a finite number >= 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """Within ``r |y|`` of the target's value y (Hornby & Hu 2021): at 0 that is the value itself.
+
+    Parameters
+    ----------
+    r : float
+        At least 0; 0.1 is 10 %.
+
+    Raises
+    ------
+    InputError
+        A negative or infinite radius.
+
+    Examples
+    --------
+    >>> Relative(0.1).in_words()
+    'within 10 %'
+    """
+
+    r: float
+
+    def __post_init__(self) -> None:
+        _checked("Relative", self.r, "relative radius")
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """``y - r |y|`` and ``y + r |y|``."""
+        with np.errstate(over="ignore"):
+            reach = self.r * np.abs(y)
+            return y - reach, y + reach
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        return f"within {plain_number(100 * self.r)} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Absolute:
+    """Within so many units of the target's value.
+
+    Parameters
+    ----------
+    units : float
+        At least 0, in units of the column.
+
+    Raises
+    ------
+    InputError
+        A negative or infinite radius.
+
+    Examples
+    --------
+    >>> Absolute(1000).in_words()
+    'within 1,000'
+    """
+
+    units: float
+
+    def __post_init__(self) -> None:
+        _checked("Absolute", self.units, "radius")
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """``y - units`` and ``y + units``."""
+        return y - self.units, y + self.units
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        return f"within {plain_number(self.units)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SD:
+    """Within k standard deviations of the target's value (Drechsler & Reiter 2009).
+
+    Parameters
+    ----------
+    k : float
+        At least 0.
+    groups : int
+        The standard deviation is that of the records in the target's own one of so many groups of
+        equal size, cut by the column's quantiles; by default of the whole file. Drechsler & Reiter
+        (2009) took 20 groups and k = 1. A group needs two records at least.
+
+    Raises
+    ------
+    InputError
+        A negative or infinite k, fewer than one group; in `ends`: a target's group with fewer than
+        two records.
+
+    Examples
+    --------
+    >>> SD(1, groups=20).in_words()
+    'within 1 standard deviation of its 20th part of the file'
+    """
+
+    k: float
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        _checked("SD", self.k, "multiple of the standard deviation")
+        whole = isinstance(self.groups, Integral) and not isinstance(self.groups, bool)
+        if not whole or self.groups < 1:
+            raise InputError(f"SD(groups={self.groups!r}); give a whole number >= 1")
+        object.__setattr__(self, "groups", int(self.groups))
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """``y - k sd`` and ``y + k sd``."""
+        cuts = np.quantile(column, np.arange(1, self.groups) / self.groups)
+        group = np.searchsorted(cuts, column, side="right")
+        own = np.searchsorted(cuts, y, side="right")
+        count = np.bincount(group, minlength=self.groups)
+        self._check(count[own], len(column))
+        mean = np.bincount(group, column, self.groups) / np.maximum(count, 1)
+        square = np.bincount(group, (column - mean[group]) ** 2, self.groups)
+        reach = self.k * np.sqrt(square / np.maximum(count - 1, 1))[own]
+        return y - reach, y + reach
+
+    def _check(self, count: npt.NDArray[np.int64], n: int) -> None:
+        """One record, or none, has no standard deviation."""
+        few = int((count < 2).sum())
+        if few and self.groups > 1:
+            cure = f"SD({self.k:g}, groups={max(n // 4, 1)}) or fewer" if n > 3 else "Absolute(...)"
+            raise InputError(
+                f"SD(groups={self.groups}) of {n:,} records leaves {few:,} of {len(count):,} "
+                f"targets in a group of fewer than two, of which there is no standard deviation; "
+                f"give fewer groups ({cure})"
+            )
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        what = "standard deviation" + "s" * (self.k != 1)
+        of = f" of its {part_of_file(self.groups)} of the file" if self.groups > 1 else ""
+        return f"within {plain_number(self.k)} {what}{of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """Between the quantiles that lie q below and above the target's own place in the file.
+
+    Parameters
+    ----------
+    q : float
+        Share of the file on either side, from 0 to 1.
+
+    Raises
+    ------
+    InputError
+        A share outside 0 to 1.
+
+    Examples
+    --------
+    >>> Quantile(0.02).in_words()
+    'within 2 % of the file on either side'
+    """
+
+    q: float
+
+    def __post_init__(self) -> None:
+        _checked("Quantile", self.q, "share")
+        if self.q > 1:
+            raise InputError(f"Quantile({self.q!r}) is no share; give a number from 0 to 1")
+
+    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+        """Values of the file that stand q n places before and behind; the target's own inside."""
+        ordered = np.sort(column)
+        n = len(ordered)
+        step = int(np.floor(round(self.q * n, 9)))  # 0.29 of 100 is 29, not 28.999...
+        first = np.searchsorted(ordered, y, side="left")
+        last = np.searchsorted(ordered, y, side="right") - 1
+        low = ordered[np.clip(first - step, 0, n - 1)]
+        high = ordered[np.clip(last + step, 0, n - 1)]
+        return np.minimum(low, y), np.maximum(high, y)
+
+    def in_words(self) -> str:
+        """How reports call it."""
+        return f"within {plain_number(100 * self.q)} % of the file on either side"
+
+
+def as_setting(radius: Radius) -> Any:
+    """A radius as a study file writes it; rules of the user's own in words."""
+    if isinstance(radius, Relative):
+        return radius.r
+    if isinstance(radius, Absolute):
+        return {"absolute": radius.units}
+    if isinstance(radius, Quantile):
+        return {"quantile": radius.q}
+    if isinstance(radius, SD):
+        return {"sd": radius.k, "groups": radius.groups}
+    return radius.in_words()
+
+
+def checked_radius(
+    radius: Mapping[str, float | Radius] | None, keys: Sequence[str]
+) -> dict[str, Radius]:
+    """Return the radius of each numeric key, in the order of the keys; none is ``{}``."""
+    if radius is None:
+        return {}
+    if not isinstance(radius, Mapping):
+        raise InputError(
+            f"radius={radius!r} is a {type(radius).__name__}; give a dict of column to radius, "
+            f"such as radius={{'income': 0.1}}"
+        )
+    for name in radius:
+        if name not in keys:
+            raise InputError(
+                f"radius names {name!r}, which is no key ({list(keys)}); list it under known or "
+                "synthesized, or leave it out"
+            )
+    return {name: _radius(name, radius[name]) for name in keys if name in radius}
+
+
+def _radius(name: str, given: Any) -> Radius:
+    if isinstance(given, Radius) and not isinstance(given, type):
+        return given
+    if not is_number(given) or not 0 <= float(given) < float("inf"):
+        what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+        raise InputError(
+            f"radius[{name!r}]={what} is no radius; give a finite number >= 0 (0.1 is 10 %), or "
+            "Absolute(1000), SD(1), Quantile(0.02), or an object with the methods of Radius"
+        )
+    return Relative(float(given))
+
+
+def checked_ends(name: str, radius: Radius, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+    """Ends of the intervals around y; those of a user's own rule are looked at."""
+    found: Any = radius.ends(y, column)
+    what = f"radius[{name!r}]: ends of {type(radius).__name__} gives"
+    cure = f"let it give two arrays of {len(y)} numbers, lower and upper ends"
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        raise InputError(f"{what} a {type(found).__name__}; {cure}")
+    try:
+        low, high = (np.asarray(ends, dtype=np.float64) for ends in found)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} something else than numbers; {cure}") from None
+    if low.shape != y.shape or high.shape != y.shape:
+        raise InputError(f"{what} shapes {low.shape} and {high.shape}; {cure}")
+    wrong = int((~(low <= high)).sum())  # NaN too
+    if wrong:
+        raise InputError(
+            f"{what} lower ends above the upper ones, or NaN, for {wrong:,} of {len(y):,} targets; "
+            f"{cure}"
+        )
+    return low, high

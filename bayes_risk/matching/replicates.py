@@ -1,0 +1,225 @@
+"""What the confidential values may have been, to an intruder who knows the synthesis model."""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least
+from bayes_risk.release.release import Release
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replicates:
+    """Tables drawn from the intruder's model (Y_rep): a list that knows where each came from.
+
+    Tables drawn given one release are no further releases: `identification_risk` pools over them,
+    and takes its errors between the releases that they came from.
+
+    Attributes
+    ----------
+    datasets : sequence of DataFrame
+        The tables, those given release 1 first.
+    synthesized : sequence of str
+        The columns that were drawn.
+    release_of : tuple of int
+        The release given which each table was drawn, counted from 1; 0: no release, the parameters
+        were known.
+    records : ndarray of bool, shape (n,), optional
+        Which records were drawn; all of them by default.
+    """
+
+    datasets: Sequence[pd.DataFrame]
+    synthesized: Sequence[str]
+    release_of: tuple[int, ...]
+    records: Flags | None = None
+
+    def __len__(self) -> int:
+        """Number of tables."""
+        return len(self.datasets)
+
+    def __getitem__(self, k: int) -> pd.DataFrame:
+        """Table k, counted from 0."""
+        return self.datasets[k]
+
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """The tables."""
+        return iter(self.datasets)
+
+    @property
+    def n_releases(self) -> int:
+        """Number of releases that the tables came from; 0 where the parameters were known."""
+        return len(set(self.release_of) - {0})
+
+    def of_first(self, m: int) -> "Replicates":
+        """The tables drawn given the first m releases."""
+        kept = [k for k, l in enumerate(self.release_of) if 1 <= l <= m]
+        return Replicates(
+            datasets=[self.datasets[k] for k in kept],
+            synthesized=self.synthesized,
+            release_of=tuple(self.release_of[k] for k in kept),
+            records=self.records,
+        )
+
+    def __repr__(self) -> str:
+        given = f"{self.n_releases} releases" if self.n_releases else "the parameters"
+        return f"Replicates: {len(self)} tables of {list(self.synthesized)} drawn given {given}"
+
+
+def replicates(
+    release: Release,
+    model: Any,
+    *,
+    n_tables: int = 20,
+    random_seed: int | np.random.Generator | None = None,
+    **fit_options: Any,
+) -> Replicates:
+    """Draw the synthesised values anew from their posterior given the release (Y_rep).
+
+    An intruder who knows nothing of the synthesis takes the m releases themselves for draws of the
+    confidential values. One who knows the model draws more (Reiter & Mitra 2009; Drechsler & Reiter
+    2008, eq. 5): he fits it to each released file, and draws the synthesised values given the
+    others. Hand the result to `identification_risk` in the place of the release.
+
+    Parameters
+    ----------
+    release : Release
+        All columns of the model in each file.
+    model : declaration or Fit
+        The model that made it, which he fits to each released file (S: the model is known); or the
+        fit itself: he knows all parameters as well as the agency does (S: everything is known), and
+        draws from that.
+    n_tables : int
+        Number of drawn tables in all, at least m. If m does not divide it, the first releases get
+        one table more than the others, and weigh as much more; take a multiple of m for equal
+        weights.
+    random_seed : int, Generator or None
+    **fit_options
+        Arguments of ``model.fit``, such as ``columns``, ``draws`` and ``tune`` of the sampler.
+
+    Returns
+    -------
+    Replicates
+        Of just ``n_tables`` tables, each with the release that it was drawn given.
+
+    Raises
+    ------
+    InputError
+        Something that is no `Release`, or no model; fewer tables than releases; options that
+        ``model.fit`` does not have, or for a model that is fitted already; a model whose releases
+        replace other columns or records.
+
+    Notes
+    -----
+    Records that were not replaced keep their values (`Release.records` is known to this intruder).
+    Costs m fits. A synthetic record is taken to tell of its own confidential values through the
+    parameters only, which holds for fresh classes, regressions and leaves of trees, and not for
+    ``classes="own"``; those are refused.
+
+    Examples
+    --------
+    >>> import bayes_risk as br
+    >>> original = pd.DataFrame({"x": [1.0, 2, 3, 4, 5, 6], "y": [2.0, 4, 5, 8, 9, 13]})
+    >>> model = br.models.CART(order=["y"], min_leaf=3)
+    >>> release = model.fit(original, random_seed=1).synthesize(m=2, random_seed=2)
+    >>> replicates(release, model, n_tables=5, random_seed=3).release_of
+    (1, 1, 1, 2, 2)
+    """
+    _check_release(release)
+    n_tables = at_least("n_tables", n_tables, release.m)
+    rng = _generator(random_seed)
+    if hasattr(model, "synthesize"):
+        if fit_options:
+            raise InputError(
+                f"{sorted(fit_options)} are for fitting, and the model is fitted already; leave "
+                "them out"
+            )
+        return _replicates(release, _drawn(model, release, n_tables, rng), [n_tables], first=0)
+    takes = _checked_fit(model, fit_options)
+    sizes = [len(part) for part in np.array_split(np.arange(n_tables), release.m)]
+    tables: list[pd.DataFrame] = []
+    for table, size, child in zip(release.datasets, sizes, rng.spawn(release.m), strict=True):
+        seed = {"random_seed": child} if "random_seed" in takes else {}  # PMM draws nothing to fit
+        fit = model.fit(table, **seed, **fit_options)
+        tables += _drawn(fit, release, size, child)
+    return _replicates(release, tables, sizes, first=1)
+
+
+def _check_release(release: Any) -> None:
+    if not isinstance(release, Release):
+        raise InputError(
+            f"release is a {type(release).__name__}; give a Release: files made elsewhere as "
+            "Release(datasets=[...], synthesized=[...])"
+        )
+    if release.classes == "own":
+        raise InputError(
+            'the release has classes="own": synthetic records then tell of their own confidential '
+            "values directly, which drawing anew leaves out; use the releases themselves"
+        )
+
+
+def _generator(random_seed: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_seed)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"random_seed={random_seed!r} is no seed; give a whole number >= 0, a Generator or None"
+        ) from None
+
+
+def _checked_fit(model: Any, fit_options: Mapping[str, Any]) -> set[str]:
+    """Names of the arguments of ``model.fit``, among which are all options."""
+    if isinstance(model, type) or not callable(getattr(model, "fit", None)):
+        what = f"class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise InputError(
+            f"model is a {what}; give the model that made the release, such as "
+            'models.CART(order=["y"]), or its fit'
+        )
+    takes = inspect.signature(model.fit).parameters
+    unknown = [name for name in fit_options if name not in takes]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+        raise InputError(
+            f"fit of {type(model).__name__} takes no {unknown[0]!r}; its options are "
+            f"{sorted(set(takes) - {'df', 'random_seed'})}"
+        )
+    return set(takes)
+
+
+def _replicates(
+    release: Release, tables: Sequence[pd.DataFrame], sizes: Sequence[int], *, first: int
+) -> Replicates:
+    return Replicates(
+        datasets=list(tables),
+        synthesized=release.synthesized,
+        release_of=tuple(np.repeat(np.arange(len(sizes)) + first, sizes).tolist()),
+        records=release.records,
+    )
+
+
+def _drawn(fit: Any, release: Release, m: int, rng: np.random.Generator) -> Sequence[pd.DataFrame]:
+    """m tables with the columns and records of the release replaced."""
+    options: dict[str, Any] = {"columns": list(release.synthesized)}
+    takes = inspect.signature(fit.synthesize).parameters
+    if release.records is not None and "records" in takes:
+        options["records"] = release.records
+    made: Release = fit.synthesize(m, random_seed=rng, **options)
+    if set(made.synthesized) != set(release.synthesized):
+        raise InputError(
+            f"the model replaces {list(made.synthesized)} and the release "
+            f"{list(release.synthesized)}; give the model that made the release"
+        )
+    n = len(release.datasets[0])
+    if (made.replaced(n) != release.replaced(n)).any():
+        raise InputError(
+            f"the model replaces {int(made.replaced(n).sum()):,} of {n:,} records and the release "
+            f"{int(release.replaced(n).sum()):,}, or others; give the model that made the release, "
+            "with the same records"
+        )
+    return made.datasets

@@ -1,0 +1,364 @@
+"""Identification risk: candidates, true and false matches of each record, frozen."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_risk._core.profile_counts import Chances
+from bayes_risk.risk.exposure_result import Exposure
+
+from .errors import error_between, error_of_draws
+from .labelled import labelled
+from .radii import Radius
+from .strategies import Strategy, in_words
+from .words import COLUMNS as COLUMNS
+from .words import errors_in_words, knowledge, sentence, shown, summary_table, tables_searched
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Ids = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IdentificationRisk:
+    """What an intruder achieves who looks for each record in the release.
+
+    For target i, ``c_i`` released records have the highest match probability (eq. 6 of Drechsler &
+    Reiter 2008); ``T_i = 1`` if the true record is among them; ``K_i = 1`` if ``c_i T_i = 1``;
+    ``F_i = 1`` if ``c_i (1 - T_i) = 1`` (Hu 2019, section 4.2.6). *Per release* the probability is
+    that of one release, as Hornby & Hu (2021) do; *pooled* it is first averaged over the m
+    releases, as Reiter & Mitra (2009) do, so a record that matches more often than others stands
+    out.
+
+    Attributes
+    ----------
+    index : pandas.Index, length n
+        Labels of the targets: the records of the original, or those given.
+    known, synthesized : tuple of str
+        The keys: unsynthesised, and synthesised.
+    radius : dict of str to Radius
+        Radius of the keys that match within one; the others match exactly.
+    shape, closed, missing
+        Box or ellipse; whether ends are inside; keys whose missing values are no level of their
+        own.
+    fallback : bool
+        Whether the intruder, when nothing matches, chooses among all who share the known keys.
+    population : str
+        Where the intruder has the population counts from; "in the file": he knows who is.
+    estimated : bool
+        Whether these counts were estimated (log-linear model, weights) and not counted.
+    strategy : str or float
+        When he claims a match; elsewhere c = T = 0.
+    reason : bool
+        Whether he knows why records were chosen for synthesis.
+    in_file : ndarray of bool, shape (n,)
+        Targets that have a record in the file.
+    c : ndarray of int64, shape (n, m)
+        Number of candidates in each release. 0: nothing matched, and no fallback; or no claim.
+    T, K, F : ndarrays of bool, shape (n, m)
+        True record among the candidates; single and true; single and false.
+    no_match : ndarray of bool, shape (n, m)
+        No record of the release has the target's full key (with or without fallback).
+    outside : ndarray, shape (n, m)
+        Pr(J = n + 1), that the target is not in the file.
+    pooled_c, pooled_T, pooled_K, pooled_F, pooled_no_match, pooled_outside : ndarrays, shape (n,)
+        The same after pooling; ``pooled_no_match``: in no release.
+    baseline : ndarray, shape (n,)
+        ``1 / N_us``: the chance of hitting the target among the records that share its known keys,
+        which takes no synthetic value; 0 for targets outside the file.
+    release_of : ndarray of int64, shape (m,), or None
+        None: the tables searched are the releases. Of `Replicates`: the release given which each of
+        the m tables was drawn, counted from 1; 0: none, the parameters were known.
+    pooled_mcse : float
+        Jackknife standard error over releases of the pooled expected match risk; NaN for m < 3. Of
+        tables drawn given releases: all tables of a release left out in turn; NaN for one release.
+    pooled_draws_mcse : float
+        Standard error of the pooled expected match risk from the drawing, the releases being given:
+        a jackknife over five parts of the tables; NaN where nothing was drawn.
+    exposure : Exposure, or None
+        What the files show without a model, uniques by all keys exactly; None for tables drawn.
+
+    See Also
+    --------
+    bayes_risk.identification_risk : Makes it; conventions, cost and references.
+    """
+
+    index: pd.Index
+    known: tuple[str, ...]
+    synthesized: tuple[str, ...]
+    radius: Mapping[str, Radius]
+    shape: str
+    closed: bool
+    missing: Mapping[str, str]
+    fallback: bool
+    population: str
+    estimated: bool
+    strategy: Strategy
+    reason: bool
+    in_file: Flags
+    c: Ids
+    T: Flags
+    K: Flags
+    F: Flags
+    no_match: Flags
+    outside: Reals
+    pooled_c: Ids
+    pooled_T: Flags
+    pooled_K: Flags
+    pooled_F: Flags
+    pooled_no_match: Flags
+    pooled_outside: Reals
+    baseline: Reals
+    release_of: Ids | None
+    pooled_mcse: float
+    pooled_draws_mcse: float
+    exposure: Exposure | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of targets."""
+        return int(self.c.shape[0])
+
+    @property
+    def m(self) -> int:
+        """Number of tables that the intruder searches: releases, or tables drawn given them."""
+        return int(self.c.shape[1])
+
+    @property
+    def n_releases(self) -> int:
+        """Number of releases; 0 for tables drawn with the parameters known."""
+        if self.release_of is None:
+            return self.m
+        return int(np.count_nonzero(np.unique(self.release_of)))
+
+    @property
+    def table_word(self) -> str:
+        """What the intruder searches: "release", or "table" where he drew them."""
+        return "release" if self.release_of is None else "table"
+
+    @property
+    def baseline_expected_match_risk(self) -> float:
+        """Expected match risk by the known keys alone, ``sum 1/N_us`` where the file is known."""
+        return float(self.baseline.sum())
+
+    @property
+    def baseline_true_matches(self) -> int | None:
+        """Records that the known keys alone match uniquely and correctly; None: not known.
+
+        Those with no other record in the file that shares their keys. Without knowledge of who is
+        in the file nobody can be sure of them, so that there is no such number.
+        """
+        if self.population != "in the file" or not self.in_file.all():
+            return None
+        return int((self.baseline == 1).sum())
+
+    @property
+    def expected_match_risk_mcse(self) -> pd.Series:
+        """Standard errors of the expected match risk, labelled ``mean`` and ``pooled``.
+
+        ``mean``: standard deviation over releases divided by ``sqrt(m)``; NaN for m = 1.
+        ``pooled``: jackknife over releases, ``sqrt((m-1)/m sum_l (x_-l - mean)^2)`` with ``x_-l``
+        the pooled risk without release l; NaN for m < 3. A rough figure: in trials with m = 3, 5
+        and 10 it was 0.8 to 2 times the true standard deviation. It is the error of what m releases
+        give, not of what infinitely many would: the pooled risk changes with m.
+
+        Of tables drawn given releases both are errors between these releases, whose tables are left
+        out together; NaN for one release.
+        """
+        return pd.Series(
+            {
+                "mean": float(error_between(self._expected(), self.release_of)),
+                "pooled": self.pooled_mcse,
+            }
+        )
+
+    @property
+    def draws_mcse(self) -> pd.Series:
+        """Standard errors from the drawing alone, labelled alike; NaN where nothing was drawn.
+
+        What more tables given the same releases would bring down; the error between releases stays.
+        """
+        mean = error_of_draws(self._expected(), self.release_of)
+        return pd.Series({"mean": mean, "pooled": self.pooled_draws_mcse})
+
+    def _expected(self) -> Reals:
+        """Expected match risk of each table, shape (m,)."""
+        pairs = zip(self.c.T, self.T.T, strict=True)
+        return np.array([Chances.of_targets(c, T).expected() for c, T in pairs])
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target.
+
+        Columns: ``probability`` (pooled T/c: the chance that an intruder who takes one of his best
+        candidates hits the target), ``candidates`` (pooled c), ``true_match`` (pooled K),
+        ``false_match`` (pooled F), ``outside`` (pooled Pr(J = n + 1)), ``baseline`` (without the
+        release), ``mcse`` (standard error over releases of the per-release T/c; NaN for one).
+        """
+        columns = {
+            "probability": _risk(self.pooled_c, self.pooled_T),
+            "candidates": self.pooled_c,
+            "true_match": self.pooled_K,
+            "false_match": self.pooled_F,
+            "outside": self.pooled_outside,
+            "baseline": self.baseline,
+            "mcse": error_between(_risk(self.c, self.T).T, self.release_of),
+        }
+        return pd.DataFrame(columns, index=self.index)
+
+    def summary(self) -> pd.DataFrame:
+        """File level: one row per release (or table) ``1 .. m``, then ``mean`` and ``pooled``.
+
+        Columns: ``expected_match_risk`` sum T/c, its standard error ``mcse`` (NaN for single
+        releases) and its ``baseline`` without the release; ``true_matches`` sum K;
+        ``true_match_rate`` sum K/n; ``unique_matches`` s, the targets with c = 1;
+        ``false_match_rate`` sum F/s, NaN when s = 0; ``no_match``, the targets whose full key
+        nobody in the release has (``pooled``: in no release); ``claims``, the targets with c > 0.
+        ``mean`` averages the rows, the false match rate over releases where it is defined.
+        Of releases two counts more, as in ``exposure``: ``identical_records`` (same row) and
+        ``replicated_uniques``, of all records of the original; ``pooled``: in any file.
+        """
+        rows = [
+            _measures(*columns)
+            for columns in zip(self.c.T, self.T.T, self.K.T, self.F.T, self.no_match.T, strict=True)
+        ]
+        pooled = _measures(
+            self.pooled_c, self.pooled_T, self.pooled_K, self.pooled_F, self.pooled_no_match
+        )
+        table = summary_table(
+            rows,
+            pooled,
+            mcse=self.expected_match_risk_mcse,
+            baseline=self.baseline_expected_match_risk,
+            what=self.table_word,
+        )
+        if self.exposure is None:
+            return table
+        shown = {
+            "identical_records": self.exposure.identical,
+            "replicated_uniques": self.exposure.replicated,
+        }
+        counts = {name: flags.sum(axis=0) for name, flags in shown.items()}
+        anywhere = {name: flags.any(axis=1).sum() for name, flags in shown.items()}
+        return table.assign(
+            **{name: [*counts[name], counts[name].mean(), anywhere[name]] for name in shown}
+        ).astype(float)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """All of it, labelled: dims ``record, release``; what is pooled is on ``record`` alone.
+
+        Tables that were drawn have a dimension ``table``, with the coordinate ``release_of``. Holds
+        record labels but no confidential value. Labels that are not numbers become text.
+        """
+        return labelled(self)
+
+    @property
+    def sought(self) -> list[str]:
+        """The synthesised keys in words, each with its radius: ``income (within 10 %)``."""
+        return self._in_words(self.synthesized)
+
+    def _in_words(self, names: Sequence[str]) -> list[str]:
+        ends = "" if self.closed else ", ends left out"
+        return [
+            f"{name} ({self.radius[name].in_words()}{ends})" if name in self.radius else str(name)
+            for name in names
+        ]
+
+    @property
+    def held(self) -> list[str]:
+        """The unsynthesised keys in words, each with its radius."""
+        return self._in_words(self.known)
+
+    @property
+    def near(self) -> list[str]:
+        """The keys that match within a radius, in words."""
+        keys = [name for name in (*self.known, *self.synthesized) if name in self.radius]
+        return self._in_words(keys)
+
+    def presence(self) -> str:
+        """What the intruder knows of who is in the file, and when he claims a match."""
+        if self.population == "in the file":
+            knows = "knows that the target is in the file"
+        else:
+            knows = f"does not know who is in the file ({self.population})"
+        parts = [knows, *self._rules()]
+        parts += [] if self.strategy == "always" else [in_words(self.strategy)]
+        return ", and ".join(parts)
+
+    def _rules(self) -> list[str]:
+        """Rules of matching that are not the usual ones."""
+        means = {"wildcard": "match everything", "never": "match nothing"}
+        rules = [
+            f"missing values of {name} {means[how]}"
+            for name, how in self.missing.items()
+            if how in means
+        ]
+        rules += ["several radii make an ellipse"] if self.shape == "ellipse" else []
+        rules += ["knows why records were chosen for synthesis"] if self.reason else []
+        return rules
+
+    def sentence(self) -> str:
+        """Say the result in plain words."""
+        return sentence(
+            self._knowledge(),
+            self.summary(),
+            self._whom(),
+            n=self.n,
+            error=errors_in_words(self.pooled_mcse, self.pooled_draws_mcse, self.release_of),
+            without_release=self.baseline_expected_match_risk,
+        )
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Distribution of the match probabilities, against the baseline."""
+        from bayes_risk.reporting.plots import plot_match_probabilities
+
+        return plot_match_probabilities(self, ax=ax)
+
+    def __repr__(self) -> str:
+        said = "" if self.exposure is None else f"\n{self.exposure.sentence()}"
+        return shown("IdentificationRisk", f"{self.sentence()}{said}", self.summary())
+
+    def _knowledge(self) -> str:
+        """Say what the intruder knows and looks for."""
+        known, sought = (self._in_words(names) for names in (self.known, self.synthesized))
+        knows = knowledge(known, sought, tables_searched(self.m, self.release_of))
+        if self.population != "in the file":
+            knows += f", not knowing who is in the file ({self.population})"
+        rules = f" ({'; '.join(self._rules())})" if self._rules() else ""
+        claims = "" if self.strategy == "always" else f", and {in_words(self.strategy)},"
+        return f"{knows}{rules}{claims}"
+
+    def _whom(self) -> str:
+        """The targets, in words."""
+        if self.in_file.all():
+            return f"{self.n:,} records"
+        return f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
+
+
+def _risk(c: Ids, T: Flags) -> Reals:
+    """T/c; 0 where c = 0."""
+    return np.asarray(T / np.maximum(c, 1), dtype=np.float64)
+
+
+def _measures(c: Ids, T: Flags, K: Flags, F: Flags, no_match: Flags) -> list[float]:
+    """Compute the file-level measures, in the order of `COLUMNS`."""
+    s = int((c == 1).sum())
+    false_rate = float(F.sum()) / s if s else float("nan")
+    return [
+        Chances.of_targets(c, T).expected(),
+        float(K.sum()),
+        float(K.mean()),
+        float(s),
+        false_rate,
+        float(no_match.sum()),
+        float((c > 0).sum()),
+    ]

@@ -1,0 +1,305 @@
+"""Identification risk: can an intruder tell which released record is the target.
+
+Keys match exactly, or as numbers within a radius; the intruder knows who is in the file, or what
+the population is like. The mathematics and its derivation: ``docs/identification.md``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.matching import Matches, jackknife_error
+from bayes_risk.risk.exposure import exposure
+
+from .choices import check_effects, checked_choices
+from .errors import parts_of_draws, strata
+from .input import Released, checked_keys, checked_targets, reason_key, release_tables
+from .keys import checked_missing
+from .matching_keys import MatchingKeys
+from .matching_task import MatchingTask
+from .odds import Outsiders, check_sample, how_many_may_be, per_table
+from .radii import Radius, checked_radius
+from .replicates import Replicates
+from .result import IdentificationRisk
+from .strategies import Strategy, claimed
+
+Ids = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+
+def identification_risk(
+    original: pd.DataFrame,
+    releases: Released | Replicates | pd.DataFrame | Sequence[pd.DataFrame],
+    *,
+    known: Sequence[str],
+    synthesized: Sequence[str],
+    targets: Any = None,
+    population: Outsiders = None,
+    strategy: Strategy = "always",
+    reason: Any = None,
+    radius: Mapping[str, float | Radius] | None = None,
+    shape: str = "box",
+    closed: bool = True,
+    missing: str | Mapping[str, str] = "level",
+    fallback: bool = True,
+) -> IdentificationRisk:
+    r"""Compute the risk that an intruder who knows some columns finds a record in the release.
+
+    The intruder holds the genuine values t of a target's keys. In release l he looks for records j
+    that carry them; :math:`N_{t,l}` records do, of :math:`F_t` people of the population. Pooled
+    over releases (Reiter & Mitra 2009; Drechsler & Reiter 2008, eq. 6 and 7)
+
+    .. math:: \Pr(J = j \mid t, Z) = \frac1m \sum_{l=1}^m
+              \min(1/F_t, 1/N_{t,l}) \, 1[j \text{ matches } t \text{ in } Z^{(l)}],
+
+    and the rest is the probability that the target is not in the file, :math:`\Pr(J = n + 1)`.
+    Who knows that the target is in the file has :math:`1/N_{t,l}` there, and no rest, matched or
+    not.
+
+    For target i, c_i records j attain the highest probability, T_i = 1 if the true record is one of
+    them, K_i = 1 if c_i T_i = 1 and F_i = 1 if c_i (1 - T_i) = 1. Summaries (Hu 2019, eq. 21-23):
+    expected match risk sum T/c, true match rate sum K/n, false match rate sum F/s with
+    s = #{c_i = 1}.
+
+    Parameters
+    ----------
+    original : DataFrame of n records
+        The confidential file. Never changed.
+    releases : Release, DataFrame, or list of m DataFrames; or Replicates
+        The released files, with the original's records in the original's order, or with its index;
+        made by whatever means: synthesis, swapping, noise, recoding. Files of a `Release` may leave
+        out columns that were not synthesised. `Replicates` are the m tables that an intruder who
+        knows the model draws; errors are then those between the releases they came from.
+    known : list of str
+        Unsynthesised columns that the intruder knows: he matches the target's values against the
+        released ones, which must be the original's. May be empty.
+    synthesized : list of str
+        Changed columns whose genuine value the intruder knows of the target: it is matched against
+        released values. May be empty, but not both.
+    targets : list of labels, mask of n values, or DataFrame, optional
+        Whom he looks for: all records (None), some of them, or the rows of a table with all keys:
+        those whose index label is one of the original's are in the file, the others are not (rows
+        that are merely numbered, in both tables, must be the original's first).
+    population : Population, list of m of them, or array, optional
+        None: he knows that his targets are in the file. Otherwise how many people of the population
+        carry each target's exact keys: known, estimated from the original, or from each release in
+        turn; as an array of shape (n_t,) or (m, n_t), above 0, in the targets' order, or a Series
+        by label.
+    strategy : {"always", "likeliest"} or float
+        When he claims a match (Drechsler & Reiter 2008, section 4.3): always; unless the target is
+        likelier outside the file than any record; if it is outside with a probability below a
+        number. Without a population he always claims one.
+    reason : mask of n values, or function, optional
+        The reason why records were chosen for synthesis (R), where he knows it: which records were,
+        or a function that tells it of the rows of a DataFrame. He then looks for a target only
+        among records that were chosen as it would be.
+    radius : dict of str to float or Radius, optional
+        How near numbers must come: ``{"income": 0.1}`` lets record j match if
+        :math:`|Z_j - y_i| \le 0.1 |y_i|`; or `Absolute`, `SD`, `Quantile`. Every key that is not
+        named matches exactly.
+    shape : {"box", "ellipse"}
+        With several radii: each must hold, or the squared distances, each in units of its radius,
+        must add up to 1 at most (to less, if ends are left out).
+    closed : bool
+        Whether the ends of the intervals belong to them, as Hornby & Hu (2021) define; their
+        package leaves them out, so that a radius of 0 matches nothing.
+    missing : {"level", "wildcard", "never"}, or dict of str to one of them
+        Missing values of a key match missing ones only; match everything, theirs or the target's;
+        or match nothing.
+    fallback : bool
+        What an intruder who knows that the target is in the file does when no record of release l
+        has its full key. True (Reiter & Mitra 2009; Drechsler & Reiter 2008): he chooses among the
+        :math:`N_{us}` records that share the known keys, so each gets :math:`1/N_{us}`, all n
+        records if ``known`` is empty. False (Hornby & Hu 2021): he gives up, and the record adds
+        nothing. With a population he takes the target to be outside.
+
+    Returns
+    -------
+    IdentificationRisk
+        Per release and pooled; expected match risk lies between 0 and n_t, large is bad.
+
+    Raises
+    ------
+    InputError
+        A choice that changes nothing (a strategy without a population, an ellipse without two
+        radii, open ends without a radius);
+        no release (m = 0); no key; a column that is missing, repeated or in both lists; a key
+        listed against what the `Release` says was synthesised; a known column whose released values
+        differ from the original's (list it under ``synthesized``); records that do not correspond
+        (give both tables one index); unknown targets; a numeric key of more than 1,000 values (give
+        it a radius, cut it into categories, or declare it a code with ``astype("category")``); a
+        key stored as text here and as numbers there (make it one type); a radius that is negative
+        or infinite, or is given to a key that holds no numbers or infinite ones; population counts
+        that do not belong to the keys, or differ between targets with the same keys.
+
+    See Also
+    --------
+    IdentificationRisk : What comes back: summaries, records, errors.
+
+    Notes
+    -----
+    *Two definitions are published, and they differ much.* Hornby & Hu (2021) compute c, T, K, F in
+    each release and average over releases (row ``mean``). Reiter & Mitra (2009) pool the
+    probabilities over releases first and take the maximum then (row ``pooled``): a record that
+    matches in more releases than the others stands out, which makes many more single matches, true
+    ones and false ones. The first speaks of an intruder who uses one release, the second of one
+    who uses all. Both are reported; for m = 1 they agree.
+
+    *True match rate* is per record, sum K / n (Hu 2019; Hornby & Hu 2021). Drechsler & Reiter
+    (2008) divide by s instead; that is one minus our false match rate.
+
+    *Radius.* The ends ``y - r |y|`` and ``y + r |y|`` are floating-point numbers and belong to the
+    interval, which at y = 0 or r = 0 is the value itself. Hornby & Hu (2021) write the same
+    interval for y > 0; their package leaves the ends out, so r = 0 and y <= 0 match nothing there.
+    A continuous column that was not synthesised may have a radius too; the records whose known keys
+    lie within reach are then those of fallback and baseline.
+
+    *Conventions.* Where nothing matches: with the fallback c = N_us, T = 1; without it c = T = 0
+    and T/c is 0. Ties are exact: probabilities are compared as fractions, not as floating-point
+    numbers.
+
+    *Cost.* O(m n log n) time and O(m n) memory: keys become integers, are sorted and counted. The
+    error of the pooled risk adds O(m^2 n) time. With one radius the same, by windows that slide
+    over the sorted values; with more, about as many records are looked at as match, or share the
+    two narrowest keys.
+
+    References
+    ----------
+    Reiter, J. P. and Mitra, R. (2009). Estimating risks of identification disclosure in partially
+    synthetic data. Journal of Privacy and Confidentiality 1, 99-110.
+    Drechsler, J. and Reiter, J. P. (2008). Accounting for intruder uncertainty due to sampling when
+    estimating identification disclosure risks in partially synthetic data. PSD 2008, 227-238.
+    Hornby, R. and Hu, J. (2021). Identification risks evaluation of partially synthetic data with
+    the IdentificationRiskCalculation R package. Transactions on Data Privacy 14, 37-52.
+    Hu, J. (2019). Bayesian estimation of attribute and identification disclosure risks in
+    synthetic data. Transactions on Data Privacy 12, 61-89.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> original = pd.DataFrame({"sex": list("ffmm"), "job": list("abab")})
+    >>> synthetic = pd.DataFrame({"sex": list("ffmm"), "job": list("abbb")})
+    >>> risk = identification_risk(original, synthetic, known=["sex"], synthesized=["job"])
+    >>> risk.records["probability"].tolist()
+    [1.0, 1.0, 0.5, 0.5]
+    >>> float(risk.summary().loc["pooled", "expected_match_risk"]), float(risk.baseline.sum())
+    (3.0, 2.0)
+    """
+    found = matched(
+        original,
+        releases,
+        known=known,
+        synthesized=synthesized,
+        targets=targets,
+        population=population,
+        strategy=strategy,
+        reason=reason,
+        radius=radius,
+        shape=shape,
+        closed=closed,
+        missing=missing,
+        fallback=fallback,
+    )
+    if isinstance(releases, Replicates):
+        return found
+    return replace(found, exposure=exposure(original, releases, keys=[*known, *synthesized]))
+
+
+def matched(
+    original: pd.DataFrame,
+    releases: Released | Replicates | pd.DataFrame | Sequence[pd.DataFrame],
+    *,
+    known: Sequence[str],
+    synthesized: Sequence[str],
+    targets: Any = None,
+    population: Outsiders = None,
+    strategy: Strategy = "always",
+    reason: Any = None,
+    radius: Mapping[str, float | Radius] | None = None,
+    shape: str = "box",
+    closed: bool = True,
+    missing: str | Mapping[str, str] = "level",
+    fallback: bool = True,
+) -> IdentificationRisk:
+    """Compute `identification_risk` without what the files show by themselves."""
+    choices = checked_choices(strategy, shape, closed, fallback)
+    known, synthesized = checked_keys(original, known, synthesized)
+    keys = [*known, *synthesized]
+    within, lost = checked_radius(radius, keys), checked_missing(missing, keys)
+    check_effects(choices, population=population is not None, n_radii=len(within))
+    tables = release_tables(original, releases, known, synthesized)
+    sought = checked_targets(original, targets, keys)
+    coded = MatchingKeys.of(
+        *(original, tables, sought, known, synthesized, within),
+        missing=lost,
+        closed=closed,
+        also=reason_key(reason, original, sought),
+    )
+    cells = coded.cells(fallback=fallback, certain=population is None, limit=choices.limit)
+    task = MatchingTask.of(coded, cells, limit=choices.limit)
+    release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
+    population = per_table(population, release_of)
+    check_sample(population, original)
+    odds = how_many_may_be(population, sought.frame, task.N, keys, within)
+    found = task.matches(odds.D)
+    each, claims = (claimed(next(found), choices.strategy) for _ in range(2))
+    errors = _Errors(task, odds.D, choices.strategy)
+    return IdentificationRisk(
+        index=sought.labels,
+        known=tuple(known),
+        synthesized=tuple(synthesized),
+        radius=within,
+        shape=shape,
+        closed=closed,
+        missing={name: how for name, how in lost.items() if how != "level"},
+        fallback=cells.used,
+        population=odds.words,
+        estimated=odds.estimated,
+        strategy=choices.strategy,
+        in_file=sought.place >= 0,
+        **_arrays(each, claims),
+        reason=reason is not None,
+        baseline=np.where(cells.own, 1 / np.maximum(cells.size, 1), 0.0),
+        release_of=release_of,
+        pooled_mcse=errors.of_releases(found)
+        if release_of is None
+        else errors.without(strata(release_of)),
+        pooled_draws_mcse=float("nan")
+        if release_of is None
+        else errors.without(parts_of_draws(release_of)),
+    )
+
+
+def _arrays(each: Matches, pooled: Matches) -> dict[str, Any]:
+    """Name the arrays of the result: (n_t, m) per release, (n_t,) pooled."""
+    names = ("c", "T", "K", "F", "no_match", "outside")
+    by_release = {name: getattr(each, name).T for name in names}
+    return by_release | {f"pooled_{name}": getattr(pooled, name) for name in names}
+
+
+class _Errors(NamedTuple):
+    """Jackknife errors of the pooled expected match risk."""
+
+    task: MatchingTask
+    D: Reals
+    strategy: Strategy
+
+    def of_releases(self, found: Iterator[Matches]) -> float:
+        """From the matches without each release; NaN below three of them."""
+        left_out = [self._expected(rest) for rest in found]
+        return jackknife_error(np.array(left_out)) if left_out else float("nan")
+
+    def without(self, parts: Sequence[Ids]) -> float:
+        """Over parts of the tables, each left out in turn; NaN for fewer than two."""
+        if len(parts) < 2:
+            return float("nan")
+        tables = np.arange(len(self.D))
+        rest = [self.task.pooled_over(np.setdiff1d(tables, part), self.D) for part in parts]
+        return jackknife_error(np.array([self._expected(found) for found in rest]))
+
+    def _expected(self, found: Matches) -> float:
+        return float(claimed(found, self.strategy).probability.sum())

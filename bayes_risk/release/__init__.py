@@ -1,0 +1,1 @@
+"""Z: the synthetic tables, what was synthesised and how; releases made elsewhere."""

@@ -1,0 +1,114 @@
+"""A release in the terms of its original: the same text, levels and dates."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.data.kinds import STATISTICAL, checked_file, kind_of
+from bayes_risk.data.levels import Levels, holds_text
+from bayes_risk.data.table import Missing, indexed, stored_table
+
+
+def read_like(
+    path: Path,
+    original: pd.DataFrame,
+    *,
+    index: str | None = None,
+    missing: Missing = "error",
+    na: Collection[str] = (),
+    same_rows: bool = False,
+) -> pd.DataFrame:
+    """Read a release of `original`: what is text, a category or a date there is one here.
+
+    A code list such as ``1, 2, x`` makes the original's column text; a release that happens to hold
+    only ``1`` and ``2`` must not turn into numbers that match nothing. A category's levels are the
+    original's. A file of the `same_rows` may leave out the labels: they are those of the original.
+    """
+    file = checked_file(path)
+    text, how = text_columns(original), words(file, original)
+    among = [*map(str, original.columns), *([index] if index else [])]
+    table = stored_table(file, None, among=among, text=text, how=how, missing=missing, na=na)
+    if same_rows and index is not None and index not in table.columns:
+        return aligned(_in_order(table, original, index, file), original, repr(str(file)))
+    return aligned(indexed(table, index, file), original, repr(str(file)))
+
+
+def _in_order(table: pd.DataFrame, original: pd.DataFrame, index: str, file: Path) -> pd.DataFrame:
+    """Label the rows of a file without labels as the original's, in its order."""
+    if len(table) != len(original):
+        raise InputError(
+            f"{str(file)!r} has no column {index!r} with record labels, so its rows must be the "
+            f"original's in the original's order, but it has {len(table):,} of them and the "
+            f"original {len(original):,}; add the labels or the records"
+        )
+    return table.set_axis(original.index)
+
+
+def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Give a release's columns the levels and dates of the original's.
+
+    Raises
+    ------
+    InputError
+        A value that is none of the original's levels, or no date.
+    """
+    made = {
+        name: _converted(table[name], original[name], f"column {name!r} of {source}")
+        for name in table.columns
+        if name in original.columns
+    }
+    return table.assign(**made) if made else table
+
+
+def _converted(column: pd.Series, original: pd.Series, where: str) -> pd.Series:
+    if isinstance(original.dtype, pd.CategoricalDtype):
+        return _with_levels(column, original.dtype, where)
+    if _is_date(original) and holds_text(column):
+        try:
+            return pd.to_datetime(column, format="ISO8601")
+        except ValueError:
+            raise InputError(
+                f"{where} holds text that is no date such as 2020-01-31, and the original holds "
+                "dates; write the dates so"
+            ) from None
+    return column
+
+
+def _with_levels(column: pd.Series, dtype: pd.CategoricalDtype, where: str) -> pd.Series:
+    """The same values, with the original's levels."""
+    values = column.astype(column.cat.categories.dtype) if _is_category(column) else column
+    strange = (values.notna() & ~values.isin(dtype.categories)).to_numpy()
+    if strange.any():  # neither the value nor the levels are told: they are the data's
+        raise InputError(
+            f"{where} holds a value in row {int(strange.argmax()) + 1} which is none of the "
+            f"original's {len(dtype.categories):,} levels (so in {strange.sum():,} rows); if the "
+            "file holds codes, write it with labels; if the value can be, declare it among the "
+            "original's levels"
+        )
+    return values.astype(dtype)
+
+
+def text_columns(original: pd.DataFrame) -> list[str]:
+    """Columns that a delimited release must leave as text."""
+    return [str(c) for c in original.columns if holds_text(original[c]) or _is_date(original[c])]
+
+
+def words(file: Path, original: pd.DataFrame) -> Levels:
+    """What the labels of a release stand for, where the original has said it."""
+    if kind_of(file) not in STATISTICAL:
+        return {}
+    return {
+        str(c): "labels" if holds_text(original[c]) else "codes"
+        for c in original.columns
+        if _is_category(original[c]) or pd.api.types.is_numeric_dtype(original[c].dtype)
+    }
+
+
+def _is_category(column: pd.Series) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def _is_date(column: pd.Series) -> bool:
+    return bool(pd.api.types.is_datetime64_any_dtype(column.dtype))

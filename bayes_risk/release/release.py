@@ -1,0 +1,203 @@
+"""The released data sets Z: what was synthesised, of whom, and by which mechanism."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns, one_of
+from bayes_risk.data.microdata import Codes, Microdata, checked_table, same_records
+
+# How the parameters behind m data sets were drawn.
+PARAMETERS = {
+    "one-mode": "each from its own draw of the parameters, all draws from one chain",
+    "independent": "each from its own draw of the parameters",
+    "shared": "all from one draw of the parameters",
+    "plug-in": "all from one estimate of the parameters, computed from the confidential table",
+}
+SAME = 1e-12  # relative: what a number may lose on its way through a text file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Release:
+    """m synthetic data sets of the same records, however they were made.
+
+    Parameters
+    ----------
+    datasets : sequence of DataFrame
+        The m files, one row per record of the original, in its order or with its index (whose
+        labels may stand in another order if neither table merely numbers its rows). Columns that
+        were not synthesised hold the original's values (or are absent).
+    synthesized : sequence of str
+        The columns whose values were replaced.
+    records : ndarray of bool, shape (n,), optional
+        Which records had their values replaced; all of them by default.
+    classes : {"new", "own"}
+        The mechanism: a fresh latent class for each record (given its unsynthesised values), or the
+        class that the record's own confidential values were drawn to. The second ties a synthetic
+        record to its own confidential one, and the evidence takes that into account.
+    draw_index : tuple of int, optional
+        Which posterior draws made the data sets, where known.
+    seed_entropy : str
+        The seed that made it, where known.
+    groups : ndarray of int, shape (m, n, q), optional
+        For releases that keep totals: which records share one, by data set and synthesised column.
+        Records of a group have the confidential total of that group between them.
+    parameters : {"one-mode", "independent", "shared", "plug-in"}, optional
+        How the parameters behind the data sets were drawn: each data set from its own draw of the
+        posterior (``"independent"``), the draws of one chain alone (``"one-mode"``); all from one
+        draw (``"shared"``); all from one estimate (``"plug-in"``). What ``fit.synthesize`` makes
+        says so. None: not stated; an audit assumes what its model usually does, and says that.
+
+    Raises
+    ------
+    InputError
+        No data set, a data set that lacks a synthesised column, unequal lengths, an unknown
+        mechanism or way to draw parameters, groups of another shape.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> release = Release(datasets=[pd.DataFrame({"sex": ["f", "m"]})], synthesized=["sex"])
+    >>> release.m
+    1
+    """
+
+    datasets: Sequence[pd.DataFrame]
+    synthesized: Sequence[str]
+    records: npt.NDArray[np.bool_] | None = None
+    classes: str = "new"
+    draw_index: tuple[int, ...] | None = None
+    seed_entropy: str = field(default="unknown")
+    groups: npt.NDArray[np.int64] | None = None
+    parameters: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.datasets, pd.DataFrame):
+            raise InputError("datasets is one DataFrame; give a list: datasets=[df]")
+        if not len(self.datasets):
+            raise InputError("m = 0: datasets is empty; give at least one synthetic data set")
+        if not len(self.synthesized):
+            raise InputError("synthesized is empty; name the columns whose values were replaced")
+        one_of("classes", self.classes, ("new", "own"))
+        if self.parameters is not None:
+            one_of("parameters", self.parameters, tuple(PARAMETERS))
+        if isinstance(self.records, pd.Series):
+            raise InputError(
+                "records is a Series, whose labels are not looked at; give an array in the "
+                "original's order: records.loc[original.index].to_numpy()"
+            )
+        if self.records is not None and not np.any(self.records):
+            raise InputError("records selects no record; mark those whose values were replaced")
+        for l, table in enumerate(self.datasets, start=1):
+            checked_table(table, f"release {l}")
+            known_columns(f"synthesized (release {l})", self.synthesized, list(table.columns))
+            if len(table) != len(self.datasets[0]):
+                raise InputError(
+                    f"release {l} has {len(table)} records and release 1 has "
+                    f"{len(self.datasets[0])}; all data sets of a release hold the same records"
+                )
+        if self.groups is not None:
+            self._check_groups(np.asarray(self.groups))
+
+    @property
+    def m(self) -> int:
+        """Number of data sets."""
+        return len(self.datasets)
+
+    @property
+    def by_draw(self) -> tuple[tuple[int, ...], ...]:
+        """Data sets, counted from 0, of each draw of the parameters: what is evidence together."""
+        if self.parameters == "shared":
+            return (tuple(range(self.m)),)
+        return tuple((l,) for l in range(self.m))
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the files come from elsewhere: the model they are audited under is assumed."""
+        return self.seed_entropy == "unknown"
+
+    def codes(self, microdata: Microdata, l: int | None = None) -> Codes:
+        """Codes of all data sets, shape (m, n, p), or of data set l, counted from 0, shape (n, p).
+
+        Unsynthesised columns are the original's.
+
+        Raises
+        ------
+        InputError
+            Records that do not correspond, levels never declared, or an unsynthesised column or
+            record that differs from the original.
+        """
+        columns = known_columns("synthesized", self.synthesized, microdata.columns)
+        if l is not None:
+            return self._codes_of(l + 1, self.datasets[l], columns, microdata)
+        tables = [
+            self._codes_of(number, table, columns, microdata)
+            for number, table in enumerate(self.datasets, start=1)
+        ]
+        return np.stack(tables)
+
+    def replaced(self, n: int) -> npt.NDArray[np.bool_]:
+        """Which of the n records had their values replaced."""
+        if self.records is None:
+            return np.ones(n, dtype=bool)
+        if len(self.records) != n:
+            raise InputError(
+                f"records has {len(self.records)} entries; the original has {n} records"
+            )
+        return np.asarray(self.records, dtype=bool)
+
+    def _check_groups(self, groups: npt.NDArray[Any]) -> None:
+        wanted = (self.m, len(self.datasets[0]), len(self.synthesized))
+        if groups.shape != wanted or not np.issubdtype(groups.dtype, np.integer):
+            raise InputError(
+                f"groups has shape {groups.shape} and dtype {groups.dtype}; give whole numbers of "
+                f"shape (data sets, records, synthesised columns) = {wanted}"
+            )
+
+    def _codes_of(
+        self, l: int, table: pd.DataFrame, columns: list[str], microdata: Microdata
+    ) -> Codes:
+        source = f"release {l}"
+        rows = same_records(microdata.index, table, source)
+        codes = microdata.codes.copy()
+        where = [microdata.columns.index(c) for c in columns]
+        codes[:, where] = microdata.encode(rows, source, columns)
+        kept = ~self.replaced(len(codes))
+        changed = ~np.isclose(codes[kept], microdata.codes[kept], rtol=SAME, atol=0.0).all(axis=0)
+        if changed.any():
+            column = microdata.columns[int(np.argmax(changed))]
+            raise InputError(
+                f"column {column!r} of {source} differs from the original for records that "
+                f"`records` says were released unchanged; mend `records`"
+            )
+        self._check_unsynthesized(rows, microdata, columns, source)
+        return codes
+
+    def _check_unsynthesized(
+        self, rows: pd.DataFrame, microdata: Microdata, columns: list[str], source: str
+    ) -> None:
+        others = [c for c in microdata.columns if c not in columns and c in rows.columns]
+        if not others:
+            return
+        where = [microdata.columns.index(c) for c in others]
+        found = microdata.encode(rows, source, others)
+        changed = ~np.isclose(found, microdata.codes[:, where], rtol=SAME, atol=0.0).all(axis=0)
+        if changed.any():
+            raise InputError(
+                f"column {others[int(np.argmax(changed))]!r} of {source} differs from the "
+                f"original; name it in synthesized=, or give the records the original's order or "
+                "index"
+            )
+
+
+def refuse_release(release: Release, microdata: Microdata) -> None:
+    """Stop if a data set of a release holds records that the table says are impossible."""
+    if microdata.impossible is not None:
+        for l in range(release.m):
+            codes = release.codes(microdata, l)
+            microdata.impossible.refuse(codes, f"release {l + 1}")

@@ -1,0 +1,72 @@
+"""Pictures of results: each function takes a result and gives matplotlib axes.
+
+Nothing is shown, no global style is touched; without ``ax`` the figure belongs to the axes alone
+(``ax.figure.savefig(...)``). Colours are those of Okabe & Ito (2008), told apart by every eye, and
+every colour has a second sign (dash, marker or label). Other keywords go to matplotlib, to whatever
+draws the numbers of the release: bars, points or curve.
+"""
+
+from .attribute import (
+    GOOD_KHAT,
+    plot_attribute_risk,
+    plot_diagnostics,
+    plot_ranks,
+    plot_worst,
+    random_guess,
+)
+from .calibration import calibration, plot_calibration
+from .canvas import BLUE, EDGES, GREEN, GREY, MANY_POINTS, ORANGE, VERMILION, axes_of, legend
+from .closeness import plot_closeness
+from .comparison import plot_risk_utility
+from .context import plot_context
+from .full_table import plot_full_table, plot_likeliest
+from .geography import plot_geography
+from .identification import plot_match_probabilities
+from .membership import plot_privacy_loss, plot_roc
+from .posterior import MANY_BARS, plot_posterior
+from .priors import plot_priors
+from .reweighting import plot_before_after, plot_path
+from .sensitivity import plot_factor, plot_tornado
+from .sweeps import STYLES, plot_sweep
+from .utility import PAIRS, plot_utility, plot_worst_pairs
+
+__all__ = [
+    "BLUE",
+    "EDGES",
+    "GOOD_KHAT",
+    "GREEN",
+    "GREY",
+    "MANY_BARS",
+    "MANY_POINTS",
+    "ORANGE",
+    "VERMILION",
+    "axes_of",
+    "PAIRS",
+    "STYLES",
+    "plot_utility",
+    "calibration",
+    "plot_calibration",
+    "plot_geography",
+    "plot_privacy_loss",
+    "plot_roc",
+    "plot_priors",
+    "plot_worst_pairs",
+    "legend",
+    "plot_attribute_risk",
+    "plot_before_after",
+    "plot_closeness",
+    "plot_context",
+    "plot_diagnostics",
+    "plot_factor",
+    "plot_full_table",
+    "plot_likeliest",
+    "plot_match_probabilities",
+    "plot_path",
+    "plot_posterior",
+    "plot_ranks",
+    "plot_risk_utility",
+    "plot_sweep",
+    "plot_tornado",
+    "plot_worst",
+    "random_guess",
+]

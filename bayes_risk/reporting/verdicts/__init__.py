@@ -1,0 +1,1 @@
+"""Within your thresholds, above your thresholds, or inconclusive, and why."""

@@ -1,0 +1,237 @@
+"""What results say of an agency's thresholds, given stated knowledge and stated priors.
+
+The verdict is arithmetic on results that stand beside it in the report. It never replaces the
+decision of the person who signs the release.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bayes_risk._core.formats import percent
+from bayes_risk.risk.exposure_result import Exposure, exposure_of
+
+from .attribute import known_for_certain, of_attribute
+from .cures import Where, resolved, settings_that_settle
+from .exposure import ORIGINAL, of_exposure
+from .further import (
+    of_balance,
+    of_chains,
+    of_mechanism,
+    of_membership,
+    of_modes,
+    of_rows,
+    of_the_audit,
+    of_usefulness,
+    standard_errors,
+    standing,
+)
+from .reason import Outcome, Reason, Thresholds, Usefulness, against, begun, doubt, no_objection
+
+if TYPE_CHECKING:
+    from bayes_risk.matching.correspondence import RowCorrespondence
+    from bayes_risk.matching.result import IdentificationRisk
+    from bayes_risk.risk.membership.result import Membership
+    from bayes_risk.risk.result import AttributeRisk
+    from bayes_risk.utilities.result import Utility
+
+__all__ = [
+    "Outcome",
+    "Reason",
+    "Thresholds",
+    "Usefulness",
+    "Verdict",
+    "judge",
+    "known_for_certain",
+]
+
+RISK: tuple[Outcome, ...] = ("above your thresholds", "inconclusive", "within your thresholds")
+USE: tuple[Usefulness, ...] = (
+    "less useful than wanted",
+    "usefulness inconclusive",
+    "useful enough",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The release against an agency's thresholds, conditional on stated knowledge and priors.
+
+    Attributes
+    ----------
+    outcome : {"within your thresholds", "above your thresholds", "inconclusive"}
+        What the risk says: above if one reason says so, else inconclusive if one reason is.
+    usefulness : {"useful enough", "less useful than wanted", "usefulness inconclusive"}, or None
+        What the utility says, likewise; None: no threshold was set for it. It changes no outcome.
+    reasons : tuple of Reason
+        The deciding ones first, those of risk before those of use.
+    assumptions : str
+        What it rests on, in one sentence, "Under these assumptions: ...".
+    thresholds : Thresholds
+    """
+
+    outcome: Outcome
+    usefulness: Usefulness | None = None
+    reasons: tuple[Reason, ...]
+    assumptions: str
+    thresholds: Thresholds
+
+    @property
+    def headline(self) -> str:
+        """Outcome, and usefulness if it was judged, as a sentence or two."""
+        useful, risk = self.usefulness, begun(self.outcome)
+        if useful is None:
+            return f"{risk}."
+        if self.outcome == "within your thresholds" and useful != "useful enough":
+            return f"{risk}, but {USED[useful]}."
+        return f"{risk}. {begun(USED[useful])}."
+
+    @property
+    def deciding(self) -> tuple[Reason, ...]:
+        """The reasons that made the outcome, then those for which usefulness fails."""
+        open_use = () if self.usefulness in (None, "useful enough") else (self.usefulness,)
+        return tuple(r for r in self.reasons if r.outcome in (self.outcome, *open_use))
+
+    @property
+    def others(self) -> tuple[Reason, ...]:
+        """The reasons that did not make it."""
+        return tuple(r for r in self.reasons if r not in self.deciding)
+
+    @property
+    def signal(self) -> Outcome:
+        """Whether to show it as good, bad or open: a file that is not useful enough is not good."""
+        useful = self.usefulness in (None, "useful enough")
+        within = self.outcome == "within your thresholds"
+        return "inconclusive" if within and not useful else self.outcome
+
+    def sentence(self) -> str:
+        """Outcome, deciding reasons with what would settle them, and assumptions in words."""
+        return " ".join([self.headline, *map(with_cure, self.deciding), self.assumptions])
+
+    def __repr__(self) -> str:
+        lines = [f"Verdict: {self.headline}", *(f"  - {with_cure(r)}" for r in self.reasons)]
+        return "\n".join([*lines, self.assumptions])
+
+
+def with_cure(reason: Reason) -> str:
+    """Its sentence, and what would settle it where it is inconclusive."""
+    return f"{reason.sentence} To settle it: {reason.cure}." if reason.cure else reason.sentence
+
+
+USED: dict[Usefulness, str] = {
+    "useful enough": "useful enough",
+    "less useful than wanted": "less useful than wanted",
+    "usefulness inconclusive": "whether it is useful enough is inconclusive",
+}
+
+
+def judge(
+    attribute: "AttributeRisk | None",
+    identification: "IdentificationRisk | None",
+    thresholds: Thresholds | None = None,
+    *,
+    diagnostics: Mapping[str, Any] | None = None,
+    membership: "Membership | None" = None,
+    utility: "Utility | None" = None,
+    exposure: Exposure | None = None,
+    rows: "RowCorrespondence | None" = None,
+    where: Where = "python",
+) -> Verdict:
+    """Compare the results with the thresholds; a number within its error of one is inconclusive.
+
+    A record is above a threshold when its value less two Monte Carlo standard errors is, and may be
+    above when its value plus two is; more than two where the chains of the fit disagree. A record
+    marked unreliable can make the verdict inconclusive, never decide it.
+
+    Parameters
+    ----------
+    attribute : AttributeRisk, optional
+    identification : IdentificationRisk, optional
+        A risk that was not measured is not judged, and the assumptions say so; where neither was,
+        that is a doubt.
+    thresholds : Thresholds, optional
+    diagnostics : mapping, optional
+        ``fit.diagnostics``: where chains disagree, errors between them are taken wider.
+    membership : Membership, optional
+    utility : Utility, optional
+        Judged only by thresholds that were set for them. Utility has an outcome of its own.
+    exposure : Exposure, optional
+        What the files show without any model; by default what the risks carry of it.
+    rows : RowCorrespondence, optional
+        Of the files matched: if their rows are not seen to be the original's, few matches say
+        nothing.
+    where : {"python", "study", "command line"}
+        Where the user is: how the settings are named that would settle what is inconclusive.
+
+    Returns
+    -------
+    Verdict
+    """
+    limits = thresholds or Thresholds()
+    chains = of_the_audit(attribute, diagnostics or {})
+    width = standard_errors(chains, limits.rhat)
+    sampled = attribute is not None or membership is not None
+    exposure = exposure or exposure_of(identification, attribute)  # matching names the keys
+    identical = exposure is not None and bool(exposure.identical.any())
+    nothing = attribute is None and identification is None
+    of_values = of_attribute(attribute, limits, width, identical=identical)
+    of_matches = _identification_reasons(identification, limits)
+    reasons = [
+        *(standing(attribute, of_values) if attribute is not None or nothing else []),
+        *of_mechanism(attribute),
+        *standing(attribute, of_balance(attribute)),
+        *(of_matches if identification is not None or nothing else []),
+        *of_exposure(exposure, limits, () if rows is None else rows.elsewhere),
+        *of_modes(attribute),
+        *(of_chains(chains, limits.rhat) if sampled else []),
+        *of_rows(rows),
+        *standing(attribute, of_membership(membership, limits, width)),
+        *of_usefulness(utility, limits),
+    ]
+    settings = settings_that_settle(attribute, diagnostics or {})
+    reasons = [resolved(reason, where, settings) for reason in reasons]
+    found, order = {r.outcome for r in reasons}, (*RISK[:2], *USE[:2], RISK[2], USE[2])
+    return Verdict(
+        outcome=next(outcome for outcome in RISK if outcome in found),
+        usefulness=next((use for use in USE if use in found), None),
+        reasons=tuple(
+            sorted(reasons, key=lambda r: (order.index(r.outcome), r.measure != ORIGINAL))
+        ),
+        assumptions=_assumptions(attribute, identification),
+        thresholds=limits,
+    )
+
+
+def _identification_reasons(risk: "IdentificationRisk | None", limits: Thresholds) -> list[Reason]:
+    if risk is None:
+        text = "Identification risk was not measured, so nothing is said of it."
+        return [doubt("identification risk", text, "identification")]
+    rate, limit = float(risk.summary()["true_match_rate"].max()), limits.true_match_rate
+    text = f"{percent(rate)} of the {risk.n:,} records would be matched uniquely and correctly"
+    alone = risk.baseline_true_matches
+    kept = f" Unsynthesised keys alone: {percent(alone / risk.n)}." if alone else ""
+    if rate > limit:
+        text = f"{text}, more than the {percent(limit)} allowed.{kept}"
+        return [against("true match rate", text)]
+    text = f"{text} at most; {percent(limit)} are allowed.{kept}"
+    return [no_objection("true match rate", text)]
+
+
+def _assumptions(
+    attribute: "AttributeRisk | None", identification: "IdentificationRisk | None"
+) -> str:
+    parts: list[str] = []
+    if attribute is not None:
+        known = attribute.assumptions
+        parts += [known["records"], f"prior: {known['prior']}", f"guesses: {known['guesses']}"]
+    if identification is not None:
+        close = f", {', '.join(identification.near)}," if identification.near else ""
+        parts.append(
+            f"in matching the intruder holds exact keys{close} and {identification.presence()}"
+        )
+    risks = {"attribute risk": attribute, "identification risk": identification}
+    absent = [name for name, risk in risks.items() if risk is None]
+    if len(absent) == 1:
+        parts.append(f"{absent[0]} was not measured, and nothing is said of it")
+    parts = [part.strip().rstrip(".") for part in parts]
+    return f"Under these assumptions: {'; '.join(parts) or 'none, for nothing was measured'}."

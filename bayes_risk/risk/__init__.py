@@ -1,0 +1,1 @@
+"""Attribute risk and what follows from it: closeness, the full table, membership, privacy loss."""

@@ -1,0 +1,350 @@
+"""How close the intruder comes: posteriors of single variables, and distances of numbers.
+
+Every measure is taken over the posterior on the guesses, exactly, and beside it (``_prior``) over
+the prior: what the intruder could say without the release. What a distance is measured from is the
+true guess. Where a grid lets its nearest value stand for the truth, that value is the true guess.
+
+**Monte Carlo error.** A result keeps the standard error of each guess's log evidence, not how these
+errors depend on each other. So probabilities and expectations come with an upper bound of their
+standard error, ``sum_g p_g |f_g - E[f]| sd(E_g)``, to first order (``_mcse_bound``). Modes and
+regions are steps, not smooth, and have none: trust them where the bounds are small.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.marginals import (
+    Marginal,
+    error_bound,
+    expectation,
+    marginalise,
+    mode_share,
+    smallest_region,
+    widths,
+)
+from bayes_risk._core.validate import positive
+from bayes_risk.data.variables import Number
+
+if TYPE_CHECKING:
+    from .result import AttributeRisk
+
+Array = npt.NDArray[np.float64]
+Columns = dict[str, npt.NDArray[Any]]
+BLOCK = 4_000_000  # guesses of cases at a time
+SHARES = ("mode_is_truth", "truth_in_region")
+ROUNDING = 1e-9  # relative, of the length of an interval
+
+
+def marginal_posterior(risk: "AttributeRisk", label: Hashable, variable: str) -> pd.DataFrame:
+    """The intruder's posterior for one variable of one record, one row per value, ascending.
+
+    ``Pr(Y_ij = y*_j | Z, A, S)``: the joint posterior added up over the other guessed variables.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    label : hashable
+        A record, as in ``risk.index``.
+    variable : str
+        A guessed variable, a number or a category.
+
+    Returns
+    -------
+    DataFrame
+        Columns: the variable, then ``prior``, ``probability``, ``mcse_bound`` (upper bound of the
+        standard error of the probability) and ``is_truth``. Contains confidential values.
+
+    Raises
+    ------
+    InputError
+        A record or a variable that the result does not have.
+    """
+    j = _position(risk, variable)
+    m = _marginal(risk, [j], risk.case[[risk.position(label)]])
+    P, spread = m.posterior[:, 0], m.spread[:, 0]
+    # f_v = 1 at value v alone: spread_v (1 - P_v) + (sum of the other spreads) P_v
+    bound = spread * (1 - P) + (spread.sum() - spread) * P
+    found = {
+        variable: risk.variables[j].decode(m.values[:, 0, 0], pd.RangeIndex(len(m.values))),
+        "prior": m.prior[:, 0],
+        "probability": P,
+        "mcse_bound": bound,
+        "is_truth": m.is_truth[:, 0],
+    }
+    return pd.DataFrame(found)
+
+
+def marginal_probability(risk: "AttributeRisk") -> pd.DataFrame:
+    """Probability of each variable's true value, whatever the values of the others.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+
+    Returns
+    -------
+    DataFrame
+        Indexed as ``risk.records``; columns in two levels, the variable and ``prior``,
+        ``probability``, ``mcse_bound`` (upper bound of the standard error).
+    """
+    tables = {}
+    for j, variable in enumerate(risk.variables):
+        found = by_record(risk, [j], lambda m: expected("p", m.is_truth.astype(float), m))
+        names = {"p_prior": "prior", "p": "probability", "p_mcse_bound": "mcse_bound"}
+        tables[variable.name] = found[list(names)].rename(columns=names)
+    return pd.concat(tables, axis=1)
+
+
+def closeness(
+    risk: "AttributeRisk",
+    variable: str,
+    *,
+    within: float | Sequence[float] | None = None,
+    percent: float | Sequence[float] | None = None,
+    mass: float = 0.9,
+) -> pd.DataFrame:
+    """How close the intruder comes to a number, record by record.
+
+    With ``y`` the true value and ``Y`` the intruder's posterior for it: the distance of the mode,
+    ``E|Y - y|``, ``E(Y - y)^2``, ``Pr(|Y - y| <= r)``, and the smallest set of values that holds 90
+    % of the posterior. (Distance of the marginal mode: Hornby & Hu 2021.)
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    variable : str
+        A guessed variable that is a number.
+    within : float or list of float, optional
+        Distances r, in the unit of the variable; the interval is closed.
+    percent : float or list of float, optional
+        Distances in percent of ``|y|``. Where the true value is 0, only 0 itself is within.
+    mass : float
+        Posterior probability that the region holds, above 0 and at most 1.
+
+    Returns
+    -------
+    DataFrame
+        Indexed as ``risk.records``. Small errors, probabilities near 1 and small regions that hold
+        the truth mean that the intruder comes close. Columns, each with ``<name>_prior``:
+
+        - ``mode_error``: ``|mode - y|``; ``mode_is_truth``: 1 or 0. Where several values are
+          likeliest the intruder picks one at random, so these are the mean over them.
+        - ``expected_absolute_error``, ``expected_squared_error``, ``probability_of_truth``,
+          ``probability_within_<r>``, ``probability_within_<p>_percent``: also with
+          ``<name>_mcse_bound``.
+        - ``region_size``: number of values; ``region_length``: sum of the widths of their cells,
+          each of which reaches half way to the neighbouring guesses; ``truth_in_region``: 1 or 0.
+          Values that tie for the last places share them.
+
+        Last, ``reliable``, as in ``risk.records``.
+
+    Raises
+    ------
+    InputError
+        A variable that is no number or not guessed; distances that are not positive; a mass that is
+        no probability.
+
+    Notes
+    -----
+    What the errors are and where there are none: see the top of this module. Distances are measured
+    from the true guess, which a grid with ``truth="nearest"`` puts beside the true value.
+
+    References
+    ----------
+    Hornby, R. & Hu, J. (2021). Bayesian estimation of attribute disclosure risks in synthetic data
+    with the AttributeRiskCalculation R package. arXiv:2103.09805.
+    """
+    j = number_among(risk, variable)
+    intervals = _intervals(within, percent)
+    mass = _fraction("mass", mass)
+    found = by_record(risk, [j], lambda m: _closeness(m, intervals, mass))
+    return found.assign(reliable=risk.reliable[risk.case])
+
+
+def probability_between(
+    risk: "AttributeRisk", label: Hashable, variable: str, low: float, high: float
+) -> pd.Series:
+    """Probability that the intruder gives to an interval of one number of one record.
+
+    ``Pr(low <= Y_ij <= high | Z, A, S)``; both ends belong to it.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    label : hashable
+        A record, as in ``risk.index``.
+    variable : str
+        A guessed variable that is a number.
+    low, high : float
+
+    Returns
+    -------
+    Series
+        ``prior``, ``probability``, ``mcse_bound`` (upper bound of its standard error).
+
+    Raises
+    ------
+    InputError
+        A record or variable that the result does not have, a variable that is no number, ends in
+        the wrong order.
+    """
+    if not low <= high:
+        raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
+    j = number_among(risk, variable)
+
+    def between(m: Marginal) -> Columns:
+        values = m.values[..., 0].astype(float)
+        return expected("probability", ((values >= low) & (values <= high)).astype(float), m)
+
+    found = between(_marginal(risk, [j], risk.case[[risk.position(label)]]))
+    parts = {"prior": "probability_prior", "probability": "probability"}
+    parts["mcse_bound"] = "probability_mcse_bound"
+    return pd.Series({name: float(found[key][0]) for name, key in parts.items()}, name=label)
+
+
+def closeness_summary(risk: "AttributeRisk", *, mass: float = 0.9) -> pd.DataFrame:
+    """File level: how close the intruder comes to each number on average.
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    mass : float
+        Posterior probability that a record's region holds.
+
+    Returns
+    -------
+    DataFrame
+        One row per guessed variable that is a number; the columns of `closeness` with ``mean_`` or,
+        for ``mode_is_truth`` and ``truth_in_region``, ``share_`` in front: means over records. The
+        mean of the ``_mcse_bound`` bounds the standard error of the mean, for records share their
+        draws.
+    """
+    rows = {}
+    for variable in risk.variables:
+        if isinstance(variable, Number):
+            table = closeness(risk, variable.name, mass=mass).drop(columns="reliable")
+            rows[variable.name] = table.rename(columns=_averaged).mean()
+    return pd.DataFrame(rows).T
+
+
+def expected(name: str, f: Array, m: Marginal) -> Columns:
+    """Posterior expectation of f (K, U), the bound of its error, and the prior expectation."""
+    return {
+        name: expectation(m.posterior, f),
+        f"{name}_mcse_bound": error_bound(m, f),
+        f"{name}_prior": expectation(m.prior, f),
+    }
+
+
+def with_prior(name: str, f: Array, weights: tuple[Array, Array]) -> Columns:
+    """Sum of f (K, U) over the values, weighted once for the posterior and once for the prior."""
+    return {name: expectation(weights[0], f), f"{name}_prior": expectation(weights[1], f)}
+
+
+def modes(m: Marginal) -> tuple[Array, Array]:
+    """What the intruder picks with and without the release, as weights (K, U)."""
+    return mode_share(m.posterior), mode_share(m.prior)
+
+
+def by_record(
+    risk: "AttributeRisk", variables: Sequence[int], measure: Callable[[Marginal], Columns]
+) -> pd.DataFrame:
+    """Measures of every case, block by block, laid out by record."""
+    blocks = [measure(_marginal(risk, variables, u)) for u in _blocks(risk)]
+    columns = {k: np.concatenate([block[k] for block in blocks])[risk.case] for k in blocks[0]}
+    return pd.DataFrame(columns, index=risk.index)
+
+
+def number_among(risk: "AttributeRisk", variable: str) -> int:
+    """Place of a guessed variable, which must be a number."""
+    j = _position(risk, variable)
+    if not isinstance(risk.variables[j], Number):
+        raise InputError(
+            f"variable {variable!r} is a category, and categories have no distances; see "
+            f"risk.marginal_probability() or risk.posterior(label, {variable!r}), or fit it as a "
+            f"number: Microdata.from_frame(..., numbers=[{variable!r}])"
+        )
+    return j
+
+
+def _closeness(m: Marginal, intervals: Mapping[str, tuple[float, float]], mass: float) -> Columns:
+    """All measures of the cases of a block."""
+    values, y = m.values[..., 0].astype(float), m.true_values[:, 0].astype(float)
+    error, is_truth = np.abs(values - y), m.is_truth.astype(float)
+    columns = with_prior("mode_error", error, modes(m))
+    columns |= with_prior("mode_is_truth", is_truth, modes(m))
+    columns |= expected("expected_absolute_error", error, m)
+    columns |= expected("expected_squared_error", error**2, m)
+    columns |= expected("probability_of_truth", is_truth, m)
+    for name, (absolute, percent) in intervals.items():
+        r = absolute + percent / 100 * np.abs(y)
+        # a grid's values are rounded, in proportion to their own size
+        near = error <= r * (1 + ROUNDING) + 8 * np.finfo(float).eps * np.abs(y)
+        columns |= expected(name, near.astype(float), m)
+    inside = smallest_region(m.posterior, mass), smallest_region(m.prior, mass)
+    size = with_prior("region_size", np.ones_like(error), inside)
+    columns |= {name: np.round(count) for name, count in size.items()}
+    columns |= with_prior("region_length", widths(values, m.filled), inside)
+    return columns | with_prior("truth_in_region", is_truth, inside)
+
+
+def _blocks(risk: "AttributeRisk") -> Iterator[npt.NDArray[np.int64]]:
+    G, U = risk.log_prior.shape
+    size = max(1, BLOCK // G)
+    for start in range(0, U, size):
+        yield np.arange(start, min(start + size, U))
+
+
+def _marginal(
+    risk: "AttributeRisk", variables: Sequence[int], u: npt.NDArray[np.integer]
+) -> Marginal:
+    """Distribution over the values of some variables, for cases u."""
+    return marginalise(
+        risk.guesses[:, u][:, :, list(variables)],
+        risk.truth[u],
+        risk.log_prior[:, u],
+        risk.log_probability[:, u],
+        risk.mcse_log_evidence[:, u],
+    )
+
+
+def _position(risk: "AttributeRisk", variable: str) -> int:
+    names = [v.name for v in risk.variables]
+    if variable not in names:
+        raise InputError(f"variable {variable!r} is not guessed in this result; it has {names}")
+    return names.index(variable)
+
+
+def _intervals(
+    within: float | Sequence[float] | None, percent: float | Sequence[float] | None
+) -> dict[str, tuple[float, float]]:
+    """Column names, and the distances they stand for: absolute, and in percent of the truth."""
+    found = {}
+    for r in _listed("within", within):
+        found[f"probability_within_{r:.12g}"] = (r, 0.0)
+    for p in _listed("percent", percent):
+        found[f"probability_within_{p:.12g}_percent"] = (0.0, p)
+    return found
+
+
+def _listed(name: str, given: float | Sequence[float] | None) -> list[float]:
+    if given is None:
+        return []
+    values = [given] if np.ndim(given) == 0 else list(given)  # type: ignore[arg-type]
+    return [positive(name, value) for value in values]
+
+
+def _fraction(name: str, value: Any) -> float:
+    number = positive(name, value)
+    if number > 1:
+        raise InputError(f"{name}={value!r} is above 1; give a share, 0.9 for 90 %")
+    return number
+
+
+def _averaged(column: str) -> str:
+    return f"share_{column}" if column.startswith(SHARES) else f"mean_{column}"

@@ -1,0 +1,370 @@
+"""Exposure: what released files show of the original without any model, counted and frozen."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.formats import percent
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Reals = npt.NDArray[np.float64]
+
+JUDGED = 0.01  # share of values that occur once from which genuine values say something
+
+
+class Values(NamedTuple):
+    """Values of the synthesised numeric columns: counts of shape (q,), of files (m, q).
+
+    Of the original: ``given`` values that are not missing, ``distinct`` ones, those that occur
+    ``once`` and ``twice``. Of each file: values ``released``, those that are ``genuine``, those
+    that are genuine and ``unique`` (occur once in the original), and how many of the original's
+    unique values it shows (``shown``).
+    """
+
+    names: tuple[str, ...]
+    given: Ints
+    distinct: Ints
+    once: Ints
+    twice: Ints
+    released: Ints
+    genuine: Ints
+    unique: Ints
+    shown: Ints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exposure:
+    """What m released files show of an original of n records, counted; holds no value.
+
+    Attributes
+    ----------
+    index : pandas.Index, length n
+        Labels of the original's records.
+    compared : tuple of str
+        The columns compared: "all columns" below.
+    synthesized : tuple of str
+        Those that were synthesised.
+    keys : tuple of str
+        The keys of uniques.
+    left_out : tuple of str
+        Columns of the original that some file lacks, holds twice, or stores as something else.
+    n_released : ndarray of int, shape (m,)
+        Records of each file.
+    not_replaced : int
+        Records that the `Release` says were released as they are; they count as identical.
+    corresponds : ndarray of bool, shape (m,)
+        Whether row i of the file is record i of the original: as many rows, and the same index.
+    same_as_original : ndarray of bool, shape (m,)
+        Whether the file is the original: the same records in all columns, in whatever order.
+    identical : ndarray of bool, shape (n, m)
+        Whether the record's own row equals it in all columns; False where rows do not correspond.
+    found : ndarray of bool, shape (n, m)
+        Whether any row of the file equals it in all columns.
+    identical_synthesized : ndarray of bool, shape (n, m)
+        Whether the record's own row equals it in the synthesised columns.
+    alone : ndarray of bool, shape (n,)
+        Records that nobody else in the original equals in all columns.
+    any_row, any_row_synthesized : ndarray of int, shape (m,)
+        Released records that equal some record of the original in all, or in the synthesised
+        columns.
+    unique : ndarray of bool, shape (n,)
+        Records whose keys nobody else in the original holds.
+    replicated : ndarray of bool, shape (n, m)
+        Unique records whose keys exactly one record of the file shows.
+    values : Values
+        Counts of the synthesised columns that hold numbers.
+
+    See Also
+    --------
+    bayes_risk.exposure : Makes it.
+    """
+
+    index: pd.Index
+    compared: tuple[str, ...]
+    synthesized: tuple[str, ...]
+    keys: tuple[str, ...]
+    left_out: tuple[str, ...]
+    n_released: Ints
+    not_replaced: int
+    corresponds: Flags
+    same_as_original: Flags
+    identical: Flags
+    found: Flags
+    identical_synthesized: Flags
+    alone: Flags
+    any_row: Ints
+    any_row_synthesized: Ints
+    unique: Flags
+    replicated: Flags
+    values: Values
+
+    @property
+    def n(self) -> int:
+        """Number of records of the original."""
+        return len(self.index)
+
+    @property
+    def m(self) -> int:
+        """Number of files."""
+        return len(self.n_released)
+
+    @property
+    def keys_synthesized(self) -> tuple[str, ...]:
+        """Keys that were synthesised; if none was, every unique is replicated by design."""
+        return tuple(name for name in self.keys if name in self.synthesized)
+
+    @property
+    def files(self) -> pd.DataFrame:
+        """One row per file, ``1 .. m``; counts of records.
+
+        Columns: ``records`` of the file, ``not_replaced`` of them; ``identical`` (same row; NaN
+        where rows do not correspond) and ``identical_any_row``, in all columns;
+        ``identical_synthesized`` and ``identical_synthesized_any_row``, in the synthesised ones
+        (all of ``records``); ``expected_any_row_share``, of a fresh sample (see Notes of
+        `exposure`); ``original_alone``, records of the original that nobody else there equals in
+        all columns, and ``identical_alone``, those that some row of the file equals; ``uniques`` of
+        the original on the keys, and ``replicated_uniques`` of them; ``rows_correspond``;
+        ``same_as_original``.
+        """
+        own = [_where(self.corresponds, flags) for flags in self._own_rows]
+        columns = {
+            "records": self.n_released,
+            "not_replaced": self.not_replaced,
+            "identical": own[0],
+            "identical_any_row": self.any_row,
+            "identical_synthesized": own[1],
+            "identical_synthesized_any_row": self.any_row_synthesized,
+            "expected_any_row_share": 1 - float(self.alone.mean()),
+            "original_alone": int(self.alone.sum()),
+            "identical_alone": self.found[self.alone].sum(axis=0),
+            "uniques": int(self.unique.sum()),
+            "replicated_uniques": self.replicated.sum(axis=0),
+            "rows_correspond": self.corresponds,
+            "same_as_original": self.same_as_original,
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(1, self.m + 1, name="release"))
+
+    @property
+    def columns(self) -> pd.DataFrame:
+        """One row per file and synthesised numeric column.
+
+        Columns: ``values`` released (not missing, of records that were replaced); ``genuine``,
+        those that occur in the original, and ``unique``, those that occur once there, with
+        ``genuine_share`` and ``unique_share`` of ``values``; ``original_uniques``, the values that
+        occur once in the original, and how many of them the file shows (``uniques_shown``);
+        ``original_values`` and ``original_distinct``; ``expected_genuine_share`` and
+        ``expected_unique_share``, of a fresh sample of the same population (see Notes of
+        `exposure`); ``judged``.
+        """
+        v = self.values
+        given = np.maximum(v.given, 1)
+        per_file = {
+            "values": v.released,
+            "genuine": v.genuine,
+            "genuine_share": _share(v.genuine, v.released),
+            "unique": v.unique,
+            "unique_share": _share(v.unique, v.released),
+            "uniques_shown": v.shown,
+        }
+        of_original = {
+            "original_uniques": v.once,
+            "original_values": v.given,
+            "original_distinct": v.distinct,
+            "expected_genuine_share": 1 - v.once / given,
+            "expected_unique_share": 2 * v.twice / given,
+            "judged": v.once >= JUDGED * given,
+        }
+        rows = pd.MultiIndex.from_product(
+            [range(1, self.m + 1), v.names], names=["release", "column"]
+        )
+        columns = {name: found.ravel() for name, found in per_file.items()}
+        columns |= {name: np.tile(found, self.m) for name, found in of_original.items()}
+        return pd.DataFrame(columns, index=rows)
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per record of the original: in how many files it is found.
+
+        Columns: ``identical_files``, its own row equals it in all columns (NaN where rows of no
+        file correspond); ``identical_any_row_files``, some row does; ``replicated_files``, it is a
+        replicated unique.
+        """
+        own = self.identical.sum(axis=1)
+        columns = {
+            "identical_files": own if self.corresponds.any() else np.full(self.n, np.nan),
+            "identical_any_row_files": self.found.sum(axis=1),
+            "replicated_files": self.replicated.sum(axis=1),
+        }
+        return pd.DataFrame(columns, index=self.index)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return all tables by name: ``files``, ``columns``, ``records``."""
+        return {"files": self.files, "columns": self.columns, "records": self.records}
+
+    def most(self) -> dict[str, float]:
+        """Counts of the file that shows most: those that `AttributeRisk.summary` has too.
+
+        ``identical_records`` in all columns, in the same row, or in any row where rows of no file
+        correspond; ``replicated_uniques``; ``genuine_unique_values`` of the column with most, NaN
+        where no column is judged.
+        """
+        judged = self.values.once >= JUDGED * np.maximum(self.values.given, 1)
+        unique = self.values.unique[:, judged]
+        return {
+            "identical_records": float(self.identical_records.max()),
+            "replicated_uniques": float(self.replicated.sum(axis=0).max()),
+            "genuine_unique_values": float(unique.max()) if unique.size else float("nan"),
+        }
+
+    @property
+    def identical_records(self) -> Ints:
+        """Identical records of each file, shape (m,): in the same row, or in any if none is it."""
+        return np.where(self.corresponds, self.identical.sum(axis=0), self.any_row)
+
+    def summary(self) -> pd.DataFrame:
+        """One row per measure: ``least`` and ``most`` over the files, ``of``, ``any_file``.
+
+        Rows: counts of `files`, then ``genuine_values`` and ``genuine_unique_values`` with each
+        column in brackets. ``of``: records of the largest file, uniques of the original, or
+        released values. ``any_file``: records of the original of which it holds in some file; NaN
+        where released records or values are counted.
+        """
+        files, columns = self.files, self.columns
+        anywhere = {
+            "identical": self.identical,
+            "identical_any_row": self.found,
+            "identical_synthesized": self.identical_synthesized,
+            "identical_alone": self.found & self.alone[:, None],
+            "replicated_uniques": self.replicated,
+        }
+        of = {
+            "identical": "records",
+            "identical_any_row": "records",
+            "identical_synthesized": "records",
+            "identical_synthesized_any_row": "records",
+            "identical_alone": "original_alone",
+            "replicated_uniques": "uniques",
+        }
+        rows = {}
+        for name, whole in of.items():
+            in_any = anywhere[name].any(axis=1).sum() if name in anywhere else np.nan
+            rows[name] = (files[name].min(), files[name].max(), files[whole].max(), in_any)
+        for name in self.values.names:
+            of_column = columns.xs(name, level="column")
+            for measure in ("genuine", "unique"):
+                words = "genuine_values" if measure == "genuine" else "genuine_unique_values"
+                found, whole = of_column[measure], of_column["values"].max()
+                rows[f"{words}[{name}]"] = (found.min(), found.max(), whole, np.nan)
+        return pd.DataFrame.from_dict(
+            rows, orient="index", columns=["least", "most", "of", "any_file"], dtype=float
+        )
+
+    def first(self, m: int) -> "Exposure":
+        """The same of the first m files alone."""
+        v = self.values
+        cut = {name: getattr(v, name)[:m] for name in ("released", "genuine", "unique", "shown")}
+        return replace(
+            self,
+            n_released=self.n_released[:m],
+            corresponds=self.corresponds[:m],
+            same_as_original=self.same_as_original[:m],
+            identical=self.identical[:, :m],
+            found=self.found[:, :m],
+            identical_synthesized=self.identical_synthesized[:, :m],
+            any_row=self.any_row[:m],
+            any_row_synthesized=self.any_row_synthesized[:m],
+            replicated=self.replicated[:, :m],
+            values=v._replace(**cut),
+        )
+
+    def sentence(self) -> str:
+        """Say the counts in plain words."""
+        parts = [*self._originals(), self._identical(), *self._genuine(), self._uniques()]
+        if self.left_out:
+            parts.append(f"Not compared: {', '.join(self.left_out)}.")
+        return " ".join(parts)
+
+    def __repr__(self) -> str:
+        tables = [self.files.T, self.columns.T] if self.values.names else [self.files.T]
+        return "\n\n".join([f"Exposure\n{self.sentence()}", *(t.to_string() for t in tables)])
+
+    @property
+    def _own_rows(self) -> tuple[Ints, Ints]:
+        return self.identical.sum(axis=0), self.identical_synthesized.sum(axis=0)
+
+    def _originals(self) -> list[str]:
+        """Files that are the original."""
+        which = np.flatnonzero(self.same_as_original) + 1
+        if not len(which):
+            return []
+        if self.m == 1:
+            return ["The file is the original itself: every record is equal."]
+        named = ", ".join(map(str, which))
+        verb = "is" if len(which) == 1 else "are"
+        return [f"Release {named} {verb} the original itself: every record is equal."]
+
+    def _identical(self) -> str:
+        where = "in all columns"
+        if self.corresponds.all():
+            own = self._own_rows[0]
+            text = f"{_range(own)} of {_range(self.n_released)} records equal the original's"
+            text += f" {where} in the same row, {_range(self.any_row)} in some row"
+        else:
+            text = f"{_range(self.any_row)} of {_range(self.n_released)} records equal one of the"
+            text += f" original's {where} (rows do not correspond)"
+        text += f" (a fresh sample would show {percent(1 - self.alone.mean())})"
+        kept = f"; {self.not_replaced:,} were released as they are" if self.not_replaced else ""
+        return f"{self._each()}{text}{kept}."
+
+    def _each(self) -> str:
+        return "In each file " if self.m > 1 else ""
+
+    def _genuine(self) -> list[str]:
+        table, v = self.columns, self.values
+        said = []
+        for j, name in enumerate(v.names):
+            row = table.xs(name, level="column").iloc[0]
+            if not row["judged"]:
+                continue
+            said.append(
+                f"Of {_range(v.released[:, j])} released values of {name} {_range(v.genuine[:, j])}"
+                f" are genuine and {_range(v.unique[:, j])} occur once in the original (a fresh "
+                f"sample would show {percent(row['expected_genuine_share'])} and "
+                f"{percent(row['expected_unique_share'])})."
+            )
+        return said
+
+    def _uniques(self) -> str:
+        if not self.keys:
+            return ""
+        shown = _range(self.replicated.sum(axis=0))
+        design = "" if self.keys_synthesized else "; none of these keys was synthesised"
+        return (
+            f"Of {int(self.unique.sum()):,} records unique on {', '.join(self.keys)} {shown} are "
+            f"replicated by a record that is unique in the file{design}."
+        )
+
+
+def exposure_of(*risks: Any) -> Exposure | None:
+    """What the first of some risks says that the files show; None: none of them says it."""
+    found = (getattr(risk, "exposure", None) for risk in risks)
+    return next((one for one in found if one is not None), None)
+
+
+def _where(known: Flags, counts: Ints) -> npt.NDArray[np.int64] | Reals:
+    """Counts, NaN where they are not known."""
+    return counts if known.all() else np.where(known, counts, np.nan)
+
+
+def _share(counts: Ints, of: Ints) -> Reals:
+    return np.asarray(counts / np.where(of > 0, of, np.nan), dtype=np.float64)
+
+
+def _range(counts: Ints) -> str:
+    """Counts of several files in words."""
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,0 +1,252 @@
+"""The values that an intruder finds most likely, where a table is too large to be walked through.
+
+With one release and the model's own predictive as prior the posterior is itself a mixture of
+products, ``p(y* | y_A, Z)``: the likeliest values, the truth's rank and the mass not found are
+exact up to Monte Carlo error. With m releases, or another prior, posterior odds of the values found
+are exact, their sum is not: the truth's probability is bounded from above by its share among them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.logspace import log_sum
+from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.workers import in_order
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence.contract import Fit, Progress, Targets
+from bayes_risk.evidence.problem import cases_of, rows_of, seen_by
+from bayes_risk.evidence.runner import Plan
+from bayes_risk.intruder.guesses import Neighbourhood
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.intruder.priors import in_words
+from bayes_risk.release.parameters import in_words as drawn_in_words
+from bayes_risk.release.release import Release
+
+from .likeliest_result import Likeliest
+from .risk import WAYS, check_unknown, way_to
+from .search import Found, Mixture, best_first, log_total
+from .tables import Table, TablePredictive, Weighed, posteriors_to_parts, weighed
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+DRAWS = 100
+
+
+def likeliest(
+    fit: Fit,
+    release: Release,
+    *,
+    targets: Any,
+    k: int = 100,
+    prior: str = "predictive",
+    intruder: Intruder | None = None,
+    draws: int = DRAWS,
+    max_nodes: int = 5_000,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> Likeliest:
+    """The values that the intruder finds most likely, found by best-first search.
+
+    Parameters
+    ----------
+    fit, release, targets
+        As in `full_table_risk`; the table of values may be of any size.
+    k : int
+        How many values to look for in each fit.
+    prior : {"predictive", "uniform"}
+        What the intruder believes beforehand.
+    intruder : Intruder, optional
+        What the intruder knows; the worst case by default.
+    draws : int
+        Draws of each fit to use, spread evenly.
+    max_nodes : int
+        How often, at most, a search of one fit extends a partial value by a variable.
+    random_seed : int, Generator or None
+    n_jobs : int
+        Workers: threads, unless joblib's ``parallel_config`` says something else.
+    progress : callable, optional
+
+    Returns
+    -------
+    Likeliest
+
+    Raises
+    ------
+    InputError
+        A model whose predictives are no mixtures of products; structural zeros; another prior.
+
+    Notes
+    -----
+    One release and ``prior="predictive"``: the posterior is ``p(y* | y_A, Z)``, a mixture of
+    products. The search then gives the k likeliest values for
+    certain (``found`` if the truth is among them or above all others), the mass not found, and a
+    bound on each value not found. Else ``prod_l S_l / S_0^(m-1)`` has no useful bound, because the
+    denominator is tiny where nobody is: values are the likeliest under each release, their odds are
+    exact, and the truth's probability is at most its share among them. Cost: each extension takes
+    terms x levels multiplications.
+    """
+    intruder = Intruder() if intruder is None else intruder
+    way = way_to(fit, release, intruder)
+    one_of("prior", prior, ("predictive", "uniform"))
+    for name, value in (("k", k), ("draws", draws), ("max_nodes", max_nodes)):
+        at_least(name, value, 1)
+    if fit.microdata.impossible is not None:
+        raise InputError(
+            "the table has structural zeros, whose mass the search does not know; use "
+            "full_table_risk"
+        )
+    rng = np.random.default_rng(random_seed)
+    choose, sampling, knowing, collapsing, searching = rng.spawn(5)
+    rows = rows_of(targets, release, fit, intruder, choose)
+    check_unknown(release, rows, len(fit.microdata.codes))
+    known = seen_by(intruder, release, fit, knowing)
+    cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
+    plan = Plan(fit, release, sampling, n_jobs, progress, known)
+    posteriors = plan.fits(cases)
+    parts = posteriors_to_parts(posteriors, cases, collapsing.spawn(len(posteriors)))
+    found = searched(
+        parts, cases, fit.microdata, prior, k, draws, max_nodes, rng=searching, n_jobs=n_jobs
+    )
+    return Likeliest(
+        index=fit.microdata.index[rows],
+        case=case,
+        variables=tuple(fit.microdata.variables[j] for j in cases.columns),
+        n_values=Table.of(fit.microdata.n_levels[cases.columns]).n_cells,
+        truth=cases.profiles[:, cases.columns].astype(np.int64),
+        exact=len(parts) == 2 and prior == "predictive",
+        assumptions={
+            "records": intruder.in_words(),
+            "prior": in_words(prior),
+            "evidence": f"{way}: {WAYS[way]}",
+            "releases": drawn_in_words(fit, release),
+        },
+        seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        **_columns(found),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Searched:
+    """What a search found for one target; attributes as those of `Likeliest`."""
+
+    codes: Ints
+    log_probability: Array
+    log_prior: Array
+    log_truth: float
+    log_prior_truth: float
+    rank: float
+    found: bool
+    unseen: float
+    bound: float
+
+
+LISTS = ("codes", "log_probability", "log_prior")
+
+
+def _columns(found: Sequence[Searched]) -> dict[str, Any]:
+    names = Searched.__dataclass_fields__
+    lists: dict[str, Any] = {name: tuple(getattr(s, name) for s in found) for name in LISTS}
+    arrays = {n: np.array([getattr(s, n) for s in found]) for n in names if n not in LISTS}
+    return lists | arrays
+
+
+def searched(
+    parts: Sequence[TablePredictive],
+    cases: Targets,
+    microdata: Microdata,
+    prior: str,
+    k: int,
+    draws: int,
+    max_nodes: int,
+    *,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+) -> list[Searched]:
+    """Search the mixtures of all fits, the base one first, for each target."""
+    fits = [weighed(part, cases, min(draws, len(part.batch))) for part in parts]
+    search = _Search(fits, cases, microdata, prior, k, max_nodes)
+    jobs = [partial(search.one, u, child) for u, child in enumerate(rng.spawn(len(cases)))]
+    return list(in_order(jobs, n_jobs=n_jobs, what="likeliest values"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What every target's search takes."""
+
+    fits: Sequence[Weighed]
+    cases: Targets
+    microdata: Microdata
+    prior: str
+    k: int
+    max_nodes: int
+
+    def one(self, u: int, rng: np.random.Generator) -> Searched:
+        """Search for one target."""
+        mixtures = [_mixture(fit, u, self.cases, self.microdata) for fit in self.fits]
+        truth = self.cases.profiles[u, self.cases.columns].astype(np.int64)
+        if len(mixtures) == 2 and self.prior == "predictive":
+            found = best_first(mixtures[1], self.k, self.max_nodes, rng)
+            return _exact(found, mixtures, truth)
+        pools = [best_first(each, self.k, self.max_nodes, rng).codes for each in mixtures[1:]]
+        return _bounded(np.unique(np.vstack(pools), axis=0), mixtures, truth, self.prior)
+
+
+def _mixture(fit: Weighed, u: int, cases: Targets, microdata: Microdata) -> Mixture:
+    terms: Any = fit.part.terms(u, cases, microdata.n_levels, fit.log_v[:, u], fit.draws)
+    mixture: Mixture = terms
+    return mixture
+
+
+def _exact(found: Found, mixtures: Sequence[Mixture], truth: Ints) -> Searched:
+    """One release, predictive prior: probabilities are shares of the mixture's own total."""
+    base, mixture = mixtures
+    log_p = found.log_s - found.log_total
+    log_truth = float(mixture.log_at(truth[None])[0]) - found.log_total
+    bound = found.log_bound - found.log_total
+    listed = (found.codes == truth).all(axis=1)
+    certain = bool(listed.any() and found.complete) or log_truth >= bound
+    seen = np.append(log_p, () if listed.any() else log_truth)
+    above = int((log_p[~listed] > log_truth).sum())
+    return Searched(
+        codes=found.codes,
+        log_probability=log_p,
+        log_prior=base.log_at(found.codes) - log_total(base),
+        log_truth=log_truth,
+        log_prior_truth=float(base.log_at(truth[None])[0]) - log_total(base),
+        rank=1.0 + above,
+        found=certain,
+        unseen=max(1.0 - float(np.exp(seen).sum()), 0.0),
+        bound=float(np.exp(bound)),
+    )
+
+
+def _bounded(codes: Ints, mixtures: Sequence[Mixture], truth: Ints, prior: str) -> Searched:
+    """Several releases, or a uniform prior: odds are exact among the values found."""
+    everything = np.vstack([truth[None], codes[~(codes == truth).all(axis=1)]])
+    base, *others = [mixture.log_at(everything) for mixture in mixtures]
+    times = len(others) - (prior == "predictive")
+    log_f = np.sum(others, axis=0) - times * base
+    log_p = log_f - log_sum(log_f)
+    order = np.argsort(-log_p, kind="stable")
+    n_values = float(np.log(np.diff(mixtures[0].start)).sum())
+    log_prior = base - log_total(mixtures[0])
+    if prior == "uniform":
+        log_prior = np.full(len(base), -n_values)
+    return Searched(
+        codes=everything[order],
+        log_probability=log_p[order],
+        log_prior=log_prior[order],
+        log_truth=float(log_p[0]),
+        log_prior_truth=float(log_prior[0]),
+        rank=1.0 + int((log_p > log_p[0]).sum()),
+        found=False,
+        unseen=np.nan,
+        bound=np.nan,
+    )

@@ -1,0 +1,309 @@
+"""What the intruder's posterior over the full table says of each record, frozen."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import in_brackets, number, plain
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.variables import Number, Variable
+from bayes_risk.evidence.contract import Targets
+
+from .spread import Spread
+from .tables import Table, Weighed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+NUMBERS = {
+    "log_prior": "log_prior",
+    "log_probability": "log_probability",
+    "mcse": "mcse",
+    "mcse_log_odds": "mcse_log_odds",
+    "rank": "rank",
+    "prior_rank": "prior_rank",
+    "within_1": "within_1",
+    "within_2": "within_2",
+    "entropy": "entropy",
+    "eps": "eps",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FullTableRisk:
+    """The intruder's posterior for each target over all values of the unknown columns.
+
+    Arrays live on cases, as in `AttributeRisk`.
+
+    Attributes
+    ----------
+    index : pandas.Index, length n
+        Labels of the n targets.
+    case : ndarray of int, shape (n,)
+        The case that each target belongs to.
+    variables : tuple of Variable or Number, length q
+        The guessed variables.
+    n_values : ndarray of int, shape (n_cases,)
+        Number of values that are possible.
+    truth : ndarray of int, shape (n_cases, q)
+        Codes of the true values.
+    log_prior, log_probability : ndarray, shape (n_cases,)
+        Of the truth.
+    mcse, mcse_log_odds : ndarray, shape (n_cases,)
+        Monte Carlo standard errors of the probability of the truth, and of its log odds.
+    deviations : ndarray, shape (F, B, n_cases)
+        How far each batch of draws of each fit moves the probability of the truth.
+    rank : ndarray, shape (n_cases,)
+        Expected rank of the truth among all values, 1 the likeliest, ties in any order.
+    rank_low, rank_high : ndarray, shape (n_cases,)
+        The rank, were the log odds of the truth two standard errors larger, or smaller.
+    prior_rank : ndarray, shape (n_cases,)
+        Rank of the truth without the release.
+    within_1, within_2 : ndarray, shape (n_cases,)
+        Share of the posterior on values that differ from the truth in at most 1, or 2, variables.
+    entropy : ndarray, shape (n_cases,)
+        Of the posterior, in nats.
+    eps : ndarray, shape (n_cases,)
+        Realised privacy loss: largest less smallest log evidence over all values.
+    khat, ess : ndarray, shape (n_cases,)
+        Of the leave-one-out weights: largest over fits, smallest over fits.
+    reliable : ndarray of bool, shape (n_cases,)
+    best : ndarray of int, shape (k, n_cases, q)
+        Codes of the likeliest values.
+    best_log_probability, best_log_prior : ndarray, shape (k, n_cases)
+    n_draws : tuple of int, length F
+        Draws of each fit in use, the base fit first.
+    assumptions : mapping of str to str
+        What the intruder knows and believes, in words.
+    seed_entropy : str
+        The seed that made it.
+    """
+
+    index: pd.Index
+    case: Ints
+    variables: tuple[Variable | Number, ...]
+    n_values: Ints
+    truth: Ints
+    log_prior: Array
+    log_probability: Array
+    mcse: Array
+    mcse_log_odds: Array
+    deviations: Array
+    rank: Array
+    rank_low: Array
+    rank_high: Array
+    prior_rank: Array
+    within_1: Array
+    within_2: Array
+    entropy: Array
+    eps: Array
+    khat: Array
+    ess: Array
+    reliable: npt.NDArray[np.bool_]
+    best: Ints
+    best_log_probability: Array
+    best_log_prior: Array
+    n_draws: tuple[int, ...]
+    assumptions: Mapping[str, str]
+    seed_entropy: str
+
+    @classmethod
+    def of(
+        cls,
+        found: Sequence[Spread],
+        fits: Sequence[Weighed],
+        *,
+        microdata: Microdata,
+        cases: Targets,
+        table: Table,
+        **rest: Any,
+    ) -> "FullTableRisk":
+        """Gather the posteriors of all cases."""
+        numbers: dict[str, Any] = {
+            name: np.array([getattr(s, of) for s in found]) for name, of in NUMBERS.items()
+        }
+        return cls(
+            variables=tuple(microdata.variables[j] for j in cases.columns),
+            n_values=np.array([s.n_cells for s in found]),
+            truth=cases.profiles[:, cases.columns].astype(np.int64),
+            deviations=np.stack([s.deviations for s in found], axis=-1),
+            rank_low=np.array([s.rank_span[0] for s in found]),
+            rank_high=np.array([s.rank_span[1] for s in found]),
+            khat=np.max([fit.khat for fit in fits], axis=0),
+            ess=np.min([fit.ess for fit in fits], axis=0),
+            best=np.stack([table.codes(s.top) for s in found], axis=1),
+            best_log_probability=np.stack([s.top_log_probability for s in found], axis=1),
+            best_log_prior=np.stack([s.top_log_prior for s in found], axis=1),
+            n_draws=tuple(len(fit.draws) for fit in fits),
+            **numbers,
+            **rest,
+        )
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target, indexed as the input.
+
+        Columns: ``prior`` and ``probability`` of the truth, ``mcse`` of the probability; ``rank``
+        of the truth among all values (1: the likeliest; ties share their places), ``rank_low`` and
+        ``rank_high`` (two standard errors either way) and ``prior_rank`` (without the release);
+        ``within_1`` and ``within_2`` (share of the posterior that differs from the truth in at most
+        1 or 2 variables); ``best`` (probability of the likeliest value) and ``best_distance`` (in
+        how many variables it differs from the truth); ``entropy`` in nats and ``n_effective``, its
+        exponential; ``eps`` (realised privacy loss over all values); ``khat``; ``ess``;
+        ``reliable``.
+        """
+        columns = {
+            "prior": np.exp(self.log_prior),
+            "probability": np.exp(self.log_probability),
+            "mcse": self.mcse,
+            "rank": self.rank,
+            "rank_low": self.rank_low,
+            "rank_high": self.rank_high,
+            "prior_rank": self.prior_rank,
+            "within_1": self.within_1,
+            "within_2": self.within_2,
+            "best": np.exp(self.best_log_probability[0]),
+            "best_distance": (self.best[0] != self.truth).sum(axis=1),
+            "entropy": self.entropy,
+            "n_effective": np.exp(self.entropy),
+            "eps": self.eps,
+            "khat": self.khat,
+            "ess": self.ess,
+            "reliable": self.reliable,
+        }
+        return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+
+    def summary(self) -> pd.DataFrame:
+        """File level: one row per measure, columns ``value``, ``mcse`` and ``baseline``.
+
+        Rows: ``mean_probability``, ``max_probability`` of the truth; ``median_rank``,
+        ``share_ranked_first`` and ``share_in_first_100``; ``mean_within_1``, ``mean_within_2``;
+        ``median_n_effective``; ``max_eps``; ``values``; ``targets``; ``unreliable``. The baseline
+        is what the intruder could say without the release.
+        """
+        table, none = self.records, np.nan
+        worst = int(np.argmax(table["probability"]))
+        rows = {
+            "mean_probability": (
+                table["probability"].mean(),
+                self._mcse_of_mean(),
+                table["prior"].mean(),
+            ),
+            "max_probability": (
+                table["probability"].max(),
+                table["mcse"].iloc[worst],
+                table["prior"].max(),
+            ),
+            "median_rank": (table["rank"].median(), none, table["prior_rank"].median()),
+            "share_ranked_first": (
+                (table["rank"] < 1.5).mean(),
+                none,
+                (table["prior_rank"] < 1.5).mean(),
+            ),
+            "share_in_first_100": (
+                (table["rank"] <= 100).mean(),
+                none,
+                (table["prior_rank"] <= 100).mean(),
+            ),
+            "mean_within_1": (table["within_1"].mean(), none, none),
+            "mean_within_2": (table["within_2"].mean(), none, none),
+            "median_n_effective": (table["n_effective"].median(), none, none),
+            "max_eps": (table["eps"].max(), none, none),
+            "values": (int(self.n_values.max()), none, none),
+            "targets": (len(table), none, none),
+            "unreliable": (int((~table["reliable"]).sum()), none, none),
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
+
+    def worst(self, k: int = 10) -> pd.DataFrame:
+        """The k records whose truth the intruder finds most probable; columns as ``records``."""
+        return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
+
+    def top(self, label: Hashable, k: int = 10) -> pd.DataFrame:
+        """The likeliest values of one record, likeliest first; at most as many as were kept.
+
+        Columns: the guessed variables, then ``prior``, ``probability``, ``distance`` (in how many
+        variables it differs from the truth) and ``is_truth``. Contains confidential values.
+        """
+        rows = np.flatnonzero(self.index == label)
+        if not len(rows):
+            raise InputError(
+                f"record {label!r} is not among the {len(self.index)} targets; see risk.index"
+            )
+        u = int(self.case[rows[0]])
+        codes = self.best[:k, u]
+        values = pd.DataFrame(
+            {
+                v.name: v.decode(codes[:, j].astype(np.int32), pd.RangeIndex(len(codes)))
+                for j, v in enumerate(self.variables)
+            }
+        )
+        values["prior"] = np.exp(self.best_log_prior[:k, u])
+        values["probability"] = np.exp(self.best_log_probability[:k, u])
+        values["distance"] = (codes != self.truth[u]).sum(axis=1)
+        values["is_truth"] = values["distance"] == 0
+        return values
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """All of it, labelled ``record, guess, variable``. Holds confidential values."""
+        data: dict[str, Any] = {
+            str(name): (("record",), column.to_numpy()) for name, column in self.records.items()
+        }
+        data["best_log_probability"] = (
+            ("guess", "record"),
+            self.best_log_probability[:, self.case],
+        )
+        data["best_log_prior"] = (("guess", "record"), self.best_log_prior[:, self.case])
+        data["best_code"] = (("guess", "record", "variable"), self.best[:, self.case])
+        data["truth_code"] = (("record", "variable"), self.truth[self.case])
+        labels = self.index.to_numpy()
+        stored = labels if labels.dtype.kind in "iufb" else np.array([str(v) for v in labels])
+        coords = {
+            "record": stored,
+            "guess": np.arange(1, len(self.best) + 1),
+            "variable": np.array([v.name for v in self.variables], dtype=str),
+        }
+        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
+        attrs |= {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
+        return xr.Dataset(data, coords, attrs | {"random_seed": self.seed_entropy})
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        table = self.records
+        worst = table.iloc[int(np.argmax(table["probability"]))]
+        doubtful = int((~table["reliable"]).sum())
+        error = in_brackets(worst["mcse"], worst["probability"])
+        doubt = f"{doubtful:,} records are" if doubtful != 1 else "1 record is"
+        return (
+            f"{self.assumptions['records']} Among all {int(self.n_values.max()):,} values of "
+            f"{len(self.variables)} columns the truth has rank {table['rank'].median():,.0f} in "
+            f"the median of {len(table):,} records ({table['prior_rank'].median():,.0f} without "
+            f"the release) and ranks first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
+            f"gives it {number(worst['probability'])}{error} in the worst case "
+            f"({number(worst['prior'])} without the release). {doubt} marked unreliable."
+        )
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Rank of the truth with the release against its rank without, on log scales."""
+        from bayes_risk.reporting.plots import plot_full_table
+
+        return plot_full_table(self, ax=ax)
+
+    def __repr__(self) -> str:
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
+        return f"FullTableRisk\n{self.sentence()}\n\n{rows.to_string()}"
+
+    def _mcse_of_mean(self) -> float:
+        """Records share their draws, so the error of a mean is taken from batch means."""
+        means = self.deviations[:, :, self.case].mean(axis=2, keepdims=True)
+        return float(np.sqrt(variance_of_estimate(means)[0]))

@@ -1,0 +1,279 @@
+"""Attribute risk over the full table: where the truth stands among all values."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk._core.validate import at_least
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence.contract import Fit, PartFit, Progress, Targets
+from bayes_risk.evidence.problem import cases_of, rows_of, seen_by
+from bayes_risk.evidence.runner import Plan
+from bayes_risk.intruder.guesses import Neighbourhood
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.intruder.priors import NAMED, TruthFactor, in_words
+from bayes_risk.release.parameters import drawn
+from bayes_risk.release.parameters import in_words as drawn_in_words
+from bayes_risk.release.release import Release
+from bayes_risk.risk.attribute import MAX_MCSE_LOG_ODDS
+from bayes_risk.risk.posterior import MAX_MCSE
+
+from .result import FullTableRisk
+from .spread import Spread
+from .tables import (
+    Table,
+    TablePredictive,
+    Weighed,
+    draws_by_fit,
+    posteriors_to_parts,
+    spreads,
+    weighed,
+)
+
+Array = npt.NDArray[np.float64]
+MAX_CELLS = 100_000_000
+PRIORS = ("predictive", "uniform", "marginal")
+WAYS = {
+    "predictive": "leave-one-out predictives before and after seeing the release",
+    "product": "predictives before and after seeing each release, multiplied as if the releases "
+    "did not share the records that are not known (an approximation)",
+}
+
+
+def full_table_risk(
+    fit: Fit,
+    release: Release,
+    *,
+    targets: Any,
+    prior: str | TruthFactor = "predictive",
+    intruder: Intruder | None = None,
+    draws: int | None = None,
+    keep: int = 20,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> FullTableRisk:
+    """Posterior of the intruder over all values of the columns that they do not know.
+
+    ``Pr(Y_i = y* | Z, A, S)`` proportional to ``prior(y*) prod_l p(Z^(l) | y*, A, S)`` (Hu 2019,
+    section 3.2), with every combination of levels a guess: nothing tells where to look.
+
+    Parameters
+    ----------
+    fit : Fit
+        A synthesis model whose predictives are mixtures of products: `models.DPMPM`.
+    release : Release
+        The m synthetic data sets. Columns that were not synthesised stay at their true values.
+    targets : int, list of labels, mask, or None
+        Records to audit, as in `attribute_risk`. Each costs a walk through the table.
+    prior : {"predictive", "uniform", "marginal"} or TruthFactor
+        What the intruder believes of all values beforehand. ``"predictive"``, the model's own
+        p(y* | y_A), is the belief of one who knows the model. Under ``"uniform"`` most of the
+        belief is in values that nobody has and nobody synthesises: see Notes.
+    intruder : Intruder, optional
+        What the intruder knows; the worst case by default. One who knows some records, with
+        several releases: release by release, as ``evidence="product"`` of `attribute_risk`.
+    draws : int, optional
+        Draws of each augmented fit to use, spread evenly; of the base fit m times as many. By
+        default as many as make about four seconds a target on one core. Their error is in ``mcse``.
+    keep : int
+        How many of the likeliest values to list for each target, at least 1.
+    random_seed : int, Generator or None
+        Same seed, same figures, for any ``n_jobs``.
+    n_jobs : int
+        Threads, each with a target.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    FullTableRisk
+        Per record: probability and rank of the truth among all values, what share of the posterior
+        lies near it, the likeliest values.
+
+    Raises
+    ------
+    InputError
+        A model whose predictives are no mixtures of products; a table of more than 100 million
+        values; records released unchanged; another prior.
+
+    Warns
+    -----
+    UnreliableWeightsWarning
+        Some records are marked unreliable.
+
+    Notes
+    -----
+    Cost: a target takes C x T multiplications for C values and T terms, classes times draws, in
+    single precision where that is exact enough (`docs/wide-searches.md`). Memory: 4 bytes a value,
+    and 4 T sqrt(C), for each thread. Leave-one-out weights come from all draws. Error: between
+    batches of chains. It is large under a uniform prior: values that hardly any draw allows
+    have a posterior of ``prod_l S_l / S_0^m``, in which the base fit's error counts m times.
+
+    Records with k-hat above `khat_threshold` are marked, not fitted again.
+    """
+    intruder = Intruder() if intruder is None else intruder
+    way = way_to(fit, release, intruder)
+    _check_prior(prior)
+    at_least("keep", keep, 1)
+    if draws is not None:
+        at_least("draws", draws, 1)
+    rng = np.random.default_rng(random_seed)
+    choose, sampling, knowing, collapsing = rng.spawn(4)
+    rows = rows_of(targets, release, fit, intruder, choose)
+    check_unknown(release, rows, len(fit.microdata.codes))
+    known = seen_by(intruder, release, fit, knowing)
+    cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
+    table = Table.of(fit.microdata.n_levels[cases.columns])
+    check_size(table)
+    plan = Plan(fit, release, sampling, n_jobs, progress, known)
+    posteriors = plan.fits(cases)
+    rngs = collapsing.spawn(len(posteriors))
+    parts = posteriors_to_parts(posteriors, cases, rngs)
+    fits, found = tabulated(
+        parts,
+        cases,
+        fit.microdata,
+        prior,
+        table,
+        draws=draws,
+        keep=keep,
+        n_jobs=n_jobs,
+        tick=_ticker(progress, len(cases)),
+    )
+    risk = FullTableRisk.of(
+        found,
+        fits,
+        microdata=fit.microdata,
+        cases=cases,
+        table=table,
+        index=fit.microdata.index[rows],
+        case=case,
+        reliable=_reliable(found, fits, plan.threshold),
+        assumptions={
+            "records": intruder.in_words(),
+            "columns": f"guessed: {', '.join(fit.microdata.columns[j] for j in cases.columns)}",
+            "synthesis": fit.mechanism(release),
+            "prior": in_words(prior),
+            "guesses": f"all {table.n_cells:,} combinations of their levels",
+            "evidence": f"{way}: {WAYS[way]}",
+            "releases": drawn_in_words(fit, release),
+        },
+        seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+    )
+    _warn(risk)
+    return risk
+
+
+def tabulated(
+    parts: Sequence[TablePredictive],
+    cases: Targets,
+    microdata: Microdata,
+    prior: str | TruthFactor,
+    table: Table,
+    *,
+    draws: int | None,
+    keep: int = 20,
+    n_jobs: int = 1,
+    tick: Callable[[int], None] = lambda done: None,
+) -> tuple[list[Weighed], list[Spread]]:
+    """Weights and posteriors from the base predictive and those of the releases."""
+    m = len(parts) - 1
+    wanted = draws_by_fit(parts, table.n_cells, m, draws)
+    fits = [weighed(part, cases, k) for part, k in zip(parts, wanted, strict=True)]
+    factor = np.array([-float(m)] + [1.0] * m)
+    found = spreads(
+        fits, factor, table, cases, microdata, prior, keep=keep, n_jobs=n_jobs, tick=tick
+    )
+    return fits, found
+
+
+def way_to(fit: Fit, release: Release, intruder: Intruder) -> str:
+    """How the evidence is computed, if the model can tabulate it at all."""
+    name = type(fit).__name__
+    drawn(fit, release)  # refused where the model has no evidence for it
+    if intruder.of_trade:
+        raise InputError(
+            f"knows_records={intruder.knows_records!r} asks about numbers, which have no table; "
+            "use attribute_risk"
+        )
+    if not getattr(getattr(fit, "posterior", None), "tabulates", False):
+        raise InputError(
+            f"{name} offers no full table: its predictives are no mixtures of products; list the "
+            "values with guesses=Listed(table) in attribute_risk, or use models.DPMPM"
+        )
+    if intruder.knows_less:
+        offers = cast(PartFit, fit).offers_knowing(release)
+    else:
+        offers = fit.offers(release)
+    ways = [way for way in WAYS if way in offers]
+    if not ways:
+        raise InputError(
+            f"{name} offers {sorted(offers) or 'no evidence'} for this release and intruder, and a "
+            f"full table needs one of {list(WAYS)}"
+        )
+    return ways[0]
+
+
+def _check_prior(prior: Any) -> None:
+    if isinstance(prior, TruthFactor) or (isinstance(prior, str) and prior in PRIORS):
+        return
+    named = isinstance(prior, str) and prior in NAMED
+    other = f"prior={prior!r} is for listed guesses and" if named else "this prior is"
+    raise InputError(
+        f"{other} not offered over a full table; give one of {list(PRIORS)} or TruthFactor(f)"
+    )
+
+
+def check_unknown(release: Release, rows: npt.NDArray[np.int64], n: int) -> None:
+    """Refuse targets that were released unchanged."""
+    unchanged = int((~release.replaced(n)[rows]).sum())
+    if unchanged:
+        raise InputError(
+            f"{unchanged} of {len(rows)} targets were released unchanged: their values are known "
+            "for certain; leave them out"
+        )
+
+
+def check_size(table: Table) -> None:
+    """Refuse tables that are too large to be listed, or leave nothing to guess."""
+    if table.n_cells > MAX_CELLS:
+        raise InputError(
+            f"the unknown columns have {table.n_cells:.3g} combinations of levels, and a full "
+            f"table at most {MAX_CELLS:,}; search it with likeliest(...), or let the intruder know "
+            "some columns: Intruder(knows_columns=[...])"
+        )
+    if table.n_cells < 2:
+        raise InputError("the unknown columns have one combination of levels: nothing to guess")
+
+
+def _ticker(progress: Progress | None, total: int) -> Callable[[int], None]:
+    return lambda done: None if progress is None else progress("full table", done, total)
+
+
+def _reliable(
+    found: Sequence[Spread], fits: Sequence[Weighed], threshold: float
+) -> npt.NDArray[np.bool_]:
+    khat = np.max([fit.khat for fit in fits], axis=0)
+    mcse = np.array([s.mcse for s in found])
+    log_odds = np.array([s.mcse_log_odds for s in found])
+    good: npt.NDArray[np.bool_] = (
+        (khat <= threshold) & (mcse <= MAX_MCSE) & (log_odds <= MAX_MCSE_LOG_ODDS)
+    )
+    return good
+
+
+def _warn(risk: FullTableRisk) -> None:
+    doubtful = int((~risk.reliable[risk.case]).sum())
+    if doubtful:
+        warnings.warn(
+            f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat "
+            f"{risk.khat.max():.2f}, largest error of log odds {risk.mcse_log_odds.max():.2f}); "
+            'give more draws, a longer fit, or prior="predictive"',
+            UnreliableWeightsWarning,
+            stacklevel=3,
+        )

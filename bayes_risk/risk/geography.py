@@ -1,0 +1,218 @@
+"""How close the intruder comes to a place: two numbers that are coordinates.
+
+Means and errors are as in `closeness`: over the posterior on the guesses, beside it the prior.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.distances import DISTANCES, Crowd, distance_between
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.marginals import Marginal
+from bayes_risk._core.validate import known_columns, one_of
+from bayes_risk.data.microdata import by_label
+from bayes_risk.data.variables import Number
+
+from .closeness import Columns, by_record, expected, modes, number_among, with_prior
+
+if TYPE_CHECKING:
+    from .result import AttributeRisk
+
+Array = npt.NDArray[np.float64]
+QUANTILES = {"minimum": 0.0, "q1": 0.25, "median": 0.5}
+
+
+def geography(
+    risk: "AttributeRisk",
+    x: str,
+    y: str,
+    *,
+    population: pd.DataFrame | None = None,
+    unique: Any = None,
+    distance: str = "euclidean",
+) -> pd.DataFrame:
+    """How close the intruder comes to a place, and how many actual cases live that close to it.
+
+    ``R1_i = E||S - s_i||`` over the posterior for the place S of record i; ``R2_i``: the number of
+    actual cases in the circle of radius ``R1_i`` around ``s_i`` (Wang & Reiter 2012, here over the
+    posterior itself, not draws from it). The mode of the posterior: Paiva et al. (2014).
+
+    Parameters
+    ----------
+    risk : AttributeRisk
+    x, y : str
+        Two guessed numbers: coordinates, for ``"haversine"`` longitude and latitude in degrees.
+    population : DataFrame, optional
+        Confidential coordinates of all actual cases; by default those of the audited records.
+    unique : Series of bool, or n bools, optional
+        Records whose pattern of attributes nobody shares; see `unique_patterns`.
+    distance : {"euclidean", "haversine"}
+        In the unit of the coordinates, or along the earth in kilometres.
+
+    Returns
+    -------
+    DataFrame
+        Indexed as ``risk.records``: ``R1`` (with ``R1_mcse_bound``); ``R2``, which counts the
+        target too if the population holds it, and ``R2_low``, ``R2_high``: with R1 two bounds
+        smaller and larger; ``mode_distance``; ``mode_is_truth`` (modes that tie share). R1, R2
+        and both of the mode also with ``_prior``. Then ``unique``, if given, and ``reliable``.
+        Small R1 and R2: the intruder knows where the record is.
+
+    Raises
+    ------
+    InputError
+        Variables that are no numbers or not guessed; a population without them; latitudes beyond
+        90 degrees; ``unique`` of other records.
+
+    Notes
+    -----
+    No table of records by records is made: circles are counted in a tree. Distances are measured
+    from the true guess, which a grid with ``truth="nearest"`` puts beside the true place.
+
+    References
+    ----------
+    Wang, H. & Reiter, J. P. (2012). Multiple imputation for sharing precise geographies in public
+    use data. *Annals of Applied Statistics* 6, 229-252. Paiva, T., Chakraborty, A., Reiter, J. &
+    Gelfand, A. (2014). Imputation of confidential data sets with spatial locations using disease
+    mapping models. *Statistics in Medicine* 33, 1928-1945.
+    """
+    one_of("distance", distance, DISTANCES)
+    names = [x, y]
+    pair = [number_among(risk, name) for name in names]
+    if x == y:
+        raise InputError(f"x and y are both {x!r}; give two different coordinates")
+    true = risk.guesses[risk.truth, np.arange(len(risk.truth))][risk.case][:, pair]  # (n, 2)
+    actual = true if population is None else _coordinates(population, names)
+    if distance == "haversine":
+        counted = risk.guesses[np.isfinite(risk.log_prior)][:, pair]
+        _on_earth(np.concatenate([actual, true, counted]), names)
+    found = by_record(risk, pair, lambda m: _places(m, distance))
+    crowd = Crowd(actual, distance)
+    reach = 2 * found["R1_mcse_bound"]
+    radii = {
+        "R2": found["R1"],
+        "R2_low": (found["R1"] - reach).clip(lower=0),
+        "R2_high": found["R1"] + reach,
+        "R2_prior": found["R1_prior"],
+    }
+    for place, (name, radius) in enumerate(radii.items(), start=3):
+        found.insert(place, name, crowd.within(true, radius.to_numpy()))
+    if unique is not None:
+        found["unique"] = _flags(unique, risk.index)
+    return found.assign(reliable=risk.reliable[risk.case])
+
+
+def geography_summary(table: pd.DataFrame) -> pd.DataFrame:
+    """File level of `geography`: quantiles over records (Wang & Reiter 2012, Table 2), and shares.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `geography`.
+
+    Returns
+    -------
+    DataFrame
+        Rows ``R1``, ``R2``, ``mode_distance``; ``mode_is_truth`` and, where ``unique`` was given,
+        ``mode_is_truth_unique``: shares of (unique) records whose posterior mode is the truth
+        (Paiva et al. 2014). Columns ``minimum``, ``q1``, ``median`` (none for shares), ``mean``,
+        ``mean_mcse_bound`` (of R1 alone), the first four with ``_prior``, and ``records``.
+    """
+    rows = {name: _quantiles(table, name) for name in ("R1", "R2", "mode_distance")}
+    rows["R1"]["mean_mcse_bound"] = table["R1_mcse_bound"].mean()
+    groups = {"mode_is_truth": table}
+    if "unique" in table:
+        groups["mode_is_truth_unique"] = table[table["unique"]]
+    for name, chosen in groups.items():
+        mean = chosen[["mode_is_truth", "mode_is_truth_prior"]].mean().to_list()
+        rows[name] = dict(zip(("mean", "mean_prior", "records"), [*mean, len(chosen)], strict=True))
+    first = [*QUANTILES, "mean"]
+    order = [*first, "mean_mcse_bound", *(f"{name}_prior" for name in first), "records"]
+    return pd.DataFrame.from_dict(rows, orient="index").reindex(columns=order)
+
+
+def unique_patterns(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
+    """Whether nobody else in the table has a record's values of some columns.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The confidential records, all of them.
+    columns : list of str
+        The attributes that make the pattern.
+
+    Returns
+    -------
+    Series of bool
+        Indexed as the table.
+
+    Raises
+    ------
+    InputError
+        Columns that the table does not have.
+
+    Examples
+    --------
+    >>> people = pd.DataFrame({"sex": ["f", "f", "m"], "age": [30, 30, 41]})
+    >>> unique_patterns(people, ["sex", "age"]).tolist()
+    [False, False, True]
+    """
+    names = known_columns("columns", columns, list(table.columns))
+    return ~table.duplicated(names, keep=False)
+
+
+def _places(m: Marginal, distance: str) -> Columns:
+    """Distances from the true place, of the cases of a block."""
+    far = distance_between(m.values.astype(float), m.true_values.astype(float), distance)
+    is_truth = m.is_truth.astype(float)
+    columns = expected("R1", far, m) | with_prior("mode_distance", far, modes(m))
+    return columns | with_prior("mode_is_truth", is_truth, modes(m))
+
+
+def _coordinates(population: pd.DataFrame, names: Sequence[str]) -> Array:
+    """Places of the actual cases, shape (N, 2)."""
+    absent = [name for name in names if name not in population]
+    if absent:
+        raise InputError(
+            f"population has no column {absent[0]!r}; give a table of the confidential coordinates "
+            f"with columns {list(names)}"
+        )
+    columns = [Number.of(population[c], c).encode(population[c], "population") for c in names]
+    return np.column_stack(columns)
+
+
+def _on_earth(places: Array, names: Sequence[str]) -> None:
+    for name, values, largest in zip(names, places.T, (360.0, 90.0), strict=True):
+        if np.abs(values).max() > largest:
+            raise InputError(
+                f"column {name!r} goes beyond {largest:g}, which is no angle on "
+                f'the earth; distance="haversine" takes longitude, then latitude, in degrees; use '
+                f'"euclidean" for other coordinates'
+            )
+
+
+def _flags(unique: Any, index: pd.Index) -> npt.NDArray[np.bool_]:
+    """One flag a record; a Series is matched by label, and may tell of further records."""
+    if isinstance(unique, pd.Series):
+        others = len(unique) > len(index) and index.isin(unique.index).all()
+        unique = unique.loc[index] if others else by_label(unique, index, "unique")
+    flags = np.asarray(unique)
+    if flags.shape != (len(index),) or flags.dtype != bool:
+        raise InputError(
+            f"unique has {flags.size} entries of type {flags.dtype}; give True or False for each "
+            f"of the {len(index)} records, or a Series with their labels: unique_patterns(...)"
+        )
+    return flags
+
+
+def _quantiles(table: pd.DataFrame, name: str) -> dict[str, float]:
+    row: dict[str, float] = {"records": len(table)}
+    for suffix in ("", "_prior"):
+        column = table[f"{name}{suffix}"]
+        row |= {f"{k}{suffix}": float(column.quantile(q)) for k, q in QUANTILES.items()}
+        row[f"mean{suffix}"] = float(column.mean())
+    return row

@@ -1,0 +1,282 @@
+"""Membership: how well an intruder can tell that a record is in the confidential data."""
+
+import warnings
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk._core.validate import at_least, positive
+from bayes_risk.evidence.contract import Fit, PartFit, Progress
+from bayes_risk.evidence.problem import rows_of, seen_by
+from bayes_risk.evidence.runner import Plan
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.release.parameters import drawn
+from bayes_risk.release.parameters import in_words as drawn_in_words
+from bayes_risk.release.release import Release
+
+from .asking import Answers, Asking
+from .candidates import Alternatives, Others, alternatives_of, cases_of
+from .curve import MEASURES, Standing, measures
+from .result import Membership
+
+Array = npt.NDArray[np.float64]
+MAX_MCSE = 1.0  # of a log Bayes factor
+
+
+def membership(
+    fit: Fit,
+    release: Release,
+    *,
+    records: Any = None,
+    others: pd.DataFrame | None = None,
+    intruder: Intruder | None = None,
+    prior_odds: float = 1.0,
+    comparisons: int = 200,
+    alternatives: int = 200,
+    refit_budget: int = 10,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> Membership:
+    """Log Bayes factor that a record is in the confidential data, against somebody else.
+
+    The intruder knows every record but one, and asks whether that one is the candidate c or
+    somebody else, y' from the model's predictive:
+    ``BF = p(Z | A, c) / E[p(Z | A, y')] = prod_l r_l(c) / E[prod_l r_l(y')]`` with
+    ``r_l(y) = p(y | A, Z^(l)) / p(y | A)``. Of one release the denominator is 1.
+
+    Parameters
+    ----------
+    fit : Fit
+        The synthesis model fitted to the confidential table.
+    release : Release
+        The m synthetic data sets, all columns of all records synthesised.
+    records : None, int, list of labels, or mask
+        Members to ask about: all (None), that many drawn at random, or named. Of a member, A is
+        everybody else.
+    others : DataFrame, optional
+        People outside the data, held out or hypothetical, with the columns of the table. They are
+        asked about for the members' places, by the intruder who knows the same A, and a member is
+        compared with those asked about for its own place.
+    intruder : Intruder, optional
+        ``knows_records``: every other record by default; ``"none"``, a fraction, a mask or labels
+        if the release has one data set.
+    prior_odds : float
+        Odds of membership before the release.
+    comparisons : int
+        For each place all others are asked about if they show no more distinct values than this;
+        else so many of them in turn.
+    alternatives : int
+        How many alternatives y' are drawn for each candidate where there are several releases, at
+        least 2. If the table has no more cells than that, all are listed and nothing is drawn.
+    refit_budget : int
+        At most so many distinct cases with k-hat above threshold are fitted again without the
+        record.
+    random_seed : int, Generator or None
+        Same seed, same result, for any ``n_jobs``.
+    n_jobs : int
+        Workers: threads, unless joblib's ``parallel_config`` says something else.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    Membership
+        Per record: log Bayes factor, its Monte Carlo error, posterior odds; with ``others``, how
+        well members are told from them.
+
+    Raises
+    ------
+    InputError
+        A release that leaves columns or records as they are; a fit without predictives, or of
+        weighted records; others that lack columns or hold unknown levels; an intruder who is not
+        offered.
+
+    Warns
+    -----
+    UnreliableWeightsWarning
+        Some log Bayes factors have a k-hat above `khat_threshold` or an error above 1.
+
+    Notes
+    -----
+    Derivation, and which comparison is fair: `docs/membership.md`. Distinct cases are computed
+    once. Cost: m augmented fits, then for U places H x U x (1 + comparisons + alternatives)
+    predictives per fit (without alternatives if m = 1), in blocks of places.
+
+    References
+    ----------
+    Hu, J. (2019), "Bayesian estimation of attribute and identification disclosure risks in
+    synthetic data", TDP 12, section 5, asks the question.
+    """
+    intruder = Intruder() if intruder is None else intruder
+    _check(fit, release, intruder)
+    positive("prior_odds", prior_odds)
+    at_least("comparisons", comparisons, 1)
+    at_least("alternatives", alternatives, 2)
+    at_least("refit_budget", refit_budget, 0)
+    rng = np.random.default_rng(random_seed)
+    choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
+    rows = rows_of(records, release, fit, Intruder(), choose)
+    known = seen_by(intruder, release, fit, knowing)
+    cases, case = cases_of(fit, release, rows, known)
+    compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
+    plan = Plan(fit, release, sampling, n_jobs, progress, known)
+    posteriors = plan.fits(cases)
+    drawing = fit if plan.modes is None else plan.fit  # of the mode that the release chooses
+    other = _alternatives(drawing, release, len(cases), alternatives, draw)
+    answers = Asking(
+        plan=plan,
+        posteriors=posteriors,
+        cases=cases,
+        counts=np.bincount(case, minlength=len(cases)).astype(float),
+        others=compared,
+        alternatives=other,
+        budget=refit_budget,
+        rng=asking,
+    ).answers()
+    labels = fit.microdata.index[rows]
+    return _result(
+        answers,
+        case,
+        compared,
+        labels if others is None else labels.append(others.index),
+        threshold=plan.threshold,
+        prior_odds=float(prior_odds),
+        assumptions=_in_words(fit, release, intruder, other),
+        rng=samples,
+        seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+    )
+
+
+def _alternatives(
+    fit: Fit, release: Release, U: int, L: int, rng: np.random.Generator
+) -> Alternatives | None:
+    """Somebody else for each place; of one draw of the parameters, fresh rows, their mean is 1."""
+    if len(release.by_draw) == 1 and release.classes == "new":
+        return None
+    return alternatives_of(fit, U, L, rng)
+
+
+def _check(fit: Fit, release: Release, intruder: Intruder) -> None:
+    drawn(fit, release)  # refused where the model has no evidence for it
+    kept = [c for c in fit.microdata.columns if c not in release.synthesized]
+    if kept:
+        raise InputError(
+            f"columns {kept} are released as they are, and show by themselves who may be in the "
+            "data; membership is for releases with every column synthesised: ask attribute_risk"
+        )
+    unchanged = int((~release.replaced(len(fit.microdata.codes))).sum())
+    if unchanged:
+        raise InputError(
+            f"{unchanged} records are released unchanged, and show who is in the data; membership "
+            "is for releases with every record synthesised"
+        )
+    if getattr(fit, "weights", None) is not None:
+        raise InputError("membership is not offered for a fit with record weights; fit without")
+    _check_intruder(fit, release, intruder)
+
+
+def _check_intruder(fit: Fit, release: Release, intruder: Intruder) -> None:
+    if intruder.of_trade or intruder.knows_columns:
+        raise InputError(
+            "an intruder who asks about membership has a whole record in mind; give "
+            "knows_records alone: all-but-target, none, a fraction, a mask or labels"
+        )
+    if intruder.knows_less and release.m > 1:
+        raise InputError(
+            f"knows_records with m = {release.m} data sets is not offered for membership; give "
+            '"all-but-target", or a release of one data set'
+        )
+    knowing = hasattr(fit, "offers_knowing") if intruder.knows_less else True
+    ways: frozenset[str] = frozenset()
+    if knowing:
+        ways = (
+            cast(PartFit, fit).offers_knowing(release)
+            if intruder.knows_less
+            else fit.offers(release)
+        )
+    if "predictive" not in ways:
+        raise InputError(
+            f"{type(fit).__name__} offers no predictives for this release and intruder; membership "
+            "needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
+        )
+
+
+def _result(
+    answers: Answers,
+    case: npt.NDArray[np.int64],
+    compared: Others,
+    labels: pd.Index,
+    *,
+    threshold: float,
+    rng: np.random.Generator,
+    **rest: Any,
+) -> Membership:
+    """From cases to people, and the errors of the measures."""
+    n, person = len(case), compared.person
+    mcse = np.append(answers.mcse[case], answers.others_mcse[person])
+    khat = np.append(answers.khat[case], np.full(len(person), np.nan))
+    found, errors = np.full(len(MEASURES), np.nan), np.full((2, len(MEASURES)), np.nan)
+    if len(person):
+        found, errors = _measures(answers, case, rng)
+    result = Membership(
+        index=labels,
+        member=np.arange(len(labels)) < n,
+        log_bayes_factor=np.append(answers.log_bf[case], answers.others[person]),
+        mcse=mcse,
+        khat=khat,
+        ess=np.append(answers.ess[case], np.full(len(person), np.nan)),
+        reliable=~(khat > threshold) & (mcse <= MAX_MCSE),
+        standing=Standing(*(v[case] for v in answers.found)),
+        measures=found,
+        standard_error=errors[0],
+        mcse_of_measures=errors[1],
+        **rest,
+    )
+    _warn(result)
+    return result
+
+
+def _warn(result: Membership) -> None:
+    doubtful = int((~result.reliable).sum())
+    if doubtful:
+        warnings.warn(
+            f"{doubtful} of {len(result.reliable)} log Bayes factors are unreliable (largest k-hat "
+            f"{np.nanmax(result.khat):.2f}, largest Monte Carlo error {np.max(result.mcse):.2f}); "
+            "give a larger refit_budget, or a fit with more draws",
+            UnreliableWeightsWarning,
+            stacklevel=4,
+        )
+
+
+def _measures(
+    answers: Answers, case: npt.NDArray[np.int64], rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Measures, and their errors: over people, in and outside the data, and over the draws."""
+    n, U = len(case), len(answers.log_bf)
+    counts = np.bincount(case, minlength=U).astype(float)
+    found = measures(answers.found, counts)
+    samples = rng.multinomial(n, counts / n, size=len(answers.resampled.above)).astype(float)
+    over_people = measures(answers.resampled, samples).std(axis=0, ddof=1)
+    over_draws = np.sqrt(variance_of_estimate(measures(answers.moved, counts)))
+    return found, np.stack([over_people, over_draws])
+
+
+def _in_words(
+    fit: Fit, release: Release, intruder: Intruder, other: Alternatives | None
+) -> dict[str, str]:
+    how = "not needed: of one draw of the parameters their mean is 1"
+    if other is not None:
+        how = f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
+    return {
+        "records": intruder.in_words(),
+        "question": "whether the record that is not known is the candidate, or somebody else whom "
+        "the model would draw",
+        "synthesis": fit.mechanism(release),
+        "alternatives": how,
+        "releases": drawn_in_words(fit, release),
+    }

@@ -1,0 +1,262 @@
+"""From evidence to the intruder's posterior, its Monte Carlo error, and whether to trust it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from bayes_risk._core.batches import chains_disagree, standard_error
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.logspace import log_sum
+from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.prior_weights import PriorWeights
+
+Array = npt.NDArray[np.float64]
+MAX_MCSE = 0.05  # of a probability
+MAX_LEFT_OUT = 0.02
+REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's estimate
+MAX_APART = 0.4  # of log odds: chains within a factor 1.5, as verdicts count changes, agree
+
+
+class Weighed(NamedTuple):
+    """Posterior of the guesses, and how exact the truth's probability is.
+
+    ``log_p`` (G, U); ``deviations`` (F, B, U) of the truth's probability, by fit and batch;
+    ``mcse`` (U,) of it, ``mcse_log_odds`` (U,) of its log odds and ``mcse_log_bayes_factor`` (U,)
+    of their change; ``left_out`` (U,): share of the posterior that a search left out;
+    ``disagreed`` (U,): chains say more different things of the record than their noise explains.
+    """
+
+    log_p: Array
+    deviations: Array
+    mcse: Array
+    mcse_log_odds: Array
+    mcse_log_bayes_factor: Array
+    left_out: Array
+    disagreed: npt.NDArray[np.bool_]
+
+
+class Limits(NamedTuple):
+    """Largest error of log odds and largest k-hat, smallest effective number of draws."""
+
+    log_odds: float
+    khat: float
+    ess: float
+
+
+def certain(
+    found: Evidence, unchanged: npt.NDArray[np.bool_], truth: npt.NDArray[np.int64]
+) -> Evidence:
+    """Records released unchanged, marked (U,): every other guess is impossible."""
+    those = np.flatnonzero(unchanged)
+    if not len(those):
+        return found
+    log_evidence, deviations = found.log_evidence.copy(), found.deviations.copy()
+    log_evidence[:, :, those] = -np.inf
+    log_evidence[:, truth[those], those] = 0.0
+    deviations[..., those] = 0.0
+    khat = found.khat.copy()
+    khat[those] = 0.0
+    return replace(found, log_evidence=log_evidence, deviations=deviations, khat=khat)
+
+
+class Summed(NamedTuple):
+    """What every prior needs of the evidence: its sum over releases, and the error, (G, U) each."""
+
+    log_evidence: Array
+    mcse: Array
+
+    @classmethod
+    def of(cls, found: Evidence) -> "Summed":
+        """Computed once, whatever the number of priors."""
+        return cls(found.log_evidence.sum(axis=0), found.mcse())
+
+
+def weigh(
+    found: Evidence,
+    summed: Summed,
+    prior: PriorWeights,
+    truth: npt.NDArray[np.int64],
+    log_rest: Array,
+    disclosed: npt.NDArray[np.bool_],
+) -> Weighed:
+    """Bayes' rule, and the linearised Monte Carlo error of the truth's probability.
+
+    ``truth`` (U,): place of the truth among the guesses; ``log_rest`` (U,): log of what a search
+    left out, relative to the truth's share; ``disclosed`` (U,): released unchanged, and known
+    whatever was believed.
+
+    Raises
+    ------
+    InputError
+        Guesses, or a prior, of which none can have given the release.
+    """
+    log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + summed.log_evidence)
+    known = np.flatnonzero(disclosed)
+    log_p[:, known] = -np.inf
+    log_p[truth[known], known] = 0.0
+    _check_possible(log_p, summed.log_evidence)
+    log_p = log_p - log_sum(log_p)
+    log_truth = np.take_along_axis(log_p, truth[None], axis=0)[0]
+    p, p_truth = np.exp(log_p), np.exp(log_truth)
+    # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
+    moved = _moved(found, prior, truth)
+    shift = -_mean_deviation(found, p, moved)
+    error = standard_error(shift, led=found.modes is not None)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_odds = error / (1.0 - p_truth)
+    return Weighed(
+        log_p=log_p,
+        deviations=shift * p_truth,
+        mcse=error * p_truth,
+        mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
+        mcse_log_bayes_factor=_error_of_change(found, shift, moved, log_truth, prior, truth),
+        left_out=_left_out(log_truth, log_rest),
+        disagreed=_disagreed(found, shift),
+    )
+
+
+def _disagreed(found: Evidence, shift: Array) -> npt.NDArray[np.bool_]:
+    """Records of which chains of one mode say different things, shape (U,)."""
+    if found.modes is None:
+        return np.zeros(shift.shape[-1], dtype=bool)
+    disagree: npt.NDArray[np.bool_] = chains_disagree(shift)
+    apart: npt.NDArray[np.bool_] = np.ptp(_chains(shift), axis=1).max(axis=0) > MAX_APART
+    return disagree & apart
+
+
+def _chains(deviations: Array) -> Array:
+    """Deviations of whole chains, (F, C, U), of those of their halves."""
+    chains: Array = 0.5 * (deviations[:, 0::2] + deviations[:, 1::2])
+    return chains
+
+
+def interval(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> Array:
+    """Where another audit would find the probability of the truth, at 95 %; shape (2, U).
+
+    Two audits differ by the errors of both: 1.96 times the square root of 2 standard errors. Spans
+    what is found, the first, and what each mode says by itself.
+    """
+    ends = []
+    for one in found:
+        p = np.exp(np.take_along_axis(one.log_p, truth[None], axis=0)[0])
+        ends.append((p - REPEATED * one.mcse, p + REPEATED * one.mcse))
+    low, high = (np.stack(side) for side in zip(*ends, strict=True))
+    ends_of_all: Array = np.clip([low.min(axis=0), high.max(axis=0)], 0.0, 1.0)
+    return ends_of_all
+
+
+def error_over_modes(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> Array:
+    """Error of the log Bayes factor (U,) of the first, two of which reach what each mode says."""
+    main, *modes = found
+    error = main.mcse_log_bayes_factor
+    for one in modes:
+        apart = np.abs(_log_odds(one, truth) - _log_odds(main, truth))
+        settled = np.where(np.isfinite(apart), apart, 0.0)
+        error = np.maximum(error, 0.5 * settled + one.mcse_log_bayes_factor)
+    return error
+
+
+def _log_odds(found: Weighed, truth: npt.NDArray[np.int64]) -> Array:
+    """Of the truth, (U,)."""
+    log_p = np.take_along_axis(found.log_p, truth[None], axis=0)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds: Array = log_p - np.log(-np.expm1(log_p))
+    return odds
+
+
+def _left_out(log_truth: Array, log_rest: Array) -> Array:
+    """Share that a search left out; all that may be, where it is known against nothing alone."""
+    with np.errstate(invalid="ignore"):
+        share = log_truth + log_rest
+    return np.asarray(expit(np.where(np.isnan(share), np.inf, share)))
+
+
+class Moved(NamedTuple):
+    """How a prior that the base fit has estimated moves with it.
+
+    Where the fit moves log p(y* | y_A) by ``b_g`` (B, G, U), relative to the truth's, the log prior
+    moves by ``r_g (b_g - centre)``: ``r_g`` (G, U) is the share of the prior that is the
+    predictive, ``centre`` (B, U) the mean of b under it; ``at_truth`` (U,) is the truth's r.
+    """
+
+    b: Array
+    r: Array
+    centre: Array
+    at_truth: Array
+
+
+def _moved(found: Evidence, prior: PriorWeights, truth: npt.NDArray[np.int64]) -> Moved | None:
+    """None: nothing of the prior was estimated."""
+    if prior.from_base is None or found.base is None:
+        return None
+    b = found.deviations[0] / -float(len(found.log_evidence))
+    predictive = np.exp(found.base - log_sum(found.base))
+    centre = np.einsum("bgu,gu->bu", b, np.where(np.isneginf(prior.log_p), 0.0, predictive))
+    at_truth = np.take_along_axis(prior.from_base, truth[None], axis=0)[0]
+    return Moved(b, prior.from_base, centre, at_truth)
+
+
+def _mean_deviation(found: Evidence, p: Array, moved: Moved | None) -> Array:
+    """sum_g p_g dE_g, deviations relative to the truth's, shape (F, B, U).
+
+    The evidence moves by ``-m b_g``, and an estimated prior by its own (`Moved`): all predictive,
+    ``m - 1`` of the m base fits are left.
+    """
+    mean: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
+    if moved is not None:
+        b, r, centre, at_truth = moved
+        mean[0] += np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - at_truth)
+    return mean
+
+
+def _error_of_change(
+    found: Evidence,
+    shift: Array,
+    moved: Moved | None,
+    log_truth: Array,
+    prior: PriorWeights,
+    truth: npt.NDArray[np.int64],
+) -> Array:
+    """Monte Carlo error of the log Bayes factor of the truth, shape (U,).
+
+    ``d log odds = d log p / (1 - p)``, after the release less before it; both move with the base
+    fit where the prior was estimated. Odds that are settled have no error.
+    """
+    at_prior = np.take_along_axis(prior.log_p, truth[None], axis=0)[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = shift / -np.expm1(log_truth)
+        if moved is not None:
+            change[0] += moved.centre * moved.at_truth / -np.expm1(at_prior)
+        error = standard_error(change, led=found.modes is not None)
+    settled = ~(log_truth > -np.inf) | ~(log_truth < 0) | np.isnan(error)
+    return np.where(settled, 0.0, error)
+
+
+def _check_possible(log_p: Array, log_evidence: Array) -> None:
+    refuted = ~(log_p > -np.inf).any(axis=0)
+    if not refuted.any():
+        return
+    count = f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets"
+    if (log_evidence[:, refuted] > -np.inf).any(axis=0).all():
+        raise InputError(
+            f"{count} the release rules out every guess that the prior allows; give a prior with "
+            'some mass on every guess: Mixture([(0.99, prior), (0.01, "uniform")])'
+        )
+    raise InputError(
+        f"{count} no guess can have given the release: the truth is not among them; give a finer "
+        'grid, or truth="add"'
+    )
+
+
+def reliable(found: Evidence, posterior: Weighed, limits: Limits) -> npt.NDArray[np.bool_]:
+    """Which cases can be trusted, shape (U,)."""
+    exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
+    good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)
+    trusted: npt.NDArray[np.bool_] = (
+        exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~posterior.disagreed
+    )
+    return trusted

@@ -1,0 +1,227 @@
+"""Realised privacy loss of every record, frozen."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+from scipy.special import expit, logit
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import factor, in_brackets, plain
+from bayes_risk._core.formats import number as written
+from bayes_risk._core.validate import number
+from bayes_risk.data.variables import Number, Variable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrivacyLoss:
+    """``eps_i = max over y*, y' of |log p(Z | y*, A) - log p(Z | y', A)|`` over a record's guesses.
+
+    Realised: of this release and these data, among these guesses. It is no guarantee of
+    differential privacy, which is the largest such loss over all releases and all data.
+
+    Attributes
+    ----------
+    index : pandas.Index, length n
+        Labels of the n targets.
+    case : ndarray of int, shape (n,)
+        The case that each belongs to.
+    loss : ndarray, shape (n_cases,)
+        eps_i; infinite where the release rules a guess out.
+    mcse : ndarray, shape (n_cases,)
+        Monte Carlo standard error of the loss, the two extreme guesses being taken as they are. Of
+        an `AttributeRisk`, which keeps no deviations of guesses, an upper bound. NaN if infinite.
+    low : ndarray, shape (n_cases,)
+        The extremes are picked on one half of the draws and their distance is measured on the
+        other: in expectation not above the loss, as ``loss`` is in expectation not below it.
+        NaN where that cannot be done.
+    among_possible : ndarray, shape (n_cases,)
+        The loss among guesses that the release does not rule out.
+    ruled_out : ndarray of int, shape (n_cases,)
+        Number of guesses that the release rules out.
+    khat : ndarray, shape (n_cases,)
+        Largest k-hat of the weights.
+    reliable : ndarray of bool, shape (n_cases,)
+        False where the diagnostics of the evidence say that it cannot be trusted.
+    variables : tuple of Variable or Number, length q
+        The guessed variables.
+    extremes : ndarray, shape (2, n_cases, q)
+        Codes of the guesses that the release speaks for most, and least.
+    assumptions : mapping of str to str
+        What the intruder knows, in words.
+    seed_entropy : str
+        The seed that made the evidence.
+    """
+
+    index: pd.Index
+    case: Ints
+    loss: Array
+    mcse: Array
+    low: Array
+    among_possible: Array
+    ruled_out: Ints
+    khat: Array
+    reliable: npt.NDArray[np.bool_]
+    variables: tuple[Variable | Number, ...]
+    extremes: npt.NDArray[Any]
+    assumptions: Mapping[str, str]
+    seed_entropy: str
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target, indexed as the input.
+
+        Columns: ``privacy_loss`` eps_i; its ``mcse``; ``low`` (see the class); ``odds_factor``
+        exp(eps_i), by which the odds of two guesses move at most; ``even_odds_become``, the
+        probability that a guess held at even odds can reach at most; ``among_possible`` and
+        ``ruled_out``; ``khat``; ``reliable``. Without the release the loss is 0.
+        """
+        with np.errstate(over="ignore"):
+            factor = np.exp(self.loss)
+        columns = {
+            "privacy_loss": self.loss,
+            "mcse": self.mcse,
+            "low": self.low,
+            "odds_factor": factor,
+            "even_odds_become": expit(self.loss),
+            "among_possible": self.among_possible,
+            "ruled_out": self.ruled_out,
+            "khat": self.khat,
+            "reliable": self.reliable,
+        }
+        return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+
+    def summary(self) -> pd.DataFrame:
+        """File level; columns ``value``, ``mcse``, ``low`` and ``baseline`` (without the release).
+
+        Rows: ``max_privacy_loss`` (of the file: the largest of the records'),
+        ``q95_privacy_loss``, ``median_privacy_loss``; ``max_even_odds_become``;
+        ``max_among_possible``; ``with_guesses_ruled_out``, ``targets``, ``unreliable`` (numbers of
+        records). ``mcse`` and ``low`` are those of the record that holds the maximum; the maximum
+        of noisy losses lies above the largest loss, and ``low`` does not share that bias.
+        """
+        table, nan = self.records, float("nan")
+        loss = table["privacy_loss"]
+        top = table.iloc[int(np.argmax(loss))]
+        p = top["even_odds_become"]
+        rows = {
+            "max_privacy_loss": (loss.max(), top["mcse"], table["low"].max(), 0.0),
+            "q95_privacy_loss": (_quantile(loss, 0.95), nan, _quantile(table["low"], 0.95), 0.0),
+            "median_privacy_loss": (_quantile(loss, 0.5), nan, _quantile(table["low"], 0.5), 0.0),
+            "max_even_odds_become": (p, p * (1 - p) * top["mcse"], expit(table["low"].max()), 0.5),
+            "max_among_possible": (table["among_possible"].max(), nan, nan, 0.0),
+            "with_guesses_ruled_out": (float((table["ruled_out"] > 0).sum()), nan, nan, 0.0),
+            "targets": (float(len(table)), nan, nan, nan),
+            "unreliable": (float((~table["reliable"]).sum()), nan, nan, nan),
+        }
+        return pd.DataFrame.from_dict(
+            rows, orient="index", columns=["value", "mcse", "low", "baseline"]
+        )
+
+    def bounds(self, prior: float) -> pd.DataFrame:
+        """What the probability of a guess, or of any set of guesses, can become.
+
+        Posterior odds differ from prior odds by at most the factor exp(eps_i), so a probability p
+        stays between ``p / (p + (1 - p) exp(eps_i))`` and ``p exp(eps_i) / (p exp(eps_i) + 1 - p)``
+        whatever the prior within and outside the set.
+
+        Parameters
+        ----------
+        prior : float
+            Probability before the release, between 0 and 1.
+
+        Returns
+        -------
+        DataFrame
+            One row per target: ``lowest`` and ``highest``.
+
+        Raises
+        ------
+        InputError
+            A probability outside [0, 1].
+        """
+        if not 0 <= number("prior", prior, "a number from 0 to 1") <= 1:
+            raise InputError(f"prior={prior!r} is no probability; give a number from 0 to 1")
+        eps = self.loss[self.case]
+        if prior in (0, 1):  # nothing moves a certainty
+            low = high = np.full(len(eps), float(prior))
+        else:
+            low, high = expit(logit(prior) - eps), expit(logit(prior) + eps)
+        return pd.DataFrame({"lowest": low, "highest": high}, index=self.index)
+
+    def extreme_guesses(self, label: Hashable) -> pd.DataFrame:
+        """The guesses of a record that the release speaks for most and least; near the truth.
+
+        Raises
+        ------
+        InputError
+            A label of no target.
+        """
+        at = np.flatnonzero(self.index == label)
+        if not len(at):
+            raise InputError(f"{label!r} is no target; see the index of .records")
+        codes, rows = self.extremes[:, self.case[at[0]]], pd.Index(["most", "least"])
+        columns = {v.name: v.decode(codes[:, j], rows) for j, v in enumerate(self.variables)}
+        return pd.DataFrame(columns, index=rows)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """The records as labelled arrays for NetCDF; no confidential values."""
+        table = self.records
+        values = self.index.to_numpy()
+        labels = values if values.dtype.kind in "iufb" else np.array([str(v) for v in values])
+        data = {str(c): (("record",), table[c].to_numpy()) for c in table}
+        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
+        return xr.Dataset(data, {"record": labels}, attrs | {"random_seed": self.seed_entropy})
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Share of records whose loss is at most so much; infinite losses are never reached."""
+        from bayes_risk.reporting.plots import plot_privacy_loss
+
+        return plot_privacy_loss(self, ax=ax)
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        table = self.records
+        top = table.iloc[int(np.argmax(table["privacy_loss"]))]
+        ruled = int((table["ruled_out"] > 0).sum())
+        if ruled:
+            moved = (
+                f"For {ruled:,} of {len(table):,} records this release rules guesses out for "
+                "certain, so that their privacy loss is infinite; among the guesses left, odds "
+                f"move by at most the factor {factor(np.exp(table['among_possible'].max()))}."
+            )
+        else:
+            error = in_brackets(top["mcse"], top["privacy_loss"])
+            moved = (
+                "This release moves the odds between two guesses for a record by at most the "
+                f"factor {factor(top['odds_factor'])}: a largest privacy loss of "
+                f"{written(top['privacy_loss'])}{error}, and "
+                f"{written(_quantile(table['privacy_loss'], 0.5))} for the median record (0 "
+                "without the release)."
+            )
+        doubtful = int((~table["reliable"]).sum())
+        doubt = f" {doubtful:,} records are marked unreliable." if doubtful else ""
+        return (
+            f"{self.assumptions['records']} {moved} That is what this release does with these data "
+            f"and these guesses, no guarantee of differential privacy.{doubt}"
+        )
+
+    def __repr__(self) -> str:
+        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
+        return f"PrivacyLoss\n{self.sentence()}\n\n{rows.to_string()}"
+
+
+def _quantile(values: pd.Series, q: float) -> float:
+    """The value that so many records do not exceed; infinite ones count."""
+    return float(np.quantile(values.to_numpy(), q, method="inverted_cdf"))

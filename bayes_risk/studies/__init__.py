@@ -1,0 +1,1 @@
+"""Many audits: sensitivity, comparison, re-weighting."""

@@ -1,0 +1,390 @@
+"""Candidates compared: every measure of every replicate, and who is on the front."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import number, plain
+from bayes_risk._core.validate import one_of
+
+from .front import dominates, drawn_means, on_front
+from .words import MEASURES, UTILITY, chosen
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = npt.NDArray[np.float64]
+
+DRAWS = 4000  # for the probability of being on the front: its error is below 0.01
+SURE = 0.975
+KINDS = ("points", "rectangles", "boxes")
+SEEDS = ("fit", "release", "attribute", "utility")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """Risk and utility of candidate releases, replicate by replicate; made by `compare`.
+
+    Attributes
+    ----------
+    names : tuple of str, length C
+        The candidates.
+    measures : tuple of str, length M
+        What was measured: keys of ``comparing.words.MEASURES``.
+    values : ndarray, shape (C, R, M)
+        R is the largest number of replicates; NaN where a candidate has fewer, or where a measure
+        does not exist for it.
+    errors : ndarray, shape (C, R, M)
+        Monte Carlo error of each number by itself: of a risk that of the computation, of utility
+        that between the m data sets; NaN where there is none.
+    beside : ndarray, shape (C, R, M)
+        Of a risk, what it is without the release (``baseline``); of utility, what a release drawn
+        from the truth has on average (``null``).
+    seeds : ndarray of int64, shape (C, R, 4)
+        Of fit, release, attribute risk and utility; -1 where there was no such replicate.
+    replicates_of : tuple of int, length C
+        Number of replicates of each candidate.
+    m : tuple of int, length C
+        Number of data sets of a release.
+    synthesized : tuple of tuple of str, length C
+        What each candidate replaces; empty where that is not known.
+    ends : ndarray, shape (3, M), or None
+        The measures of `release_bounds`: minimum, maximum and unchanged; None: not asked for.
+    random_seed : int
+        The seed that made all others.
+
+    See Also
+    --------
+    bayes_risk.compare : Makes it.
+    """
+
+    names: tuple[str, ...]
+    measures: tuple[str, ...]
+    values: Array
+    errors: Array
+    beside: Array
+    seeds: npt.NDArray[np.int64]
+    replicates_of: tuple[int, ...]
+    m: tuple[int, ...]
+    synthesized: tuple[tuple[str, ...], ...]
+    ends: Array | None
+    random_seed: int
+
+    @property
+    def replicates(self) -> pd.DataFrame:
+        """One row per candidate and replicate, columns the measures."""
+        rows, flat = self._rows(), self.values.reshape(-1, len(self.measures))
+        kept = [k for k, (c, r) in enumerate(rows) if r <= self.replicates_of[c]]
+        index = pd.MultiIndex.from_tuples(
+            [(self.names[rows[k][0]], rows[k][1]) for k in kept], names=["candidate", "replicate"]
+        )
+        return pd.DataFrame(flat[kept], index, list(self.measures))
+
+    @property
+    def seed_table(self) -> pd.DataFrame:
+        """The seeds of every replicate, to do one of them again: fit, release, attribute, utility.
+
+        Where a release was brought, only those of ``attribute`` and ``utility`` were used.
+        """
+        flat = self.seeds.reshape(-1, len(SEEDS))
+        kept = flat[:, 0] >= 0
+        return pd.DataFrame(flat[kept], self.replicates.index, list(SEEDS))
+
+    @property
+    def bounds(self) -> pd.DataFrame | None:
+        """The measures of releases at the ends of the scale; None: not asked for."""
+        if self.ends is None:
+            return None
+        index = pd.Index(["minimum", "maximum", "unchanged"], name="release")
+        return pd.DataFrame(self.ends, index, list(self.measures)).dropna(axis=1, how="all")
+
+    def summary(self) -> pd.DataFrame:
+        """One row per candidate and measure that it has.
+
+        Columns: ``mean`` and ``sd`` over replicates (NaN for one); ``mcse``, the error of the mean:
+        ``sd / sqrt(R)``, which takes in fit, synthesis and computation, or for a single replicate
+        that of the number by itself; ``baseline``, of a risk what it is without the release;
+        ``null``, of utility what a release drawn from the truth has; ``replicates``.
+        """
+        rows: dict[tuple[str, str], list[float]] = {}
+        for c, name in enumerate(self.names):
+            for k, measure in enumerate(self.measures):
+                if not np.isnan(self.values[c, :, k]).all():
+                    rows[name, measure] = self._row(c, k)
+        columns = ["mean", "sd", "mcse", "baseline", "null", "replicates"]
+        index = pd.MultiIndex.from_tuples(list(rows), names=["candidate", "measure"])
+        table = pd.DataFrame(list(rows.values()), index, columns)
+        return table.astype({"replicates": int})
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """All numbers, labelled, for NetCDF: dims ``candidate, replicate``.
+
+        Each measure with ``_mcse``, and ``_baseline`` or ``_null``; ``seed``; ``m``,
+        ``synthesized``; at the ends of the scale ``_bounds`` on ``release``. No record is in it.
+        """
+        dims, data = ("candidate", "replicate"), dict[str, Any]()
+        for k, name in enumerate(self.measures):
+            beside = "null" if MEASURES[name].kind == UTILITY else "baseline"
+            data[name] = (dims, self.values[:, :, k])
+            data[f"{name}_mcse"] = (dims, self.errors[:, :, k])
+            data[f"{name}_{beside}"] = (dims, self.beside[:, :, k])
+            if self.ends is not None:
+                data[f"{name}_bounds"] = (("release",), self.ends[:, k])
+        text = [", ".join(map(str, names)) for names in self.synthesized]
+        coords: dict[str, Any] = {
+            "candidate": np.array(self.names, dtype=str),
+            "replicate": np.arange(1, self.values.shape[1] + 1),
+            "stage": np.array(SEEDS, dtype=str),
+            "m": ("candidate", np.array(self.m)),
+            "synthesized": ("candidate", np.array(text, dtype=str)),
+        }
+        if self.ends is not None:
+            coords["release"] = np.array(["minimum", "maximum", "unchanged"], dtype=str)
+        seeds = ((*dims, "stage"), self.seeds)
+        return xr.Dataset(data | {"seed": seeds}, coords, {"random_seed": str(self.random_seed)})
+
+    def pareto(self, risk: str | None = None, utility: str | None = None) -> pd.DataFrame:
+        """Who is on the front: the candidates that no other beats in both risk and utility.
+
+        Parameters
+        ----------
+        risk, utility : str, optional
+            Measures; by default the mean probability of the truth, or the expected correct matches,
+            and the pMSE of a tree.
+
+        Returns
+        -------
+        DataFrame
+            One row per candidate that has both measures, the most useful first: ``risk``,
+            ``risk_mcse``, ``utility``, ``utility_mcse``; ``on_front``; ``dominated_by``, the names
+            of those who are at least as good in both, and better in one; ``probability`` of being
+            on the front, given how far the means may be off (NaN: the candidate's errors are not
+            known, and it counts as exact for the others); ``in_doubt``: neither below 0.025 nor
+            above 0.975, or not known.
+
+        Raises
+        ------
+        InputError
+            A measure that was not taken.
+
+        Notes
+        -----
+        The probability comes from 4,000 draws of all means, of each candidate from a bivariate
+        Student distribution with R - 1 degrees of freedom whose covariance is that of its
+        replicates: candidates are independent, risk and utility of a replicate are not. Same seed,
+        same draws. Two replicates tell next to nothing, and the probability says so.
+        """
+        losses, errors, places = self._losses(risk, utility)
+        means = np.array([of.mean(axis=0) for of in losses])
+        rng = np.random.default_rng(self.random_seed)
+        drawn = [
+            drawn_means(of, error, DRAWS, child)
+            for of, error, child in zip(losses, errors, rng.spawn(len(losses)), strict=True)
+        ]
+        share = on_front(np.stack(drawn, axis=1)).mean(axis=0)
+        share[np.isnan(errors).any(axis=1)] = np.nan
+        beaten, names = dominates(means), [self.names[c] for c in places]
+        sign = self._signs(risk, utility)
+        table = pd.DataFrame(
+            {
+                "risk": sign[0] * means[:, 0],
+                "risk_mcse": errors[:, 0],
+                "utility": sign[1] * means[:, 1],
+                "utility_mcse": errors[:, 1],
+                "on_front": ~beaten.any(axis=1),
+                "dominated_by": [", ".join(np.array(names)[row]) for row in beaten],
+                "probability": share,
+                "in_doubt": ~((share <= 1 - SURE) | (share >= SURE)),
+            },
+            index=pd.Index(names, name="candidate"),
+        )
+        return table.iloc[np.argsort(means[:, 1], kind="stable")]
+
+    def plot(
+        self,
+        risk: str | None = None,
+        utility: str | None = None,
+        *,
+        kind: str = "boxes",
+        whiskers: float | None = None,
+        bounds: bool = False,
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """The risk-utility map: utility to the right or left, risk upwards, front drawn.
+
+        Parameters
+        ----------
+        risk, utility : str, optional
+            Measures, as in `pareto`.
+        kind : {"boxes", "rectangles", "points"}
+            Two-dimensional box plots (Hornby & Hu 2021, Figure 10): a rectangle from the first to
+            the third quartile of both measures, whiskers to the ends, a cross at the medians;
+            rectangles over the replicates (Figures 8 and 9); or the replicates, and their mean with
+            two standard errors.
+        whiskers : float, optional
+            None: they end at the smallest and the largest value, as in the paper. A number such as
+            1.5: at the last value within so many interquartile ranges of the rectangle; replicates
+            beyond are drawn one by one.
+        bounds : bool
+            Mark the releases at the ends of the scale, which `compare` must have been asked for.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        InputError
+            A measure that was not taken; an unknown kind; bounds that were not asked for, or have
+            no such measure (attribute risk has none: no model made them).
+        """
+        from bayes_risk.reporting.plots import plot_risk_utility
+
+        one_of("kind", kind, KINDS)
+        if whiskers is not None and not whiskers > 0:
+            raise InputError(f"whiskers={whiskers!r}; give a number above 0, say 1.5, or None")
+        of = (chosen("risk", risk, self.measures), chosen("utility", utility, self.measures))
+        if bounds and (self.bounds is None or not set(of) <= set(self.bounds.columns)):
+            raise InputError(
+                "bounds=True needs releases at the ends of the scale, of which matching and "
+                "utility are known, not attribute risk: give bounds=True to compare, and "
+                'risk="expected_match_risk" here'
+            )
+        how: dict[str, Any] = {"kind": kind, "whiskers": whiskers, "bounds": bounds}
+        return plot_risk_utility(self, risk=of[0], utility=of[1], **how, ax=ax)
+
+    def points(self, name: str, risk: str, utility: str) -> Array:
+        """Utility and risk of a candidate's replicates, shape (R, 2); rows without NaN."""
+        c = self.names.index(name)
+        at = [self.measures.index(utility), self.measures.index(risk)]
+        found = self.values[c][:, at]
+        return np.asarray(found[~np.isnan(found).any(axis=1)])
+
+    def sentence(self, risk: str | None = None, utility: str | None = None) -> str:
+        """The result in plain words, of measures as in `pareto`; by default the usual."""
+        if not self._has_map:
+            return f"{len(self.names)} candidates, {_counted(self.replicates_of)}."
+        of = chosen("risk", risk, self.measures), chosen("utility", utility, self.measures)
+        return front_sentence(self.pareto(*of), of) + self._unlike(of[0])
+
+    def doubt(self) -> str:
+        """Candidates with records whose attribute risk is unreliable, and how many; or nothing."""
+        if "unreliable" not in self.measures:
+            return ""
+        most = self.replicates["unreliable"].groupby(level="candidate", sort=False).max()
+        some = [f"{name} (up to {count:,.0f} records)" for name, count in most.items() if count > 0]
+        return f"Marked unreliable: {_listed(some)}." if some else ""
+
+    def __repr__(self) -> str:
+        head = f"Comparison: {len(self.names)} candidates, {_counted(self.replicates_of)}"
+        if not self._has_map:
+            return f"{head}\n\n{_shown(self.summary()[['mean', 'mcse']])}"
+        table = self.pareto().drop(columns="dominated_by")
+        doubt = f"\n{self.doubt()}" if self.doubt() else ""
+        return f"{head}\n{self.sentence()}{doubt}\n\n{_shown(table)}"
+
+    @property
+    def _has_map(self) -> bool:
+        """Whether both risk and utility were measured."""
+        return len({MEASURES[name].kind == UTILITY for name in self.measures}) == 2
+
+    def _unlike(self, risk: str) -> str:
+        """Baselines that differ between candidates, if they do."""
+        k = self.measures.index(risk)
+        base = np.array([_mean(of) for of in self.beside[:, :, k]])
+        base = base[~np.isnan(base)]
+        if not len(base) or np.allclose(base, base[0], rtol=0.01):
+            return ""
+        return (
+            f" Without the release this risk is {number(base.min())} to {number(base.max())}, as "
+            "the candidates leave different things to be guessed: read each beside its baseline."
+        )
+
+    def _row(self, c: int, k: int) -> list[float]:
+        x = self.values[c, : self.replicates_of[c], k]
+        x = x[~np.isnan(x)]
+        sd = float(x.std(ddof=1)) if len(x) > 1 else float("nan")
+        beside, utility = _mean(self.beside[c, :, k]), MEASURES[self.measures[k]].kind == UTILITY
+        sides = [float("nan"), beside] if utility else [beside, float("nan")]
+        return [float(x.mean()), sd, self._error(c, k), *sides, len(x)]
+
+    def _error(self, c: int, k: int) -> float:
+        x = self.values[c, :, k]
+        n = int((~np.isnan(x)).sum())
+        if n > 1:
+            return float(np.nanstd(x, ddof=1) / np.sqrt(n))
+        return _mean(self.errors[c, :, k])
+
+    def _signs(self, risk: str | None, utility: str | None) -> tuple[int, int]:
+        """1: less is better; -1: more is."""
+        of = (chosen("risk", risk, self.measures), chosen("utility", utility, self.measures))
+        signs = [1 if MEASURES[name].lower else -1 for name in of]
+        return signs[0], signs[1]
+
+    def _losses(
+        self, risk: str | None, utility: str | None
+    ) -> tuple[list[Array], Array, list[int]]:
+        """Risk and utility of the replicates, less being better, their errors, and whose."""
+        of = chosen("risk", risk, self.measures), chosen("utility", utility, self.measures)
+        at, signs = [self.measures.index(name) for name in of], self._signs(*of)
+        losses, errors, places = [], [], []
+        for c, name in enumerate(self.names):
+            both = self.points(name, *of)[:, ::-1] * signs
+            if len(both):
+                losses.append(both)
+                errors.append([self._error(c, k) for k in at])
+                places.append(c)
+        if not places:
+            raise InputError(f"no candidate has both {of[0]!r} and {of[1]!r}; choose others")
+        return losses, np.array(errors), places
+
+    def _rows(self) -> list[tuple[int, int]]:
+        R = self.values.shape[1]
+        return [(c, r) for c in range(len(self.names)) for r in range(1, R + 1)]
+
+
+def front_sentence(table: pd.DataFrame, of: tuple[str, str]) -> str:
+    """Who is on the front, and of whom that is in doubt."""
+    front = [str(name) for name in table.index[table["on_front"]]]
+    words = f"{MEASURES[of[0]].words} against {MEASURES[of[1]].words}"
+    if len(table) == 1:
+        return f"A single candidate, {front[0]}: nothing to compare it with ({words})."
+    beaten = len(table) - len(front)
+    told = f"On the front of {words}: {_listed(front)}"
+    told += "." if beaten else " (every candidate)."
+    doubt = [str(name) for name in table.index[table["in_doubt"]]]
+    if doubt:
+        told += f" In doubt, given the errors: {_listed(doubt)}."
+    return told
+
+
+def _listed(names: list[str]) -> str:
+    return "; ".join(names)
+
+
+def _counted(replicates: tuple[int, ...]) -> str:
+    if len(set(replicates)) == 1:
+        return f"{replicates[0]} replicate{'s' * (replicates[0] > 1)} of each"
+    return f"{min(replicates)} to {max(replicates)} replicates"
+
+
+def _shown(table: pd.DataFrame) -> str:
+    return table.to_string(float_format=plain)
+
+
+def _mean(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def ordered(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Measures in the order of their list."""
+    return tuple(name for name in MEASURES if name in found)

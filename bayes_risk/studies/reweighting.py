@@ -1,0 +1,281 @@
+"""Synthesis weighted by risk: fit, synthesise, audit, weigh records at risk down, again.
+
+Each record's likelihood is raised to a power alpha_i in (0, 1] that falls with its risk (Hu,
+Savitsky & Williams 2022); the audit itself gives the weights. Derivations and what the weights
+assume: `docs/risk-weighted-synthesis.md`.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError, RiskRoseWarning
+from bayes_risk._core.steps import within
+from bayes_risk._core.validate import at_least, number, one_of
+from bayes_risk.data.record_weights import TAKE_THEM, checked_weights, linear_weights
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.risk.attribute import attribute_risk
+from bayes_risk.risk.result import AttributeRisk
+
+from .reweighting_result import Reweighting, Round
+from .reweighting_utility import table_distances
+
+Array = npt.NDArray[np.float64]
+Rule = Callable[[AttributeRisk, Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearWeights:
+    """Weights that fall linearly with the risk, and never rise again.
+
+    ``alpha_i = clip(alpha_i (c (1 - IR_i) + g), floor, 1)``, ``IR_i = max(0, (p_i - prior_i) /
+    (1 - prior_i))`` (Hu, Savitsky & Williams 2022, who take one step from 1, and an identification
+    risk for IR_i).
+
+    Parameters
+    ----------
+    c, g : float
+        Slope and shift.
+    floor : float
+        Smallest weight, above 0 and at most 1.
+    steps : int
+        Weights are rounded down to multiples of 1 / steps: the fewer, the quicker the next audit.
+
+    Raises
+    ------
+    InputError
+        A floor outside (0, 1], slope or shift that are not finite, a slope below 0.
+
+    Examples
+    --------
+    >>> LinearWeights(floor=0.1)
+    LinearWeights(c=1.0, g=0.0, floor=0.1, steps=50)
+    """
+
+    c: float = 1.0
+    g: float = 0.0
+    floor: float = 0.02
+    steps: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("c", "g", "floor"):
+            number(name, getattr(self, name))
+        if not 0 < self.floor <= 1:
+            raise InputError(f"floor={self.floor!r} is outside (0, 1]; give 0.02, say")
+        if not (np.isfinite(self.c) and self.c >= 0 and np.isfinite(self.g)):
+            raise InputError(f"c={self.c!r}, g={self.g!r}; give a finite slope >= 0 and shift")
+        at_least("steps", self.steps, 1)
+
+    def __call__(self, risk: AttributeRisk, weights: Array) -> Array:
+        """New weights of the targets of an audit, shape (n,), from those they had."""
+        table = risk.records
+        p, prior = table["probability"].to_numpy(), table["prior"].to_numpy()
+        return linear_weights(
+            p, prior, before=weights, c=self.c, g=self.g, floor=self.floor, steps=self.steps
+        )
+
+
+def reweight(
+    model: Any,
+    df: Any,
+    *,
+    until: float | None = None,
+    share: float = 0.0,
+    rounds: int = 4,
+    weights_from: str | Rule = "linear",
+    fit: Mapping[str, Any] | None = None,
+    synthesis: Mapping[str, Any] | None = None,
+    audit: Mapping[str, Any] | None = None,
+    random_seed: int | np.random.Generator | None = None,
+    progress: Progress | None = None,
+) -> Reweighting:
+    """Fit, synthesise and audit; weigh records down by their risk; again, until a threshold holds.
+
+    ``p_alpha(Theta | y)`` proportional to ``p(Theta) prod_i p(y_i | Theta)^alpha_i`` (Hu, Savitsky
+    & Williams 2022). Round 0 has all weights 1. Each further round takes its weights from the audit
+    before it; from the second on, if there is a threshold, only records above it change.
+
+    Parameters
+    ----------
+    model : DPMPM, Regression, CART, PoissonMixture, PyMCModel, or another whose ``fit`` weighs
+    df : DataFrame
+        The confidential table.
+    until : float, optional
+        Stop when no record's probability of the truth is above this (or at most ``share`` of them).
+    share : float
+        Share of records that may stay above, at least 0 and below 1.
+    rounds : int
+        At most so many rounds after round 0.
+    weights_from : "linear", LinearWeights, or function of (risk, weights)
+        How weights come from an audit. A function gets the `AttributeRisk` and the weights of its
+        targets, shape (n,), and gives new ones in (0, 1].
+    fit, synthesis, audit : mapping, optional
+        Options of ``model.fit``, ``fit.synthesize`` and `attribute_risk`. Records that the audit
+        does not target keep weight 1.
+    random_seed : int, Generator or None
+        Same seed, same result.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``, the stage with its round.
+
+    Returns
+    -------
+    Reweighting
+        ``.summary()`` round by round, ``.records`` before and after, ``.release`` and ``.fit`` of
+        the last round, ``.weights``, ``.sentence()``, ``.plot()``.
+
+    Raises
+    ------
+    InputError
+        A model that takes no weights; a threshold or share outside their ranges; a rule that gives
+        weights outside (0, 1] or of another length; options that belong elsewhere.
+
+    Warns
+    -----
+    RiskRoseWarning
+        Clearly more records of moderate risk rose than chance explains, or some above ``until``.
+    UnreliableWeightsWarning
+        As `attribute_risk`, in each round.
+
+    Notes
+    -----
+    Cost: (1 + rounds) times fit, synthesis and audit. The weights depend on the confidential data;
+    the audit takes them as known to the intruder and the same for every guess, as the literature
+    does. It is the last release that the result speaks for: releasing several rounds tells more.
+    """
+    loop = _Loop.of(model, df, until, share, rounds, weights_from)
+    options = _Options.of(fit, synthesis, audit)
+    rng = np.random.default_rng(random_seed)
+    audit_seed = int(rng.integers(2**31))  # the same targets in every round
+    done: list[Round] = []
+    weights = np.ones(len(df))
+    for r, child in enumerate(rng.spawn(loop.rounds + 1)):
+        told = _in_round(progress, r)
+        with within("round"):
+            fitted, found = options.run(model, df, weights, (child, audit_seed), told)
+        done.append(found)
+        reason = loop.reason(found.risk)
+        if reason is None and r < loop.rounds:
+            new = loop.next(found.risk, weights, fitted.microdata.index, first=r == 0)
+            if (new == weights).all():
+                reason = "no weight changes any more: give a lower floor"
+            weights = new
+        if reason is not None:
+            break
+    result = Reweighting(
+        rounds=tuple(done),
+        fit=fitted,
+        until=until,
+        share=share,
+        reason=reason or f"{loop.rounds} rounds are spent",
+        seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+    )
+    if result.risk_rose:
+        warnings.warn(result.moderate_in_words(), RiskRoseWarning, stacklevel=2)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """When to stop, and how weights follow from an audit."""
+
+    until: float | None
+    share: float
+    rounds: int
+    rule: Rule
+
+    @classmethod
+    def of(
+        cls, model: Any, df: Any, until: Any, share: Any, rounds: Any, weights_from: Any
+    ) -> "_Loop":
+        if "weights" not in inspect.signature(model.fit).parameters:
+            raise InputError(
+                f"{type(model).__name__} takes no record weights; give a model whose fit does: "
+                f"{TAKE_THEM}"
+            )
+        if not hasattr(df, "columns"):
+            raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+        if until is not None and not 0 < number("until", until) < 1:
+            raise InputError(f"until={until!r} is no probability above 0 and below 1")
+        if not 0 <= number("share", share) < 1:
+            raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
+        if isinstance(weights_from, str):
+            one_of("weights_from", weights_from, ("linear",))
+            weights_from = LinearWeights()
+        if not callable(weights_from):
+            raise InputError(
+                f'weights_from={weights_from!r} is no rule; give "linear", LinearWeights(...) or '
+                "a function of (risk, weights)"
+            )
+        return cls(until, float(share), at_least("rounds", rounds, 1), weights_from)
+
+    def reason(self, risk: AttributeRisk) -> str | None:
+        """Why to stop, if the threshold holds."""
+        if self.until is None:
+            return None
+        above = float((risk.records["probability"] > self.until).mean())
+        if above > self.share:
+            return None
+        kept = "no record" if self.share == 0 else f"at most {100 * self.share:g} % of the records"
+        return f"the threshold holds: {kept} above {self.until:g}"
+
+    def next(self, risk: AttributeRisk, weights: Array, index: Any, *, first: bool) -> Array:
+        """Weights (n,) of the next round."""
+        rows = index.get_indexer(risk.index)
+        new = checked_weights(self.rule(risk, weights[rows].copy()), risk.index)
+        out, change = weights.copy(), np.ones(len(rows), dtype=bool)
+        if self.until is not None and not first:
+            change = risk.records["probability"].to_numpy() > self.until
+        out[rows[change]] = (np.ones(len(rows)) if new is None else new)[change]
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Options of fit, synthesis and audit."""
+
+    fit: dict[str, Any]
+    synthesis: dict[str, Any]
+    audit: dict[str, Any]
+
+    @classmethod
+    def of(cls, *given: Mapping[str, Any] | None) -> "_Options":
+        options = [dict(g or {}) for g in given]
+        for name, one in zip(("fit", "synthesis", "audit"), options, strict=True):
+            ours = sorted({"random_seed", "progress", "weights"} & set(one))
+            if ours:
+                raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
+        return cls(*options)
+
+    def run(
+        self,
+        model: Any,
+        df: Any,
+        weights: Array,
+        seeds: tuple[np.random.Generator, int],
+        progress: Progress | None,
+    ) -> tuple[Any, Round]:
+        """One round: the fit, and what it led to."""
+        fit_rng, release_rng = seeds[0].spawn(2)
+        fitted = model.fit(df, weights=weights, random_seed=fit_rng, progress=progress, **self.fit)
+        release = fitted.synthesize(random_seed=release_rng, **self.synthesis)
+        risk = attribute_risk(
+            fitted, release, random_seed=seeds[1], progress=progress, **self.audit
+        )
+        utility = table_distances(fitted.microdata, release)
+        return fitted, Round(weights=weights, risk=risk, release=release, utility=utility)
+
+
+def _in_round(progress: Progress | None, r: int) -> Progress | None:
+    """The same progress, its stages named by the round."""
+    if progress is None:
+        return None
+
+    def told(stage: str, done: int, total: int) -> None:
+        progress(f"round {r}, {stage}", done, total)
+
+    return told

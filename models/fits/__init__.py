@@ -1,0 +1,1 @@
+"""What every fit shares: synthesis from draws, sampling in parallel, progress."""

@@ -1,0 +1,126 @@
+"""What all fits do alike to synthesise: read the request, and make the release of the tables.
+
+A fit adds how one table is drawn. Each table is drawn by its own child generator, so that the first
+data sets are the same however many follow.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns, one_of
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.evidence.contract import Fit
+from bayes_risk.release.parameters import PARAMETERS, ways_of
+from bayes_risk.release.release import Release
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """What `synthesize` was asked for.
+
+    ``columns`` in the order of the model, ``mask`` (n,) the records to replace; a generator, and a
+    draw of Theta where there are any, for each of the m tables. ``parameters``: how these draws
+    were chosen, of `PARAMETERS`.
+    """
+
+    microdata: Microdata
+    columns: tuple[str, ...]
+    mask: Mask
+    rngs: Sequence[np.random.Generator]
+    draw_index: tuple[int, ...] | None
+    seed_entropy: str
+    parameters: str
+
+    @classmethod
+    def of(
+        cls,
+        fit: Fit,
+        modelled: Sequence[str],
+        m: int,
+        columns: Sequence[str] | None,
+        records: Any = None,
+        *,
+        parameters: str | None,
+        n_chains: int = 1,
+        random_seed: int | np.random.Generator | None,
+    ) -> "Request":
+        """Check all that was asked; take a draw of Theta for each table, or one for all."""
+        m = at_least("m", m, 1)
+        way = _way(fit, parameters)
+        names = known_columns("columns", modelled if columns is None else columns, modelled)
+        if not names:
+            raise InputError("columns names no column; name those to synthesise, or leave it out")
+        mask = fit.microdata.mask(records)
+        rng = np.random.default_rng(random_seed)
+        drawn = fit.n_draws > 0 and way != "plug-in"
+        return cls(
+            microdata=fit.microdata,
+            columns=tuple(c for c in modelled if c in names),
+            mask=mask,
+            rngs=rng.spawn(m),
+            draw_index=_draws(way, m, fit.n_draws, n_chains, rng) if drawn else None,
+            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+            parameters=way,
+        )
+
+    def draws(self) -> Iterable[tuple[int, np.random.Generator]]:
+        """Draw of Theta and generator of each table."""
+        return zip(self.draw_index or (), self.rngs, strict=True)
+
+    def release(self, tables: Iterable[Codes], *, classes: str = "new") -> Release:
+        """The release of the coded tables."""
+        return Release(
+            datasets=[self.microdata.decode(codes) for codes in tables],
+            synthesized=self.columns,
+            records=None if self.mask.all() else self.mask,
+            classes=classes,
+            draw_index=self.draw_index,
+            seed_entropy=self.seed_entropy,
+            parameters=self.parameters,
+        )
+
+
+def _way(fit: Fit, asked: str | None) -> str:
+    """How parameters are to be drawn, if the fit can."""
+    ways = ways_of(fit)
+    if asked is None:
+        return ways[0]
+    if one_of("parameters", asked, tuple(PARAMETERS)) not in ways:
+        raise InputError(
+            f"parameters={asked!r} ({PARAMETERS[asked]}) is not offered by {type(fit).__name__}; "
+            f"it offers {', '.join(map(repr, ways))}"
+        )
+    return asked
+
+
+def _draws(
+    way: str, m: int, n_draws: int, n_chains: int, rng: np.random.Generator
+) -> tuple[int, ...]:
+    """A draw for each of m tables: no draw twice, or one for all."""
+    first, among, some = 0, n_draws, 1 if way == "shared" else m
+    if way == "one-mode":
+        among = n_draws // n_chains  # draws stand chain after chain
+        first = among * int(rng.integers(n_chains))
+    if some > among:
+        whose = " of a chain" if way == "one-mode" else ""
+        raise InputError(f"m={m} exceeds the {among} draws{whose}; fit with more draws")
+    chosen = first + rng.choice(among, size=some, replace=False)
+    return tuple(int(h) for h in np.resize(chosen, m))
+
+
+def made_columns(
+    release: Release, microdata: Microdata, modelled: Sequence[str], lacking: str
+) -> list[str]:
+    """Columns of a release in the order of the model; ``lacking`` says what another one lacks."""
+    names = known_columns("synthesized", release.synthesized, microdata.columns)
+    without = [c for c in names if c not in modelled]
+    if without:
+        raise InputError(f"the release has column {without[0]!r} synthesised, for which {lacking}")
+    return [c for c in modelled if c in names]

@@ -1,0 +1,1 @@
+"""Truncated Dirichlet-process mixtures of products of conjugate families."""

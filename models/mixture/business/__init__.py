@@ -1,0 +1,1 @@
+"""Releases that keep totals, and intruders who are business competitors."""

@@ -1,0 +1,129 @@
+"""Intruders who know all records but two, and the sum of these two.
+
+A guess for the target fixes the other's value, so that the evidence is that of a pair:
+``p(y*, T - y* | known, Z) / p(y*, T - y* | known)``. Derivations stand in `docs/business.md`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .class_posterior import Learnt, Rows
+from .kernels import binomial_masses, mixed_pairs, negative_binomial_masses
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+TAIL = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pair:
+    """Target and other: what is guessed of both, and what is known of each.
+
+    Attributes
+    ----------
+    columns : ndarray of int, shape (q,)
+        The guessed counts.
+    guesses : ndarray, shape (G, q)
+        Of the target.
+    totals : ndarray, shape (q,)
+        What the two have together.
+    exposure : ndarray, shape (2, p)
+    first, second : Rows
+        One row each: what is known of the target and of the other, their own synthetic values
+        included where they are tied to them.
+    """
+
+    columns: Ints
+    guesses: Array
+    totals: Array
+    exposure: Array
+    first: Rows
+    second: Rows
+
+    def of(self, columns: npt.NDArray[np.bool_]) -> "Pair":
+        """The same with some of the guessed counts (q,) alone."""
+        return Pair(
+            columns=self.columns[columns],
+            guesses=self.guesses[:, columns],
+            totals=self.totals[columns],
+            exposure=self.exposure,
+            first=self.first,
+            second=self.second,
+        )
+
+
+def pair_masses(learnt: Learnt, pair: Pair) -> Array:
+    """log p_h(y*, T - y*, what is known of both), shape (H, G), rates integrated out.
+
+    sum over k, l of pi_k pi_l p(y* | k) p(T - y* | l), and where k = l, one after the other.
+    """
+    H, G = len(learnt.n), len(pair.guesses)
+    with np.errstate(divide="ignore"):
+        log_pi = np.log(learnt.draws.pi)
+    log_first = log_pi + learnt.log_known(pair.first)
+    log_second = log_pi + learnt.log_known(pair.second)
+    log_same = log_first + log_pi + learnt.log_known(pair.second, beside=pair.first)
+    rates = [
+        (learnt.rate(j, pair.first), learnt.rate(j, pair.second)) for j in pair.columns.tolist()
+    ]
+    both = [learnt.rate(j, pair.first, pair.second) for j in pair.columns.tolist()]
+    out = np.empty((H, G))
+    for h in range(H):
+        first, second = np.repeat(log_first[h][None], G, 0), np.repeat(log_second[h][None], G, 0)
+        same = np.repeat(log_same[h][None], G, 0)
+        for q, j in enumerate(pair.columns.tolist()):
+            y, z = pair.guesses[:, [q]], pair.totals[q] - pair.guesses[:, [q]]
+            e, f = pair.exposure[0, j], pair.exposure[1, j]
+            (A, B), (C, D) = rates[q]
+            E, F = both[q]
+            first += negative_binomial_masses(y, A[h], B[h], e)
+            second += negative_binomial_masses(z, C[h], D[h], f)
+            of_target = negative_binomial_masses(y, E[h], F[h], e)
+            same += of_target + negative_binomial_masses(z, E[h] + np.maximum(y, 0), F[h] + e, f)
+        mixed_pairs(first, second, same, out[h])
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shared:
+    """How two records stand in a release that deals totals, by guessed column.
+
+    ``apart``, ``tail``, ``together`` (q,): in two groups, both in the collapsed tail, both in one
+    component; ``threshold`` (q,) of the tail.
+    """
+
+    apart: npt.NDArray[np.bool_]
+    tail: npt.NDArray[np.bool_]
+    together: npt.NDArray[np.bool_]
+    threshold: Array
+
+    @classmethod
+    def of(cls, groups: Ints, threshold: Array) -> "Shared":
+        """From the groups of the two, (2, q)."""
+        apart = groups[0] != groups[1]
+        tail = ~apart & (groups[0] == TAIL)
+        return cls(apart=apart, tail=tail, together=~apart & ~tail, threshold=threshold)
+
+
+def dealt_to_pair(shared: Shared, pair: Pair, truth: Array, before: Array) -> Array:
+    """log evidence (G,) of a release whose groups are known.
+
+    Two groups: their totals less the known values are the two values. One component: given their
+    sum the two are binomial; ``before`` (G,) is log p(y*, T - y* | known) of those columns. The
+    tail: both lie above the threshold.
+
+    Parameters
+    ----------
+    truth : ndarray, shape (q,)
+    """
+    y, z = pair.guesses, pair.totals - pair.guesses
+    possible = np.where(shared.apart, y == truth, True)
+    above = (y > shared.threshold) & (z > shared.threshold)
+    possible &= np.where(shared.tail, above, (y >= 0) & (z >= 0))
+    e, f = pair.exposure[0, pair.columns], pair.exposure[1, pair.columns]
+    halves = binomial_masses(np.clip(y, 0, pair.totals), pair.totals, e / (e + f))
+    allowed = possible.all(axis=1)
+    split = np.where(shared.together, halves, 0.0).sum(axis=1)
+    return np.where(allowed, split - np.where(allowed, before, 0.0), -np.inf)

@@ -1,0 +1,305 @@
+"""Evidence of releases of a Poisson mixture, for intruders of the trade.
+
+They know the second largest value, or all records but two (Wei & Reiter 2016). All records that
+they do not know are integrated out. Where an approximation is used, `weaker_in_words` names it.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import TruncationWarning
+from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.mixture.categorical.sampler import run_chains
+from bayes_risk.release.release import Release
+
+from .all_but_two import Pair, Shared, dealt_to_pair, pair_masses
+from .class_posterior import Learnt, Rows
+from .contradictions import check
+from .largest_value import belief, is_exact, log_sum_of_others
+from .scenario import Scene
+from .second_largest import Averaged, Groups, Question, averaged, before, dealt, further, with_total
+
+if TYPE_CHECKING:
+    from bayes_risk.models.mixture.counts.fit import PoissonMixtureFit
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+SOMETIMES = 0.05  # share of draws with every component occupied from which the truncation binds
+
+
+def weaker(
+    fit: "PoissonMixtureFit",
+    intruder: Intruder,
+    release: Release,
+    targets: Targets,
+    *,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> Array | Simulated:
+    """log p(Z^(l) | y*, A), shape (m, G, U), for an intruder who does not know all other records.
+
+    Raises
+    ------
+    InputError
+        A target that does not hold the largest value; totals that contradict the data; a release
+        whose groups are needed and not there.
+
+    Warns
+    -----
+    TruncationWarning
+        All components were occupied in some fit: values far from all of them then are thought
+        impossible. The effective number of draws is set to 0, which marks the target unreliable.
+    """
+    found = []
+    for u, child in enumerate(rng.spawn(len(targets))):
+        scene = Scene.of(fit, intruder, release, targets, u)
+        check(scene, fit)
+        work = _Work(fit=fit, scene=scene, rng=child, progress=progress)
+        one = _pair(work) if scene.other is not None else _second(work)
+        found.append(_trusted(_ordered(one, scene), work))
+    log_p = np.stack([f.log_p for f in found], axis=2)
+    return Simulated(
+        log_p,
+        np.stack([f.deviations for f in found], axis=2),
+        np.array([f.ess for f in found]),
+    )
+
+
+def weaker_in_words(
+    fit: "PoissonMixtureFit", intruder: Intruder, release: Release, targets: Targets
+) -> str:
+    """What is approximated in `weaker`, and what is disclosed for certain, one phrase."""
+    scene = Scene.of(fit, intruder, release, targets, 0)
+    words = ["weaker: unknown records integrated out; synthetic rows are matched to nobody"]
+    if scene.other is not None:
+        words = ["weaker: fits without the two records"]
+        if scene.deals:
+            words = ["weaker: which records share a total is known to the intruder"]
+    elif scene.in_tail:
+        sums, n, values, _ = _tail(scene)
+        exact = is_exact(n, len(values))
+        how = "by convolution" if exact else f"by a saddlepoint, relative error of order 1/{n}"
+        words = [f"weaker: the total of the tail less {n} independent unknown values, {how}"]
+        if n == 0:
+            words = ["weaker: nobody else is in the tail; its total discloses the target"]
+    elif release.m > 1:
+        words.append("as if the unknown records were drawn anew for each release (approximate)")
+    if intruder.knows_totals and scene.other is None and not scene.deals:
+        words.append("the sum of the others taken as normal (approximate)")
+    return "; ".join(words + _singletons(scene))
+
+
+def _singletons(scene: Scene) -> list[str]:
+    """Groups of one that hold a target: their totals are its values."""
+    if scene.release.groups is None or scene.in_tail:
+        return []
+    alone = [
+        l for l in range(scene.release.m) if (scene.partition(l) == scene.own_group(l)).sum() == 1
+    ]
+    if not alone:
+        return []
+    return [
+        f"in {len(alone)} of {scene.release.m} data sets the target is a component of its own, "
+        "whose total is its value: a singleton disclosure"
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Work:
+    """A scene, and how to sample what it asks for; in ``full`` how often all was occupied."""
+
+    fit: "PoissonMixtureFit"
+    scene: Scene
+    rng: np.random.Generator
+    progress: Progress | None
+    full: list[float] = field(default_factory=list)
+
+    def learnt(self, rows: Rows, stage: str, *, share: int = 1) -> Learnt:
+        """Classes learnt from rows, by chains as long as the fit's (or a share of them)."""
+        draws, fit = self.fit.draws, self.fit
+        C, sampling = draws.n_chains, self.rng.spawn(2)
+        size = max(len(draws) // C // share, 4)
+        thin = max(fit.thin // share, 1)
+        drawn = run_chains(
+            fit.prior,
+            rows.units(),
+            [draws.last(c) for c in range(C)],
+            draws=size,
+            tune=max(size * thin // 4, 100),
+            thin=thin,
+            rng=sampling[0],
+            tick=ticker(self.progress, stage, C * size),
+        )
+        self.full.append(float((drawn.n_occupied == fit.prior.n_classes).mean()))
+        return Learnt.of(fit.prior, rows, drawn, rng=sampling[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Found:
+    """``log_p`` (m, G), ``deviations`` (B, G), ``ess`` of one target."""
+
+    log_p: Array
+    deviations: Array
+    ess: float
+
+    @classmethod
+    def exact(cls, log_p: Array) -> "_Found":
+        """Without a Monte Carlo error."""
+        return cls(log_p=log_p, deviations=np.zeros((2, log_p.shape[1])), ess=np.inf)
+
+
+def _ordered(found: _Found, scene: Scene) -> _Found:
+    """Guesses that break the order are impossible."""
+    return _Found(
+        log_p=np.where(scene.in_order, found.log_p, -np.inf),
+        deviations=np.where(scene.in_order, found.deviations, 0.0),
+        ess=found.ess,
+    )
+
+
+def _trusted(found: _Found, work: _Work) -> _Found:
+    """Without effective draws where the truncation binds in a fit of several components."""
+    K, worst = work.fit.prior.n_classes, max(work.full, default=0.0)
+    if K == 1 or worst <= SOMETIMES:
+        return found
+    warnings.warn(
+        f"all n_classes={K} components are occupied in {100 * worst:.0f} % of draws given the "
+        "release: the truncation binds, and values far from all components are thought impossible; "
+        "fit with more classes",
+        TruncationWarning,
+        stacklevel=4,
+    )
+    return replace(found, ess=0.0)
+
+
+def _simulated(parts: Sequence[Averaged], less: Array) -> _Found:
+    """Log means over draws less what was to be expected without the release."""
+    return _Found(
+        log_p=np.stack([_change(p.value, less) for p in parts]),
+        deviations=np.sum([p.deviation for p in parts], axis=0),
+        ess=min(p.ess for p in parts),
+    )
+
+
+def _second(work: _Work) -> _Found:
+    """An intruder who knows the second largest value."""
+    scene = work.scene
+    if scene.in_tail:
+        return _Found.exact(_of_tail(scene))
+    question, m = scene.question, scene.release.m
+    prior = before(work.fit.prior, question)
+    if not scene.deals:
+        parts = [_drawn(work, question, l) for l in range(m)]
+    elif scene.intruder.groups == "known":
+        labels = [scene.partition(l)[None] for l in range(m)]
+        log_p = [_dealt_to(scene, question, l, label)[0] for l, label in enumerate(labels)]
+        return _Found.exact(np.stack([_change(x, prior) for x in log_p]))
+    else:
+        parts = []
+        for l in range(m):
+            learnt = work.learnt(scene.shown(l), f"release {l + 1}")
+            parts.append(averaged(_dealt_to(scene, question, l, learnt.label), learnt.batch))
+    return _simulated(parts, prior)
+
+
+def _drawn(work: _Work, question: Question, l: int) -> Averaged:
+    """MP: the predictive of a further record, after the release and what is known.
+
+    A known total is weighed with a power 1 / m for each release, so that it counts once.
+    """
+    scene = work.scene
+    learnt = work.learnt(scene.shown(l).and_then(scene.second), f"release {l + 1}")
+    plain = averaged(further(learnt, question), learnt.batch)
+    if not scene.intruder.knows_totals:
+        return plain
+    rest = scene.total - scene.second_value - question.guesses
+    joint = averaged(with_total(learnt, question, rest, scene.n - 2), learnt.batch)
+    if scene.release.m == 1:
+        return joint
+    alone = averaged(with_total(learnt, question, None, 0), learnt.batch)
+    w = 1.0 / scene.release.m
+    return Averaged(
+        value=plain.value + w * _change(joint.value, alone.value),
+        deviation=plain.deviation + w * (joint.deviation - alone.deviation),
+        ess=min(plain.ess, joint.ess),
+    )
+
+
+def _dealt_to(scene: Scene, question: Question, l: int, label: Ints) -> Array:
+    """MM: log p_h(y*, y_2 | groups and totals), (H, G)."""
+    K, shown = int(label.max()) + 1, scene.shown(l)
+    first, second = scene.may_be_target(l), scene.may_be_second(l)
+    groups = Groups.of(shown.counts, shown.exposure, label, first, second, K)
+    return dealt(groups, scene.dealt_question(l))
+
+
+def _of_tail(scene: Scene) -> Array:
+    """TCMM: all releases show the same total, so the first says all."""
+    sums, n, values, chances = _tail(scene)
+    log_p = np.zeros((scene.release.m, len(sums)))
+    log_p[0], _ = log_sum_of_others(sums, n, values, chances)
+    return log_p
+
+
+def _tail(scene: Scene) -> tuple[Array, int, Array, Array]:
+    """What the others of the tail must add up to, how many, and the belief about each."""
+    tail = scene.tail
+    knows_one = scene.second_value > tail.threshold
+    n = tail.size - 1 - int(knows_one)
+    sums = tail.total - knows_one * scene.second_value - scene.question.guesses
+    high = max(scene.second_value, tail.threshold + 1.0)
+    values, chances = belief(scene.intruder.others, tail.threshold, high, scene.name)
+    return sums, n, values, chances
+
+
+def _pair(work: _Work) -> _Found:
+    """An intruder who knows all records but two and their sum."""
+    scene, m = work.scene, work.scene.release.m
+    base = work.learnt(scene.known(None), "known records", share=2)
+    if scene.deals:
+        return _dealt_pair(scene, base)
+    before_all = averaged(pair_masses(base, scene.pair(None)), base.batch)
+    parts = []
+    for l in range(m):
+        learnt = work.learnt(scene.known(l), f"release {l + 1}", share=2)
+        parts.append(averaged(pair_masses(learnt, scene.pair(l)), learnt.batch))
+    found = _simulated(parts, before_all.value)
+    return _Found(
+        log_p=found.log_p,
+        deviations=found.deviations - m * before_all.deviation,
+        ess=min(found.ess, before_all.ess),
+    )
+
+
+def _dealt_pair(scene: Scene, base: Learnt) -> _Found:
+    """Groups known: exact but for the predictive that is divided by."""
+    pair, log_p = scene.pair(None), []
+    deviations = np.zeros((len(np.unique(base.batch)), len(pair.guesses)))
+    for l in range(scene.release.m):
+        shared = Shared.of(scene.groups_of_pair(l), scene.thresholds(l))
+        masses = _expected(base, pair, shared)
+        log_p.append(dealt_to_pair(shared, pair, scene.truth, masses.value))
+        deviations = deviations - masses.deviation
+    return _Found(log_p=np.stack(log_p), deviations=deviations, ess=float(len(base.n)))
+
+
+def _expected(base: Learnt, pair: Pair, shared: Shared) -> Averaged:
+    """log p(y*, T - y* | known) of the columns in which the two share a component."""
+    if shared.together.any():
+        return averaged(pair_masses(base, pair.of(shared.together)), base.batch)
+    n_batches, G = len(np.unique(base.batch)), len(pair.guesses)
+    return Averaged(value=np.zeros(G), deviation=np.zeros((n_batches, G)), ess=np.inf)
+
+
+def _change(x: Array, y: Array) -> Array:
+    """x - y, minus infinity where x is."""
+    possible = np.isfinite(x)
+    out: Array = np.where(possible, x, 0.0) - np.where(possible, y, 0.0)
+    return np.where(possible, out, -np.inf)

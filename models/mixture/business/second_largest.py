@@ -1,0 +1,263 @@
+"""Intruders who know the second largest value of a count: evidence of guesses for the largest.
+
+Derivations stand in `docs/business.md`. Everything else is integrated out: what the release says is
+``p(y* | A, Z) / p(y* | A)``, in predictives of a further record.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.logspace import log_sum
+from bayes_risk.models.mixture.categorical.state import Draws
+from bayes_risk.models.mixture.counts.state import CountPrior
+
+from .class_posterior import Learnt, Rows, same_class
+from .kernels import binomial_masses, mixed_binomials, mixed_counts, poisson_of
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Question:
+    """What is asked of one target, and what is known.
+
+    Attributes
+    ----------
+    column : int
+        The guessed count.
+    guesses : ndarray, shape (G,)
+    exposure : float
+        The target's exposure in that count.
+    target, second : Rows
+        One row each: what is known of the target and of the second largest.
+    """
+
+    column: int
+    guesses: Array
+    exposure: float
+    target: Rows
+    second: Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Averaged:
+    """Mean over draws, in logs: ``value`` (G,), ``deviation`` of batches (B, G), ``ess``."""
+
+    value: Array
+    deviation: Array
+    ess: float
+
+
+def averaged(log_p: Array, batch: Ints) -> Averaged:
+    """log of the mean of exp(log_p (H, G)) over the draws, and over those of each batch."""
+    value = log_sum(log_p) - np.log(len(log_p))
+    means = [log_sum(log_p[batch == b]) - np.log((batch == b).sum()) for b in np.unique(batch)]
+    by_batch = np.stack(means) if len(means) > 1 else np.stack([value, value])
+    possible = np.isfinite(by_batch) & np.isfinite(value)
+    deviation = np.where(possible, np.where(possible, by_batch, 0.0) - value, 0.0)
+    best = log_p[:, int(np.argmax(value))]
+    ess = float(np.exp(2 * log_sum(best) - log_sum(2 * best))) if np.isfinite(best).any() else 0.0
+    return Averaged(value=value, deviation=np.where(possible, deviation, 0.0), ess=ess)
+
+
+def before(prior: CountPrior, question: Question) -> Array:
+    """log p(y*, what is known of the target | A), a closed form; shape (G,).
+
+    P_same NB(y*; shape + y_2, rate + e_2) + (1 - P_same) NB(y*; shape, rate).
+    """
+    known = alone_in_class(prior, question.second)
+    found: Array = further(known, question)[0]
+    return found
+
+
+def alone_in_class(prior: CountPrior, second: Rows) -> Learnt:
+    """Two classes, the first with the second largest in it, the other for everybody else."""
+    p, D = prior.n_counts, prior.width
+    sums = np.zeros((1, D + 2 * p, 2))
+    sums[0, :p, 0], sums[0, D : D + p, 0] = second.counts[0], second.exposure[0]
+    sums[0, D + p :, 0] = (second.exposure[0] > 0) & (second.counts[0] > 0)
+    for position in second.positions[0]:
+        if position >= 0:
+            sums[0, position, 0] = 1.0
+    chance = same_class(prior.n_classes, prior.concentration)
+    nothing = np.zeros((1, 2), np.int64)
+    return Learnt(
+        prior=prior,
+        draws=Draws(
+            alpha=np.ones(1),
+            log_left=np.zeros((1, 1)),
+            pi=np.ones((1, 2)),
+            phi=np.ones((1, D, 2)),
+            n_occupied=np.ones(1, np.int64),
+            n_chains=1,
+        ),
+        n=nothing,
+        sums=sums,
+        weights=np.array([[chance, 1.0 - chance]]),
+        label=nothing,
+        batch=np.zeros(1, np.int64),
+    )
+
+
+def further(learnt: Learnt, question: Question) -> Array:
+    """log p_h(y*, what is known of the target) of a further record, (H, G), rates integrated out.
+
+    sum_k E[pi_k | labels] p(known | k) NB(y*; shape_j + S_kj, rate_j + E_kj).
+    """
+    j, y = question.column, question.guesses
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(learnt.weights) + learnt.log_known(question.target)
+    alive = learnt.log_alive(j)
+    out = np.empty((len(log_weight), len(y)))
+    shape, rate = learnt.rate(j)
+    mixed_counts(y, log_weight + alive, shape, rate, question.exposure, out)
+    if learnt.prior.zeros is not None:
+        with np.errstate(divide="ignore"):
+            dead = log_sum(log_weight + np.log(-np.expm1(alive)), axis=1)
+        out[:, y == 0] = np.logaddexp(out[:, y == 0], dead[:, None])
+    return out
+
+
+def with_total(learnt: Learnt, question: Question, rest: Array | None, n_others: int) -> Array:
+    """log p(y*, the rest of the total | theta_h), shape (H, G); ``rest`` (G,) is T - y_2 - y*.
+
+    Of y* alone if ``rest`` is None.
+
+    Given theta the sum of the others is taken as normal with the moments of the mixture; y* itself
+    is Poisson in each class.
+    """
+    j = question.column
+    pi, rates = learnt.draws.pi, learnt.draws.phi[:, j]
+    if learnt.prior.zeros is not None:
+        p = learnt.prior.n_counts
+        alive = 1.0 - learnt.draws.phi[:, p + j]
+    else:
+        alive = np.ones_like(rates)
+    log_y = _at_theta(learnt, question, alive)
+    if rest is None:
+        return log_y
+    if n_others == 0:
+        return np.where(rest == 0, log_y, -np.inf)
+    mean, variance = moments(pi, rates, alive)
+    spread = np.maximum(n_others * variance, 1e-12)[:, None]
+    off = rest - n_others * mean[:, None]
+    log_total = -0.5 * (off**2 / spread + np.log(2 * np.pi * spread))
+    return np.where(rest >= 0, log_y + log_total, -np.inf)
+
+
+def _at_theta(learnt: Learnt, question: Question, alive: Array) -> Array:
+    """log p(y*, what is known of the target | theta_h), (H, G), nothing integrated out."""
+    pi, phi, j = learnt.draws.pi, learnt.draws.phi, question.column
+    row = question.target
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(pi) + np.log(alive)
+        for c in np.flatnonzero(row.exposure[0] > 0):
+            log_weight = log_weight + poisson_of(row.counts[0, c], row.exposure[0, c] * phi[:, c])
+        for position in row.positions[0]:
+            if position >= 0:
+                log_weight = log_weight + np.log(phi[:, position])
+    out = np.empty((len(pi), len(question.guesses)))
+    for h, rate in enumerate(phi[:, j]):
+        masses = poisson_of(question.guesses, question.exposure * rate[:, None])
+        out[h] = log_sum(log_weight[h, :, None] + masses)
+    return out
+
+
+def moments(pi: Array, rates: Array, alive: Array) -> tuple[Array, Array]:
+    """Mean and variance of one count of a Poisson mixture, for every draw: (H,) each."""
+    mean = (pi * alive * rates).sum(axis=1)
+    square = (pi * alive * (rates + rates**2)).sum(axis=1)
+    return mean, square - mean**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Groups:
+    """Groups of records that share a total, for H ways to draw them.
+
+    Attributes
+    ----------
+    totals : ndarray, shape (H, K, p)
+        Of each count.
+    exposure : ndarray, shape (H, K, p)
+        Sums of the exposures of those who share it.
+    first, second, both : ndarray, shape (H, K)
+        How many rows may be the target's, the second largest's, and either's.
+    """
+
+    totals: Array
+    exposure: Array
+    first: Array
+    second: Array
+    both: Array
+
+    @classmethod
+    def of(
+        cls, counts: Array, exposure: Array, label: Ints, first: Array, second: Array, K: int
+    ) -> "Groups":
+        """Add up rows (n, p) by labels (H, n); ``first`` and ``second`` (n,): who they may be."""
+        shape = (len(label), K)
+        totals, exposures = np.zeros((*shape, counts.shape[1])), np.zeros((*shape, counts.shape[1]))
+        rows = [np.zeros(shape) for _ in range(3)]
+        may_be = (first, second, first * second)
+        for h, own in enumerate(label):
+            for j in range(counts.shape[1]):
+                totals[h, :, j] = np.bincount(own, counts[:, j], minlength=K)
+                exposures[h, :, j] = np.bincount(own, exposure[:, j], minlength=K)
+            for out, those in zip(rows, may_be, strict=True):
+                out[h] = np.bincount(own, those, minlength=K)
+        return cls(totals=totals, exposure=exposures, first=rows[0], second=rows[1], both=rows[2])
+
+
+def dealt(groups: Groups, question: Question) -> Array:
+    """log p_h(y*, y_2 | groups and their totals), shape (H, G).
+
+    Given the groups, the values of each are Multinomial(T_k; e_i / E_k), and target and second
+    largest are any two of the rows:
+    sum over k, l of Binomial(y*; T_k, e_i / E_k) Binomial(y_2; T_l, e_2 / E_l), and where k = l,
+    y_2 taken out of the group first.
+    """
+    alone, taken, second = _of_groups(groups, question)
+    with np.errstate(divide="ignore"):
+        elsewhere = _of_the_others(np.log(groups.second) + second)
+        pairs = groups.first * groups.second - groups.both
+        log_n = np.log(
+            groups.first.sum(axis=1) * groups.second.sum(axis=1) - groups.both.sum(axis=1)
+        )
+        log_apart = np.log(groups.first) + elsewhere + alone
+        log_together = np.log(np.maximum(pairs, 0.0)) + second + taken
+    j, e, y = question.column, question.exposure, question.guesses
+    T, E = groups.totals[:, :, j], np.maximum(groups.exposure[:, :, j], e)
+    T_2 = T - question.second.counts[0, j]
+    E_2 = np.maximum(E - question.second.exposure[0, j], e)
+    apart, together = np.empty((len(T), len(y))), np.empty((len(T), len(y)))
+    mixed_binomials(y, log_apart, T, e / E, apart)
+    mixed_binomials(y, log_together, T_2, e / E_2, together)
+    found: Array = np.logaddexp(apart, together) - log_n[:, None]
+    return found
+
+
+def _of_groups(groups: Groups, question: Question) -> tuple[Array, Array, Array]:
+    """log p of what is known: of the target alone and with y_2 taken out, of the second; (H, K)."""
+    out = [np.zeros(groups.first.shape) for _ in range(3)]
+    target, second = question.target, question.second
+    for j in range(groups.totals.shape[2]):
+        T, E = groups.totals[:, :, j], groups.exposure[:, :, j]
+        e, e_2 = target.exposure[0, j], second.exposure[0, j]
+        y, y_2 = target.counts[0, j], second.counts[0, j]
+        if e > 0:
+            out[0] += binomial_masses(y, T, e / np.maximum(E, e))
+            out[1] += binomial_masses(y, T - y_2, e / np.maximum(E - e_2, e))
+        if e_2 > 0:
+            out[2] += binomial_masses(y_2, T, e_2 / np.maximum(E, e_2))
+    return out[0], out[1], out[2]
+
+
+def _of_the_others(log_part: Array) -> Array:
+    """log of the sum over all groups but one, for each of them; (H, K)."""
+    K = log_part.shape[1]
+    parts = np.repeat(log_part[:, None], K, axis=1)
+    parts[:, np.arange(K), np.arange(K)] = -np.inf
+    return log_sum(parts, axis=2)

@@ -1,0 +1,76 @@
+"""Dealing of totals, MM and TCMM: the confidential total of a group goes to its own records.
+
+Given the labels, the counts of a group are Poisson with a common rate, so given their total they
+are multinomial with chances e_i / sum e: the deal is a draw from the same distribution that the
+confidential values have.
+"""
+
+from collections.abc import Hashable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import number
+from bayes_risk.release.release import Release
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+TAIL = -1
+
+
+def checked_quantile(kind: str, quantile: float) -> float:
+    """A quantile strictly between 0 and 1, for TCMM alone."""
+    if kind != "TCMM":
+        raise InputError(
+            f"quantile={quantile!r} has no meaning for kind={kind!r}; leave it out, or declare "
+            'kind="TCMM"'
+        )
+    value = float(number("quantile", quantile, "one such as 0.9"))
+    if not 0.0 < value < 1.0:
+        raise InputError(f"quantile={quantile!r} is outside (0, 1); give one such as 0.9")
+    return value
+
+
+def thresholds(counts: Array, quantile: float) -> Array:
+    """Least value with at least that share of records at or below it, by column, shape (p,).
+
+    A value of some record, so whoever knows everybody outside the tail knows it.
+    """
+    limits: Array = np.quantile(counts, quantile, axis=0, method="inverted_cdf")
+    return limits
+
+
+def groups_of(labels: Ints, counts: Array, quantile: float | None) -> Ints:
+    """Which records share a total, by column: their components, or the tail -1; shape (n, p)."""
+    groups = np.repeat(labels[:, None], counts.shape[1], axis=1)
+    if quantile is not None:
+        groups[counts > thresholds(counts, quantile)] = TAIL
+    return groups
+
+
+def dealt(rng: np.random.Generator, counts: Array, exposure: Array, groups: Ints) -> Ints:
+    """Each group's confidential total, dealt to its records by Multinomial(T; e_i / sum e).
+
+    Shapes (n, p). Totals are kept to the unit: the sums are of whole numbers.
+    """
+    out = np.empty(counts.shape, np.int64)
+    for j in range(counts.shape[1]):
+        x = counts[:, j].astype(np.int64)
+        for group in np.unique(groups[:, j]):
+            mine = groups[:, j] == group
+            e = exposure[mine, j]
+            out[mine, j] = rng.multinomial(x[mine].sum(), e / e.sum())
+    return out
+
+
+def small_groups(release: Release, index: pd.Index) -> Iterator[tuple[int, str, Hashable, int]]:
+    """Records in groups of one or two: release (from 1), column, record, number of members."""
+    assert release.groups is not None
+    for l, groups in enumerate(release.groups):
+        for column, g in zip(release.synthesized, groups.T, strict=True):
+            _, where, size = np.unique(g, return_inverse=True, return_counts=True)
+            members = size[where.reshape(-1)]
+            for i in np.flatnonzero(members <= 2):
+                yield l + 1, column, index[int(i)], int(members[i])

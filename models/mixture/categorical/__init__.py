@@ -1,0 +1,1 @@
+"""Mixtures of categorical columns: the DPMPM and its evidence."""

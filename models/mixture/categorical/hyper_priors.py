@@ -1,0 +1,130 @@
+"""Other hyper-priors: the ratio of two priors at each draw, and priors raised to a power.
+
+What is integrated out in closed form takes no part in a ratio. Of latent classes it is taken at the
+labels and the concentration, level probabilities integrated out, so that empty classes, which are
+draws from the prior, add nothing to it. Derivation: docs/sensitivity.md.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+from scipy.stats import gamma
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.evidence.contract import Predictive, Targets
+
+from .posterior import LatentPosterior
+from .predictive import LatentPredictive
+from .state import Prior
+
+if TYPE_CHECKING:
+    from bayes_risk.models.dpmpm import DPMPM
+
+    from .fit import DPMPMFit
+
+Array = npt.NDArray[np.float64]
+
+
+def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> tuple[float, float]:
+    """Gamma(a, b)^p is proportional to Gamma(p (a - 1) + 1, p b).
+
+    Raises
+    ------
+    InputError
+        A power that makes it improper.
+    """
+    shape, rate = prior
+    raised = power * (shape - 1.0) + 1.0
+    if raised <= 0:
+        raise InputError(
+            f"power={power:g} makes the gamma prior {name}={prior} improper; give a power below "
+            f"{1.0 / (1.0 - shape):.3g}"
+        )
+    return raised, power * rate
+
+
+def power_scaled_dpmpm(model: "DPMPM", power: float) -> "DPMPM":
+    """Both hyper-priors raised to a power; Dirichlet(a)^p is Dirichlet(p (a - 1) + 1)."""
+    level, _ = power_scaled_gamma("level_prior", (model.level_prior, 1.0), power)
+    concentration = power_scaled_gamma("concentration_prior", model.concentration_prior, power)
+    return replace(model, concentration_prior=concentration, level_prior=level)
+
+
+def latent_prior(prior: Prior, model: "DPMPM") -> Prior:
+    """The layout of a fit with the hyper-parameters of another declaration."""
+    shape, rate = model.concentration_prior
+    return replace(prior, concentration=(float(shape), float(rate)), level=float(model.level_prior))
+
+
+def latent_predictives(
+    posterior: LatentPosterior, model: "DPMPM", targets: Targets, *, rng: np.random.Generator
+) -> list[tuple[Predictive, Array]]:
+    """Predictives under other hyper-parameters, with the log ratio of priors of each draw (H,)."""
+    other = latent_prior(posterior.prior, model)
+    found = []
+    for part in replace(posterior, prior=other).predictives(targets, rng=rng):
+        assert isinstance(part, LatentPredictive)
+        found.append((part, _latent_ratio(part, posterior, other)))
+    return list(found)
+
+
+def _latent_ratio(part: LatentPredictive, posterior: LatentPosterior, other: Prior) -> Array:
+    """log p_1 / p_0 of labels and concentration, and of level probabilities that are not out."""
+    old, draws = posterior.prior, posterior.draws
+    ratio = gamma.logpdf(draws.alpha, other.concentration[0], scale=1.0 / other.concentration[1])
+    ratio -= gamma.logpdf(draws.alpha, old.concentration[0], scale=1.0 / old.concentration[1])
+    if other.level == old.level:
+        return np.asarray(ratio)
+    for j, (begin, end) in enumerate(zip(old.starts[:-1], old.starts[1:], strict=True)):
+        if part.tables.fixed[j]:
+            log_phi = np.log(np.maximum(draws.phi[:, begin:end], 1e-300))
+            ratio += (other.level - old.level) * log_phi.sum(axis=(1, 2))
+            continue
+        tau = part.tables.tau[:, j]  # shape (H, K): count of the class plus d a
+        counts = part.tables.Q[:, begin:end] * tau[:, None] - other.level
+        counts = np.maximum(np.round(counts), 0.0)
+        ratio += _log_marginal(counts, other.level) - _log_marginal(counts, old.level)
+    return np.asarray(ratio)
+
+
+def _log_marginal(counts: Array, a: float) -> Array:
+    """Dirichlet-multinomial log p(levels | labels) of one variable, counts (H, d, K), summed."""
+    d, total = counts.shape[1], counts.sum(axis=1)
+    logs: Array = (gammaln(d * a) - gammaln(d * a + total)).sum(axis=1)
+    logs += (gammaln(a + counts) - gammaln(a)).sum(axis=(1, 2))
+    return logs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatentUnder:
+    """The draws of a DPMPM under the hyper-parameters of another declaration."""
+
+    model: "DPMPM"
+
+    @classmethod
+    def of(cls, fit: "DPMPMFit", model: Any) -> "LatentUnder | None":
+        """None: only a new fit can tell."""
+        plain = fit.weights is None and fit.known is None and fit.model.impossible is None
+        alike = same_but(fit.model, model, "concentration_prior", "level_prior")
+        return cls(model) if plain and alike else None
+
+    def predictives(
+        self, posterior: LatentPosterior, targets: Targets, *, rng: np.random.Generator
+    ) -> list[tuple[Predictive, Array]]:
+        """Predictives, with the log weights of the draws (H,)."""
+        return latent_predictives(posterior, self.model, targets, rng=rng)
+
+    def started(self, posterior: LatentPosterior) -> LatentPosterior:
+        """The posterior, to be sampled under the other declaration from where it stopped."""
+        return replace(posterior, prior=latent_prior(posterior.prior, self.model))
+
+
+def same_but(model: Any, other: Any, *names: str) -> bool:
+    """Whether two declarations are of one kind and differ in these fields alone."""
+    if type(model) is not type(other):
+        return False
+    alike = replace(other, **{name: getattr(model, name) for name in names})
+    return bool(repr(alike) == repr(model))

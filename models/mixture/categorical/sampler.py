@@ -1,0 +1,233 @@
+"""Chains of latent-class draws: what is sampled, from where, and what is kept.
+
+The same sweep serves PyMC (one call a draw, `latent_pymc.py`) and the many fits of an audit, which
+run here without PyMC's bookkeeping: two chains of a fit are two threads outside the interpreter
+lock. Mixtures of categories and of counts differ in their compiled loops only.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.steps import kept, packing_of
+from bayes_risk._core.workers import Ticks, in_order
+from bayes_risk.models.mixture.counts import weighted_kernels as weighted
+from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
+from bayes_risk.models.mixture.counts.sweep import run
+
+from . import sweep as kernel
+from . import zeros_kernels as cut_off
+from .kept_columns import conditional_sweep
+from .split_merge import owners, sweep_with_splits, variables
+from .state import Draws, Prior, State, Units, given_arrays, joined, n_normalised
+from .weighted import run_weighted
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Progress = Callable[[str, int, int], None]
+
+CHUNK = 20
+LOG_NOBODY = -36.0  # log(1 - V) of a class that has nearly all that is left
+
+
+def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State:
+    """A scattered start: every class half like some record, half like everybody.
+
+    Where classes are split and merged everybody starts in one class: from there chains soon agree,
+    while many classes are slow to merge (docs/split-merge.md).
+    """
+    K = prior.n_classes
+    phi = np.ones((prior.width, K))
+    chances = units.multiplicity / units.multiplicity.sum()
+    seeds = units.positions[rng.choice(len(units.positions), size=K, p=chances)]
+    scatter_levels(phi, prior, units, seeds)
+    return start_together(phi) if prior.splits > 0 else start_at(phi)
+
+
+def scatter_levels(
+    phi: Array,
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
+    seeds: npt.NDArray[np.integer],
+) -> None:
+    """Fill phi's levels: half those of each class's seed (K, w), half those of everybody."""
+    a, given = prior.level, units.positions.ravel() >= 0
+    counts = np.bincount(
+        units.positions.ravel()[given],
+        weights=np.repeat(units.multiplicity, units.positions.shape[1])[given],
+        minlength=prior.width,
+    )
+    for begin, end in zip(prior.starts[:-1], prior.starts[1:], strict=True):
+        marginal = (counts[begin:end] + a) / (counts[begin:end] + a).sum()
+        here = (seeds[:, :, None] == np.arange(begin, end)).any(axis=1)  # shape (K, d_j)
+        mixed = marginal + here
+        phi[begin:end] = (mixed / mixed.sum(axis=1, keepdims=True)).T
+
+
+def start_at(phi: Array) -> State:
+    """Classes of equal weight with these level probabilities or rates."""
+    K = phi.shape[1]
+    log_left = np.log1p(-1.0 / np.arange(K, 1, -1))
+    return State(alpha=1.0, log_left=log_left, pi=np.full(K, 1.0 / K), phi=phi)
+
+
+def start_together(phi: Array) -> State:
+    """Nearly all weight on the first class."""
+    K = phi.shape[1]
+    log_left = np.full(K - 1, LOG_NOBODY)
+    pi = np.exp(LOG_NOBODY * np.arange(K))
+    pi[0] = 1.0 - pi[1:].sum()
+    return State(alpha=1.0, log_left=log_left, pi=pi, phi=phi)
+
+
+@numba.njit(cache=True, nogil=True)
+def _run(  # type: ignore[no-untyped-def]  # a kernel: numba reads no annotations
+    rng, data, layout, prior, state, thin, swaps, out, first, last
+):
+    """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated."""
+    positions, multiplicity, given = data
+    starts, a, splits = layout
+    alpha, log_left, pi, phi = state
+    K = pi.shape[0]
+    n, M = np.zeros(K, np.int64), np.zeros(phi.shape, np.int64)
+    label = np.zeros(positions.shape[0], np.int64)
+    splits *= given[2].shape[0] == 0  # their ratio knows no denominators
+    owner, variable = owners(multiplicity if splits > 0 else multiplicity[:0]), variables(starts)
+    z, tally = np.zeros(owner.shape[0], np.int16), np.zeros((2, 2), np.int64)
+    for h in range(first, last):
+        for _ in range(thin):
+            if splits > 0:
+                alpha[0] = sweep_with_splits(
+                    rng, (positions, owner), (starts, a, variable), prior, swaps, splits,
+                    alpha[0], log_left, pi, phi, n, M, z, tally,
+                )  # fmt: skip
+            elif given[2].shape[0] == 0:
+                alpha[0] = kernel.sweep(
+                    rng, positions, multiplicity, starts, a, prior, swaps,
+                    alpha[0], log_left, pi, phi, n, M, label,
+                )  # fmt: skip
+            else:
+                alpha[0] = conditional_sweep(
+                    rng, positions, multiplicity, given, starts, a, prior,
+                    alpha[0], log_left, pi, phi, n, M, label,
+                )  # fmt: skip
+        kernel.keep_draw(state, n, out, h)
+
+
+def compiled(
+    prior: Prior | CountPrior, units: Units | CountUnits
+) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    """The model's compiled loop, with what it takes of the units and of the prior's layout.
+
+    Every loop is called ``loop(rng, data, layout, concentration, state, thin, swaps, out, first,
+    last)``.
+    """
+    if isinstance(prior, Prior) and isinstance(units, Units) and units.power is not None:
+        powers = (units.positions, units.multiplicity, units.power, given_arrays(units.given))
+        return run_weighted, (powers, (prior.starts, prior.level))
+    if isinstance(prior, Prior) and isinstance(units, Units) and prior.zeros is not None:
+        rows = (units.positions, units.multiplicity, given_arrays(units.given))
+        layout = (prior.starts, prior.level, prior.zeros.arrays, n_normalised(units))
+        return cut_off.run, (rows, layout)
+    if isinstance(prior, Prior) and isinstance(units, Units):
+        data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
+        return _run, (data, (prior.starts, prior.level, prior.splits))
+    if isinstance(prior, CountPrior) and isinstance(units, CountUnits) and units.power is not None:
+        data = ((units.counts, units.exposure, units.power), units.multiplicity)
+        rates = (prior.shape, prior.rate, False, np.ones(2), prior.level, prior.starts)
+        return weighted.run_weighted, (data, rates)
+    if isinstance(prior, CountPrior) and isinstance(units, CountUnits):
+        data = ((units.counts, units.exposure, units.positions), units.multiplicity)
+        has_zeros, zeros = prior.zeros is not None, np.array(prior.zeros or (1.0, 1.0))
+        return run, (data, (prior.shape, prior.rate, has_zeros, zeros, prior.level, prior.starts))
+    raise TypeError("prior and units are of different models")
+
+
+def run_chain(
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
+    start: State,
+    *,
+    draws: int,
+    tune: int,
+    thin: int,
+    rng: np.random.Generator,
+    tick: Callable[[int], None] = lambda done: None,
+) -> Draws:
+    """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
+    K, D = prior.n_classes, prior.width
+    alpha = np.array([start.alpha])
+    state = (alpha, start.log_left.copy(), start.pi.copy(), start.phi.copy())
+    loop, data = compiled(prior, units)
+    fixed = (*data, np.array(prior.concentration), state)
+    loop(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
+    out = _room(draws, K, D)
+    for first in range(0, draws, CHUNK):  # in chunks, so that progress shows and Ctrl-C is heard
+        last = min(first + CHUNK, draws)
+        loop(rng, *fixed, thin, prior.swaps, out, first, last)
+        tick(last - first)
+    return Draws(
+        alpha=out[0], log_left=out[1], pi=out[2], phi=out[3], n_occupied=out[4], n_chains=1
+    )
+
+
+def run_chains(
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
+    starts: Sequence[State],
+    *,
+    draws: int,
+    tune: int,
+    thin: int,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+    tick: Callable[[int], None] = lambda done: None,
+) -> Draws:
+    """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
+    jobs = [
+        partial(run_chain, prior, units, start, draws=draws, tune=tune, thin=thin, rng=child)
+        for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
+    ]
+    run = partial(in_order, jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws))
+    return kept("chains", lambda: joined(list(run())), packing_of(Draws))
+
+
+def doubled(
+    prior: Prior | CountPrior,
+    units: Units | CountUnits,
+    old: Draws,
+    *,
+    thin: int,
+    rng: np.random.Generator,
+    n_jobs: int,
+) -> Draws:
+    """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
+    size = len(old) // old.n_chains
+    new = run_chains(
+        prior,
+        units,
+        [old.last(c) for c in range(old.n_chains)],
+        draws=size - size // 2,
+        tune=0,
+        thin=2 * thin,
+        rng=rng,
+        n_jobs=n_jobs,
+    )
+    halves = [c.take(np.arange(1, size, 2), 1) for c in old.chains()]
+    merged = [joined(pair) for pair in zip(halves, new.chains(), strict=True)]
+    return replace(joined([replace(c, n_chains=1) for c in merged]), n_chains=old.n_chains)
+
+
+def _room(draws: int, K: int, D: int) -> tuple[Array, Array, Array, Array, Ints]:
+    return (
+        np.empty(draws),
+        np.empty((draws, K - 1)),
+        np.empty((draws, K)),
+        np.empty((draws, D, K)),
+        np.empty(draws, np.int64),
+    )

@@ -1,0 +1,203 @@
+"""Latent classes with structural zeros: layout of the boxes, and predictives of what is possible.
+
+The model is cut off: ``p(y | Theta) = 1{y not in S} f(y | Theta) / (1 - pi_0(S; Theta))``. Its
+sampler adds the ``n_0 ~ NegBinomial(N, pi_0)`` records that fell into S (Manrique-Vallier & Reiter
+2014), and so do the predictives here. Derivations stand in `docs/structural-zeros.md`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.disjoint_boxes import guesses_held, held
+from bayes_risk._core.errors import ModelError
+
+from .predictive import LatentPredictive
+from .state import Array, Draws, Flags, Ints, Prior, Units, ZeroLayout, n_normalised
+from .zeros_kernels import LEAST, collapse_fallen, fill_zero_mass
+from .zeros_rows import draw_possible_rows, fill_log_possible
+
+
+def log_possible(zeros: ZeroLayout, draws: Draws) -> Array:
+    """log(1 - pi_0) of each draw, shape (H,)."""
+    mass = np.empty(len(draws))
+    fill_zero_mass(zeros.arrays, draws.pi, draws.phi, mass)
+    logs: Array = np.log(np.maximum(1.0 - mass, LEAST))
+    return logs
+
+
+def log_possible_given(
+    zeros: ZeroLayout, draws: Draws, rows: npt.NDArray[np.integer], known: Flags
+) -> Array:
+    """log of the share of what is possible given the known columns of rows (V, p), (H, V)."""
+    H, p, K = len(draws), len(zeros.starts) - 1, draws.pi.shape[1]
+    out = np.empty((H, len(rows)))
+    fill_log_possible(
+        (draws.phi, np.ones((H, p, K)), draws.pi),
+        known,
+        np.full((H, len(rows)), K),
+        rows.astype(np.int64),
+        zeros.arrays,
+        out,
+    )
+    return out
+
+
+def log_possible_release(
+    prior: Prior, draws: Draws, rows: npt.NDArray[np.integer], known: Flags
+) -> Array | float:
+    """The same summed over all rows, (H,): what normalises a release; 0 without zeros."""
+    if prior.zeros is None:
+        return 0.0
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    total: Array = log_possible_given(prior.zeros, draws, distinct, known) @ counts
+    return total
+
+
+def possible_rows(
+    zeros: ZeroLayout,
+    known_rows: npt.NDArray[np.int32],
+    known: Flags,
+    pi: Array,
+    phi: Array,
+    columns: Ints,
+    *,
+    rng: np.random.Generator,
+) -> npt.NDArray[np.int32]:
+    """Codes (n, q) of columns drawn given the known ones (n, w), restricted to what is possible.
+
+    Raises
+    ------
+    ModelError
+        The draw of Theta leaves a record no possible value, up to rounding.
+    """
+    out = np.empty((len(known_rows), len(columns)), np.int32)
+    draw_possible_rows(rng, known_rows, zeros.arrays, known, pi, phi, zeros.starts, columns, out)
+    rows = np.empty((len(out), len(known)), np.int64)
+    rows[:, known], rows[:, columns] = known_rows, out + zeros.starts[columns]
+    if held(zeros.boxes, rows).any():
+        raise ModelError(
+            "a draw of the model gives some record's possible values a probability below rounding; "
+            "synthesise with another random_seed, or fit with more draws"
+        )
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PossiblePredictive:
+    """A predictive normalised over what is possible; impossible guesses have none.
+
+    Attributes
+    ----------
+    inner : LatentPredictive
+        Of the model that is not cut off, the records that fell into the zeros among the counts.
+    zeros : ZeroLayout
+    log_factor : ndarray, shape (H, 2), or None
+        What turns its density of a target into one of what is possible: of targets that are taken
+        out, and of others. None: it depends on the target's unsynthesised values.
+    given : ndarray of bool, shape (p,)
+        The unsynthesised variables, where the density is conditional on them.
+    """
+
+    inner: LatentPredictive
+    zeros: ZeroLayout
+    log_factor: Array | None
+    given: Flags
+    impossible: Flags = field(init=False)
+
+    def __post_init__(self) -> None:
+        part = self.inner
+        none = guesses_held(self.zeros.boxes, part.truth, part.columns, part.guesses)
+        object.__setattr__(self, "impossible", none)
+
+    @property
+    def batch(self) -> Ints:
+        """Batch of each draw, shape (H,)."""
+        return self.inner.batch
+
+    def log_truth(self, block: slice) -> Array:
+        """log p(y_i | theta_h without i), shape (H, block)."""
+        return self.inner.log_truth(block) + self._log_factor(block)
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """As the inner one's, (B, G, block): the factor of a target cancels."""
+        sums = self.inner.log_sums(block, log_weights)
+        return np.where(self.impossible[:, block], -np.inf, sums)
+
+    @property
+    def n_classes(self) -> int:
+        """As the inner one's."""
+        return self.inner.n_classes
+
+    def terms(self, *which: Any) -> Any:
+        """As the inner one's: what is impossible is to be left out of the table."""
+        return self.inner.terms(*which)
+
+    def _log_factor(self, block: slice) -> Array:
+        unit, t = self.inner.unit[block], self.inner.tables
+        if self.log_factor is not None:
+            return self.log_factor[:, np.where(unit >= 0, 0, 1)]
+        H, K = t.n.shape
+        label = np.where(unit >= 0, t.label[:, np.maximum(unit, 0)], K)
+        out = np.empty((H, len(unit)))
+        fill_log_possible(
+            (t.Q, t.tau, t.pi),
+            self.given,
+            label.astype(np.int64),
+            self.inner.truth[block].astype(np.int64),
+            self.zeros.arrays,
+            out,
+        )
+        return -out
+
+
+def possible_predictive(
+    inner: LatentPredictive, zeros: ZeroLayout, units: Units, given: Flags
+) -> PossiblePredictive:
+    """Cut off a collapsed predictive, whose tables count the records that fell.
+
+    Given n_0, taking a target out of N rows multiplies its density by ``(N + n_0 - 1) / (N - 1)``,
+    adding one by ``(N + n_0) / N``.
+    """
+    if given.any():
+        return PossiblePredictive(inner=inner, zeros=zeros, log_factor=None, given=given)
+    N, n_0 = n_normalised(units), inner.tables.fallen
+    if n_0 is None:
+        raise TypeError("the tables do not count the records that fell into the zeros")
+    both = [np.log1p(n_0 / (N - 1.0)), np.log1p(n_0 / float(N))]
+    factor = np.stack(both, axis=1)
+    return PossiblePredictive(inner=inner, zeros=zeros, log_factor=factor, given=given)
+
+
+def theta_possible(inner: LatentPredictive, zeros: ZeroLayout, draws: Draws) -> PossiblePredictive:
+    """Cut off a predictive at the drawn Theta: f(y*) / (1 - pi_0)."""
+    none = np.zeros(len(zeros.starts) - 1, dtype=bool)
+    factor = np.repeat(-log_possible(zeros, draws)[:, None], 2, axis=1)
+    return PossiblePredictive(inner=inner, zeros=zeros, log_factor=factor, given=none)
+
+
+def collapse_fallen_into(
+    prior: Prior,
+    units: Units,
+    draws: Draws,
+    given: tuple[npt.NDArray[np.integer], ...],
+    fixed: Flags,
+    out: tuple[npt.NDArray[np.generic], ...],
+    *,
+    rng: np.random.Generator,
+) -> Ints:
+    """Fill Q, tau, n and labels with the records that fell counted; how many did, shape (H,)."""
+    zeros, fallen = prior.zeros, np.empty(len(draws), np.int64)
+    if zeros is None:
+        raise TypeError("the prior has no structural zeros")
+    collapse_fallen(
+        rng,
+        (units.positions, units.multiplicity),
+        given,
+        (draws.pi, draws.phi),
+        (prior.starts, prior.level, fixed, zeros.arrays, n_normalised(units)),
+        (*out, fallen),
+    )
+    return fallen

@@ -1,0 +1,1 @@
+"""Mixtures of Poisson counts: sampler, predictives and evidence."""

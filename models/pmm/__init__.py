@@ -1,0 +1,1 @@
+"""Predictive mean matching: mechanism and evidence."""

@@ -1,0 +1,1 @@
+"""A user's PyMC model: sampling, densities and evidence."""

@@ -1,0 +1,237 @@
+"""A fitted model of the user's own: synthesis, augmented fits, densities for the evidence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.record_weights import in_words
+from bayes_risk.evidence.contract import Progress, Targets
+from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.synthesis import Request
+from bayes_risk.release.release import Release
+
+from .posterior import PyMCPosterior
+from .predictive import PyMCPredictive
+from .sampler import Condition
+
+if TYPE_CHECKING:
+    from bayes_risk.models.pymc_model import PyMCModel
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PyMCFit:
+    """A fitted model of the user's own.
+
+    Attributes
+    ----------
+    model : PyMCModel
+    microdata : Microdata
+    idata : xarray.DataTree or arviz.InferenceData
+        As `pymc.sample` gives it.
+    posterior : PyMCPosterior
+        The draws as the engine uses them.
+    diagnostics : dict
+        Draws, chains, largest R-hat and smallest effective sample size over the parameters (up to
+        300 of them), divergences.
+    """
+
+    model: "PyMCModel"
+    microdata: Microdata
+    idata: Any
+    posterior: PyMCPosterior
+    diagnostics: dict[str, float]
+
+    @property
+    def weights(self) -> Array | None:
+        """Record weights (n,), powers of the likelihood; None: all 1."""
+        return self.posterior.condition.power
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return "independent", "shared"
+
+    @property
+    def records_differ(self) -> bool:
+        """Records with the same values have the same evidence."""
+        return False
+
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence of a release."""
+        self._synthesized(release)
+        return frozenset({"predictive", "refit", "reuse"})
+
+    def informed(self, release: Release) -> PyMCPosterior:
+        """p(Theta | y): every release may inform all of it."""
+        self._synthesized(release)
+        return self.posterior
+
+    def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> None:
+        """Nothing: the engine computes the evidence from posteriors."""
+        return
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return self.posterior.n_draws
+
+    def mechanism(self, release: Release) -> str:
+        """How the release was drawn, one phrase for reports."""
+        order = " then ".join(self._synthesized(release))
+        return (
+            "the model and its priors are known, not its parameters; drawn from the user's PyMC "
+            f"model, {order}, each given the columns before it{in_words(self.weights)}"
+        )
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets, each from its own draw of the parameters.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Columns to synthesise, all of the model's by default. They are drawn in the model's
+            order, each from its observed variable given the table so far: synthetic where it is
+            synthetic already, the original's elsewhere.
+        records : mask, or list of record labels, optional
+            Records to synthesise, all by default.
+        parameters : {"independent", "shared"}, optional
+            How the parameters are drawn: for each data set anew (the default), or once for all of
+            them. See `docs/parameters.md`.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            m below 1 or above the number of draws; unknown columns or labels.
+        ModelError
+            A draw that is no value of the column.
+        """
+        request = Request.of(
+            self,
+            self.model.columns,
+            m,
+            columns,
+            records,
+            parameters=parameters,
+            random_seed=random_seed,
+        )
+        return request.release(self._table(h, request, rng) for h, rng in request.draws())
+
+    def _table(self, h: int, request: Request, rng: np.random.Generator) -> Codes:
+        """One synthetic table, in codes."""
+        engine = self.posterior.engine
+        theta = {k: x[h] for k, x in self.posterior.theta.items()}
+        codes: Codes = self.microdata.codes.copy()
+        rows = codes[request.mask]
+        for name in request.columns:
+            rows[:, engine.builder.place(name)] = engine.draw(name, rows, theta, rng)
+        codes[request.mask] = rows
+        return codes
+
+    def augmented(
+        self,
+        release: Release,
+        l: int,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> PyMCPosterior:
+        """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has.
+
+        Synthesised values of replaced records enter the likelihood, each given the columns of the
+        release before it; what was not synthesised enters once, with the table.
+        """
+        base = self.posterior
+        return base.given(
+            self._condition(release, l),
+            draws=base.n_draws // base.n_chains,
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=ticker(progress, f"release {l + 1}", base.n_draws),
+        )
+
+    def without(
+        self,
+        record: int,
+        release: Release | None,
+        l: int,
+        *,
+        start: PyMCPosterior,
+        rng: np.random.Generator,
+    ) -> PyMCPosterior:
+        """The posterior ``start`` again, with the confidential values of one record left out."""
+        condition = self.posterior.condition if release is None else self._condition(release, l)
+        draws = max(start.n_draws // start.n_chains // 2, 4)
+        return start.given(replace(condition, left_out=record), draws=draws, rng=rng)
+
+    def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> PyMCPredictive:
+        """p(y* | Theta_h) at the fit's own draws."""
+        return self.posterior.predictive(targets)
+
+    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+        """log p(Z^(l) | Theta_h): replaced records, synthesised columns; shape (m, H).
+
+        Of some draws alone, if they are given.
+        """
+        engine, theta = self.posterior.engine, self.posterior.theta
+        if draws is not None:
+            theta = {name: values[draws] for name, values in theta.items()}
+        rows, columns = release.replaced(len(self.microdata.codes)), self._synthesized(release)
+        tables = release.codes(self.microdata)[:, rows]
+        return np.stack([engine.total(z, theta, columns) for z in tables])
+
+    def __repr__(self) -> str:
+        d = self.diagnostics
+        return (
+            f"PyMCFit: {len(self.microdata.codes):,} records, {', '.join(self.model.columns)}; "
+            f"{d['chains']:.0f} chains of {d['draws']:.0f} draws\n"
+            f"  {d['parameters']:.0f} parameters: R-hat up to {d['max_rhat']:.3f}, ESS from "
+            f"{d['min_ess']:.0f}; {d['divergences']:.0f} divergences"
+        )
+
+    def _synthesized(self, release: Release) -> tuple[str, ...]:
+        """Synthesised columns in the model's order, if the model made the release."""
+        names = known_columns("synthesized", release.synthesized, self.microdata.columns)
+        foreign = [c for c in names if c not in self.model.columns]
+        if foreign:
+            raise InputError(
+                f"the release replaced {foreign}, which the model does not draw; it draws "
+                f"{list(self.model.columns)}"
+            )
+        if release.classes != "new":
+            raise InputError(
+                f"classes={release.classes!r} is a mechanism of latent-class models; a release of "
+                'the user\'s own model has classes="new"'
+            )
+        return tuple(c for c in self.model.columns if c in names)
+
+    def _condition(self, release: Release, l: int) -> Condition:
+        return replace(
+            self.posterior.condition,
+            z=tuple(release.codes(self.microdata, k) for k in release.by_draw[l]),
+            replaced=release.replaced(len(self.microdata.codes)),
+            columns=self._synthesized(release),
+        )

@@ -1,0 +1,1 @@
+"""Sequential regressions: families, conjugate and sampled posteriors, evidence."""

@@ -1,0 +1,310 @@
+"""Several releases of Poisson regressions and an intruder who knows some records: imputation.
+
+For each regression on published predictors chains over the unknown counts and the coefficients of
+each data set (see the kernels); regressions are independent of one another. Predictives integrate
+the coefficients out again. The derivation stands in `docs/weaker-regression-counts.md`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.batches import batch_of_draws
+from bayes_risk._core.workers import Ticks, in_order
+from bayes_risk.evidence.contract import Targets
+
+from .counts_imputed_kernels import fill_tables, predict, sweep
+from .glm import location
+from .part import Part
+from .posterior import SampledPart
+from .predictive import blocks
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+THIN, WARM_UP = 2, 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnknownCounts:
+    """One regression: what its chains work on, in standardised predictors.
+
+    Attributes
+    ----------
+    part : Part
+    designs : pair of tuples of arrays
+        Of the table, and with a data set: distinct rows (u, k), how many there are of each (u,),
+        prior centre and precision (k,).
+    totals : ndarray, shape (m + 1, k)
+        Sum of x y over the known rows; over these and each data set.
+    rows : ndarray, shape (n, k)
+        Predictors of all records.
+    seen : ndarray of bool, shape (n,)
+    starts : ndarray, shape (m, n_U)
+        Counts of the unknown records in each data set.
+    """
+
+    part: Part
+    designs: tuple[tuple[Array, Array, Array, Array], ...]
+    totals: Array
+    rows: Array
+    seen: npt.NDArray[np.bool_]
+    starts: Array
+
+    @classmethod
+    def of(
+        cls,
+        whole: SampledPart,
+        seen: npt.NDArray[np.bool_],
+        replaced: npt.NDArray[np.bool_],
+        z: Array,
+    ) -> "UnknownCounts":
+        """Regression of all records; synthetic counts z (m, n_replaced)."""
+        part, X = whole.part, whole.rows.X
+        distinct, which = np.unique(X, axis=0, return_inverse=True)
+        table = np.bincount(which.reshape(-1), minlength=len(distinct)).astype(float)
+        released = np.bincount(which.reshape(-1)[replaced], minlength=len(distinct))
+        centre = np.zeros(X.shape[1])
+        if part.scaling.constant >= 0:
+            centre[part.scaling.constant] = location(part)
+        prior = centre, part.scales() ** -2.0
+        known = X[seen].T @ whole.rows.y[seen]
+        return cls(
+            part=part,
+            designs=((distinct, table, *prior), (distinct, table + released, *prior)),
+            totals=np.vstack([known, known + z @ X[replaced]]),
+            rows=X,
+            seen=seen,
+            starts=z[:, ~seen[replaced]],
+        )
+
+    @property
+    def m(self) -> int:
+        """Number of data sets."""
+        return len(self.starts)
+
+    @property
+    def x(self) -> Array:
+        """Predictors of the unknown records, (n_U, k)."""
+        return np.ascontiguousarray(self.rows[~self.seen])
+
+    @property
+    def n_blocks(self) -> int:
+        """Of unknown rows, each taken or left as a whole, most of them taken."""
+        R, k = self.x.shape
+        return int(min(R, k * (self.m - 1) ** 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountChain:
+    """Draws of one chain: unknown counts ``y`` (H, n_U), share of blocks taken, where it stopped.
+
+    ``beta`` (m, k) and ``centres`` (m + 1, k): coefficients, and modes to start from.
+    """
+
+    y: Array
+    taken: float
+    beta: Array
+    centres: Array
+
+
+def run_chain(
+    unknown: UnknownCounts,
+    start: CountChain,
+    *,
+    draws: int,
+    tune: int,
+    rng: np.random.Generator,
+    tick: Callable[[int], None],
+) -> CountChain:
+    """`tune` sweeps thrown away, then draws, two sweeps apart."""
+    y, beta, centres = start.y[-1].copy(), start.beta.copy(), start.centres.copy()
+    x, n_blocks, kept, taken = unknown.x, unknown.n_blocks, np.empty((draws, y.size)), 0.0
+    for sweeps in range(-tune, draws * THIN) if y.size else ():
+        share = sweep(rng, unknown.designs, unknown.totals, x, n_blocks, y, beta, centres)
+        taken += share * (sweeps >= 0) / (draws * THIN)
+        if sweeps >= 0 and sweeps % THIN == THIN - 1:
+            kept[sweeps // THIN] = y
+            tick(1)
+    return CountChain(y=kept, taken=taken, beta=beta, centres=centres)
+
+
+def run_chains(
+    unknown: UnknownCounts,
+    starts: Sequence[CountChain],
+    *,
+    draws: int,
+    tune: int,
+    rng: np.random.Generator,
+    n_jobs: int,
+    tick: Callable[[int], None] = lambda done: None,
+) -> list[CountChain]:
+    """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
+    jobs = [
+        partial(run_chain, unknown, start, draws=draws, tune=tune, rng=child)
+        for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
+    ]
+    return list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
+
+
+def started(unknown: UnknownCounts, c: int) -> CountChain:
+    """Unknown counts as data set c shows them, coefficients at their prior's centre."""
+    centre = unknown.designs[0][2]
+    return CountChain(
+        y=unknown.starts[c % unknown.m][None],
+        taken=0.0,
+        beta=np.tile(centre, (unknown.m, 1)),
+        centres=np.tile(centre, (unknown.m + 1, 1)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ImputedCountsPosterior:
+    """Draws of the unknown counts, of each regression by itself."""
+
+    unknown: Sequence[UnknownCounts]
+    chains: Sequence[Sequence[CountChain]]
+
+    @classmethod
+    def sampled(
+        cls,
+        unknown: Sequence[UnknownCounts],
+        *,
+        chains: int,
+        draws: int,
+        rng: np.random.Generator,
+        n_jobs: int,
+        tick: Callable[[int], None],
+    ) -> "ImputedCountsPosterior":
+        """Some chains of each regression, as many as the fit without releases has.
+
+        Cost of a sweep: about (m + k (m - 1)^2) modes, each some passes over n rows of k (k + 1)
+        (k + 2) / 6 multiplications and an exponential.
+        """
+        found = [
+            run_chains(
+                one,
+                [started(one, c) for c in range(chains)],
+                draws=draws,
+                tune=WARM_UP,
+                rng=child,
+                n_jobs=n_jobs,
+                tick=tick,
+            )
+            for one, child in zip(unknown, rng.spawn(len(unknown)), strict=True)
+        ]
+        return cls(unknown=unknown, chains=found)
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return sum(len(chain.y) for chain in self.chains[0])
+
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps of each chain."""
+        return THIN * len(self.chains[0][0].y)
+
+    def predictives(
+        self, targets: Targets, *, rng: np.random.Generator
+    ) -> list["CountsPredictive"]:
+        """One for each regression whose outcome is guessed."""
+        guessed = set(targets.columns.tolist())
+        return [
+            CountsPredictive.of(one, chains, targets)
+            for one, chains in zip(self.unknown, self.chains, strict=True)
+            if one.part.column in guessed
+        ]
+
+    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ImputedCountsPosterior":
+        """As many draws again, chains going on where they stopped."""
+        found = []
+        for one, old, child in zip(
+            self.unknown, self.chains, rng.spawn(len(self.unknown)), strict=True
+        ):
+            more = run_chains(one, old, draws=len(old[0].y), tune=0, rng=child, n_jobs=n_jobs)
+            found.append(
+                [replace(b, y=np.vstack([a.y, b.y])) for a, b in zip(old, more, strict=True)]
+            )
+        return replace(self, chains=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountsPredictive:
+    """Draws of p(count | other rows, Z^(1..m)), of the target's count and of guesses.
+
+    Attributes
+    ----------
+    unknown : UnknownCounts
+    targets : Targets
+    now : ndarray, shape (H, U)
+        Count that stands in the table for the target: its own where known, else as imputed.
+    tables : tuple of arrays
+        Of each draw's table, alone and with each data set: t (H, m + 1, k), modes, inverse
+        curvatures, psi, its first, second and (turned) third derivatives.
+    batch : ndarray of int, shape (H,)
+    """
+
+    unknown: UnknownCounts
+    targets: Targets
+    now: Array
+    tables: tuple[Array, ...]
+    batch: Ints
+
+    @classmethod
+    def of(
+        cls, unknown: UnknownCounts, chains: Sequence[CountChain], targets: Targets
+    ) -> "CountsPredictive":
+        """Integrate the coefficients out of every draw."""
+        y = np.concatenate([chain.y for chain in chains])
+        H, S, k = len(y), unknown.m + 1, unknown.rows.shape[1]
+        shapes: list[tuple[int, ...]] = [(k,), (k,), (k, k), (), (k,), (k, k), (k, k, k)]
+        tables = tuple(np.empty((H, S, *shape)) for shape in shapes)
+        centre = unknown.designs[0][2]
+        fill_tables(unknown.designs, unknown.totals, unknown.x, y, centre, tables)
+        known, place = unknown.seen[targets.record], np.cumsum(~unknown.seen) - 1
+        now = np.repeat(targets.profiles[None, :, unknown.part.column].astype(float), H, axis=0)
+        now[:, ~known] = y[:, place[targets.record[~known]]]
+        return cls(
+            unknown=unknown,
+            targets=targets,
+            now=now,
+            tables=tables,
+            batch=batch_of_draws(H, len(chains)),
+        )
+
+    def log_truth(self, block: slice) -> Array:
+        """log p_h(y_i), shape (H, block)."""
+        truth = self.targets.profiles[block][None, :, self.unknown.part.column]
+        found, norm = self._masses(block, truth.astype(float), normed=True)
+        log_p: Array = found[:, 0] - norm
+        return log_p
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
+        column = self.unknown.part.column
+        codes, cell = self.targets.rows(self.unknown.part.uses, block)
+        truth = self.targets.profiles[block][None, :, column]
+        asked = np.concatenate([codes[:, :, column], truth]).astype(float)  # shape (G' + 1, U)
+        starts = np.flatnonzero(np.diff(self.batch, prepend=-1))
+        out = np.empty((len(starts), len(asked) - 1, asked.shape[1]))
+        for some in blocks(asked.shape[1], self.now.shape[0] * len(asked)):
+            at = slice(block.start + some.start, block.start + some.stop)
+            found, _ = self._masses(at, asked[:, some], normed=False)
+            terms = found[:, :-1] - found[:, -1:] + log_weights[:, None, some]
+            out[:, :, some] = np.logaddexp.reduceat(terms, starts, axis=0)
+        return out[:, cell]
+
+    def _masses(self, block: slice, asked: Array, *, normed: bool) -> tuple[Array, Array]:
+        """log g of asked counts (G, U), (H, G, U), and if ``normed`` log of its sum, (H, U)."""
+        possible = (asked >= 0) & (asked == np.floor(asked))
+        x = np.ascontiguousarray(self.unknown.rows[self.targets.record[block]])
+        (H, _), (G, U), m = self.now.shape, asked.shape, self.unknown.m
+        out, norm = np.empty((H, G, U)), np.zeros((H, U))
+        powers: Any = np.array([1.0 - m] + [1.0] * m)
+        now, wanted = np.ascontiguousarray(self.now[:, block]), np.where(possible, asked, -1.0)
+        predict(self.unknown.designs, self.tables, powers, x, now, wanted, normed, out, norm)
+        return out, norm

@@ -1,0 +1,383 @@
+"""Fitted regressions in sequence: synthesis, augmented fits, and what the evidence asks for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.logspace import change
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.record_weights import in_words
+from bayes_risk.evidence.by_column import product_of
+from bayes_risk.evidence.contract import Posterior, Progress, Simulated, Targets
+from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.synthesis import Request, made_columns
+from bayes_risk.release.parameters import drawn
+from bayes_risk.release.release import Release
+
+from .conjugate import Moments
+from .draws import BroughtDraws
+from .estimate import closed, estimate, log_release_at_estimate
+from .part import Coefficients
+from .posterior import ExactPart, HeldPart, PartPosterior, RegressionPosterior, segments
+from .predictive import RegressionPredictive
+
+if TYPE_CHECKING:
+    from bayes_risk.models.regression_model import Regression
+
+    from .counts_imputed import ImputedCountsPosterior
+    from .hyper import RegressionUnder
+    from .imputed import ImputedPosterior
+    from .known import Known
+
+Array = npt.NDArray[np.float64]
+P = TypeVar("P", bound=HeldPart)
+ROOM = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegressionFit:
+    """Regressions fitted in sequence.
+
+    Attributes
+    ----------
+    model : Regression
+    microdata : Microdata
+        The columns that the formulas name.
+    idata : xarray.DataTree or arviz.InferenceData
+        ``posterior``: one variable a coefficient, named ``income: age``, ``income: sigma``, on the
+        original scale of the predictors.
+    posterior : RegressionPosterior or BroughtDraws
+        The draws as the engine uses them.
+    diagnostics : dict
+        Draws, chains, R-hat and ESS of the coefficients.
+    weights : ndarray, shape (n,), or None
+        Weights of the records in the pseudo-posterior; None: all count in full.
+    known : Known or None
+        Which records the draws are given, for an intruder who does not know them all.
+    """
+
+    model: "Regression"
+    microdata: Microdata
+    idata: Any
+    posterior: RegressionPosterior | BroughtDraws
+    diagnostics: dict[str, float]
+    weights: Array | None = None
+    known: "Known | None" = None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return "independent", "shared", "plug-in"
+
+    @property
+    def records_differ(self) -> bool:
+        """Records with the same values have the same evidence."""
+        return False
+
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence of a release."""
+        parts = self._made(release, self.posterior.parts)
+        if isinstance(self.posterior, BroughtDraws):
+            return frozenset({"reuse"})
+        exact = {"exact"} if all(isinstance(p, ExactPart) for p in parts) else set()
+        if drawn(self, release) == "plug-in":
+            return frozenset({"exact" for held in parts if closed(held)})
+        return frozenset({"predictive", "refit", "reuse"} | exact)
+
+    def direct(
+        self,
+        evidence: str,
+        release: Release,
+        targets: Targets,
+        *,
+        rng: np.random.Generator,
+        progress: Progress | None,
+    ) -> Simulated | None:
+        """Exact evidence in closed form, for the normal families; else nothing.
+
+        So is the product over releases, for an intruder who does not know all other records.
+        """
+        made = self.made(release) if evidence in ("exact", "product") else []
+        if not made or not all(isinstance(held, ExactPart) for held in made):
+            return None
+        parts = RegressionPosterior(parts=made).touched(targets)
+        if drawn(self, release) == "plug-in":
+            return product_of(self._at_estimate(release, targets, parts))
+        draws = range(len(release.by_draw))
+        augmented = [self.augmented(release, l, rng=rng, progress=progress) for l in draws]
+        after = [posterior.touched(targets) for posterior in augmented]
+        return product_of(_changes(parts, after, targets))
+
+    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+        """The outcomes of the regressions in which a guess appears, in their order."""
+        if evidence == "reuse":
+            return "the published sampler weighs draws by whole releases"
+        if evidence == "imputed":
+            return "the records that are not known were imputed in all columns at once"
+        made = RegressionPosterior(parts=self.made(release))
+        return tuple(held.part.name for held in made.touched(targets))
+
+    def _at_estimate(
+        self, release: Release, targets: Targets, parts: Sequence[PartPosterior]
+    ) -> Iterator[Array]:
+        """log p(Z^(l) | Theta-hat(y*, y_-i)) of each part up to a constant, shape (m, G, U)."""
+        tables = [self.released(release, l) for l in range(release.m)]
+        for held in parts:
+            rows = [held.part.rows(z, f"release {l}") for l, z in enumerate(tables, start=1)]
+            moments = [Moments.of(r.X, r.y) for r in rows]
+            yield log_release_at_estimate(closed(held), moments, targets)
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return self.posterior.n_draws
+
+    def mechanism(self, release: Release) -> str:
+        """How the release was drawn, one phrase for reports."""
+        order = [p.part.name for p in self._held(release)]
+        return (
+            "the regressions, their priors and the scales of the standardised variables are known, "
+            f"not the parameters; values drawn in the order {', '.join(order)}, each given those "
+            f"before it{in_words(self.weights)}"
+        )
+
+    def informed(self, release: Release) -> Posterior:
+        """p(theta | y) of the regressions that made the release."""
+        parts = self.made(release)
+        exact = [held for held in parts if isinstance(held, ExactPart)]
+        if self.known is not None and release.m > 1 and len(exact) == len(parts):
+            from .known import CHAINS, ClosedPosterior, length
+
+            return ClosedPosterior(parts=exact, n_draws=CHAINS * length(self))
+        return RegressionPosterior(parts=parts)
+
+    def made(self, release: Release) -> list[PartPosterior]:
+        """The regressions that made the release, in its order."""
+        if isinstance(self.posterior, BroughtDraws):
+            raise InputError(
+                "draws brought from elsewhere cannot be drawn again; they offer the evidence "
+                '"reuse" alone, for the others fit the model (fit)'
+            )
+        return self._made(release, self.posterior.parts)
+
+    def _held(self, release: Release) -> list[HeldPart]:
+        """Draws of the regressions that made the release."""
+        return self._made(release, self.posterior.parts)
+
+    def _made(self, release: Release, parts: Sequence[P]) -> list[P]:
+        """Of some parts those that made the release."""
+        lacking = f"the model has no formula; it has those of {self._modelled}"
+        names = made_columns(release, self.microdata, self._modelled, lacking)
+        return [p for p in parts if p.part.name in names]
+
+    @property
+    def _modelled(self) -> list[str]:
+        return [p.part.name for p in self.posterior.parts]
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets, each from its own draw of Theta.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Modelled columns to synthesise, all of them by default; in the order of the model,
+            later ones given the synthetic values of earlier ones.
+        records : mask, or list of record labels, optional
+            Records to synthesise, all by default.
+        parameters : {"independent", "shared", "plug-in"}, optional
+            How Theta is drawn: for each data set anew (the default), once for all of them, or not
+            at all: normal regressions at the posterior mean of the coefficients and its residual
+            variance. See `docs/parameters.md`.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            m below 1 or above the number of draws; columns without a formula, unknown labels.
+        ModelError
+            Values too large to be drawn: a log-normal or count model that runs away.
+        """
+        request = Request.of(
+            self,
+            self._modelled,
+            m,
+            columns,
+            records,
+            parameters=parameters,
+            random_seed=random_seed,
+        )
+        draws = request.draw_index or (None,) * m
+        return request.release(
+            self._table(h, request, rng) for h, rng in zip(draws, request.rngs, strict=True)
+        )
+
+    def _coefficients(self, held: HeldPart, h: int | None) -> Coefficients:
+        """Draw h of a regression's parameters, or their estimate."""
+        if h is not None:
+            return held.draws.at(h)
+        return estimate(closed(held))
+
+    def _table(self, h: int | None, request: Request, rng: np.random.Generator) -> Codes:
+        """One synthetic table, in codes."""
+        codes: Codes = self.microdata.codes.astype(float)
+        for held in self.posterior.parts:
+            if held.part.name not in request.columns:
+                continue
+            values = held.part.draw(codes[request.mask], self._coefficients(held, h), rng)
+            if not np.isfinite(values).all():
+                raise ModelError(
+                    f"synthetic values of {held.part.name!r} are too large to be numbers; look at "
+                    "its predictors, or choose another family"
+                )
+            codes[request.mask, held.part.column] = values
+        return codes
+
+    def augmented(
+        self,
+        release: Release,
+        l: int,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> RegressionPosterior:
+        """p(theta | y, Z^(l)): below the table's rows those of all data sets of draw l."""
+        base = self.made(release)
+        starts = base if self.known is None else self.known.whole.parts
+        tables = {k: self.released(release, k) for k in release.by_draw[l]}
+        tick = ticker(progress, f"release {l + 1}", sum(len(p.draws) for p in base))
+        parts = []
+        for held, start, child in zip(base, starts, rng.spawn(len(base)), strict=True):
+            rows = held.rows
+            for k, z in tables.items():
+                rows = rows.and_also(held.part.rows(z, f"release {k + 1}"))
+            parts.append(start.with_rows(rows, rng=child, tick=tick))
+        return RegressionPosterior(parts=parts)
+
+    def released(self, release: Release, l: int) -> Codes:
+        """Coded rows of data set l whose values were replaced."""
+        replaced = release.replaced(len(self.microdata.codes))
+        codes: Codes = release.codes(self.microdata, l)[replaced]
+        for held in self._held(release):
+            held.part.check(codes, f"of release {l + 1}")
+        return codes
+
+    def without(
+        self,
+        record: int,
+        release: Release | None,
+        l: int,
+        *,
+        start: RegressionPosterior,
+        rng: np.random.Generator,
+    ) -> RegressionPosterior:
+        """The posterior ``start`` again, with the confidential values of one record left out.
+
+        ``start`` has the rows of the release, if there is one.
+        """
+        row = record if self.known is None else int(self.known.seen[:record].sum())
+        parts = []
+        for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
+            shorter = 1 if held.part.exact else 2
+            parts.append(held.with_rows(held.rows.but(row), shorter=shorter, rng=child))
+        return RegressionPosterior(parts=parts)
+
+    def offers_knowing(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence for an intruder who does not know all other records."""
+        from .known import offers_knowing
+
+        return offers_knowing(self, release)
+
+    def knowing(
+        self,
+        known: npt.NDArray[np.bool_],
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> "RegressionFit":
+        """The same regressions with only the known records' values seen, known (n,)."""
+        from .known import knowing
+
+        return knowing(self, known, release, rng=rng, progress=progress)
+
+    def imputed(
+        self,
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> "ImputedPosterior | ImputedCountsPosterior":
+        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known."""
+        from .known import imputed
+
+        return imputed(self, release, rng=rng, n_jobs=n_jobs, progress=progress)
+
+    def theta_predictive(
+        self, targets: Targets, release: Release, l: int | None
+    ) -> RegressionPredictive:
+        """prod_j f_j(y* | theta_h) over the regressions that made the release."""
+        held = self._held(release)
+        return RegressionPredictive(
+            parts=[p.part for p in held],
+            draws=[p.draws for p in held],
+            targets=targets,
+            batch=segments(held[0].draws),
+        )
+
+    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+        """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
+        which = np.arange(self.posterior.n_draws) if draws is None else draws
+        parts = [(held.part, held.draws.take(which)) for held in self._held(release)]
+        out = np.zeros((release.m, len(which)))
+        step = max(ROOM // len(which), 1)
+        for l in range(release.m):
+            z = self.released(release, l)
+            for begin in range(0, len(z), step):
+                for part, coefficients in parts:
+                    block = z[begin : begin + step]
+                    out[l] += part.log_density(block, coefficients).sum(axis=0)
+        return out
+
+    def under(self, model: "Regression") -> "RegressionUnder | None":
+        """The draws under other priors, by weights; None: only a new fit can tell."""
+        from .hyper import RegressionUnder
+
+        return RegressionUnder.of(self, model)
+
+    def __repr__(self) -> str:
+        d = self.diagnostics
+        return (
+            f"RegressionFit: {len(self.microdata.codes):,} records, "
+            f"{', '.join(self._modelled)}; {d['chains']:.0f} chains of "
+            f"{d['draws']:.0f} draws"
+        )
+
+
+def _changes(
+    before: Sequence[PartPosterior], after: Sequence[Sequence[PartPosterior]], targets: Targets
+) -> Iterator[Array]:
+    """Change of each part's log predictive by each release, shape (m, G, U), in closed form."""
+    for held, *seen in zip(before, *after, strict=True):
+        base = closed(held).log_predictive(targets)
+        yield np.stack([change(closed(one).log_predictive(targets), base) for one in seen])

@@ -1,0 +1,280 @@
+"""Regressions in PyMC: one model a part, compiled once, its data exchanged from fit to fit."""
+
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._compat import group
+from bayes_risk._core.errors import InputError
+from bayes_risk.models.fits.kept_draws import kept_chains
+from bayes_risk.models.fits.sampling import Length
+
+from .families import (
+    Bernoulli,
+    Binomial,
+    CategoricalLogit,
+    NegativeBinomial,
+    OrderedLogit,
+    Poisson,
+    StudentT,
+)
+from .part import Part, Rows, n_outcomes
+
+Array = npt.NDArray[np.float64]
+Values = Mapping[str, Array]
+TARGET_ACCEPT = 0.9
+
+
+class Nuts:
+    """PyMC's NUTS for one regression. Slow to make (it compiles), quick to use again.
+
+    Data are exchanged through ``pm.Data``. After the first fit the metric is the covariance of its
+    draws, so later fits need a short warm-up. One fit at a time: threads wait for each other.
+    """
+
+    def __init__(self, part: Part, nuts_sampler: str) -> None:
+        self.part, self.nuts_sampler = part, nuts_sampler
+        self.model: Any = None
+        self.step: Any = None
+        self.compiled: Any = None  # nutpie's
+        self.data: dict[str, Array] = {}
+        self.lock = threading.Lock()
+
+    def run(
+        self,
+        rows: Rows,
+        length: Length,
+        *,
+        start: list[Values] | None,
+        rng: np.random.Generator,
+        tick: Any,
+    ) -> dict[str, Array]:
+        """Draws of the sampled parameters by name, each of shape (chains, draws, ...)."""
+        with self.lock:
+            self._give(rows)
+            points = start or [self._first(rng) for _ in range(length.chains)]
+            trace = self._sample(points, length, rng, tick)
+            posterior = group(trace, "posterior")
+            found = {str(k): v.to_numpy() for k, v in posterior.data_vars.items()}
+            if start is None:
+                self._learn_metric(found)
+        return found
+
+    def _give(self, rows: Rows) -> None:
+        import pymc as pm
+
+        self.data = data_of(self.part, rows)
+        if self.model is None:
+            self.model = build(self.part, rows)
+            return
+        with self.model:
+            pm.set_data(self.data)
+
+    def _first(self, rng: np.random.Generator) -> dict[str, Array]:
+        """Prior centres, slightly moved: chains start apart."""
+        shapes = self.model.eval_rv_shapes()
+        point = {}
+        for rv in self.model.free_RVs:
+            value = START.get(rv.name, np.zeros)(tuple(shapes[rv.name]))
+            moved = 0.1 * rng.standard_normal(value.shape) if rv.name == "beta" else 0.0
+            point[rv.name] = value + moved
+        if "beta" in point and self.part.scaling.constant >= 0:
+            point["beta"][self.part.scaling.constant] += location(self.part)
+        return point
+
+    def _sample(
+        self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any
+    ) -> Any:
+        return kept_chains(lambda: self._drawn(points, length, rng, tick), length)
+
+    def _drawn(self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any) -> Any:
+        if self.nuts_sampler == "nutpie":
+            return self._nutpie(length, rng)
+        import pymc as pm
+
+        options = length.options(1, rng) | {"initvals": points}
+        with self.model, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTensor's linker, and of overflows when tuning
+            self._compile()
+            return pm.sample(step=self.step, callback=lambda trace, draw: tick(1), **options)
+
+    def _compile(self) -> None:
+        """The step, made once."""
+        import pymc as pm
+
+        if self.step is None:
+            self.step = pm.NUTS(target_accept=TARGET_ACCEPT, rng=np.random.default_rng(0))
+
+    def _nutpie(self, length: Length, rng: np.random.Generator) -> Any:
+        """The same by nutpie, which finds its own starts and metric."""
+        import nutpie
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self.compiled is None:
+                self.compiled = nutpie.compile_pymc_model(self.model)
+            return nutpie.sample(
+                self.compiled.with_data(**self.data),
+                draws=length.draws,
+                tune=max(length.tune, 200),
+                chains=length.chains,
+                cores=1,
+                target_accept=TARGET_ACCEPT,
+                seed=int(rng.integers(2**31)),
+                progress_bar=False,
+            )
+
+    def _learn_metric(self, found: Values) -> None:
+        from pymc.step_methods.hmc.integration import CpuLeapfrogIntegrator
+        from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
+
+        if self.nuts_sampler == "nutpie":
+            return
+        with self.model, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._compile()  # not yet, if the draws were kept by an earlier run
+        columns = []
+        for variable in self.step.vars:
+            name, _, how = variable.name.partition("_")
+            values = found[name].reshape(-1, *found[name].shape[2:])
+            columns.append(UNBOUNDED[how](values).reshape(len(values), -1))
+        draws = np.hstack(columns)
+        spread = np.atleast_2d(np.cov(draws, rowvar=False))
+        trusted = len(draws) / (len(draws) + 10.0 * len(spread))  # few draws tell no correlation
+        spread = trusted * spread + (1.0 - trusted) * np.diag(np.diag(spread))
+        metric = QuadPotentialFull(spread, rng=np.random.default_rng(0))
+        # The integrator holds the metric too. With another there, momenta and energies disagree,
+        # and every warm fit samples a wrong distribution (test_warm_starts_sample_the_same).
+        self.step.potential = metric
+        self.step.integrator = CpuLeapfrogIntegrator(metric, self.step._logp_dlogp_func)
+
+
+def _ordered(values: Array) -> Array:
+    return np.hstack([values[:, :1], np.log(np.diff(values, axis=1))])
+
+
+START: dict[str, Any] = {
+    "sigma": np.ones,
+    "nu": lambda shape: np.full(shape, 10.0),
+    "spread": np.ones,
+    "cut": lambda shape: np.linspace(-1.0, 1.0, *shape),
+}
+UNBOUNDED: dict[str, Any] = {"": np.asarray, "log__": np.log, "ordered__": _ordered}
+
+
+def location(part: Part) -> float:
+    """Prior centre of the intercept: the log mean of counts, else 0."""
+    if not isinstance(part.family, Poisson | NegativeBinomial):
+        return 0.0
+    return float(np.log(max(part.microdata.codes[:, part.column].mean(), 1e-3)))
+
+
+def data_of(part: Part, rows: Rows) -> dict[str, Array]:
+    """What the model is given; of nominal outcomes, level counts of distinct predictor rows."""
+    if isinstance(part.family, CategoricalLogit):
+        _, first, row = np.unique(rows.X, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # rows in the order in which they first come
+        place = np.argsort(order)[row.reshape(-1)]
+        counts = np.zeros((len(first), part.n_levels))
+        once = 1.0 if rows.weights is None else rows.weights
+        np.add.at(counts, (place, rows.y.astype(np.int64)), once)
+        return {"X": rows.X[first[order]], "y": counts}
+    trials = {} if rows.trials is None else {"trials": rows.trials}
+    weights = {} if rows.weights is None else {"weights": rows.weights}
+    return {"X": rows.X, "y": rows.y, **trials, **weights}
+
+
+def build(part: Part, rows: Rows) -> Any:
+    """The regression as a PyMC model on standardised predictors; free variables named as draws."""
+    import pymc as pm
+
+    prior, k = part.prior, rows.X.shape[1]
+    if not prior.proper:
+        raise InputError(
+            f"the prior of {part.name!r} is flat, which only normal and log-normal regressions can "
+            "have; give finite scales"
+        )
+    scales, centre = part.scales(), np.zeros(k)
+    if part.scaling.constant >= 0:
+        centre[part.scaling.constant] = location(part)
+    tail = n_outcomes(part)
+    with pm.Model() as model:
+        data = {name: pm.Data(name, values) for name, values in data_of(part, rows).items()}
+        wide = (slice(None), *[None] * len(tail))
+        eta: Any = pm.math.zeros_like(data["y"])
+        if k:
+            beta = pm.Normal("beta", centre[wide], scales[wide], shape=(k, *tail))
+            eta = pm.math.dot(data["X"], beta)
+        _likelihood(part, eta, data, pm)
+        if "weights" in data:  # of a pseudo-posterior: the rest of each record is taken back
+            log_p = pm.logp(model["outcome"], data["y"])
+            pm.Potential("taken_back", pm.math.sum((data["weights"] - 1.0) * log_p))
+    return model
+
+
+def _likelihood(part: Part, eta: Any, data: dict[str, Any], pm: Any) -> None:
+    y = data["y"]
+    prior, family = part.prior, part.family
+    if isinstance(family, StudentT):
+        sigma = pm.HalfNormal("sigma", prior.sigma)
+        nu = pm.Gamma("nu", *prior.nu)
+        pm.StudentT("outcome", nu=nu, mu=eta, sigma=sigma, observed=y)
+    elif isinstance(family, Bernoulli):
+        pm.Bernoulli("outcome", logit_p=eta, observed=y)
+    elif isinstance(family, Binomial):
+        pm.Binomial("outcome", n=data["trials"], logit_p=eta, observed=y)
+    elif isinstance(family, Poisson):
+        pm.Poisson("outcome", mu=pm.math.exp(eta), observed=y)
+    elif isinstance(family, NegativeBinomial):
+        alpha = pm.HalfNormal("spread", prior.overdispersion) ** -2.0
+        pm.NegativeBinomial("outcome", mu=pm.math.exp(eta), alpha=alpha, observed=y)
+    elif isinstance(family, OrderedLogit):
+        cut = pm.Normal(
+            "cut",
+            0.0,
+            prior.intercept,
+            shape=part.n_levels - 1,
+            transform=pm.distributions.transforms.ordered,
+            initval=START["cut"]((part.n_levels - 1,)),
+        )
+        pm.CustomDist("outcome", eta, cut, logp=_log_ordered, observed=y)
+    else:
+        if not part.design.names:
+            eta = eta[:, 1:]
+        full = pm.math.concatenate([pm.math.zeros_like(eta[:, :1]), eta], axis=1)
+        pm.CustomDist("outcome", full, logp=_log_nominal, observed=y, signature="(k)->(k)")
+
+
+def _log_nominal(counts: Any, eta: Any) -> Any:
+    """Sum over levels of count log softmax(eta): distinct rows of predictors computed once."""
+    import pytensor.tensor as pt
+
+    return pt.sum(counts * pt.special.log_softmax(eta, axis=-1), axis=-1)
+
+
+def _log_ordered(value: Any, eta: Any, cut: Any) -> Any:
+    """log(F(cut_k - eta) - F(cut_{k-1} - eta)), F logistic, by the factors that families use.
+
+    PyMC's OrderedLogistic writes out every level's probability, ten times as slow.
+    """
+    import pytensor.tensor as pt
+
+    k, last = pt.cast(value, "int64"), cut.shape[0]
+    high, low = cut[pt.minimum(k, last - 1)], cut[pt.maximum(k - 1, 0)]
+    below, above = k < last, k > 0
+    gap = pt.switch(below & above, high - low, 1.0)
+    logp = pt.switch(below, -pt.softplus(eta - high), 0.0)
+    logp += pt.switch(above, -pt.softplus(low - eta), 0.0)
+    return logp + pt.switch(below & above, pt.log1mexp(-gap), 0.0)
+
+
+def extra_of(found: Values) -> dict[str, Array]:
+    """Further parameters as families name them, from what was sampled."""
+    extra = {k: v for k, v in found.items() if k not in ("beta", "spread")}
+    if "spread" in found:
+        extra["alpha"] = found["spread"] ** -2.0
+    return extra

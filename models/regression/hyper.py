@@ -1,0 +1,166 @@
+"""Regressions under other priors: drawn again where that is exact, re-weighted where NUTS ran."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import gamma, halfnorm, norm
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.evidence.contract import Predictive, Targets
+from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_gamma, same_but
+
+from .glm import Nuts, location
+from .part import Coefficients, Part
+from .posterior import ExactPart, PartPosterior, RegressionPosterior, SampledPart
+from .prior import RegressionPrior
+
+if TYPE_CHECKING:
+    from bayes_risk.models.regression_model import Regression
+
+    from .fit import RegressionFit
+
+Array = npt.NDArray[np.float64]
+_SAMPLERS: "WeakKeyDictionary[Nuts, dict[str, Nuts]]" = WeakKeyDictionary()
+
+
+def power_scaled_prior(prior: RegressionPrior, power: float) -> RegressionPrior:
+    """Each prior of a regression raised to a power; normal and half-normal ones widen by its root.
+
+    InverseGamma(a, b)^p is proportional to InverseGamma(p (a + 1) - 1, p b).
+    """
+    wider = power**-0.5
+    shape, rate = prior.sigma2
+    if prior.proper and power * (shape + 1.0) < 1.0:
+        raise InputError(
+            f"power={power:g} makes the inverse gamma prior sigma2={prior.sigma2} improper; give "
+            f"a power of at least {1.0 / (shape + 1.0):.3g}"
+        )
+    return replace(
+        prior,
+        intercept=wider * prior.intercept,
+        slopes=wider * prior.slopes,
+        sigma2=(power * (shape + 1.0) - 1.0, power * rate) if prior.proper else prior.sigma2,
+        sigma=wider * prior.sigma,
+        nu=power_scaled_gamma("nu", prior.nu, power),
+        overdispersion=wider * prior.overdispersion,
+    )
+
+
+def power_scaled_regression(model: "Regression", power: float) -> "Regression":
+    """Every prior of a declaration raised to a power."""
+    priors = {name: power_scaled_prior(prior, power) for name, prior in model.priors.items()}
+    return replace(model, prior=power_scaled_prior(model.prior, power), priors=priors)
+
+
+def regression_predictives(
+    posterior: RegressionPosterior,
+    model: "Regression",
+    targets: Targets,
+    *,
+    rng: np.random.Generator,
+) -> list[tuple[Predictive, Array]]:
+    """Predictives under other priors, with the log ratio of priors of each draw (H,)."""
+    guessed = set(targets.columns.tolist())
+    held = [p for p in posterior.parts if guessed & p.part.uses]  # those with a predictive
+    children = rng.spawn(len(held))
+    parts = [_under(p, model, child) for p, child in zip(held, children, strict=True)]
+    ratios = [log_ratio(p, _prior_of(p.part, model)) for p in held]
+    found = replace(posterior, parts=parts).predictives(targets, rng=rng)
+    return list(zip(found, ratios, strict=True))
+
+
+def regression_started(posterior: RegressionPosterior, model: "Regression") -> RegressionPosterior:
+    """The posterior under other priors, to be sampled from where its chains stopped."""
+    parts: list[PartPosterior] = []
+    for held in posterior.parts:
+        part = replace(held.part, prior=_prior_of(held.part, model))
+        if isinstance(held, SampledPart):
+            known = _SAMPLERS.setdefault(held.nuts, {})
+            nuts = known.setdefault(repr(part.prior), Nuts(part, held.nuts.nuts_sampler))
+            parts.append(replace(held, part=part, nuts=nuts))
+        elif isinstance(held, ExactPart):
+            parts.append(replace(held, part=part))
+    return replace(posterior, parts=parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegressionUnder:
+    """The draws of regressions under the priors of another declaration."""
+
+    model: "Regression"
+
+    @classmethod
+    def of(cls, fit: "RegressionFit", model: Any) -> "RegressionUnder | None":
+        """None: only a new fit can tell."""
+        plain = fit.weights is None and fit.known is None
+        sampled = isinstance(fit.posterior, RegressionPosterior)
+        alike = same_but(fit.model, model, "prior", "priors")
+        return cls(model) if plain and sampled and alike else None
+
+    def predictives(
+        self, posterior: RegressionPosterior, targets: Targets, *, rng: np.random.Generator
+    ) -> list[tuple[Predictive, Array]]:
+        """Predictives, with the log weights of the draws (H,)."""
+        return regression_predictives(posterior, self.model, targets, rng=rng)
+
+    def started(self, posterior: RegressionPosterior) -> RegressionPosterior:
+        """The posterior, to be sampled under the other declaration from where it stopped."""
+        return regression_started(posterior, self.model)
+
+
+def log_ratio(held: PartPosterior, prior: RegressionPrior) -> Array:
+    """log p_1(theta_h) / p_0(theta_h) of one regression, (H,); zero where it was drawn again."""
+    if isinstance(held, ExactPart):
+        return np.zeros(len(held.draws))
+    part, other = held.part, replace(held.part, prior=prior)
+    return log_prior_of(other, held.draws) - log_prior_of(part, held.draws)
+
+
+def log_prior_of(part: Part, draws: Coefficients) -> Array:
+    """Log prior density of draws of a regression that NUTS sampled, up to a constant, (H,)."""
+    prior = part.prior
+    beta, extra = inside(part, draws)
+    centre = np.zeros(beta.shape[1])
+    if part.scaling.constant >= 0:
+        centre[part.scaling.constant] = location(part)
+    wide = (slice(None), *[None] * (beta.ndim - 2))
+    logs = norm.logpdf(beta, centre[wide], part.scales()[wide])
+    total: Array = logs.reshape(len(draws), -1).sum(axis=1)
+    if "cut" in extra:
+        total += norm.logpdf(extra["cut"], 0.0, prior.intercept).sum(axis=1)
+    if "sigma" in extra:
+        total += halfnorm.logpdf(extra["sigma"], scale=prior.sigma)
+    if "nu" in extra:
+        total += gamma.logpdf(extra["nu"], prior.nu[0], scale=1.0 / prior.nu[1])
+    if "alpha" in extra:
+        total += halfnorm.logpdf(extra["alpha"] ** -0.5, scale=prior.overdispersion)
+    return total
+
+
+def inside(part: Part, draws: Coefficients) -> tuple[Array, dict[str, Array]]:
+    """Draws on the scale that was sampled: `Scaling.outside` undone."""
+    scaling, slopes, extra = part.scaling, draws.beta.copy(), dict(draws.extra)
+    others = np.arange(slopes.shape[1]) != scaling.constant
+    shift = np.einsum("hk...,k->h...", slopes[:, others], scaling.centre[others])
+    if scaling.constant >= 0:
+        slopes[:, scaling.constant] -= scaling.at - shift
+    if "cut" in extra:
+        extra["cut"] = extra["cut"] - shift[:, None]
+    if "sigma" in extra:
+        extra["sigma"] = extra["sigma"] / scaling.by
+    scale = scaling.scale.reshape(-1, *[1] * (slopes.ndim - 2))
+    return slopes * scale / scaling.by, extra
+
+
+def _under(held: PartPosterior, model: "Regression", rng: np.random.Generator) -> PartPosterior:
+    if not isinstance(held, ExactPart):
+        return held
+    part = replace(held.part, prior=_prior_of(held.part, model))
+    return replace(held, part=part).with_rows(held.rows, rng=rng)
+
+
+def _prior_of(part: Part, model: "Regression") -> RegressionPrior:
+    return model.priors.get(part.name, model.prior)

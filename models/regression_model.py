@@ -1,0 +1,286 @@
+"""Bayesian regressions in sequence: each variable given those before it.
+
+p(y_i | Theta) = prod_j f_j(y_ij | x_ij, theta_j), where x_ij is what the formula of variable j
+makes of the record's other values. The variables are synthesised in the order of the mapping.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import known_columns, one_of, positive
+from bayes_risk.data.microdata import Microdata, Number, checked_table
+from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.regression.draws import brought
+from bayes_risk.models.regression.families import Family, OrderedLogit, family_of
+from bayes_risk.models.regression.fit import RegressionFit
+from bayes_risk.models.regression.formulas import parse
+from bayes_risk.models.regression.part import Part, check_outcome
+from bayes_risk.models.regression.prior import RegressionPrior
+from bayes_risk.models.regression.sampling import fitted
+
+SMALLEST = float(np.nextafter(0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regression:
+    """Declaration of regressions in sequence.
+
+    Parameters
+    ----------
+    formulas : mapping of column to formula
+        In the order of synthesis; each a right-hand side in formulaic's syntax, "1 + x + C(z)". A
+        formula may use columns that are not modelled, and modelled ones that come before, and
+        listed functions alone (``docs/confidentiality.md``): it is never run as a program.
+    families : mapping of column to family, optional
+        "normal", "lognormal", "student", "bernoulli", "poisson", "negative-binomial", "ordered",
+        "categorical", or ``Binomial(trials=...)``. By default numbers are normal, categories of two
+        levels Bernoulli and of more levels categorical.
+    prior : RegressionPrior
+        Of every regression that ``priors`` does not name.
+    priors : mapping of column to RegressionPrior, optional
+
+    Raises
+    ------
+    InputError
+        No formula, one that cannot be read, uses its own column or a later one; unknown families;
+        families or priors of columns without a formula.
+
+    Examples
+    --------
+    >>> model = Regression({"income": "1 + age", "visits": "1 + income"}, {"visits": "poisson"})
+    >>> list(model.formulas)
+    ['income', 'visits']
+    """
+
+    formulas: Mapping[str, str]
+    families: Mapping[str, Any] = field(default_factory=dict)
+    prior: RegressionPrior = field(default_factory=RegressionPrior)
+    priors: Mapping[str, RegressionPrior] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.formulas, Mapping) or not self.formulas:
+            raise InputError('give formulas as a mapping: {"income": "1 + age", ...}')
+        names = list(self.formulas)
+        known_columns("families", list(self.families), names)
+        known_columns("priors", list(self.priors), names)
+        for family in self.families.values():
+            family_of(family)
+        for place, (name, formula) in enumerate(self.formulas.items()):
+            columns = {*parse(name, formula).columns, *self._trials(name)}
+            for column in sorted(columns):
+                if column in names[place:]:
+                    raise InputError(
+                        f"the formula of {name!r} uses {column!r}, which "
+                        f"{'is itself' if column == name else 'comes later'}; order the formulas "
+                        "so that each uses earlier ones"
+                    )
+
+    def power_scaled(self, power: float) -> "Regression":
+        """Every hyper-prior raised to a power: below 1 weaker, above 1 stronger.
+
+        Parameters
+        ----------
+        power : float
+            Above 0 (Kallioinen et al. 2023).
+
+        Returns
+        -------
+        Regression
+
+        Raises
+        ------
+        InputError
+            A power that is not positive, or that makes a prior improper.
+        """
+        from bayes_risk.models.regression.hyper import power_scaled_regression
+
+        return power_scaled_regression(self, positive("power", power))
+
+    def fit(
+        self,
+        df: pd.DataFrame,
+        draws: int = 1000,
+        *,
+        weights: Any = None,
+        tune: int = 1000,
+        chains: int = 4,
+        nuts_sampler: str = "pymc",
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+        random_seed: int | np.random.Generator | None = None,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> RegressionFit:
+        """Sample p(Theta | y): normal and log-normal regressions exactly, the others by NUTS.
+
+        Parameters
+        ----------
+        df : DataFrame
+            The confidential table. Columns in formulas that are stored as numbers are numbers, all
+            others categories; outcomes are what their family says.
+        weights : array (n,) or Series, optional
+            Record weights alpha_i in (0, 1], powers of the records' likelihood: Theta is drawn from
+            the pseudo-posterior (docs/risk-weighted-synthesis.md).
+        draws, tune, chains : int
+            Kept draws and warm-up of each chain, at least 4, 0 and 1.
+        nuts_sampler : {"pymc", "nutpie"}
+            Whose NUTS; nutpie comes with ``pip install "bayes-risk[fast]"``.
+        levels, releases, missing
+            See `Microdata.from_frame`.
+        random_seed : int, Generator or None
+            Same seed, same draws.
+        n_jobs : int
+            Taken for uniformity; chains run one after the other.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)``.
+
+        Returns
+        -------
+        RegressionFit
+
+        Raises
+        ------
+        InputError
+            Absent columns, outcomes that do not fit their family, terms that are not finite;
+            weights of another length, missing or outside (0, 1].
+        ModelError
+            A flat prior with collinear predictors; a sampler that cannot start.
+
+        Notes
+        -----
+        Cost of a NUTS part: some seconds to compile, then n k multiplications a leapfrog step.
+        """
+        length = Length.checked(draws=draws, tune=tune, chains=chains)
+        one_of("nuts_sampler", nuts_sampler, ("pymc", "nutpie"))
+        if nuts_sampler == "nutpie" and find_spec("nutpie") is None:
+            raise InputError(
+                'nuts_sampler="nutpie" needs nutpie: pip install "bayes-risk[fast]", or leave it '
+                "out"
+            )
+        data = self._microdata(df, levels=levels, releases=releases, missing=missing)
+        rng, alpha = np.random.default_rng(random_seed), checked_weights(weights, data.index)
+        return fitted(self, data, self._parts(data), alpha, length, nuts_sampler, rng, progress)
+
+    def from_draws(
+        self,
+        df: pd.DataFrame,
+        draws: Any,
+        *,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        missing: str = "error",
+    ) -> RegressionFit:
+        """Draws of p(Theta | y) brought from elsewhere (Stan, brms, JAGS): nothing is fitted.
+
+        Parameters
+        ----------
+        df : DataFrame
+            The confidential table.
+        draws : mapping of column to DataFrame or ArviZ object, or one ArviZ object
+            For each modelled column a table with one row a draw and one column a coefficient,
+            named as the formula prints it ("Intercept", "age", "C(sex)[T.m]"; brms' ``b_`` in front
+            is accepted), and "sigma", "nu", "alpha"; thresholds are "cut[1]", "cut[2]", ...;
+            coefficients of nominal outcomes "age[level]" for every level but the first. Or an
+            ArviZ object (DataTree or InferenceData) whose posterior has scalar variables of these
+            names. Or the ``idata`` of an earlier fit.
+        levels, releases, missing
+            See `Microdata.from_frame`.
+
+        Returns
+        -------
+        RegressionFit
+            It offers the evidence "reuse", which needs no further fit.
+
+        Raises
+        ------
+        InputError
+            Draws that lack a coefficient (named), are not finite, or of unequal number.
+        """
+        data = self._microdata(df, levels=levels, releases=releases, missing=missing)
+        return brought(self, data, self._parts(data), draws)
+
+    def _parts(self, data: Microdata) -> list[Part]:
+        return [
+            Part.of(name, formula, self._family(name, data), self._prior(name), data)
+            for name, formula in self.formulas.items()
+        ]
+
+    def _prior(self, name: str) -> RegressionPrior:
+        return self.priors.get(name, self.prior)
+
+    def _family(self, name: str, data: Microdata) -> Family:
+        if name in self.families:
+            return family_of(self.families[name])
+        n_levels = data.variables[data.columns.index(name)].n_levels
+        return family_of({0: "normal", 2: "bernoulli"}.get(n_levels, "categorical"))
+
+    def _microdata(self, df: pd.DataFrame, **how: Any) -> Microdata:
+        """The columns that formulas name, each a number or a category."""
+        checked_table(df)
+        names = self._columns(df)
+        numbers = [c for c in names if self._is_number(c, df[c])]
+        data = Microdata.from_frame(df, columns=names, numbers=numbers, **how)
+        variables = tuple(
+            _of_family(v, family_of(self.families[v.name]))
+            if v.name in self.families and isinstance(v, Number)
+            else v
+            for v in data.variables
+        )
+        data = replace(data, variables=variables)
+        for name in self.formulas:
+            family = self._family(name, data)
+            check_outcome(name, family, data, data.codes)
+            if isinstance(family, OrderedLogit) and name not in (how.get("levels") or {}):
+                _check_ordered(name, df[name])
+        return data
+
+    def _columns(self, df: pd.DataFrame) -> list[str]:
+        """Columns of the table that the formulas name, in the table's order."""
+        wanted = dict.fromkeys(self.formulas)
+        for name, formula in self.formulas.items():
+            wanted.update(dict.fromkeys(parse(name, formula).columns))
+            wanted.update(dict.fromkeys(self._trials(name)))
+        for name in wanted:
+            if name not in df.columns:
+                raise InputError(
+                    f"a formula names column {name!r}, which the table does not have; it has "
+                    f"{list(df.columns)}"
+                )
+        return [c for c in df.columns if c in wanted]
+
+    def _trials(self, name: str) -> list[str]:
+        """The column that holds a binomial outcome's numbers of trials, if one does."""
+        trials = getattr(self.families.get(name), "trials", None)
+        return [trials] if isinstance(trials, str) else []
+
+    def _is_number(self, name: str, column: pd.Series) -> bool:
+        if name in self.families:
+            return family_of(self.families[name]).kind != "category"
+        numeric = pd.api.types.is_numeric_dtype(column.dtype)
+        return bool(numeric and not pd.api.types.is_bool_dtype(column.dtype))
+
+
+def _check_ordered(name: str, column: pd.Series) -> None:
+    """Levels of text have no order but that of the alphabet, which nobody means."""
+    ordered = isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered
+    if not ordered and not pd.api.types.is_numeric_dtype(column.dtype):
+        raise InputError(
+            f"column {name!r} is to be ordered, and nothing says in which order; make it an "
+            f"ordered pandas category, or pass levels={{{name!r}: [lowest, ..., highest]}}"
+        )
+
+
+def _of_family(number: Number, family: Family) -> Number:
+    """What the family knows of the outcome: its least value, and whether it is whole."""
+    if family.kind == "count":
+        return replace(number, whole=True, lowest=0.0)
+    return replace(number, lowest=SMALLEST) if family.kind == "positive" else number

@@ -1,0 +1,1 @@
+"""CART and forests: trees, leaves, kernels at leaves, and their evidence."""

@@ -1,0 +1,358 @@
+"""Grown trees: synthesis from their leaves, and the evidence of a release in closed form."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.data.microdata import Codes, Microdata, Number
+from bayes_risk.data.record_weights import in_words
+from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.models.fits.synthesis import Request, made_columns
+from bayes_risk.release.parameters import drawn
+from bayes_risk.release.release import Release
+
+from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
+from .cart_known import IN_WORDS, CARTInPart, ways_to
+from .leaf_draws import Shares, draw_donors, smooth
+from .leaf_evidence import BAYESIAN, PLAIN
+from .tree import Tree
+
+if TYPE_CHECKING:
+    from bayes_risk.models.cart import CART
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CARTFit:
+    """Trees in sequence.
+
+    Attributes
+    ----------
+    model : CART
+    microdata : Microdata
+    trees : tuple of Tree
+        In the order of synthesis; of a number that may be missing two.
+    diagnostics : dict
+        Empty: nothing is sampled.
+    weights : ndarray, shape (n,), or None
+        Record weights, powers of the likelihood; None: all 1.
+    of_release : tuple of tuples of Tree, or None
+        Trees that were not grown here: those of each data set. ``trees`` are the first's.
+    files : tuple of DataFrame
+        The releases that were read with the table.
+    """
+
+    model: "CART"
+    microdata: Microdata
+    trees: tuple[Tree, ...]
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    weights: Array | None = None
+    of_release: tuple[tuple[Tree, ...], ...] | None = None
+    files: tuple[pd.DataFrame, ...] = ()
+
+    @property
+    def n_draws(self) -> int:
+        """No draws."""
+        return 0
+
+    @property
+    def order(self) -> list[str]:
+        """Columns in the order of synthesis."""
+        return list(dict.fromkeys(self.microdata.columns[tree.column] for tree in self.trees))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the shares of values in leaves may be drawn, the model's way first.
+
+        Trees that were not grown here, and those with a floor, are of plain draws alone.
+        """
+        if self.of_release is not None or self.model.floor is not None:
+            return ("plug-in",)
+        if self.model.bootstrap == "bayesian":
+            return "independent", "shared", "plug-in"
+        return "plug-in", "independent", "shared"
+
+    @property
+    def kind(self) -> int:
+        """How the values of a leaf are drawn, if nothing else is asked for."""
+        return self._kind(self.parameters[0])
+
+    def _kind(self, parameters: str) -> int:
+        return PLAIN if parameters == "plug-in" else BAYESIAN
+
+    @property
+    def records_differ(self) -> bool:
+        """Records with the same values have the same evidence."""
+        return False
+
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence: with the splits known, or with trees grown anew for each guess.
+
+        Trees that were not grown here are not grown anew.
+        """
+        smoothed = any(self._smoothed(tree) for tree in self._made(release))
+        if self.of_release is not None:
+            return frozenset({"exact"})
+        simulated = smoothed and self._kind(drawn(self, release)) == BAYESIAN
+        return frozenset({"simulated" if simulated else "exact", "refit"})
+
+    def _smoothed(self, tree: Tree) -> bool:
+        """Whether the outcome of a tree is drawn from kernels."""
+        number = isinstance(self.microdata.variables[tree.column], Number)
+        return self.model.smoothing is not None and number
+
+    def _whole(self, tree: Tree) -> bool:
+        """Whether the outcome of a tree is whole numbers."""
+        return bool(getattr(self.microdata.variables[tree.column], "whole", False))
+
+    def mechanism(self, release: Release) -> str:
+        """How the release was drawn, one phrase for reports."""
+        order = dict.fromkeys(self.microdata.columns[tree.column] for tree in self._made(release))
+        bayesian = self._kind(drawn(self, release)) == BAYESIAN
+        how = "the Bayesian bootstrap" if bayesian else "plain draws"
+        if any(self._smoothed(tree) for tree in self._made(release)):
+            how += ", numbers smoothed by kernels,"
+        whose = "trees" if self.of_release is None else "synthpop's own trees"
+        known = "are known, splits included, not the values in the leaves"
+        floor, floored = self.model.floor, ""
+        if floor is not None:
+            floored = f"; values that a leaf does not hold have probability {floor:g} there"
+            if self.of_release is None:
+                whose, known = "trees grown here", "are assumed, not known to have made the files"
+        return (
+            f"{whose} and the order {', '.join(order)} {known}; {how} in each leaf"
+            f"{in_words(self.weights)}{floored}"
+        )
+
+    def _made(self, release: Release, l: int = 0) -> list[Tree]:
+        """The trees that made data set l of a release."""
+        lacking = f"there is no tree; there are trees of {self.order}"
+        names = made_columns(release, self.microdata, self.order, lacking)
+        columns = self.microdata.columns
+        return [tree for tree in self._trees(l, release.m) if columns[tree.column] in names]
+
+    def _trees(self, l: int, m: int) -> tuple[Tree, ...]:
+        """All trees of data set l of m."""
+        if self.of_release is None:
+            return self.trees
+        if m != len(self.of_release):
+            raise InputError(
+                f"the trees are those of {len(self.of_release)} data sets and there are {m}; give "
+                "all data sets of the synthesis whose models were written, in their order"
+            )
+        return self.of_release[l]
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets from the same trees.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Columns of the model's order to synthesise, all of them by default.
+        records : mask, or list of record labels, optional
+            Records to synthesise, all by default.
+        parameters : {"independent", "shared", "plug-in"}, optional
+            How the shares of values in a leaf are drawn: by the Bayesian bootstrap for each data
+            set anew, or once for all of them; or not at all, values drawn plainly. By default what
+            the model's ``bootstrap`` says. See `docs/parameters.md`.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            m below 1; columns without a tree, unknown labels.
+        """
+        if self.model.floor is not None:
+            raise InputError(
+                f"floor={self.model.floor:g} is for files made elsewhere; fit with floor=None to "
+                "synthesise"
+            )
+        request = Request.of(
+            self, self.order, m, columns, records, parameters=parameters, random_seed=random_seed
+        )
+        shared: list[Shares] = [{} for _ in self.trees]  # of all tables
+        return request.release(
+            self._table(
+                request,
+                self._trees(l, m),
+                shared if request.parameters == "shared" else [{} for _ in self._trees(l, m)],
+                rng,
+            )
+            for l, rng in enumerate(request.rngs)
+        )
+
+    def without_floor(self) -> "CARTFit":
+        """The same trees, which make only what their leaves hold."""
+        return replace(self, model=replace(self.model, floor=None))
+
+    def _table(
+        self,
+        request: Request,
+        trees: Sequence[Tree],
+        shares: Sequence[Shares],
+        rng: np.random.Generator,
+    ) -> Codes:
+        """One synthetic table, in codes; ``shares`` of each tree's leaves as far as drawn."""
+        kind = self._kind(request.parameters)
+        codes, genuine, mask = self.microdata.codes.copy(), self.microdata.codes, request.mask
+        for tree, held in zip(trees, shares, strict=True):
+            if self.microdata.columns[tree.column] not in request.columns:
+                continue
+            nodes = tree.node(codes[mask])
+            donors = draw_donors(tree, nodes, kind, rng, self.weights, held)
+            values = genuine[donors, tree.column]
+            if self._smoothed(tree):
+                values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
+                if self._whole(tree):
+                    values = np.round(values)
+            concerned = nodes < tree.n_drawn
+            codes[np.flatnonzero(mask)[concerned], tree.column] = values[concerned]
+        return codes
+
+    def direct(
+        self,
+        evidence: str,
+        release: Release,
+        targets: Targets,
+        *,
+        rng: np.random.Generator,
+        progress: Progress | None,
+    ) -> Simulated:
+        """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
+
+        ``"exact"``, ``"simulated"``: the splits are known (S), the values in the leaves are not.
+        ``"refit"``: trees grown anew for each target and guess: U x G fits.
+        """
+        leaves = self._leaves(release)
+        if evidence == "refit":
+            found = grown_anew(leaves, targets, self.model.min_leaf, rng, progress)
+        else:
+            found = known_splits(leaves, targets, rng, progress)
+        if evidence == "exact" or not found.deviations.any():
+            return replace(found, deviations=found.deviations[:2])
+        return found
+
+    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+        """The synthesised columns in their order: a factor is that of a column's trees."""
+        if evidence == "refit":
+            return "trees were grown anew for each guess, all columns at once"
+        columns = self.microdata.columns
+        return tuple(dict.fromkeys(columns[tree.column] for tree in self._made(release)))
+
+    def _leaves(self, release: Release) -> Leaves:
+        """The trees that made a release, and what it shows."""
+        replaced = release.replaced(len(self.microdata.codes))
+        draws = release.by_draw  # data sets from the same shares are one long one
+        trees = [self._made(release, together[0]) for together in draws]
+        return Leaves(
+            data=self.microdata,
+            trees=trees,
+            kind=self._kind(drawn(self, release)),
+            smoothed=[self._smoothed(tree) for tree in trees[0]],
+            whole=[self._whole(tree) for tree in trees[0]],
+            z=[
+                np.vstack([release.codes(self.microdata, l)[replaced] for l in together])
+                for together in draws
+            ],
+            weights=self.weights,
+            floor=self.model.floor,
+        )
+
+    def report_mismatch(self, release: Release | None = None) -> pd.DataFrame:
+        """Where trees and files disagree.
+
+        Parameters
+        ----------
+        release : Release, optional
+            By default the files that were read with the table, in which all columns of the order
+            were synthesised.
+
+        Returns
+        -------
+        DataFrame
+            One row for each data set (from 1) and synthesised column that is not smoothed:
+            ``release``, ``column``, ``records`` whose values were replaced, ``elsewhere`` how many
+            of these values nobody holds in the leaf that the trees lead to, and their
+            ``share``. Zeros where these trees made the files.
+
+        Raises
+        ------
+        InputError
+            No files; another number of data sets than there are trees for.
+        """
+        if release is None and not self.files:
+            raise InputError("there are no files to compare; give release=")
+        shown = release or Release(datasets=self.files, synthesized=self.order)
+        return mismatch(self._leaves(shown))
+
+    def offers_knowing(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence for an intruder who knows only some of the other records.
+
+        ``"exact"`` where no tree splits on a synthesised column, else ``"product"``.
+
+        Raises
+        ------
+        InputError
+            Numbers smoothed by kernels; a floor; trees that were not grown here.
+        """
+        if self.of_release is not None or self.model.floor is not None:
+            whose = "a floor" if self.of_release is None else "trees that were not grown here"
+            raise InputError(
+                f"with {whose}, records that are not known are not summed over; give "
+                'knows_records="all-but-target"'
+            )
+        trees = self._made(release)
+        smoothed = [tree for tree in trees if self._smoothed(tree)]
+        if smoothed:
+            raise InputError(
+                f"column {self.microdata.columns[smoothed[0].column]!r} is smoothed by kernels, "
+                "and records that are not known cannot be summed over then; fit with "
+                'smoothing=None, or give knows_records="all-but-target"'
+            )
+        return ways_to(self.microdata, trees, release)
+
+    def knowing(
+        self,
+        known: npt.NDArray[np.bool_],
+        release: Release,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> CARTInPart:
+        """The same trees, the values of the known records (n,) alone seen.
+
+        Of the others the intruder knows how many there are in each leaf.
+        """
+        return CARTInPart(leaves=self._leaves(release), known=known)
+
+    def knowing_in_words(self, evidence: str) -> str:
+        """How the evidence of `knowing` is computed, one phrase for reports."""
+        return IN_WORDS[evidence]
+
+    def __repr__(self) -> str:
+        leaves = [
+            f"{self.microdata.columns[tree.column]} ({tree.n_leaves:,} leaves)"
+            for tree in self.trees
+        ]
+        return f"CARTFit: {len(self.microdata.codes):,} records; {', '.join(leaves)}"

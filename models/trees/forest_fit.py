@@ -1,0 +1,316 @@
+"""Grown forests: synthesis from the votes of their trees, and the evidence of a release."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.workers import in_order
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.evidence.by_column import product_of
+from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.models.fits.guessed import log_p_of_guesses
+from bayes_risk.models.fits.synthesis import Request, made_columns
+from bayes_risk.release.release import Release
+
+from .forest_evidence import Composition, Shown, log_gains
+from .forest_trees import Counts, Trees, grow_forest
+
+if TYPE_CHECKING:
+    from bayes_risk.models.forest import Forest
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+SHOWN_BYTES = 2**29  # data sets of a release that are indexed at a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ForestFit:
+    """Forests in sequence.
+
+    Attributes
+    ----------
+    model : Forest
+    microdata : Microdata
+    forests : tuple of Trees
+        In the order of synthesis.
+    n_jobs : int
+        Threads.
+    diagnostics : dict
+        Empty: nothing is sampled.
+    """
+
+    model: "Forest"
+    microdata: Microdata
+    forests: tuple[Trees, ...]
+    n_jobs: int = 1
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def n_draws(self) -> int:
+        """No draws."""
+        return 0
+
+    @property
+    def out_of_bag(self) -> bool:
+        """Whether a tree votes only for records that are not in its bootstrap sample."""
+        return self.model.votes == "out-of-bag"
+
+    @property
+    def order(self) -> list[str]:
+        """Columns in the order of synthesis."""
+        return [self.microdata.columns[trees.column] for trees in self.forests]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        return ("plug-in",)
+
+    @property
+    def records_differ(self) -> bool:
+        """Bootstrap samples differ between records, and so does the evidence."""
+        return True
+
+    def offers(self, release: Release) -> frozenset[str]:
+        """Ways to the evidence: with the trees known, or with forests grown anew for each guess."""
+        self._made(release)
+        return frozenset({"exact", "refit"})
+
+    def mechanism(self, release: Release) -> str:
+        """How the release was drawn, one phrase for reports."""
+        order = [self.microdata.columns[trees.column] for trees in self._made(release)]
+        smoothed = f", smoothed by Dirichlet({self.model.dirichlet:g})"
+        return (
+            f"forests of {self.model.n_trees} trees and the order {', '.join(order)} are known, "
+            "splits and bootstrap samples included, not what the leaves vote for; "
+            f"{'out-of-bag votes' if self.out_of_bag else 'votes of all trees'}"
+            f"{smoothed if self.model.dirichlet else ''}"
+        )
+
+    def _made(self, release: Release) -> list[Trees]:
+        """The forests that made a release."""
+        lacking = f"there is no forest; there are forests of {self.order}"
+        made = self._of(made_columns(release, self.microdata, self.order, lacking))
+        replaced = release.replaced(len(self.microdata.codes))
+        if (replaced != self._replaced(made)).any():
+            raise InputError(
+                f"the release says that {int(replaced.sum())} records were replaced; the forests "
+                f"were grown on {int(self._replaced(made).sum())} and replace just those: fit with "
+                "the release's records (fit(df, records=)), or mend Release(records=)"
+            )
+        return made
+
+    def _of(self, columns: Sequence[str]) -> list[Trees]:
+        return [t for name, t in zip(self.order, self.forests, strict=True) if name in columns]
+
+    def _replaced(self, forests: Sequence[Trees]) -> Mask:
+        mask = np.zeros(len(self.microdata.codes), dtype=bool)
+        for trees in forests:
+            mask[trees.rows] = True
+        return mask
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        *,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+        progress: Progress | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets from the same forests, for the records they were grown on.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Columns of the model's order to synthesise, all of them by default.
+        parameters : {"plug-in"}, optional
+            Values are drawn by the votes of the forests grown, an estimate; there is no other way.
+        random_seed : int, Generator or None
+        progress : callable, optional
+            Called as ``progress("synthesis", done, total)``.
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            m below 1; columns without a forest.
+        """
+        how: Any = {"parameters": parameters, "random_seed": random_seed}
+        request = Request.of(self, self.order, m, columns, **how)
+        made = self._of(request.columns)
+        tables = [self.microdata.codes.copy() for _ in request.rngs]
+        for place, trees in enumerate(made):
+            self._replace(trees, tables, request.rngs, first=place == 0)
+            if progress is not None:
+                progress("synthesis", place + 1, len(made))
+        return replace(request, mask=self._replaced(made)).release(tables)
+
+    def _replace(
+        self,
+        trees: Trees,
+        tables: Sequence[Codes],
+        rngs: Sequence[np.random.Generator],
+        *,
+        first: bool,
+    ) -> None:
+        """Synthetic values of one column, in place; before it all tables are still the same."""
+        for l, (codes, rng) in enumerate(zip(tables, rngs, strict=True)):
+            if l == 0 or not first:
+                votes = self._votes(trees, codes)
+            codes[trees.rows, trees.column] = draw_levels(votes, self.model.dirichlet, rng)
+
+    def _votes(self, trees: Trees, codes: Codes) -> Counts:
+        X = trees.encoded(codes[trees.rows])
+        return trees.votes(X, out_of_bag=self.out_of_bag, n_jobs=self.n_jobs)
+
+    def direct(
+        self,
+        evidence: str,
+        release: Release,
+        targets: Targets,
+        *,
+        rng: np.random.Generator,
+        progress: Progress | None,
+    ) -> Array | Simulated:
+        """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
+
+        ``"exact"``: the splits and bootstrap samples are known (S), what the leaves vote for is
+        not. ``"refit"``: forests grown anew, from the same seeds, for each target and guess: costs
+        U x G fits, so choose a few targets and guesses.
+        """
+        made = self._made(release)
+        codes = [release.codes(self.microdata, l) for l in range(release.m)]
+        excluded = self._excluded(made, targets)
+        if evidence == "refit":
+            out = log_p_of_guesses(
+                self.microdata,
+                targets,
+                release.m,
+                lambda data: self._of_table(data, made, codes),
+                progress,
+            )
+            out[:, excluded] = -np.inf
+            return out
+
+        def each() -> Iterator[Array]:
+            for place, trees in enumerate(made):
+                gain = self._of_forest(trees, made[:place], codes, targets)
+                gain[:, excluded] = -np.inf  # whatever the column
+                yield gain
+                if progress is not None:
+                    progress("evidence", place + 1, len(made))
+
+        return product_of(each())
+
+    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+        """The synthesised columns in their order: a factor is that of a column's forest."""
+        if evidence == "refit":
+            return "forests were grown anew for each guess, all columns at once"
+        return tuple(self.microdata.columns[trees.column] for trees in self._made(release))
+
+    def _of_forest(
+        self, trees: Trees, earlier: Sequence[Trees], codes: Sequence[Codes], targets: Targets
+    ) -> Array:
+        """What one forest adds, shape (m, G, U); some data sets at a time."""
+        base = Composition.of(trees, self.microdata.codes)
+        drawn = frozenset(e.column for e in earlier)
+        chunk = max(1, SHOWN_BYTES // (4 * (trees.bags.size + len(trees.right))))
+        parts = []
+        for l in range(0, len(codes), chunk):
+            jobs = [partial(self._shown, trees, drawn, z) for z in codes[l : l + chunk]]
+            some = in_order(jobs, n_jobs=self.n_jobs, what="leaves", where="threads")
+            parts.append(
+                log_gains(
+                    base,
+                    list(some),  # large
+                    targets,
+                    drawn_before=drawn,
+                    dirichlet=self.model.dirichlet,
+                    n_jobs=self.n_jobs,
+                )
+            )
+        return np.concatenate(parts)
+
+    def _shown(self, trees: Trees, drawn: frozenset[int], z: Codes) -> Shown:
+        rows = found_by(self.microdata.codes, z, sorted(drawn))[trees.rows]
+        leaves = trees.leaves(trees.encoded(rows))
+        shown = Shown.of(trees, leaves, z, out_of_bag=self.out_of_bag)
+        if self.model.dirichlet == 0 and (shown.votes == 0).any():
+            record = self.microdata.index[trees.rows[int(np.argmin(shown.votes))]]
+            raise InputError(
+                f"no tree votes for the value of column {self.microdata.columns[trees.column]!r} "
+                f"that the release gives record {record!r}, so these forests did not make it; "
+                "audit a release with the fit that made it"
+            )
+        return shown
+
+    def _excluded(self, made: Sequence[Trees], targets: Targets) -> Mask:
+        """Guesses that differ from the truth where it was released unchanged, shape (G, U)."""
+        out = np.zeros(targets.guesses.codes.shape[:2], dtype=bool)
+        for q, column in enumerate(targets.columns):
+            kept = np.ones(len(self.microdata.codes), dtype=bool)
+            for trees in made:
+                kept[trees.rows] &= trees.column != column
+            differs = targets.guesses.codes[:, :, q] != targets.profiles[:, column]
+            out |= differs & kept[targets.record]
+        return out
+
+    def _of_table(self, data: Microdata, made: Sequence[Trees], released: Sequence[Codes]) -> Array:
+        """log p(Z^(l) | y) of a whole table, its forests grown on it, shape (m,)."""
+        total, drawn = np.zeros(len(released)), list[int]()
+        for old in made:
+            trees = grow_forest(
+                data,
+                old.column,
+                old.predictors,
+                old.rows,
+                seeds=old.seeds,
+                min_leaf=self.model.min_leaf,
+                n_jobs=self.n_jobs,
+            )
+            for l, z in enumerate(released):
+                votes = self._votes(trees, found_by(data.codes, z, drawn))
+                total[l] += log_p(votes, z[old.rows, old.column], self.model.dirichlet)
+            drawn.append(old.column)
+        return total
+
+    def __repr__(self) -> str:
+        grown = [
+            f"{name} ({len(trees):,} trees, {len(trees.right):,} nodes, {len(trees.rows):,} "
+            "records replaced)"
+            for name, trees in zip(self.order, self.forests, strict=True)
+        ]
+        return f"ForestFit: {len(self.microdata.codes):,} records; {', '.join(grown)}"
+
+
+def found_by(codes: Codes, z: Codes, drawn: Sequence[int]) -> Codes:
+    """Values by which records find their leaves: released ones of the columns drawn before."""
+    rows = codes.copy()
+    rows[:, drawn] = z[:, drawn]
+    return rows
+
+
+def log_p(votes: Counts, z: npt.NDArray[np.integer], dirichlet: float) -> float:
+    """log prod_k (votes[k, z_k] + a) / (T_k + K a); minus infinity: a value without votes."""
+    held = np.take_along_axis(votes, z.astype(np.int64)[:, None], axis=1)[:, 0] + dirichlet
+    with np.errstate(divide="ignore"):
+        return float((np.log(held) - np.log(votes.sum(axis=1) + votes.shape[1] * dirichlet)).sum())
+
+
+def draw_levels(votes: Counts, dirichlet: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """A level for each row of votes (r, K), from its shares or from Dirichlet(votes + a)."""
+    weights = rng.standard_gamma(votes + dirichlet) if dirichlet > 0 else votes.astype(float)
+    edges = np.cumsum(weights, axis=1)
+    picked = rng.random(len(votes)) * edges[:, -1]
+    level: npt.NDArray[np.int64] = (edges <= picked[:, None]).sum(axis=1)
+    return level

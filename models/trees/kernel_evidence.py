@@ -1,0 +1,226 @@
+"""What smoothed values say of the composition of a leaf: the bootstrap integrated by simulation.
+
+A value released from a node with N records is z ~ sum_i w_i K(z | y_i): a Gaussian kernel around
+record i's value, cut off at the node's range, with w ~ Dirichlet(1, ..., 1). A guess changes
+the kernel of one record, and with it bandwidth and range: its evidence over the truth's is a mean
+over draws of the weights given what was released, common to all targets and guesses of a node. The
+evidence of a whole table goes by allocating released values to records one after another (Kong,
+Liu & Wong 1994). Drawn plainly the values are independent, and nothing is left to simulate.
+Derivation: `docs/trees.md`.
+"""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from .kernel_changes import HOPELESS, changes, draws_for, exact_changes
+from .kernel_nodes import SAME, of_node
+from .leaf_evidence import PLAIN
+from .tree import Tree
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+BATCHES = 8
+PARTICLES = 32  # in each batch, at most
+
+
+class Released(NamedTuple):
+    """What one data set shows of one tree: values by node, and the genuine ones by donor."""
+
+    begin: Ints  # (nodes + 1,): the values shown by a node are z[begin[node] : begin[node + 1]]
+    z: Array
+    y: Array  # (n,) genuine values, in the order of the tree's donors
+    whole: bool
+
+    @classmethod
+    def of(cls, tree: Tree, y: Array, nodes: Ints, z: Array, *, whole: bool) -> "Released":
+        """Sort by node: genuine values y (n,) of all records; nodes and values z of rows (R,)."""
+        order = np.lexsort((z, nodes))
+        begin = np.searchsorted(nodes[order], np.arange(tree.n_nodes + 1))
+        return cls(begin, z[order].astype(float), y[tree.donors].astype(float), whole)
+
+    def n_beyond(self, tree: Tree) -> int:
+        """Number of shown values beyond the range of their node's genuine ones."""
+        n = 0
+        for node in np.flatnonzero(np.diff(self.begin)).tolist():
+            held = self.y[tree.begin[node] : tree.end[node]]
+            near = SAME * np.abs(held).max()
+            z = self.z[self.begin[node] : self.begin[node + 1]]
+            n += int(((z < held.min() - near) | (z > held.max() + near)).sum())
+        return n
+
+
+class Simulation(NamedTuple):
+    """How much to simulate, and from which seed."""
+
+    seed: int
+    batches: int = BATCHES
+    particles: int = PARTICLES
+
+
+def log_gain_smoothed(
+    tree: Tree,
+    shown: Released,
+    kind: int,
+    own: Ints,
+    guess: tuple[Ints, Array],
+    simulation: Simulation,
+) -> tuple[Array, Array, Array]:
+    """log p(Z | y*, y_-i) less that of the truth, its deviations, and effective draws.
+
+    Parameters
+    ----------
+    tree : Tree
+    shown : Released
+    kind : int
+        `PLAIN` or `BAYESIAN`.
+    own : ndarray of int, shape (2, U)
+        Leaf of each target, and its place among the tree's donors.
+    guess : tuple of ndarrays, shape (G, U)
+        Leaf and value.
+    simulation : Simulation
+
+    Returns
+    -------
+    log_p : ndarray, shape (G, U)
+    deviations : ndarray, shape (B, G, U)
+        Relative deviation of each batch of draws.
+    ess : ndarray, shape (U,)
+        Least effective number of draws over nodes, and over guesses not far less likely than the
+        best.
+
+    Notes
+    -----
+    What is asked is sorted by node and done once for each distinct node, own value and guessed
+    value. A node costs some tens of sweeps of its R values and N records; after that a guess costs,
+    for each draw of the weights, a few operations for each distinct released value.
+    """
+    log_p, ess = np.zeros(guess[0].shape), np.full(len(own[0]), np.inf)
+    deviations = np.zeros((simulation.batches, *guess[0].shape))
+    old, new, where = _asked((tree.parent, tree.begin, tree.end), shown.begin, shown.y, own, guess)
+    order = np.lexsort((new, old, where[0]))
+    old, new, where = old[order], new[order], where[:, order]
+    node = where[0]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (np.diff(node) > 0) | (old[1:] != old[:-1]) | (new[1:] != new[:-1])
+    answers = _answered(
+        (tree.begin, tree.end),
+        (shown.begin, shown.z, shown.y, shown.whole),
+        kind == PLAIN,
+        (np.uint64(simulation.seed), simulation.batches),
+        (node[first], old[first], new[first]),
+    )
+    _told(np.cumsum(first) - 1, where, answers, (log_p, deviations, ess))
+    return log_p, deviations, ess
+
+
+def log_p_smoothed(
+    tree: Tree, shown: Released, kind: int, simulation: Simulation
+) -> tuple[float, Array]:
+    """log p(Z | y) of all nodes of a tree, and the deviations of its batches (B,)."""
+    total, deviations = 0.0, np.zeros(simulation.batches)
+    for node in np.flatnonzero(np.diff(shown.begin)).tolist():
+        held = shown.y[tree.begin[node] : tree.end[node]]
+        values = shown.z[shown.begin[node] : shown.begin[node + 1]]
+        batch = np.empty(simulation.batches)
+        of_node(
+            held,
+            values,
+            (shown.whole, kind == PLAIN, False),
+            (np.uint64(simulation.seed), simulation.batches, simulation.particles),
+            node,
+            batch,
+        )
+        top = batch.max()
+        if top == -np.inf:
+            return -np.inf, np.zeros(simulation.batches)
+        mean = np.exp(batch - top).mean()
+        total += top + np.log(mean)
+        deviations += np.exp(batch - top) / mean - 1.0
+    return total, deviations
+
+
+@numba.njit(cache=True, nogil=True)
+def _asked(tree, first, y, own, guess):
+    """What changes which node: own and guessed value (minus infinity: it is not in the node).
+
+    One row for each node that shows something on the way of a guess or of its target.
+    """
+    nothing = np.empty(0), np.empty(0), np.empty((3, 0), np.int64)
+    size = _walked(tree, first, y, own, guess, nothing)
+    asked = np.empty(size), np.empty(size), np.empty((3, size), np.int64)  # node, guess, target
+    _walked(tree, first, y, own, guess, asked)
+    return asked
+
+
+@numba.njit(cache=True, nogil=True)
+def _walked(tree, first, y, own, guess, out):
+    """Nodes above the guess's leaf, then others above the target's; how many."""
+    parent, begin, end = tree
+    leaf, value = guess
+    old, new, where = out
+    n = 0
+    for u in range(own.shape[1]):
+        place = own[1, u]
+        for g in range(len(leaf)):
+            start = begin[leaf[g, u]]
+            for way in range(2):
+                node = leaf[g, u] if way == 0 else own[0, u]
+                while node >= 0:
+                    through = begin[node] <= start and start < end[node]
+                    if first[node + 1] > first[node] and (way == 0 or not through):
+                        if len(old) > 0:
+                            inside = begin[node] <= place and place < end[node]
+                            old[n] = y[place] if inside else -np.inf
+                            new[n] = value[g, u] if way == 0 else -np.inf
+                            where[0, n], where[1, n], where[2, n] = node, g, u
+                        n += 1
+                    node = parent[node]
+    return n
+
+
+@numba.njit(cache=True, nogil=True)
+def _answered(tree, shown, plain, simulation, asked):
+    """Change of log p of a node, deviations and effective draws, for each distinct question."""
+    begin, end = tree
+    first, z, y, whole = shown
+    seed, batches = simulation
+    node, old, new = asked
+    gain, ess = np.empty(len(node)), np.full(len(node), np.inf)
+    off = np.zeros((len(node), batches))
+    last = 0
+    for start in range(len(node)):
+        if start > 0 and node[start] == node[start - 1]:
+            continue
+        last = start
+        while last < len(node) and node[last] == node[start]:
+            last += 1
+        here = slice(start, last)
+        held = y[begin[node[start]] : end[node[start]]]
+        values = z[first[node[start]] : first[node[start] + 1]]
+        questions = (old[here], new[here])
+        answers = (gain[here], off[here], ess[here])
+        if plain or len(values) == 1:
+            exact_changes(held, values, whole, questions, answers[0])
+        else:
+            draws = (batches, draws_for(len(held)), seed + np.uint64(node[start]))
+            changes(held, values, whole, draws, questions, answers)
+    return gain, off, ess
+
+
+@numba.njit(cache=True, nogil=True)
+def _told(which, where, answers, out):
+    """Add up the nodes of each guess; least effective draws over guesses that are not hopeless."""
+    gain, off, size = answers
+    log_p, deviations, ess = out
+    for t in range(len(which)):
+        g, u = where[1, t], where[2, t]
+        log_p[g, u] += gain[which[t]]
+        for b in range(len(deviations)):
+            deviations[b, g, u] += off[which[t], b]
+    for t in range(len(which)):
+        g, u = where[1, t], where[2, t]
+        if log_p[g, u] > -np.inf and log_p[g, u] >= log_p[:, u].max() - HOPELESS:
+            ess[u] = min(ess[u], size[which[t]])

@@ -1,0 +1,281 @@
+"""From synthpop's models to trees on the confidential table: columns, levels, records.
+
+Names may end in ``.0`` and ``.NA``: of a number that is partly missing or named in synthpop's
+``cont.na``, its value and which value is kept apart.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.data.microdata import Microdata, Number, Variable
+from bayes_risk.data.rpart_file import MISSING, Rpart, SynthpopModels
+
+from .rpart_trees import Feature, RpartTree
+from .tree import stretches
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Model = Rpart | str | None
+ONE_LEAF = Rpart(node=(1,), n=(0,), rules=((),), levels={}, outcome=None, majority=False)
+VALUE, APART = ".0", ".NA"
+
+
+def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[RpartTree, ...], ...]:
+    """The trees of each release, in the order of synthesis; equal ones are laid out once.
+
+    Raises
+    ------
+    InputError
+        What `CART.from_rpart` names.
+    """
+    if models.proper:
+        raise InputError(
+            "the release was made with proper = TRUE: each tree was grown on a bootstrap sample "
+            "of the records, which synthpop does not keep, so what its leaves hold is not known; "
+            "synthesise with proper = FALSE, or take trees that are assumed, and plain draws from "
+            'them: br.models.CART(..., bootstrap="none", floor=...) and made.release(proper=False)'
+        )
+    for name in models.synthesized:
+        _check_smoothing(name, models.smoothing.get(name, ""), data)
+    columns, out = [Columns(data, trees) for trees in models.trees], list[tuple[RpartTree, ...]]()
+    for l, trees in enumerate(models.trees):
+        named = [name for c in models.synthesized for name in _names(c, trees, l + 1)]
+        if l and trees == models.trees[0]:
+            out.append(out[0])
+            continue
+        out.append(tuple(imported(trees[n], n, columns[l], f"release {l + 1}") for n in named))
+    return tuple(out)
+
+
+def _check_smoothing(name: str, how: str, data: Microdata) -> None:
+    """Smoothed numbers are no values of their leaves; categories are never smoothed."""
+    place = data.columns.index(name) if name in data.columns else -1
+    if how and place >= 0 and isinstance(data.variables[place], Number):
+        raise InputError(
+            f"column {name!r} was smoothed ({how!r}): the release shows no values of the leaves, "
+            'and how synthpop smooths is not offered; synthesise with smoothing = "", or audit '
+            'the other columns, or take br.models.CART(..., smoothing="kde") as assumed'
+        )
+
+
+def _names(column: str, trees: Mapping[str, Model], l: int) -> list[str]:
+    """What a column is drawn from, in order: which value is kept apart, if any; then the value."""
+    there = [name for name in (column + APART, column + VALUE) if trees.get(name) is not None]
+    if column + VALUE not in there and trees.get(column) is not None:
+        there.append(column)
+    if not there or there == [column + APART]:
+        raise InputError(
+            f"the models of release {l} hold no tree of column {column!r}, which was synthesised; "
+            "call syn(..., models = TRUE), and write all of its models"
+        )
+    other = [name for name in there if isinstance(trees[name], str) and trees[name] != "sample"]
+    if other:
+        raise InputError(
+            f"column {column!r} was made by {trees[other[0]]!r}, which is no tree of rpart; "
+            'trees are those of method = "cart", and "sample" draws from the whole column: '
+            "synthesise it so, or audit with the model of br.models that is closest"
+        )
+    return there
+
+
+class Columns:
+    """The columns of a table by the names that synthpop's trees have for them."""
+
+    def __init__(self, data: Microdata, trees: Mapping[str, Rpart | str | None]) -> None:
+        self.data, self.kept_apart = data, dict[str, tuple[str, ...]]()
+        for name, tree in trees.items():
+            if isinstance(tree, Rpart):
+                mine = [*tree.levels.items(), *([(name, tree.outcome)] if tree.outcome else [])]
+                self.kept_apart |= {v: x for v, x in mine if v.endswith(APART)}
+
+    def place(self, name: str) -> int:
+        """Number of a column, whatever synthpop has added to its name."""
+        columns = self.data.columns
+        if name in columns:
+            return columns.index(name)
+        for ending in (VALUE, APART):
+            if name.endswith(ending) and name.removesuffix(ending) in columns:
+                return columns.index(name.removesuffix(ending))
+        raise InputError(
+            f"the trees know a column {name!r} that the original lacks; it has {columns}: give the "
+            "table that syn() was given, with all columns that it used"
+        )
+
+    def apart(self, column: int) -> Array:
+        """Values of a number that are kept apart, increasing."""
+        name = self.data.columns[column]
+        variable, y = self.data.variables[column], self.data.codes[:, column]
+        values = []
+        for level in self.kept_apart.get(name + APART, ()):
+            if level == MISSING:
+                missing = getattr(variable, "missing", None)
+                if missing is None:
+                    raise InputError(
+                        f"column {name!r} had missing values in R, and the original is read "
+                        "without; say which number, that nobody has, stands for them: "
+                        f"missing_numbers={{{name!r}: -9}}"
+                    )
+                values.append(float(missing))
+            elif np.any(y == _value(level)):  # the level that says "none" is beyond all values
+                values.append(_value(level))
+        return np.sort(np.array(values, dtype=float))
+
+    def feature(self, name: str, levels: tuple[str, ...] | None) -> Feature:
+        """What a tree looks at, or is of, under a name; levels: as a category with these."""
+        j = self.place(name)
+        variable, column, none = self.data.variables[j], self.data.columns[j], np.empty(0)
+        if isinstance(variable, Variable):
+            if levels is None:
+                raise InputError(
+                    f"column {column!r} is a number in the trees and a category in the original; "
+                    "give it the type that it had in R"
+                )
+            table = _numbers_of(variable, levels)
+            return Feature(column=j, table=table, apart=none, becomes=none)
+        if levels is None:
+            values = self.apart(j) if name != column else none
+            return Feature(column=j, apart=values, becomes=np.zeros(len(values)))
+        if name == column:
+            raise InputError(
+                f"column {column!r} is a category in the trees and a number in the original; make "
+                "it a category there: "
+                f"levels={{{column!r}: [...]}} of read_table, in a study [data.levels] {column}"
+            )
+        values = self.apart(j)
+        numbers = [_place(v, variable, levels) for v in values]
+        rest = [k for k in range(len(levels)) if k not in numbers]
+        return Feature(
+            column=j,
+            apart=values,
+            becomes=np.array(numbers, dtype=float),
+            rest=float(rest[0]) if rest else -1.0,
+        )
+
+
+def _numbers_of(variable: Variable, levels: tuple[str, ...]) -> Array:
+    """Number of each level of a variable among those of a tree, -1 where it is not there."""
+    number = {level: float(k) for k, level in enumerate(levels)}
+    table = [number.get(_in_r(level), -1.0) for level in variable.levels]
+    if variable.missing:
+        table.append(number.get(MISSING, number.get("", -1.0)))
+    return np.array(table)
+
+
+def _in_r(level: object) -> str:
+    """A level as R writes it."""
+    if isinstance(level, bool):
+        return str(level).upper()
+    return f"{level:.15g}" if isinstance(level, float) else str(level)
+
+
+def _value(level: str) -> float:
+    """The number that a level stands for; one that no value equals where it is none."""
+    try:
+        return float(level)
+    except ValueError:
+        return np.nan
+
+
+def _place(value: float, variable: Number, levels: tuple[str, ...]) -> float:
+    """Number of the level of a value that is kept apart, -1 where there is none."""
+    missing = value == variable.missing
+    same = [k for k, x in enumerate(levels) if (x == MISSING if missing else x != MISSING)]
+    return float(next((k for k in same if missing or _value(levels[k]) == value), -1))
+
+
+def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTree:
+    """Lay the records of the table out in a tree; text: draws from the whole column.
+
+    Raises
+    ------
+    InputError
+        Columns or levels that the table lacks; nodes that held another number of records.
+    """
+    rpart = model if isinstance(model, Rpart) else ONE_LEAF
+    data, used = columns.data, sorted({rule.variable for split in rpart.rules for rule in split})
+    of = _outcome(name, rpart.outcome, columns)
+    alone = of.rest is None and len(of.apart) > 0  # the number, where it is not kept apart
+    K = len(rpart.node)
+    left, right, parent = _neighbours(rpart, K + alone)
+    n = np.array([*rpart.n, *([0] if alone else [])])
+    side = np.sign(n[right] - n[left]) * (left >= 0) * rpart.majority
+    tree = RpartTree(
+        column=of.column,
+        name=name,
+        of=of,
+        features=tuple(columns.feature(v, rpart.levels.get(v)) for v in used),
+        rules=_rules(rpart, used, K + alone),
+        majority=side.astype(np.int64),
+        left=left,
+        right=right,
+        parent=parent,
+        begin=left,
+        end=left,
+        donors=left,
+        n_drawn=K,
+    )
+    return _with_records(tree, data, rpart, name, source)
+
+
+def _outcome(name: str, levels: tuple[str, ...] | None, columns: Columns) -> Feature:
+    """What a tree is of: a column, or which of its values are kept apart."""
+    j = columns.place(name)
+    variable, column = columns.data.variables[j], columns.data.columns[j]
+    if isinstance(variable, Variable):
+        table = np.arange(variable.n_levels, dtype=float)
+        return Feature(column=j, table=table, apart=np.empty(0), becomes=np.empty(0))
+    if name == column + APART:
+        return columns.feature(name, levels or columns.kept_apart.get(name, ()))
+    if levels is not None:
+        return columns.feature(column, levels)  # is refused
+    values = columns.apart(j)
+    return Feature(column=j, apart=values, becomes=values)
+
+
+def _neighbours(rpart: Rpart, n_nodes: int) -> tuple[Ints, Ints, Ints]:
+    place = {own: k for k, own in enumerate(rpart.node)}
+    left, right, parent = (np.full(n_nodes, -1, dtype=np.int64) for _ in range(3))
+    for own, k in place.items():
+        if rpart.rules[k]:
+            left[k], right[k] = place[2 * own], place[2 * own + 1]
+        if own > 1:
+            parent[k] = place[own // 2]
+    return left, right, parent
+
+
+def _rules(rpart: Rpart, used: list[str], n_nodes: int) -> tuple[Ints, Ints, Ints, Array, Ints]:
+    """Rules of all nodes, one after another."""
+    rules = [rule for split in rpart.rules for rule in split]
+    counts = [len(split) for split in rpart.rules] + [0] * (n_nodes - len(rpart.rules))
+    width = max([len(rule.sides) for rule in rules], default=0)
+    sides = np.zeros((len(rules), width), dtype=np.int64)
+    for k, rule in enumerate(rules):
+        sides[k, : len(rule.sides)] = np.array(rule.sides, dtype=np.int64) - 2
+    ordered = [float(rule.ncat in (-1, 1) and rule.variable in rpart.levels) for rule in rules]
+    return (
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        np.array([used.index(rule.variable) for rule in rules], dtype=np.int64),
+        np.array([rule.ncat for rule in rules], dtype=np.int64),
+        np.array([rule.cut for rule in rules]) - np.array(ordered),
+        sides,
+    )
+
+
+def _with_records(
+    tree: RpartTree, data: Microdata, rpart: Rpart, name: str, source: str
+) -> RpartTree:
+    """The tree with the records of the table in their leaves, their numbers compared to rpart's."""
+    leaf = tree.leaf(data.codes)
+    begin, end, donors = stretches(leaf, tree.left, tree.right)
+    differ = np.flatnonzero((end - begin)[: tree.n_drawn] != np.array(rpart.n))
+    if len(differ) and rpart is not ONE_LEAF:
+        raise InputError(
+            f"{source}: the tree of {name!r} was grown on other records: {len(differ):,} of its "
+            f"{tree.n_drawn:,} nodes held another number of records than the original has there; "
+            "give the table that syn() was given, with its rows, levels and missing values"
+        )
+    return replace(tree, begin=begin, end=end, donors=donors)
