@@ -11,8 +11,8 @@ from scipy.stats import kstest, truncnorm
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
+from bayes_risk.models.trees.cart_fit import draw_donors, smooth
 from bayes_risk.models.trees.kernel_nodes import bandwidth
-from bayes_risk.models.trees.leaf_draws import draw_donors, smooth
 from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, Shown, numbered
 from bayes_risk.models.trees.tree import grow
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge

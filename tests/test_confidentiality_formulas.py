@@ -11,8 +11,8 @@ from numba.core.compiler_lock import global_compiler_lock
 import bayes_risk as br
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.models.regression import formulas
-from bayes_risk.models.regression.design import Coding
 from bayes_risk.models.regression.formulas import Expression, parse
+from bayes_risk.models.regression.part import Coding
 
 RNG = np.random.default_rng(1)
 DF = pd.DataFrame({"x": RNG.uniform(1, 2, 30), "k": np.arange(30) % 3, "s": list("abc") * 10})

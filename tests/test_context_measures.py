@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk.utilities.closest import Values, closest
+from bayes_risk.utilities.context import Values, closest
 from bayes_risk.utilities.meanings import MEANINGS
 
 # keys: 1 is unique in both; 2 twice in the original; 3 unique there, twice in the release;

@@ -10,8 +10,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
 import bayes_risk as br
-from bayes_risk.models.trees.kernel_changes import changes
-from bayes_risk.models.trees.kernel_evidence import BATCHES, Simulation
+from bayes_risk.models.trees.kernel_evidence import BATCHES, Simulation, changes
 from bayes_risk.models.trees.kernel_nodes import _log_between, bandwidth, of_node
 from bayes_risk.models.trees.kernel_ratios import beta_rule, log_joint, points_for, reference
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayes_risk._core.matching import release_sets
 from bayes_risk._core.profile_counts import Chances, _Keys, _Weights, add, tally
 from bayes_risk._core.profiles import Heap, Layout, merge, record_profiles, split
-from bayes_risk._core.release_sets import release_sets
 
 K = 3  # levels of every key
 

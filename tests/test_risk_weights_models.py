@@ -13,7 +13,7 @@ from scipy.special import gammaln
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.models.pymc.sampler import Condition, pseudo_posterior
-from bayes_risk.models.trees.leaf_draws import draw_donors
+from bayes_risk.models.trees.cart_fit import draw_donors
 from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, Shown
 from bayes_risk.models.trees.tree import grow
 from tests.pymc_models import build_two, engine_of, two_columns

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.intruder.search import Search
+from bayes_risk.intruder.grids import Search
 
 N = 40
 

@@ -16,7 +16,7 @@ from bayes_risk._core.steps import Store
 from bayes_risk._core.steps.store import JOURNAL
 from bayes_risk.app.output.workplace import workplace
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.intruder.search import Search
+from bayes_risk.intruder.grids import Search
 from bayes_risk.models.pmm.means import _multinomial
 from bayes_risk.reporting.further import further_lines
 from bayes_risk.risk.full_table.spread import _Walk

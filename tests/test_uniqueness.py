@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate, stats
 
 from bayes_risk import InputError, Population, uniqueness
-from bayes_risk._core.uniques import (
+from bayes_risk.matching.population.uniqueness import (
     negative_binomial_inverse,
     negative_binomial_unique,
     poisson_inverse,

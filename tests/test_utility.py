@@ -21,9 +21,14 @@ from bayes_risk.utilities.cells import (
     total_variation,
 )
 from bayes_risk.utilities.compared_tables import margins, pairs
-from bayes_risk.utilities.design import interactions, main_effects
 from bayes_risk.utilities.inferences import fully_synthetic, interval_overlap
-from bayes_risk.utilities.propensity import _logistic, logistic_null, specks
+from bayes_risk.utilities.propensity import (
+    _logistic,
+    interactions,
+    logistic_null,
+    main_effects,
+    specks,
+)
 from bayes_risk.utilities.tables import columns_of, tables_of
 
 R = 200  # releases of a simulated null

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .matching import LARGEST, Cells, Flags, Ids, Matches, Reals, settle, share_of_cell
+from .matching import Cells, Flags, Ids, Matches, Reals, settle, share_of_cell
+from .weights import LARGEST
 from .windows import NumericKey, Windows, windows_of
 
 BOX = float("inf")

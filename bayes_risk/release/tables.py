@@ -3,8 +3,9 @@
 from bayes_risk.data.kinds import SUFFIXES
 from bayes_risk.data.levels import declare_levels, holds_text
 from bayes_risk.data.table import read_table
-from bayes_risk.release.alike import aligned, read_like
-from bayes_risk.release.releases import files_of_releases, read_releases
+
+from .alike import aligned, read_like
+from .releases import files_of_releases, read_releases
 
 __all__ = [
     "SUFFIXES",

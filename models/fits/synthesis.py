@@ -15,8 +15,8 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Fit
-from bayes_risk.release.parameters import PARAMETERS, ways_of
-from bayes_risk.release.release import Release
+from bayes_risk.release.parameters import ways_of
+from bayes_risk.release.release import PARAMETERS, Release
 
 Mask = npt.NDArray[np.bool_]
 

@@ -1,5 +1,11 @@
-"""A study: one TOML file that says what is audited and how."""
+"""A study: one TOML file that says what is audited and how.
 
+The text of a study file as nested tables, at most so long and so deep.
+
+Paths in a study file count from the folder it lies in.
+"""
+
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,12 +24,11 @@ from .agreement import (
 )
 from .audits import FullTableSection, MembershipSection, ReweightSection
 from .bounds import BoundsSection, check_bounds
-from .candidates import check_compare
+from .candidates import candidate_study, check_compare
 from .comparing import CompareSection
 from .contents import FURTHER, HOMES, SECTIONS, read_model
 from .context import ContextSection
 from .counts import PoissonMixtureSection, check_attribute, check_keys, check_release
-from .folders import from_folder
 from .identification import IdentificationSection
 from .intruder import attribute_settings
 from .keys import Section, read_section, sentences, unknown
@@ -33,9 +38,127 @@ from .sections import AttributeSection, DataSection, OutputSection, ReleaseSecti
 from .sweep import SweepSection
 from .sweep_agreement import UNASKED, check_sweep
 from .thresholds import ThresholdsSection, check_thresholds
-from .toml_file import read_toml, too_deep
 from .trees import CARTSection
 from .utility import UtilitySection
+
+
+def from_folder(study: "Study", base: Path) -> "Study":
+    """Return the same study, its paths counted from a folder."""
+    data, release, output = study.data, study.release, study.output
+    if data.path is not None:
+        data = data.model_copy(update={"path": base / data.path})
+    if release.files is not None:
+        release = release.model_copy(update={"files": [base / f for f in release.files]})
+    if output.folder is not None:
+        output = output.model_copy(update={"folder": base / output.folder})
+    update: dict[str, Any] = {"data": data, "release": release, "output": output}
+    if study.membership is not None and study.membership.others is not None:
+        others = {"others": base / study.membership.others}
+        update["membership"] = study.membership.model_copy(update=others)
+    if study.context is not None and study.context.holdout is not None:
+        holdout = {"holdout": base / study.context.holdout}
+        update["context"] = study.context.model_copy(update=holdout)
+    if study.compare is not None:
+        update["compare"] = _compare(study, study.compare, base)
+    if study.utility is not None:
+        update["utility"] = study.utility.from_folder(base)
+    update |= {
+        "model": _model(study.model, base),
+        "identification": _identification(study.identification, base),
+    }
+    return study.model_copy(update=update)
+
+
+def _compare(study: "Study", section: CompareSection, base: Path) -> CompareSection:
+    """The same candidates, the paths that they name counted from a folder."""
+    found = {}
+    for name, given in section.candidates.items():
+        update: dict[str, Any] = {}
+        if given.release is not None and "files" in given.release:
+            files = [base / file for file in given.release["files"]]
+            update["release"] = given.release | {"files": files}
+        own = candidate_study(study, name).model
+        if given.model is not None and (there := _model(own, base)) != own:
+            update["model"] = there.model_dump(exclude_unset=True) | {"kind": there.kind}
+        found[name] = given.model_copy(update=update)
+    return section.model_copy(update={"candidates": found})
+
+
+def _model(model: ModelSection, base: Path) -> ModelSection:
+    """The same model, its paths counted from a folder."""
+    if isinstance(model, PyMCSection):
+        path, name = model.file
+        return model.model_copy(update={"build": f"{base / path}:{name}"})
+    if isinstance(model, DPMPMSection) and isinstance(model.impossible, Path):
+        return model.model_copy(update={"impossible": base / model.impossible})
+    if isinstance(model, CARTSection) and model.models is not None:
+        return model.model_copy(update={"models": base / model.models})
+    if isinstance(model, PMMSection):
+        constraints = [f"{base / path}:{name}" for path, name in model.files]
+        return model.model_copy(update={"constraints": constraints})
+    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
+        return model.model_copy(
+            update={"draws": {c: base / path for c, path in model.draws.items()}}
+        )
+    return model
+
+
+def _identification(
+    section: IdentificationSection | None, base: Path
+) -> IdentificationSection | None:
+    """The same section, its population's path counted from a folder."""
+    if section is None or section.population is None or section.population.file is None:
+        return section
+    given = section.population.model_copy(update={"file": base / section.population.file})
+    return section.model_copy(update={"population": given})
+
+
+MOST_BYTES = 2_000_000
+MOST_STEPS = 1_000  # of a dotted key: reading one takes time in proportion to their square
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises
+    ------
+    InputError
+        A file that is missing, no TOML, above 2 MB, or nested beyond reason.
+    """
+    try:
+        _check_size(path, path.stat().st_size)
+        text = path.read_text(encoding="utf-8")
+        _check_keys(path, text)
+        return tomllib.loads(text)
+    except FileNotFoundError:
+        raise InputError(f"there is no study file {str(path)!r}; check the path") from None
+    except RecursionError:
+        raise too_deep(str(path)) from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # of TOML, of UTF-8, of numbers with too many digits
+        raise InputError(f"{path} is not a readable TOML file: {error}") from None
+
+
+def too_deep(source: str) -> InputError:
+    """Say that tables or lists stand in each other hundreds of times."""
+    return InputError(f"{source} holds tables or lists nested too deep to be read; write them flat")
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        raise InputError(
+            f"{path} has {size:,} bytes, and a study file at most {MOST_BYTES:,}; data stand in "
+            "files of their own, which it names"
+        )
+
+
+def _check_keys(path: Path, text: str) -> None:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.count(".") > MOST_STEPS and line.partition("=")[0].count(".") > MOST_STEPS:
+            raise InputError(
+                f"line {number} of {path} has a key of more than {MOST_STEPS:,} steps; write tables"
+            )
 
 
 class Study(Section):

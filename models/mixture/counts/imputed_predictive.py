@@ -3,21 +3,186 @@
 As in `latent_imputed_predictive.py`: a target that is known stands in the tables of every draw and
 is left out; of another one an imputed row does, which leaves the density of the target's values
 given all else and its normaliser, estimated without bias by q / h at the imputed values.
+
+Compiled: masses of targets and guesses of counts from draws in which rows are imputed.
+
+A draw holds B = m + W sets of sums by class: of y with each data set, then of y alone by the W base
+chains. With the target out of all of them,
+
+    h(y) = prod_l p(y, z^(l) | y_-t, Z^(l), labels^l) / p(y | y_-t)^(m-1),
+
+p(y | y_-t) the mean over base chains of p_b(y) / p_b(r) over that of 1 / p_b(r), r the row that
+stands in the table for the target.
+
+``tables``: n (H, B, K), M (H, B, D + 2 p, K), alpha (H, B), and phi and weights that only have
+shapes. ``targets``: labels (H, B, U), structural zeros (H, B, U, p), who is known (U,), imputed
+rows (H, U, p), rows of covariates' levels (U, q), and by data set, the last without one, the truth
+with what is tied to it, exposure, constant, split, what the data show of targets that are not known
+and its exposure, and what is tied, all (m + 1, U, p). ``guesses`` as in `poisson_guesses.py`,
+points, constants and splits by data set.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.evidence.contract import Targets
+from bayes_risk.models.mixture.categorical.imputation_kernels import log_of_sum, log_power_of_mean
 
-from .imputed_guesses import guess_sums, truth_densities
+from .guesses import (
+    SMALL,
+    first_changes,
+    guess_masses,
+    log_add,
+    log_guess,
+    log_sum_of,
+    point_terms,
+    rest_terms,
+    scale,
+)
 from .imputed_state import CountProblem, CountsKept
+from .masses import count_constant, log_half
 from .posterior import cases_of
 from .predictive import CountCases, layout_of
+
+
+@numba.njit(cache=True, nogil=True)
+def of_set(tables, h, b):
+    """Tables and draws of one set, as the kernels of a single fit take them."""
+    n, M, alpha, phi, pi = tables
+    s = slice(b, b + 1)
+    return (M[h, s], phi, False), (n[h, s], alpha[h, s], pi)
+
+
+@numba.njit(cache=True, nogil=True)
+def held_rows(targets, h, held):
+    """What stands in the tables: the truth, or an imputed row; its constants and splits."""
+    known, imputed = targets[2], targets[3]
+    truth, tied = targets[5], targets[11]
+    x, constant, split = held
+    for v in range(truth.shape[0]):
+        for u in range(known.shape[0]):
+            for j in range(truth.shape[2]):
+                z = tied[v, u, j]
+                x[v, u, j] = truth[v, u, j] if known[u] else imputed[h, u, j] + max(z, 0.0)
+                if not known[u]:
+                    constant[v, u, j] = count_constant(x[v, u, j])
+                    split[v, u, j] = log_half(z, x[v, u, j]) if z >= 0.0 else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def case_of(targets, values, held, h, b, v):
+    """Targets of one set, with these counts, exposures, constants and splits in place of theirs."""
+    label, flags, positions, exposure = targets[0], targets[1], targets[4], targets[6]
+    x, e, constant, split = values
+    s = slice(b, b + 1)
+    return (
+        label[h, s], flags[h, s], x[v], e[v], constant[v], split[v], positions,
+        held[0][v], exposure[v],
+    )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True)
+def log_of_values(tables, prior, targets, values, held, nothing, h, b, u, terms):
+    """log p of values of target u in set b, what stands in the tables for it taken out."""
+    v = min(b, targets[5].shape[0] - 1)
+    one, draws = of_set(tables, h, b)
+    rest_terms(one, draws, prior, case_of(targets, values, held, h, b, v), nothing, 0, u, terms)
+    return log_sum_of(terms)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_joint(log_p, tilt, m):
+    """log h, but for the normaliser of the tilt, from the log densities of the B sets."""
+    return log_p[:m].sum() - log_power_of_mean(log_p[m:] - tilt, m - 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def truth_densities(tables, prior, targets, out):
+    """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h."""
+    known, exposure = targets[2], targets[6]
+    truth = (targets[5], exposure, targets[7], targets[8])
+    shown = (targets[9], targets[10], np.zeros(exposure.shape), np.zeros(exposure.shape))
+    for v in range(exposure.shape[0]):
+        for u in range(exposure.shape[1]):
+            for j in range(exposure.shape[2]):
+                shown[2][v, u, j] = count_constant(shown[0][v, u, j])
+    (H, B, K), V, U = tables[0].shape, exposure.shape[0], exposure.shape[1]
+    m = V - 1
+    held = (np.empty(exposure.shape), truth[2].copy(), truth[3].copy())
+    nothing, terms = np.zeros(exposure.shape[2], np.bool_), np.empty(K)
+    log_p, log_r, log_q = np.empty(B), np.empty(B), np.empty(m)
+    for h in range(H):
+        held_rows(targets, h, held)
+        row = (held[0], exposure, held[1], held[2])
+        for u in range(U):
+            for b in range(B):
+                args = (held, nothing, h, b, u, terms)
+                log_p[b] = log_of_values(tables, prior, targets, truth, *args)
+                log_r[b] = log_p[b]
+                if not known[u]:
+                    log_r[b] = log_of_values(tables, prior, targets, row, *args)
+                    if b < m:
+                        log_q[b] = log_r[b] - log_of_values(tables, prior, targets, shown, *args)
+            norm = (m - 1) * (log_of_sum(-log_r[m:]) - math.log(B - m))
+            out[h, u] = log_joint(log_p, log_r[m:], m) + norm
+            if not known[u]:
+                log_h = log_joint(log_r, log_r[m:], m) + norm
+                out[h, u] += log_of_sum(log_q) - math.log(m) - log_h
+
+
+@numba.njit(cache=True, nogil=True)
+def guess_sums(tables, prior, targets, guesses, log_weights, batch, out):
+    """Add log of the batch's sum of exp(log_weights) h(y*) / h(y_i) to out[b, g, u]."""
+    columns, points, constants, splits, n_points, truth_at, cells = guesses
+    known, exposure = targets[2], targets[6]
+    truth = (targets[5], exposure, targets[7], targets[8])
+    (H, B, K), m = tables[0].shape, exposure.shape[0] - 1
+    G, q, C = cells.shape[1], points.shape[2], points.shape[3]
+    rest, terms, products = np.empty(K), np.empty(K), np.empty((q, K))
+    L, R = np.empty((q, C, K)), np.empty((q, C, K))
+    guessed = np.zeros(exposure.shape[2], np.bool_)
+    nothing = guessed.copy()
+    guessed[columns] = True
+    held = (np.empty(exposure.shape), truth[2].copy(), truth[3].copy())
+    first, masses = np.empty(G, np.int64), np.empty(G)
+    log_p, found, tilt = np.empty(B), np.empty((G, B)), np.empty(B)
+    for h in range(H):
+        held_rows(targets, h, held)
+        row = (held[0], exposure, held[1], held[2])
+        for u in range(cells.shape[0]):
+            first_changes(cells, u, first)
+            for b in range(B):
+                v = min(b, m)
+                case = case_of(targets, truth, held, h, b, v)
+                one, draws = of_set(tables, h, b)
+                here = (columns, points[v], constants[v], splits[v], n_points)
+                rest_terms(one, draws, prior, case, guessed, 0, u, rest)
+                point_terms(one, prior, case, here, 0, u, rest, L)
+                kept, top = scale(rest, L, n_points, u, R, products[0])
+                log_p[b] = log_guess(rest, L, truth_at, u, 0, terms)
+                guess_masses(R, cells, u, first, kept, products, masses)
+                for g in range(G):
+                    if masses[g] > SMALL:
+                        found[g, b] = math.log(masses[g]) + top
+                    else:
+                        found[g, b] = log_guess(rest, L, cells, u, g, terms)
+                tilt[b] = log_p[b]
+                if not known[u] and b >= m:
+                    tilt[b] = log_of_values(
+                        tables, prior, targets, row, held, nothing, h, b, u, terms
+                    )  # fmt: skip
+            log_v = log_weights[h, u] - log_joint(log_p, tilt[m:], m)
+            for g in range(G):
+                if found[g].min() > -math.inf:
+                    log_h = log_joint(found[g], tilt[m:], m)
+                    out[batch[h], g, u] = log_add(out[batch[h], g, u], log_v + log_h)
+
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
