@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from bayes_risk.matching.sweep import IdentificationSweep, identification_sweep
     from bayes_risk.release.release import Release
     from bayes_risk.release.synthpop import SynthpopRelease, read_synthpop
-    from bayes_risk.reporting import report
     from bayes_risk.reporting.redaction.redact import Redacted, redact
+    from bayes_risk.reporting.report import report
     from bayes_risk.risk.attribute import attribute_evidence, attribute_risk
     from bayes_risk.risk.dominance_rules import dominance
     from bayes_risk.risk.exposure import exposure
@@ -193,7 +193,7 @@ _LAZY_IMPORTS = {
     "data.table": ["read_table"],
     "studies.reweighting": ["LinearWeights", "reweight"],
     "studies.reweighting_result": ["Reweighting"],
-    "reporting": ["report"],
+    "reporting.report": ["report"],
     "utilities.assess": ["utility"],
     "utilities.bounds": ["ReleaseBounds", "release_bounds"],
     "utilities.context": ["context_measures"],

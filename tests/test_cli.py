@@ -16,12 +16,12 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk
-from bayes_risk import reporting
 from bayes_risk.app import cli
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import audit as run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.demo import STUDIES
+from bayes_risk.reporting import report as reporting
 from bayes_risk.reporting.terminal import Bars, print_result
 from tests.edge_results import (
     MARK,

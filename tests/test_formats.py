@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayes_risk._core import formats
+import bayes_risk
 from bayes_risk._core.formats import (
     at_most,
     error,
@@ -23,8 +23,7 @@ from bayes_risk._core.formats import (
 )
 from tests.edge_results import attribute
 
-ROOMS = Path(formats.__file__).parent
-RESULTS = ("results", "verdict", "losses/result", "memberships/result", "full_table/result")
+ROOMS = ("matching", "reporting", "risk", "studies", "utilities")
 
 
 @pytest.mark.parametrize("form", [number, plain, factor, signed, percent, lambda x: number(x, 2)])
@@ -90,6 +89,6 @@ def test_the_sentence_and_the_table_give_the_same_worst_record():
 
 def test_numbers_are_written_at_one_place():
     """No significant digits, no exponents elsewhere: a number that is shown goes through here."""
-    rooms = [p for room in ("reporting", "plots") for p in (ROOMS / room).glob("*.py")]
-    for path in [*rooms, *(ROOMS / f"{name}.py" for name in RESULTS)]:
+    package = Path(bayes_risk.__file__).parent
+    for path in [path for room in ROOMS for path in (package / room).rglob("*.py")]:
         assert not re.search(r"\{[^{}]*:[+,]?\.\d[eg]\}", path.read_text()), path

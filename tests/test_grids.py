@@ -221,7 +221,7 @@ def test_levels():
 def test_one_grid_for_all_numbers():
     made = as_guesses(Grid(percent=10), ["pay", "age"])
     assert set(made.grids) == {"pay", "age"}
-    ready = br.guesses.Neighbourhood(1)
+    ready = br.Neighbourhood(1)
     assert as_guesses(ready, []) is ready
     assert isinstance(as_guesses({"sex": Levels()}, []), JointGrid)
 

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
+from bayes_risk.data.variables import Number
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.mixture.business.totals import dealt, groups_of, thresholds
 from bayes_risk.models.mixture.counts.pymc_start import build
@@ -85,7 +86,7 @@ def test_coded_tables_are_checked_too():
     fit = PoissonMixture(3, covariates=["region"]).fit(
         data, draws=4, tune=0, chains=2, random_seed=1
     )
-    lowest = [v.lowest for v in fit.microdata.variables if isinstance(v, br.microdata.Number)]
+    lowest = [v.lowest for v in fit.microdata.variables if isinstance(v, Number)]
     assert lowest == [0.0, 0.0] and fit.counts == ["workers", "wages"]
 
 

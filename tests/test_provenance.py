@@ -13,8 +13,8 @@ from bayes_risk.app.output.provenance import data_file, describe
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.releases import files_of_releases
-from bayes_risk.reporting import report
 from bayes_risk.reporting.provenance import in_full, in_words, origin
+from bayes_risk.reporting.report import report
 from tests.edge_results import confidential, identification
 
 KEYS = {"known": ["age"], "synthesized": ["job"]}

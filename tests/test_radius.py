@@ -15,7 +15,7 @@ from bayes_risk.matching.radii import Absolute, Relative
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import identification_risk
 from bayes_risk.release.release import Release
-from bayes_risk.reporting import report
+from bayes_risk.reporting.report import report
 
 INF = float("inf")
 

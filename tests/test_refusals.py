@@ -20,7 +20,8 @@ from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.grids import Grid, JointGrid, Levels
 from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
-from bayes_risk.reporting import plots, report
+from bayes_risk.reporting import plots
+from bayes_risk.reporting.report import report
 from bayes_risk.risk.geography import unique_patterns
 from bayes_risk.utilities.combining import combine
 from tests.edge_results import attribute

@@ -102,7 +102,7 @@ ALL = {"w": br.Grid(values=[0, 1, 2, 3]), "y": br.Grid(percent=5), "v": br.Grid(
         (ALL | {"y": br.Grid(additive=30, n=7)}, "term 'log\\(y\\)' .*not finite .*of the guesses"),
         ({k: ALL[k] for k in ("w", "y")}, "'v' is a number and has no grid"),
         (ALL | {"x": br.Grid(additive=1)}, "names column 'x', which is not guessed"),
-        (ALL | {"w": br.guesses.Neighbourhood(1)}, "'w' is a number and was given"),
+        (ALL | {"w": br.Neighbourhood(1)}, "'w' is a number and was given"),
         (None, "'w' is a number, and a neighbourhood counts levels"),
     ],
 )

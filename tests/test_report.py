@@ -8,8 +8,8 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.formats import at_most, error, number, percent, significant
-from bayes_risk.reporting import render_study, report
 from bayes_risk.reporting.numbers import how_close
+from bayes_risk.reporting.report import render_study, report
 from tests.edge_results import LEVELS, attribute, identification, numbers, study_result
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from bayes_risk.reporting import report
+from bayes_risk.reporting.report import report
 from tests.browser import browser, needs_browser, opened, probed
 from tests.edge_results import identification
 from tests.every_result import every, parts

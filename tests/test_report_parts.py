@@ -6,9 +6,9 @@ import re
 import pytest
 
 import bayes_risk as br
-from bayes_risk.reporting import report
 from bayes_risk.reporting.citing import software
 from bayes_risk.reporting.doubts import of_attribute, of_fit, of_identification, of_result
+from bayes_risk.reporting.report import report
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 from tests.edge_results import attribute, identification
 from tests.every_result import MARK, every, parts

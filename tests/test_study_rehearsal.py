@@ -38,7 +38,7 @@ def begins(tmp_path, monkeypatch):
         pytest.fail("a fit was begun")
 
     for room in ("study.making", "study.declare", "study.further", "run.pilot"):
-        monkeypatch.setattr(f"bayes_risk.{room}.fit_model", fitted)
+        monkeypatch.setattr(f"bayes_risk.app.{room}.fit_model", fitted)
 
     def begin(sections, kind, dry):
         data = {"path": "data.csv", "columns": sections.get("columns", ["a", "b", "c"])}

@@ -23,8 +23,8 @@ from bayes_risk.app.study import declare, making
 from bayes_risk.app.study.models import KINDS, PMMSection
 from bayes_risk.app.study.sections import GridSection
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.reporting import render_study
 from bayes_risk.reporting.content import as_toml
+from bayes_risk.reporting.report import render_study
 from bayes_risk.reporting.terminal import print_result
 
 ROOT = Path(__file__).resolve().parents[1]

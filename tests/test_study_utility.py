@@ -11,9 +11,9 @@ import bayes_risk as br
 from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.reporting import render_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.further import further_lines
+from bayes_risk.reporting.report import render_study
 from tests.test_report import Page
 
 ANALYSES = """

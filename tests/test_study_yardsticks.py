@@ -13,9 +13,9 @@ import bayes_risk as br
 from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.reporting import render_study, report
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.further import further_lines
+from bayes_risk.reporting.report import render_study, report
 from bayes_risk.reporting.terminal import print_result
 from tests.test_report import Page
 

@@ -15,7 +15,7 @@ import bayes_risk as br
 from bayes_risk._core.formats import number
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.modes import Modes
-from bayes_risk.reporting import report
+from bayes_risk.reporting.report import report
 from bayes_risk.reporting.terminal import print_result
 from bayes_risk.reporting.verdicts.further import DRAWS_A_CHAIN, error_of_null, standard_errors
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge

@@ -156,7 +156,7 @@ def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
 
 
 def _is_ours(warning: warnings.WarningMessage) -> bool:
-    package, kind = str(__package__), warning.category
+    package, kind = "bayes_risk", warning.category
     return kind.__module__.startswith(f"{package}.") or (
         kind is UserWarning and package in Path(warning.filename).parts
     )

@@ -31,8 +31,8 @@ def write_comparison(folder: Path, result: "ComparisonResult", *, command: str =
 
     Tables are comparison.csv, replicates.csv and front.csv. No file holds a confidential value.
     """
-    from . import render_varied
     from .of_sweeps import of_comparison
+    from .report import render_varied
 
     found, (risk, utility) = result.comparison, axes_of(result)
     write_csv(folder / "comparison.csv", found.summary())

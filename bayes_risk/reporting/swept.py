@@ -43,8 +43,8 @@ def write_sweep(folder: Path, result: "SweepResult", *, command: str = "") -> No
 
     That is sensitivity.nc, summary.json and manifest.json. No file holds a confidential value.
     """
-    from . import render_varied
     from .of_sweeps import of_sensitivity  # by this module's words
+    from .report import render_varied
 
     found = result.sensitivity
     data = _stored(found.dataset)

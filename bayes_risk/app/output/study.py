@@ -28,8 +28,8 @@ def write_study(folder: Path, result: "StudyResult", *, command: str = "") -> No
     of measures; the release and a redacted page if the study asks for them. Confidential values
     appear in ``risk.nc`` alone, and only if the study asks for them.
     """
-    from bayes_risk.reporting import render_study
     from bayes_risk.reporting.further import further_records, further_tables
+    from bayes_risk.reporting.report import render_study
 
     attribute, identification = result.attribute, result.identification
     written: tuple[DataFile, ...] = ()

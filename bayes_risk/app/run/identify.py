@@ -155,7 +155,7 @@ def run_identify(
 
 
 def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> None:
-    from bayes_risk.reporting import render_matches
+    from bayes_risk.reporting.report import render_matches
 
     page = render_matches(result, title=TITLE, record=made)
     (folder / "report.html").write_text(page, encoding="utf-8")

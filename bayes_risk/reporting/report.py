@@ -1,0 +1,303 @@
+"""The report: one HTML file that works offline, reads well on paper and starts with the verdict."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayes_risk._core.errors import InputError
+from bayes_risk.evidence.mechanism_result import MechanismCheck
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
+from bayes_risk.risk.exposure_result import Exposure, exposure_of
+from bayes_risk.risk.result import AttributeRisk
+
+from .content import page
+from .provenance import Origin, origin
+from .sections import KINDS, in_order, is_result, section_of
+from .tables import Section
+from .words import replaced
+
+if TYPE_CHECKING:
+    from bayes_risk.app.output import Provenance
+    from bayes_risk.app.run import ComparisonResult, StudyResult, SweepResult
+    from bayes_risk.app.run.identify import IdentifyResult
+
+__all__ = ["render_matches", "render_study", "render_varied", "report"]
+
+OF_MANY_AUDITS = ("Sensitivity", "IdentificationSweep", "Comparison")  # judge no single release
+JUDGED = {"Membership": "membership", "Utility": "utility", "RowCorrespondence": "rows"}
+
+
+def report(
+    *parts: Any,
+    path: str | os.PathLike[str] | None = None,
+    title: str = "Disclosure risk of a synthetic file",
+    thresholds: Thresholds | None = None,
+    diagnostics: Mapping[str, Any] | None = None,
+    command: str = "",
+    provenance: "Provenance | None" = None,
+) -> Path:
+    """Write results as one HTML file: verdict first, then numbers, plots, diagnostics, glossary.
+
+    Whatever was computed is shown, and what was not is left out. The file shows record labels and
+    risks, no confidential value. It loads nothing from anywhere, reads on screens light and dark,
+    and prints.
+
+    Parameters
+    ----------
+    *parts : results
+        One or more, in any order, one of each kind: AttributeRisk, IdentificationRisk, FileRisk,
+        Exposure (that of the risks, if it is not given), Uniqueness, Utility, ContextMeasures,
+        Membership, PrivacyLoss, FullTableRisk, Reweighting, Sensitivity, IdentificationSweep,
+        Comparison; and any other result that has ``sentence()`` and ``summary()``. A path may stand
+        last instead of ``path=``.
+    path : path of the file to write
+        An existing file is replaced, once the new one is complete.
+    title : str
+        Heading of the report.
+    thresholds : Thresholds, optional
+        What the verdict compares with.
+    diagnostics : mapping, optional
+        ``fit.diagnostics``, to be shown with the rest; chains that disagree widen errors.
+    command : str
+        How to do it again, such as the name of the script; shown beside seeds and versions.
+    provenance : Provenance, optional
+        Files that were read, with their hashes, and what the data hold: ``provenance`` of the
+        result of a study.
+
+    Returns
+    -------
+    pathlib.Path
+        Where the report lies.
+
+    Raises
+    ------
+    InputError
+        No result, two of one kind, something that is no result, or no path.
+
+    Notes
+    -----
+    The verdict rests on attribute and identification risk (FileRisk, where there is no
+    IdentificationRisk), and on membership and utility where ``thresholds`` has something for them;
+    of one of the two risks that is not among the parts nothing is said, and the verdict names it.
+    Results of many audits by themselves (Sensitivity, IdentificationSweep, Comparison) have no
+    verdict: no release is judged.
+
+    Examples
+    --------
+    >>> report(risk, ident, utility, "report.html")  # doctest: +SKIP
+    PosixPath('report.html')
+    """
+    results = list(parts)
+    if path is None and results and isinstance(results[-1], str | os.PathLike):
+        path = results.pop()
+    if path is None:
+        raise InputError('report() was given no path; say where: report(risk, path="report.html")')
+    attribute, identification, others = _sorted(results)
+    text = page(
+        title=title,
+        verdict=_judged(attribute, identification, others, thresholds, diagnostics),
+        attribute=attribute,
+        identification=identification,
+        diagnostics=diagnostics or {},
+        others=others,
+        further=[section_of(part) for part in others],
+        origin=None
+        if provenance is None
+        else origin(provenance, files=[asdict(file) for file in provenance.files]),
+        reproduction={"seeds": _seeds(results), "versions": _versions(), "command": command},
+    )
+    return _write(Path(path), text)
+
+
+def render_study(
+    result: "StudyResult", *, command: str = "", record: Mapping[str, Any] | None = None
+) -> str:
+    """HTML of a whole study, with what it takes to do it again; ``record``: its manifest."""
+    from bayes_risk.app.output import manifest, settings
+
+    from .further import membership_sentence
+
+    others = in_order(
+        [
+            None if result.attribute is None else result.attribute.check,
+            exposure_of(result.identification, result.attribute),
+            *(result.utility, result.context, result.bounds),
+            *(result.privacy_loss, result.membership),
+            *(result.full_table, result.reweighting),
+        ]
+    )
+    record = manifest(result, command) if record is None else record
+    said = {}
+    if result.membership is not None:
+        said["membership"] = membership_sentence(result.membership, result.study)
+    return page(
+        title=result.study.title,
+        verdict=result.verdict,
+        attribute=result.attribute,
+        identification=result.identification,
+        diagnostics=result.diagnostics,
+        origin=_origin(result, record),
+        replaced=replaced(result.release),
+        others=others,
+        further=[section_of(part, said) for part in others],
+        reproduction=_reproduction(result, record, settings(result.study)),
+    )
+
+
+def render_matches(result: "IdentifyResult", *, title: str, record: Mapping[str, Any]) -> str:
+    """HTML of what matching found; ``record``: its manifest."""
+    others = in_order([exposure_of(result.risk), result.rows])
+    return page(
+        title=title,
+        verdict=result.verdict,
+        attribute=None,
+        identification=result.risk,
+        diagnostics={},
+        origin=origin(
+            result.provenance,
+            files=record["files"],
+            finished=record["finished"],
+            synthesised=record["settings"]["synthesized"],
+        ),
+        others=others,
+        further=[section_of(part) for part in others],
+        reproduction={"seeds": [], "versions": record["versions"], "command": record["command"]},
+    )
+
+
+def render_varied(
+    result: "SweepResult | ComparisonResult",
+    part: Any,
+    section: Section,
+    *,
+    record: Mapping[str, Any],
+) -> str:
+    """HTML of a sweep or a comparison, which judge no release; ``record``: its manifest."""
+    from bayes_risk.app.output import settings
+
+    return page(
+        title=result.study.title,
+        verdict=None,
+        attribute=None,
+        identification=None,
+        diagnostics=getattr(result, "diagnostics", {}),
+        origin=_origin(result, record),
+        others=[part],
+        further=[section],
+        reproduction=_reproduction(result, record, settings(result.study)),
+    )
+
+
+def _reproduction(
+    result: "StudyResult | SweepResult | ComparisonResult",
+    record: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    return {
+        "command": record["command"],
+        "seeds": [("Random seed", str(result.random_seed))],
+        "versions": record["versions"],
+        "settings": settings,
+    }
+
+
+def _origin(
+    result: "StudyResult | SweepResult | ComparisonResult", record: Mapping[str, Any]
+) -> Origin | None:
+    if result.provenance is None:
+        return None
+    files, release = record["files"], getattr(result, "release", None)
+    there = any(str(file["role"]).startswith("release") for file in files)
+    return origin(
+        result.provenance,
+        files=files,
+        finished=record["finished"],
+        synthesised=() if release is None else release.synthesized,
+        not_written=0 if there or release is None else release.m,
+    )
+
+
+def _versions() -> dict[str, str]:
+    from bayes_risk.app.output import versions
+
+    return versions()
+
+
+def _seeds(parts: list[Any]) -> list[tuple[str, str]]:
+    """Seeds that made the parts, where they keep them."""
+    found = []
+    for part in parts:
+        seed = getattr(part, "seed_entropy", getattr(part, "random_seed", None))
+        if seed is not None:
+            found.append((f"Seed of {type(part).__name__}", str(seed)))
+    return found
+
+
+def _judged(
+    attribute: AttributeRisk | None,
+    identification: IdentificationRisk | None,
+    others: list[Any],
+    thresholds: Thresholds | None,
+    diagnostics: Mapping[str, Any] | None,
+) -> Verdict | None:
+    """The verdict; None where all parts vary many audits, of which none is that of a release."""
+    kinds = {type(part).__name__ for part in others}
+    if attribute is None and identification is None and kinds <= set(OF_MANY_AUDITS):
+        return None
+    return judge(
+        attribute,
+        identification or _of_files(others),
+        thresholds,
+        diagnostics=diagnostics,
+        **{name: part for part in others if (name := JUDGED.get(type(part).__name__))},
+    )
+
+
+def _of_files(others: list[Any]) -> Any:
+    """Matching of whole files, which has what the verdict asks of an IdentificationRisk."""
+    return next((part for part in others if type(part).__name__ == "FileRisk"), None)
+
+
+def _sorted(
+    parts: list[Any],
+) -> tuple[AttributeRisk | None, IdentificationRisk | None, list[Any]]:
+    for part in parts:
+        if not is_result(part):
+            raise InputError(
+                f"report() was given a {type(part).__name__}; give results ({', '.join(KINDS)}), "
+                f"then the path"
+            )
+    if not parts:
+        raise InputError("report() was given no result; give at least one, then the path")
+    kinds = [type(part) for part in parts]
+    for kind in kinds:
+        if kinds.count(kind) > 1:
+            raise InputError(
+                f"report() was given {kinds.count(kind)} results of the kind {kind.__name__}; give "
+                "one of each kind, or write a report for each"
+            )
+    of = {type(part): part for part in parts}
+    attribute, identification = of.pop(AttributeRisk, None), of.pop(IdentificationRisk, None)
+    shown = of.pop(Exposure, None) or exposure_of(identification, attribute)
+    check = of.pop(MechanismCheck, None) or (attribute and attribute.check)
+    return attribute, identification, in_order([check, shown, *of.values()])
+
+
+def _write(path: Path, text: str) -> Path:
+    """Write beside the file and put it in place when complete; only the owner may read it."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(
+            f"{str(path)!r} cannot be written; give a file name in a folder that exists"
+        )
+    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(partial, path)
+    finally:
+        Path(partial).unlink(missing_ok=True)
+    return path
