@@ -16,7 +16,6 @@ from bayes_risk.evidence.evidence import predictive_evidence
 from bayes_risk.evidence.prior_weights import log_prior
 from bayes_risk.evidence.problem import cases_of
 from bayes_risk.evidence.runner import Plan
-from bayes_risk.models.mixture.categorical import full_table as latent_full_table
 from bayes_risk.models.mixture.categorical import predictive as latent_predictive
 from bayes_risk.risk.full_table import risk as full_table
 from bayes_risk.risk.full_table import tables
@@ -186,7 +185,7 @@ def test_table_contains_the_neighbourhood(fit):
 def test_double_precision_where_cells_are_tiny(fit, monkeypatch):
     release = fit.synthesize(2, random_seed=4)
     single = both_ways(fit, release)
-    monkeypatch.setattr(latent_full_table, "SMALLEST", 1e300)
+    monkeypatch.setattr(latent_predictive, "SMALLEST", 1e300)
     double = both_ways(fit, release)
     for s, d, truth, log_p in zip(
         single.spreads, double.spreads, double.cases.guesses.truth, double.log_p.T, strict=True

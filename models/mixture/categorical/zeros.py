@@ -23,7 +23,7 @@ from bayes_risk._core.errors import ModelError
 from .predictive import LatentPredictive
 from .state import Array, Draws, Flags, Ints, Prior, Units, ZeroLayout, n_normalised
 from .sweep import TINY, cumulate, draw_class
-from .zeros_kernels import LEAST, box_masses, collapse_fallen, factor_masses, fill_zero_mass, meets
+from .zeros_kernels import LEAST, box_masses, factor_masses, fill_zero_mass, meets
 
 ROUNDING = 1e-13
 
@@ -295,28 +295,3 @@ def theta_possible(inner: LatentPredictive, zeros: ZeroLayout, draws: Draws) -> 
     none = np.zeros(len(zeros.starts) - 1, dtype=bool)
     factor = np.repeat(-log_possible(zeros, draws)[:, None], 2, axis=1)
     return PossiblePredictive(inner=inner, zeros=zeros, log_factor=factor, given=none)
-
-
-def collapse_fallen_into(
-    prior: Prior,
-    units: Units,
-    draws: Draws,
-    given: tuple[npt.NDArray[np.integer], ...],
-    fixed: Flags,
-    out: tuple[npt.NDArray[np.generic], ...],
-    *,
-    rng: np.random.Generator,
-) -> Ints:
-    """Fill Q, tau, n and labels with the records that fell counted; how many did, shape (H,)."""
-    zeros, fallen = prior.zeros, np.empty(len(draws), np.int64)
-    if zeros is None:
-        raise TypeError("the prior has no structural zeros")
-    collapse_fallen(
-        rng,
-        (units.positions, units.multiplicity),
-        given,
-        (draws.pi, draws.phi),
-        (prior.starts, prior.level, fixed, zeros.arrays, n_normalised(units)),
-        (*out, fallen),
-    )
-    return fallen

@@ -8,9 +8,11 @@ probability of a factor in a class, so that a box has mass ``prod_j G[of[b, j], 
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from .kept_columns import update_given, us_masses
 from .predictive_kernels import fill_levels
+from .state import Draws, Prior, Units, n_normalised
 from .sweep import (
     TINY,
     cumulate,
@@ -25,6 +27,9 @@ from .sweep import (
 
 LEAST = 1e-9  # of what is left: no more than a billion fallen records for each that is there
 FEW = 8
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -253,3 +258,28 @@ def collapse_fallen(rng, data, given, theta, layout, out):
             M += M_z
         label[h] = u_label
         fill_levels(M, phi[h], starts, a, fixed, Q[h], tau[h])
+
+
+def collapse_fallen_into(
+    prior: Prior,
+    units: Units,
+    draws: Draws,
+    given: tuple[npt.NDArray[np.integer], ...],
+    fixed: Flags,
+    out: tuple[npt.NDArray[np.generic], ...],
+    *,
+    rng: np.random.Generator,
+) -> Ints:
+    """Fill Q, tau, n and labels with the records that fell counted; how many did, shape (H,)."""
+    zeros, fallen = prior.zeros, np.empty(len(draws), np.int64)
+    if zeros is None:
+        raise TypeError("the prior has no structural zeros")
+    collapse_fallen(
+        rng,
+        (units.positions, units.multiplicity),
+        given,
+        (draws.pi, draws.phi),
+        (prior.starts, prior.level, fixed, zeros.arrays, n_normalised(units)),
+        (*out, fallen),
+    )
+    return fallen
