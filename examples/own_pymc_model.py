@@ -30,19 +30,20 @@ def households(n=400):
 
 
 def build(table):
-    """The model of a table: any rows, so nothing but the rows themselves is read off it."""
+    """The model of a table, whose columns stand in pm.Data: guesses take their place."""
     import pymc as pm
 
-    area = table["Area"].cat.codes.to_numpy()
-    log_income = table["LogIncome"].to_numpy()
     with pm.Model(coords={"area": table["Area"].cat.categories}) as model:
+        area = pm.Data("Area", table["Area"].cat.codes)
+        log_income = pm.Data("LogIncome", table["LogIncome"])
+        log_expenditure = pm.Data("LogExpenditure", table["LogExpenditure"])
         mean, spread = pm.Normal("mean", 10, 2), pm.HalfNormal("spread", 1)
         level = pm.Normal("level", mean, spread, dims="area")
         sd = pm.HalfNormal("sd", 1)
-        pm.Normal("LogIncome", level[area], sd, observed=log_income)
+        pm.Normal("income", level[area], sd, observed=log_income)
         a, b, rest = pm.Normal("a", 10, 2), pm.Normal("b", 0, 1), pm.HalfNormal("rest", 1)
         mu = a + b * (log_income - 10.3)
-        pm.Normal("LogExpenditure", mu, rest, observed=table["LogExpenditure"])
+        pm.Normal("expenditure", mu, rest, observed=log_expenditure)
     return model
 
 

@@ -1,31 +1,26 @@
 """Bring your own PyMC model: a function that builds it from a table is all that is asked.
 
-Densities of guesses, synthesis and the fits that see a release are all taken from the graph of the
-model that the function returns; `docs/own-pymc-model.md` says how, and what a model must keep to.
+The function registers the table's columns as `pm.Data`; densities of guesses, synthesis and the
+fits that see a release are the same model with other data. `docs/own-pymc-model.md` says how, and
+what a model must keep to.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._compat import group
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
-from bayes_risk.models.fits.kept_draws import kept_chains
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.sampling import Length, mixing
-
-if TYPE_CHECKING:
-    from bayes_risk.models.pymc.fit import PyMCFit
-
-DIAGNOSED = 300
+from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.pymc.contract import Builder
+from bayes_risk.models.pymc.fit import PyMCFit, fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +30,14 @@ class PyMCModel:
     Parameters
     ----------
     build : callable
-        ``build(table) -> pymc.Model``, the model of a table, with its priors. Numbers are numbers;
-        categories are pandas Categoricals with all their levels, in a fixed order. The table is
-        not always the confidential one: it may hold any rows, in any number.
+        ``build(table) -> pymc.Model``, the model of a table, with its priors. What it takes of the
+        table's rows stands in `pm.Data` under the column's name: ``income = pm.Data("income",
+        table["income"])``, ``sex = pm.Data("sex", table["sex"].cat.codes)``. Categories are pandas
+        Categoricals with all their levels, in a fixed order.
     columns : list of str
-        Columns that the model can draw, in the order in which they are drawn. Each is the name of
-        an observed variable with one entry per row: ``pm.Normal("income", mu, sigma,
-        observed=table["income"])``; categories are observed as ``table["sex"].cat.codes``. A
-        variable may depend on the columns before it and on those that are not named.
+        Columns that the model can draw, in the order in which they are drawn. The `pm.Data` of
+        each is observed by one variable, of another name: ``pm.Normal("income_", mu, sigma,
+        observed=income)``. It may depend on the columns before it and on those that are not named.
 
     Raises
     ------
@@ -55,8 +50,9 @@ class PyMCModel:
     ...     import pymc as pm
     ...
     ...     with pm.Model() as model:
+    ...         income = pm.Data("income", table["income"])
     ...         mean, sd = pm.Normal("mean", 0, 10), pm.HalfNormal("sd", 5)
-    ...         pm.Normal("income", mean, sd, observed=table["income"])
+    ...         pm.Normal("income_", mean, sd, observed=income)
     ...     return model
     >>> PyMCModel(build, columns=["income"]).columns
     ('income',)
@@ -91,7 +87,7 @@ class PyMCModel:
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
-    ) -> "PyMCFit":
+    ) -> PyMCFit:
         """Sample p(Theta | y) by `pymc.sample`.
 
         Parameters
@@ -128,13 +124,14 @@ class PyMCModel:
             Tables that `Microdata.from_frame` refuses; columns that the table lacks; counts out of
             range; weights of another length, missing or outside (0, 1].
         ModelError
-            ``build`` returns no model, or one that cannot be evaluated row by row; the message
-            says why.
+            ``build`` returns no model, one that bakes values of the table in instead of keeping
+            them in `pm.Data`, or one that cannot be evaluated row by row; the message names the
+            column and shows what to write.
 
         Notes
         -----
-        Besides the fit: two compilations at the first audit, and one call of ``build`` for every
-        1,024 rows whose density is wanted.
+        Besides the fit: a few calls of ``build``, a compilation before it and one at the first
+        audit.
         """
         length = Length.checked(draws=draws, tune=tune, chains=chains)
         if not isinstance(df, Microdata):
@@ -147,48 +144,8 @@ class PyMCModel:
         if nuts_sampler == "pymc":
             tick = ticker(progress, "fit", length.steps)
             options["callback"] = lambda trace, draw: tick(1)
-        return _fit(self, df, checked_weights(weights, df.index), length, options)
-
-
-def _fit(
-    model: PyMCModel,
-    data: Microdata,
-    power: npt.NDArray[np.float64] | None,
-    length: Length,
-    options: dict[str, Any],
-) -> "PyMCFit":
-    import pymc as pm
-
-    from bayes_risk.models.pymc.density import Engine
-    from bayes_risk.models.pymc.fit import PyMCFit
-    from bayes_risk.models.pymc.posterior import MIN_TUNE, PyMCPosterior
-    from bayes_risk.models.pymc.rows import Builder
-    from bayes_risk.models.pymc.sampler import Condition, pseudo_posterior
-
-    builder = Builder.of(model.build, tuple(model.columns), data)
-    engine = Engine.of(builder)
-    y, nothing = data.codes, np.zeros(len(data.codes), dtype=bool)
-    condition = Condition(y=y, z=(), replaced=nothing, columns=(), power=power)
-    pseudo = pseudo_posterior(engine, condition)
-    idata = kept_chains(lambda: pm.sample(model=pseudo, **options), length)
-    chains = group(idata, "posterior")
-    theta = {name: _flat(chains[name]) for name in engine.layout.parameters}
-    posterior = PyMCPosterior(
-        engine=engine,
-        condition=condition,
-        theta=theta,
-        base=theta,
-        n_chains=length.chains,
-        thin=1,
-        tune=max(length.tune // 4, MIN_TUNE),
-    )
-    return PyMCFit(
-        model=model,
-        microdata=data,
-        idata=idata,
-        posterior=posterior,
-        diagnostics=_diagnose(idata, theta, length.chains),
-    )
+        power = checked_weights(weights, df.index)
+        return fitted(self, Builder.of(self.build, tuple(self.columns), df), power, length, options)
 
 
 def _numbers(
@@ -204,27 +161,3 @@ def _numbers(
 def _is_number(dtype: Any) -> bool:
     types = pd.api.types
     return bool(types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype))
-
-
-def _flat(draws: Any) -> Any:
-    """Chain after chain."""
-    values = draws.to_numpy()
-    return values.reshape(-1, *values.shape[2:])
-
-
-def _diagnose(idata: Any, theta: dict[str, Any], chains: int) -> dict[str, float]:
-    from bayes_risk.evidence.diagnostics import ess_and_rhat
-
-    flat = np.column_stack([x.reshape(len(x), -1).astype(float) for x in theta.values()])
-    some = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], DIAGNOSED)).astype(int)
-    with np.errstate(all="ignore"):  # a discrete parameter may never move
-        ess, rhat = ess_and_rhat(flat[:, some], chains)
-    stats = group(idata, "sample_stats")
-    return {
-        "draws": len(flat) // chains,
-        "chains": chains,
-        "parameters": flat.shape[1],
-        **mixing(ess, rhat, chains),
-        "divergences": int(stats["diverging"].sum()) if "diverging" in stats else 0,
-        "parameters_diagnosed": len(some),
-    }

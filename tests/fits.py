@@ -42,7 +42,8 @@ def _ones_own() -> Any:
 
         with pm.Model() as model:
             slope = pm.Normal("slope", 0.0, 1.0)
-            pm.Normal("pay", slope * table["age"].to_numpy(), 2.0, observed=table["pay"].to_numpy())
+            age, pay = pm.Data("age", table["age"]), pm.Data("pay", table["pay"])
+            pm.Normal("pay_", slope * age, 2.0, observed=pay)
         return model
 
     return br.models.PyMCModel(build, columns=["pay"])

@@ -6,11 +6,10 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayes_risk.data.microdata import Microdata
+from bayes_risk.models.pymc.contract import Builder
 from bayes_risk.models.pymc.density import Engine
 from bayes_risk.models.pymc.fit import PyMCFit
-from bayes_risk.models.pymc.posterior import PyMCPosterior
-from bayes_risk.models.pymc.rows import Builder
-from bayes_risk.models.pymc.sampler import Condition
+from bayes_risk.models.pymc.sampler import Condition, PyMCPosterior
 from bayes_risk.models.pymc_model import PyMCModel
 
 AREAS = list("abcd")
@@ -32,14 +31,15 @@ def two_columns(n=60, seed=1):
 
 
 def build_two(table):
-    area = table["area"].cat.codes.to_numpy()
     with pm.Model(coords={"area": table["area"].cat.categories, "row": table.index}) as model:
-        w = pm.Data("w", table["w"], dims="row")
+        area, w = pm.Data("area", table["area"].cat.codes), pm.Data("w", table["w"], dims="row")
+        x, k = pm.Data("x", table["x"]), pm.Data("k", table["k"])
         z = pm.Normal("z", 0, 1, dims="area")
         b, s = pm.Normal("b", 0, 1), pm.HalfNormal("s", 1)
-        pm.Normal("x", pm.Deterministic("mu", z[area] + b * w), s, observed=table["x"], dims="row")
+        mu = pm.Deterministic("mu", z[area] + b * w)
+        pm.Normal("x_", mu, s, observed=x, dims="row")
         a, c = pm.Normal("a", 0, 1), pm.Normal("c", 0, 1)
-        pm.Poisson("k", pt.exp(a + c * table["x"].to_numpy()), observed=table["k"])
+        pm.Poisson("k_", pt.exp(a + c * x), observed=k)
     return model
 
 

@@ -339,8 +339,8 @@ TOP = 123456.789  # of the table
 def build(table):
     with pm.Model() as model:
         a = pm.Normal("a", 0, 10)
-        mean = pm.math.exp(a / TOP) * table["x"].to_numpy()
-        pm.Normal("y", mean, 2.0, observed=table["y"].to_numpy())
+        x, y = pm.Data("x", table["x"]), pm.Data("y", table["y"])
+        pm.Normal("y_", pm.math.exp(a / TOP) * x, 2.0, observed=y)
     return model
 """
 

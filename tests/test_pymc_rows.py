@@ -5,14 +5,16 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.scan.basic import scan
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
+from bayes_risk.models.pymc.contract import Builder
+from bayes_risk.models.pymc.density import Engine
 from bayes_risk.models.pymc.predictive import PyMCPredictive
-from bayes_risk.models.pymc.rows import Builder
-from tests.pymc_models import build_two, engine_of, two_columns
+from tests.pymc_models import AREAS, build_two, engine_of, two_columns
 
 # --- guesses that cannot be ------------------------------------------------------------------
 
@@ -35,7 +37,7 @@ def predictive_of(build, table, theta, guesses):
 
 def build_waiting(table):
     with pm.Model() as model:
-        pm.Exponential("t", pm.Gamma("rate", 1, 1), observed=table["t"])
+        pm.Exponential("t_", pm.Gamma("rate", 1, 1), observed=pm.Data("t", table["t"]))
     return model
 
 
@@ -55,13 +57,13 @@ def test_impossible_guesses_have_no_evidence_and_do_no_harm():
 def test_densities_that_are_no_numbers_are_errors():
     def build(table):
         with pm.Model() as model:
-            mean, u = pm.Normal("mean"), np.sqrt(np.maximum(table["u"], 0)).to_numpy()
-            pm.Normal("t", mean / u * u, 1, observed=table["t"])
+            mean, u = pm.Normal("mean"), pt.sqrt(pm.Data("u", table["u"]))
+            pm.Normal("t_", mean * u, 1, observed=pm.Data("t", table["t"]))
         return model
 
     table = pd.DataFrame({"t": [0.7, 1.5, 0.2], "u": [1.0, 2.0, 3.0]})
     engine = engine_of(build, ["t"], table)
-    codes = np.array([[0.5, 1.0], [0.5, 0.0]])
+    codes = np.array([[0.5, 1.0], [0.5, -1.0]])
     with pytest.raises(br.ModelError, match="the log density nan"):
         engine.log_p(codes, {"mean": np.ones(4)}, ("t",))
 
@@ -69,45 +71,105 @@ def test_densities_that_are_no_numbers_are_errors():
 # --- models that cannot be evaluated row by row ----------------------------------------------
 
 
-def normal(table, mean=0.0, name="x", **shape):
+def normal(table, mean=None, observed=None, **shape):
+    """A normal x given what ``mean`` makes of the parameter and the columns' data."""
     with pm.Model() as model:
+        data = {c: pm.Data(c, table[c]) for c in ("x", "w")}
         theta = pm.Normal("theta", **shape)
-        pm.Normal(name, mean(theta, table) if callable(mean) else theta, 1, observed=table["x"])
+        mu = theta if mean is None else mean(theta, data)
+        pm.Normal("x_", mu, 1, observed=observed(data) if observed else data["x"])
+    return model
+
+
+def baked(table, *, data=(), mean=lambda t, table: t * table["w"].to_numpy()):
+    """The same with what the table holds as constants; ``data``: columns in pm.Data."""
+    with pm.Model() as model:
+        held = {c: pm.Data(c, table[c]) for c in data}
+        mu = mean(pm.Normal("theta"), table)
+        name = "x_" if "x" in held else "x"
+        pm.Normal(name, mu, 1, observed=held.get("x", table["x"]))
     return model
 
 
 def by_shown_areas(table):
     shown, area = np.unique(table["area"].astype(str), return_inverse=True)
-    return normal(table, lambda theta, table: theta[area], shape=len(shown))
+    return normal(table, lambda theta, data: theta[area], shape=len(shown))
 
 
 def no_parameters(table):
     with pm.Model() as model:
-        pm.Normal("x", 0, 1, observed=table["x"])
+        pm.Normal("x_", 0, 1, observed=pm.Data("x", table["x"]))
     return model
 
 
 def with_branches(table):
-    return normal(table, lambda t, table: t if table["area"].nunique() > 1 else pt.exp(t))
+    return normal(table, lambda t, data: t if table["area"].nunique() > 1 else pt.exp(t))
 
 
 def with_potential(table):
     model = normal(table)
     with model:
-        pm.Potential("more", (model["theta"] * table["w"].to_numpy()).sum())
+        pm.Potential("more", (model["theta"] * model["w"]).sum())
     return model
 
 
 def with_closure(table):
     with pm.Model() as model:
         theta, w = pm.Normal("theta"), table["w"].to_numpy()
-        pm.CustomDist("x", theta, logp=lambda x, t: -((x - t - w) ** 2), observed=table["x"])
+        x = pm.Data("x", table["x"])
+        pm.CustomDist("x_", theta, logp=lambda x, t: -((x - t - w) ** 2), observed=x)
     return model
 
 
+def within_an_op(table):
+    area = table["area"].cat.codes.to_numpy()
+
+    def step(k, theta):
+        return theta * pt.as_tensor(area)[k]
+
+    def mean(theta, data):
+        return scan(step, pt.arange(len(AREAS)), non_sequences=theta, return_updates=False).sum()
+
+    return normal(table, mean)
+
+
+def one_density(table):
+    with pm.Model() as model:
+        x = pm.Data("x", table["x"])
+        pm.MvNormal("x_", pm.Normal("theta") + pt.zeros(x.shape[0]), pt.eye(x.shape[0]), observed=x)
+    return model
+
+
+X = "    x = pm.Data\\('x', table\\['x'\\]\\)\n    pm.Normal\\('x_', ..., observed=x\\)"
+W = "    w = pm.Data\\('w', table\\['w'\\]\\)"
+AREA = "    area = pm.Data\\('area', table\\['area'\\].cat.codes\\)\n"
+
 REFUSED = {
     "no model": (lambda table: None, "build returned a NoneType"),
-    "not observed": (lambda t: normal(t, name="y"), "observes \\['y'\\] and not column 'x'"),
+    "baked in": (baked, f"bakes values of 'w', 'x' into the model.*\n{W}\n{X}\nBesides"),
+    "a predictor": (lambda t: baked(t, data=["x"]), f"bakes values of 'w' into the model.*\n{W}"),
+    "a category": (
+        lambda t: baked(
+            t, data=["x"], mean=lambda b, t: pt.stack([b, 0, 1, 2])[t["area"].cat.codes.to_numpy()]
+        ),
+        f"bakes values of 'area' into the model.*\n{AREA}",
+    ),
+    "another name": (
+        lambda t: normal(t, lambda b, data: b * pm.Data("predictor", t["w"])),
+        f"bakes values of 'w' into the model.*\n{W}",
+    ),
+    "another scale": (
+        lambda t: normal(t.assign(x=t["x"] * 2)),
+        f"pm.Data\\('x'\\) does not hold the column as it stands. Write\n{X}\n",
+    ),
+    "not observed": (
+        lambda t: normal(t, observed=lambda data: data["w"]),
+        "pm.Data\\('x'\\) has to be observed as it stands",
+    ),
+    "observed on another scale": (
+        lambda t: normal(t, observed=lambda data: pt.exp(data["x"])),
+        "pm.Data\\('x'\\) has to be observed as it stands",
+    ),
     "no parameters": (no_parameters, "the parameters are \\[\\] for one table"),
     "a value per row": (
         lambda t: normal(t, shape=len(t)),
@@ -117,16 +179,30 @@ REFUSED = {
         by_shown_areas,
         "'theta' has shape \\(4,\\) for one table and .*categor",
     ),
-    "structure": (with_branches, "models of different structure for different tables"),
-    "a mean": (
-        lambda t: normal(t, lambda theta, t: theta * (t["w"] - t["w"].mean()).to_numpy()),
-        "of the same row, as the rows beside it change; .* before the fit, outside build",
+    "the number of rows": (
+        lambda t: normal(t, lambda theta, data: theta / len(t)),
+        "build puts the number of rows into the model",
     ),
-    "prior": (lambda t: normal(t, mu=t["x"].mean()), "build takes .* from one table and"),
-    "potential": (with_potential, "the table enters a prior, a Potential"),
+    "structure": (with_branches, "bakes values of 'area' into the model"),
+    "a mean": (
+        lambda t: normal(t, lambda theta, data: theta * (data["w"] - t["w"].mean())),
+        "bakes values of 'w' .*before the fit, outside build",
+    ),
+    "a mean of the data": (
+        lambda t: normal(t, lambda theta, data: theta * (data["w"] - data["w"].mean())),
+        "the density of a row changes with the rows beside it; .* before the fit, outside build",
+    ),
+    "prior": (lambda t: normal(t, mu=t["x"].mean()), "bakes values of 'x' into the model"),
+    "potential": (with_potential, "the table \\(\\['w'\\]\\) enters a prior, a Potential"),
     "itself": (
-        lambda t: normal(t, lambda theta, t: theta * t["x"].to_numpy()),
+        lambda t: normal(t, lambda theta, data: theta * data["x"]),
         "'x' depends on \\['x'\\], which columns= does not name before it",
+    ),
+    "caught by a density": (with_closure, f"bakes values of 'w' into the model.*\n{W}"),
+    "within an op": (within_an_op, f"bakes values of 'area' into the model.*\n{AREA}"),
+    "one density for all": (
+        one_density,
+        "has 0 dimensions; every column needs one density per row",
     ),
 }
 
@@ -134,7 +210,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_models_that_cannot_be_evaluated_row_by_row(case):
     build, words = REFUSED[case]
-    with pytest.raises(br.ModelError, match=words):
+    with pytest.raises(br.ModelError, match=f"(?s){words}"):
         engine_of(build, ["x"], two_columns())
 
 
@@ -143,23 +219,9 @@ def test_order_of_columns():
         engine_of(build_two, ["k", "x"], two_columns())
 
 
-def test_values_caught_by_a_density_are_found():
-    engine = engine_of(with_closure, ["x"], two_columns())
-    with pytest.raises(br.ModelError, match="pass them to pm.CustomDist"):
-        engine.log_p(engine.builder.microdata.codes, {"theta": np.ones(2)}, ("x",))
-
-
-def test_a_table_that_turns_out_different_later():
-    def build(table):
-        high = table["w"].max() > 10
-        return normal(table, lambda theta, table: theta + float(high))
-
-    engine = engine_of(build, ["x"], two_columns())
-    codes = engine.builder.microdata.codes
-    engine.log_p(codes, {"theta": np.ones(2)}, ("x",))
-    codes = codes + np.array([0.0, 20.0, 0.0, 0.0])
-    with pytest.raises(br.ModelError, match="build takes 0 from one table and 1"):
-        engine.log_p(codes, {"theta": np.ones(2)}, ("x",))
+def test_a_column_without_data():
+    with pytest.raises(br.ModelError, match="(?s)no pm.Data named 'g'.*\n    g = pm.Data\\('g', "):
+        engine_of(build_two, ["x", "g"], two_columns().assign(g=1.5))
 
 
 def test_drawn_values_must_be_levels():
@@ -167,7 +229,8 @@ def test_drawn_values_must_be_levels():
 
     def build(table):
         with pm.Model() as model:
-            pm.Poisson("area", pm.Gamma("rate", 1, 1), observed=table["area"].cat.codes)
+            area = pm.Data("area", table["area"].cat.codes)
+            pm.Poisson("area_", pm.Gamma("rate", 1, 1), observed=area)
         return model
 
     engine = engine_of(build, ["area"], table)
@@ -196,7 +259,13 @@ def test_whole_numbers_stay_whole_where_the_model_counts():
     data = Microdata.from_frame(
         table.assign(x=table["x"].round().astype(int)), numbers=["w", "x", "k"]
     )
-    builder = Builder.of(build_two, ("x", "k"), data)
-    assert builder.table(data.codes).dtypes[["x", "k"]].tolist() == [float, np.int64]
-    with pytest.raises(br.InputError, match="column 'k' holds whole numbers .* fractions"):
-        builder.table(data.codes + np.array([0, 0, 0, 0.5]))
+    engine = Engine.of(Builder.of(build_two, ("x", "k"), data))
+    table = engine.builder.table(data.codes)
+    assert table.dtypes[["x", "k"]].tolist() == [float, np.int64]
+    for bad in (0.5, 1e12):  # pm.Data holds whole numbers in 32 bits
+        with pytest.raises(br.InputError, match="column 'k' holds whole numbers .* 60 that int"):
+            engine.values(data.codes + np.array([0, 0, 0, bad]))
+    large = Microdata.from_frame(table.assign(k=table["k"] + 2**33), numbers=["w", "x", "k"])
+    assert (
+        Builder(build=build_two, columns=(), microdata=large).table(large.codes)["k"].dtype == float
+    )

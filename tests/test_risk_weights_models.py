@@ -32,7 +32,8 @@ GRID = br.Grid(additive=3, n=5)
 
 def build_mean(table):
     with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mean", 0, PRIOR_SD), SD, observed=table["y"])
+        y = pm.Data("y", table["y"])
+        pm.Normal("y_", pm.Normal("mean", 0, PRIOR_SD), SD, observed=y)
     return model
 
 
@@ -106,7 +107,8 @@ def test_own_model_s_draws_are_of_the_pseudo_posterior(mean):
 
 def build_share(table):
     with pm.Model() as model:
-        pm.Bernoulli("y", pm.Beta("p", 0.5, 1.5), observed=table["y"].cat.codes)
+        y = pm.Data("y", table["y"].cat.codes)
+        pm.Bernoulli("y_", pm.Beta("p", 0.5, 1.5), observed=y)
     return model
 
 
@@ -184,7 +186,7 @@ def test_own_model_with_all_weights_one_is_the_model_itself():
 def build_mixed(table):
     with pm.Model() as model:
         place = pm.Bernoulli("place", 0.5)
-        pm.Normal("y", 2.0 * place, SD, observed=table["y"])
+        pm.Normal("y_", 2.0 * place, SD, observed=pm.Data("y", table["y"]))
     return model
 
 
@@ -226,7 +228,7 @@ def test_own_model_goes_round_the_loop():
 def build_row_effects(table):
     with pm.Model() as model:
         effect = pm.Normal("effect", 0, 1, shape=len(table))
-        pm.Normal("y", effect, SD, observed=table["y"])
+        pm.Normal("y_", effect, SD, observed=pm.Data("y", table["y"]))
     return model
 
 

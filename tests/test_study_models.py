@@ -326,7 +326,7 @@ def build(table):
 
     with pm.Model() as model:
         mean, sd = pm.Normal("mean", 45_000, 30_000), pm.HalfNormal("sd", 30_000)
-        pm.Normal("income", mean, sd, observed=table["income"])
+        pm.Normal("income_", mean, sd, observed=pm.Data("income", table["income"]))
     return model
 """
 

@@ -1,1 +1,1 @@
-"""A user's PyMC model: sampling, densities and evidence."""
+"""How a model that the user wrote in PyMC is fitted, synthesised from and audited."""

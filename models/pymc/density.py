@@ -1,7 +1,6 @@
-"""The user's model at work: log densities of rows, and draws of them, compiled once.
+"""Log densities of rows under the user's model, and draws of them, compiled once.
 
-Rows are taken in blocks of a fixed size (the last one padded), draws of Theta a few at a time, so
-that one compiled function serves every table in bounded memory.
+Rows and draws of Theta are taken a few at a time, so that memory is bounded.
 """
 
 import threading
@@ -12,121 +11,147 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pymc as pm
-import pytensor.tensor as pt
-from pymc.pytensorf import find_rng_nodes, reseed_rngs
-from pytensor.graph.replace import vectorize_graph
 
-from bayes_risk._core.errors import ModelError
+from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
 
-from .graph import RowGraph
-from .layout import Layout, Values
-from .rows import LEAST_ROWS, Builder, padded
+from .contract import ROW_BY_ROW, Builder, check_order, densities, held_columns, observed_by
 
 Array = npt.NDArray[np.float64]
 Theta = dict[str, npt.NDArray[Any]]  # draws by name, draws on the first axis
-ROWS = 1024  # rows a block: a build costs as much as some 2000 densities of so many rows,
-MANY_ROWS = 8192  # so that with
-FEW_DRAWS = 256  # or fewer draws longer blocks pay
+Values = list[npt.NDArray[Any]]  # of each pm.Data
+Block = tuple[slice, Callable[[slice], Array]]
+ROWS = 1024  # rows at a time
 DRAWS = 128  # draws at a time: 1 MB an array
+SAME = 1e-9  # relative: vectorised logarithms may differ in the last digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Engine:
-    """The user's model, opened and compiled where needed.
+    """The user's model with symbols for its parameters and for each `pm.Data` of a column.
 
     Attributes
     ----------
     builder : Builder
-    layout : Layout
+    observed : dict of str to str
+        Name of the variable of each column.
+    free : dict of str to variable
+        Parameters Theta, on their own scale.
+    data : dict of str to variable
+        By column.
+    terms : dict of str to variable
+        log density of each row, by column, shape (rows,).
+    drawn : dict of str to variable
+        A draw of each column, given the parameters and the table.
     compiled : dict
-        Functions by what they compute; ``graphs`` by number of rows. Compiled functions are not
-        safe among threads, nor is building models, so each use holds the ``lock``.
+        Functions by what they compute. They are not safe among threads: each use holds the
+        ``lock``.
     """
 
     builder: Builder
-    layout: Layout
-    graphs: dict[int, RowGraph] = field(default_factory=dict)
+    observed: dict[str, str]
+    free: dict[str, Any]
+    data: dict[str, Any]
+    terms: dict[str, Any]
+    drawn: dict[str, Any]
     compiled: dict[Any, Any] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.RLock)
 
     @classmethod
     def of(cls, builder: Builder) -> "Engine":
         """Open the model and see that it can be evaluated row by row."""
-        return cls(builder=builder, layout=Layout.of(builder))
+        from pymc.pytensorf import replace_vars_in_graphs
 
-    def graph(self, codes: Codes) -> RowGraph:
-        """The model of so many rows."""
-        if len(codes) not in self.graphs:
-            self.graphs[len(codes)] = RowGraph.of(self.builder, self.layout, codes)
-        return self.graphs[len(codes)]
+        model = builder.model(builder.microdata.codes)
+        held = held_columns(model, builder)
+        observed = observed_by(model, held, builder.columns)
+        check_order(model, held, observed)
+        free, terms = densities(model)
+        data = {c: x.type(name=c) for c, x in held.items()}
+        given = {held[c]: x for c, x in data.items()}
+        rows = data[builder.columns[0]].shape[0]
+        given |= {model.dim_lengths[d]: rows for d in sorted(builder.dims)}
+        known = {rv: free[rv.name] for rv in model.free_RVs}
+        known |= {rv: model.rvs_to_values[rv] for rv in model.observed_RVs}
+
+        def with_symbols(x: Any) -> Any:
+            rest = {rv: value for rv, value in known.items() if rv is not x}
+            return replace_vars_in_graphs(replace_vars_in_graphs([x], rest), given)[0]
+
+        engine = cls(
+            builder=builder,
+            observed={c: rv.name for c, rv in observed.items()},
+            free=free,
+            data=data,
+            terms={c: with_symbols(terms[rv.name]) for c, rv in observed.items()},
+            drawn={c: with_symbols(rv) for c, rv in observed.items()},
+        )
+        engine._check_rows(model)
+        return engine
+
+    def _check_rows(self, model: Any) -> None:
+        """A row has the same density whatever stands beside it."""
+        from pymc.initial_point import make_initial_point_fn
+
+        for column, term in self.terms.items():
+            if term.ndim != 1:
+                raise ModelError(
+                    f"the log density of {column!r} has {term.ndim} dimensions; every column needs "
+                    "one density per row"
+                )
+        smooth = {rv for rv in model.free_RVs if np.dtype(rv.dtype).kind == "f"}
+        start = make_initial_point_fn(model=model, jitter_rvs=smooth, return_transformed=False)(0)
+        theta = {name: np.asarray(start[name])[None] for name in self.free}
+        rows = self.builder.microdata.codes[:ROWS]
+        half = rows[: max(len(rows) // 2, 1)]
+        with np.errstate(all="ignore"):
+            mine, others = (
+                self.at(self.builder.columns, self.values(r), theta, slice(1))[:, : len(half)]
+                for r in (rows, np.concatenate([half, rows[:1]]))
+            )
+        if not np.allclose(mine, others, rtol=SAME, atol=SAME, equal_nan=True):
+            raise ModelError(f"the density of a row changes with the rows beside it; {ROW_BY_ROW}")
+
+    def values(self, codes: Codes) -> Values:
+        """Rows as the model's data hold them."""
+        found = []
+        for column, symbol in self.data.items():
+            given = codes[:, self.builder.place(column)]
+            with np.errstate(invalid="ignore"):
+                found.append(given.astype(symbol.dtype))
+            if (found[-1] != given).any():
+                raise InputError(
+                    f"column {column!r} holds whole numbers and was given "
+                    f"{int((found[-1] != given).sum()):,} that {symbol.dtype} does not hold; give "
+                    "whole numbers, or convert the column to float"
+                )
+        return found
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Compile a function the first time it is wanted."""
-        if key not in self.compiled:
-            self.compiled[key] = make()
-        return self.compiled[key]
+        with self.lock:
+            if key not in self.compiled:
+                self.compiled[key] = make()
+            return self.compiled[key]
 
-    def blocks(self, codes: Codes, columns: Sequence[str], theta: Theta) -> Iterator["Block"]:
-        """Rows in blocks, ready to be evaluated: log p of some columns of theirs."""
-        size = MANY_ROWS if _count(theta) <= FEW_DRAWS and len(codes) > ROWS else ROWS
-        for first in range(0, len(codes), size):
-            rows = codes[first : first + size]
-            with self.lock:
-                full = padded(rows, size)
-                graph = self.graph(full)
-                values = graph.values(self.builder, full)
-                log_p = self.once(("log_p", size, *columns), partial(_log_p, graph, columns))
-            yield Block(
-                rows=slice(first, first + len(rows)),
-                names=list(graph.free),
-                values=values,
-                log_p=log_p,
-                lock=self.lock,
+    def at(self, columns: Sequence[str], values: Values, theta: Theta, h: slice) -> Array:
+        """log p of some columns of some rows at some draws, shape (draws, rows)."""
+        log_p = self.once(("log_p", *columns), lambda: _log_p(self, columns))
+        with self.lock:
+            part: Array = log_p([theta[name][h] for name in self.free], values)
+        return part
+
+    def blocks(self, codes: Codes, columns: Sequence[str], theta: Theta) -> Iterator[Block]:
+        """Rows a few at a time: where they stand, and the function of draws that `at` is."""
+        for first in range(0, len(codes), ROWS):
+            values = self.values(codes[first : first + ROWS])
+            yield (
+                slice(first, first + len(values[0])),
+                partial(self._number, columns, values, theta),
             )
 
-    def log_p(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
-        """log p(row | theta_h) of rows, summed over columns, shape (H, rows)."""
-        out = np.empty((_count(theta), len(codes)))
-        for block in self.blocks(codes, columns, theta):
-            for h in chunks(0, len(out)):
-                out[h, block.rows] = block.at(theta, h)
-        return out
-
-    def total(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
-        """The same summed over rows too, shape (H,)."""
-        out = np.zeros(_count(theta))
-        for block in self.blocks(codes, columns, theta):
-            for h in chunks(0, len(out)):
-                out[h] += block.at(theta, h).sum(axis=1)
-        return out
-
-    def draw(self, column: str, codes: Codes, theta: Theta, rng: np.random.Generator) -> Array:
-        """A draw of one column of the rows from one draw of Theta, in codes, shape (rows,)."""
-        full = padded(codes, max(len(codes), LEAST_ROWS))
-        with self.lock:
-            graph = self.graph(full)
-            make = self.once(("draw", column, len(full)), lambda: _draw(graph, column))
-            values = make(graph, theta, graph.values(self.builder, full), rng)
-        return _allowed(self.builder, column, values[: len(codes)])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Block:
-    """Some rows, and the function of draws that gives their log densities."""
-
-    rows: slice
-    names: list[str]
-    values: Values
-    log_p: Callable[..., Array]
-    lock: Any
-
-    def at(self, theta: Theta, h: slice) -> Array:
-        """log p at some draws, shape (draws, rows)."""
-        with self.lock:
-            found = self.log_p([theta[name][h] for name in self.names], self.values)
-        part: Array = found[:, : self.rows.stop - self.rows.start]
+    def _number(self, columns: Sequence[str], values: Values, theta: Theta, h: slice) -> Array:
+        part = self.at(columns, values, theta, h)
         if not (part < np.inf).all():
             raise ModelError(
                 f"the model gives a row the log density {part[~(part < np.inf)][0]}; look for logs "
@@ -134,6 +159,29 @@ class Block:
                 "can be 0, or narrow the guesses"
             )
         return part
+
+    def log_p(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
+        """log p(row | theta_h) of rows, summed over columns, shape (H, rows)."""
+        out = np.empty((_count(theta), len(codes)))
+        for rows, log_p in self.blocks(codes, columns, theta):
+            for h in chunks(0, len(out)):
+                out[h, rows] = log_p(h)
+        return out
+
+    def total(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
+        """The same summed over rows too, shape (H,)."""
+        out = np.zeros(_count(theta))
+        for _, log_p in self.blocks(codes, columns, theta):
+            for h in chunks(0, len(out)):
+                out[h] += log_p(h).sum(axis=1)
+        return out
+
+    def draw(self, column: str, codes: Codes, theta: Theta, rng: np.random.Generator) -> Array:
+        """A draw of one column of the rows from one draw of Theta, in codes, shape (rows,)."""
+        with self.lock:
+            make = self.once(("draw", column), lambda: _draw(self, column))
+            values = make(theta, self.values(codes), rng)
+        return _allowed(self.builder, column, values)
 
 
 def chunks(first: int, stop: int) -> Iterator[slice]:
@@ -146,38 +194,45 @@ def _count(theta: Theta) -> int:
     return len(next(iter(theta.values())))
 
 
-def _log_p(graph: RowGraph, columns: Sequence[str]) -> Callable[..., Array]:
+def _log_p(engine: Engine, columns: Sequence[str]) -> Callable[..., Array]:
     """Function of (draws of each parameter, table) to log densities, shape (draws, rows)."""
-    total = sum(graph.log_p[c] for c in columns[1:]) + graph.log_p[columns[0]]
-    one = list(graph.free.values())
+    import pymc as pm
+    import pytensor.tensor as pt
+    from pytensor.graph.replace import vectorize_graph
+
+    total = sum(engine.terms[c] for c in columns[1:]) + engine.terms[columns[0]]
+    one, data = list(engine.free.values()), list(engine.data.values())
     try:
         many = [pt.tensor(x.name, shape=(None, *x.type.shape), dtype=x.dtype) for x in one]
         batched = vectorize_graph(total, dict(zip(one, many, strict=True)))
-        f = pm.compile([*many, *graph.data], batched, on_unused_input="ignore")
+        f = pm.compile([*many, *data], batched, on_unused_input="ignore")
     except NotImplementedError:  # an op that cannot be vectorised: draw by draw
-        single = pm.compile([*one, *graph.data], total, on_unused_input="ignore")
-        return lambda theta, table: np.stack(
-            [_as_rows(single(*at, *table), graph.rows) for at in zip(*theta, strict=True)]
-        )
-    return lambda theta, table: _as_rows(f(*theta, *table), graph.rows)
+        single = pm.compile([*one, *data], total, on_unused_input="ignore")
+
+        def f(*given: Any) -> Array:
+            draws, table = given[: len(one)], given[len(one) :]
+            return np.stack([single(*at, *table) for at in zip(*draws, strict=True)])
+
+    def log_p(theta: Values, table: Values) -> Array:
+        """A density that is the same for all draws stands for each of them."""
+        return np.broadcast_to(f(*theta, *table), (len(theta[0]), len(table[0])))
+
+    return log_p
 
 
-def _as_rows(x: npt.NDArray[Any], rows: int) -> Array:
-    """A density that is the same for all draws or rows stands for each of them."""
-    return np.broadcast_to(np.asarray(x, dtype=float), (*x.shape[:-1], rows))
+def _draw(engine: Engine, column: str) -> Callable[..., npt.NDArray[Any]]:
+    """Function of (one draw of Theta, table, generator) to a draw of the column."""
+    import pymc as pm
+    from pymc.pytensorf import find_rng_nodes, reseed_rngs
 
-
-def _draw(graph: RowGraph, column: str) -> Callable[..., npt.NDArray[Any]]:
-    """Function of (graph, one draw of Theta, table, generator) to a draw of the column."""
-    out = graph.drawn[column]
+    out = engine.drawn[column]
     rngs = find_rng_nodes([out])
-    f = pm.compile([*graph.free.values(), *graph.data], out, on_unused_input="ignore")
+    inputs = [*engine.free.values(), *engine.data.values()]
+    f = pm.compile(inputs, out, on_unused_input="ignore")
 
-    def draw(
-        graph: RowGraph, theta: Theta, table: Values, rng: np.random.Generator
-    ) -> npt.NDArray[Any]:
+    def draw(theta: Theta, table: Values, rng: np.random.Generator) -> npt.NDArray[Any]:
         reseed_rngs(rngs, int(rng.integers(2**63)))
-        return np.asarray(f(*(theta[name] for name in graph.free), *table))
+        return np.asarray(f(*(theta[name] for name in engine.free), *table))
 
     return draw
 

@@ -2,28 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._compat import group
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import Progress, Targets
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.models.fits.kept_draws import kept_chains
 from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.sampling import Length, mixing
 from bayes_risk.models.fits.synthesis import Request
 from bayes_risk.release.release import Release
 
-from .posterior import PyMCPosterior
+from .contract import Builder
+from .density import Engine
 from .predictive import PyMCPredictive
-from .sampler import Condition
-
-if TYPE_CHECKING:
-    from bayes_risk.models.pymc_model import PyMCModel
+from .sampler import MIN_TUNE, Condition, PyMCPosterior, pseudo_posterior
 
 Array = npt.NDArray[np.float64]
+DIAGNOSED = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,6 +36,7 @@ class PyMCFit:
     Attributes
     ----------
     model : PyMCModel
+        The declaration.
     microdata : Microdata
     idata : xarray.DataTree or arviz.InferenceData
         As `pymc.sample` gives it.
@@ -43,11 +47,16 @@ class PyMCFit:
         300 of them), divergences.
     """
 
-    model: "PyMCModel"
+    model: Any
     microdata: Microdata
     idata: Any
     posterior: PyMCPosterior
     diagnostics: dict[str, float]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the model draws, in order."""
+        return self.posterior.engine.builder.columns
 
     @property
     def weights(self) -> Array | None:
@@ -130,7 +139,7 @@ class PyMCFit:
         """
         request = Request.of(
             self,
-            self.model.columns,
+            self.columns,
             m,
             columns,
             records,
@@ -206,7 +215,7 @@ class PyMCFit:
     def __repr__(self) -> str:
         d = self.diagnostics
         return (
-            f"PyMCFit: {len(self.microdata.codes):,} records, {', '.join(self.model.columns)}; "
+            f"PyMCFit: {len(self.microdata.codes):,} records, {', '.join(self.columns)}; "
             f"{d['chains']:.0f} chains of {d['draws']:.0f} draws\n"
             f"  {d['parameters']:.0f} parameters: R-hat up to {d['max_rhat']:.3f}, ESS from "
             f"{d['min_ess']:.0f}; {d['divergences']:.0f} divergences"
@@ -215,18 +224,18 @@ class PyMCFit:
     def _synthesized(self, release: Release) -> tuple[str, ...]:
         """Synthesised columns in the model's order, if the model made the release."""
         names = known_columns("synthesized", release.synthesized, self.microdata.columns)
-        foreign = [c for c in names if c not in self.model.columns]
+        foreign = [c for c in names if c not in self.columns]
         if foreign:
             raise InputError(
                 f"the release replaced {foreign}, which the model does not draw; it draws "
-                f"{list(self.model.columns)}"
+                f"{list(self.columns)}"
             )
         if release.classes != "new":
             raise InputError(
                 f"classes={release.classes!r} is a mechanism of latent-class models; a release of "
                 'the user\'s own model has classes="new"'
             )
-        return tuple(c for c in self.model.columns if c in names)
+        return tuple(c for c in self.columns if c in names)
 
     def _condition(self, release: Release, l: int) -> Condition:
         return replace(
@@ -235,3 +244,56 @@ class PyMCFit:
             replaced=release.replaced(len(self.microdata.codes)),
             columns=self._synthesized(release),
         )
+
+
+def fitted(
+    model: Any, builder: Builder, power: Array | None, length: Length, options: dict[str, Any]
+) -> PyMCFit:
+    """Sample p(Theta | y) by `pymc.sample`; ``model`` is the declaration."""
+    import pymc as pm
+
+    engine, y = Engine.of(builder), builder.microdata.codes
+    nothing = np.zeros(len(y), dtype=bool)
+    condition = Condition(y=y, z=(), replaced=nothing, columns=(), power=power)
+    pseudo = pseudo_posterior(engine, condition)
+    idata = kept_chains(lambda: pm.sample(model=pseudo, **options), length)
+    chains = group(idata, "posterior")
+    theta = {name: _flat(chains[name]) for name in engine.free}
+    posterior = PyMCPosterior(
+        engine=engine,
+        condition=condition,
+        theta=theta,
+        base=theta,
+        n_chains=length.chains,
+        thin=1,
+        tune=max(length.tune // 4, MIN_TUNE),
+    )
+    return PyMCFit(
+        model=model,
+        microdata=builder.microdata,
+        idata=idata,
+        posterior=posterior,
+        diagnostics=_diagnose(idata, theta, length.chains),
+    )
+
+
+def _flat(draws: Any) -> Any:
+    """Chain after chain."""
+    values = draws.to_numpy()
+    return values.reshape(-1, *values.shape[2:])
+
+
+def _diagnose(idata: Any, theta: dict[str, Any], chains: int) -> dict[str, float]:
+    flat = np.column_stack([x.reshape(len(x), -1).astype(float) for x in theta.values()])
+    some = np.linspace(0, flat.shape[1] - 1, min(flat.shape[1], DIAGNOSED)).astype(int)
+    with np.errstate(all="ignore"):  # a discrete parameter may never move
+        ess, rhat = ess_and_rhat(flat[:, some], chains)
+    stats = group(idata, "sample_stats")
+    return {
+        "draws": len(flat) // chains,
+        "chains": chains,
+        "parameters": flat.shape[1],
+        **mixing(ess, rhat, chains),
+        "divergences": int(stats["diverging"].sum()) if "diverging" in stats else 0,
+        "parameters_diagnosed": len(some),
+    }

@@ -1,5 +1,6 @@
 """p(y* | theta_h) of guesses, read off the graph of the user's model; to the record's power."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,7 +10,7 @@ from bayes_risk._core.errors import ModelError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
 
-from .density import Block, Engine, Theta, chunks
+from .density import Engine, Theta, chunks
 
 Array = npt.NDArray[np.float64]
 REMEMBERED = 8  # blocks
@@ -62,14 +63,14 @@ class PyMCPredictive:
         log_v = log_weights - self.log_truth(block)  # shape (H, U)
         order = np.argsort(pair, kind="stable")
         order = order[pair[order] >= 0]
-        for part in self.engine.blocks(rows, self.engine.builder.columns, self.theta):
-            first, last = np.searchsorted(pair[order], [part.rows.start, part.rows.stop])
+        for some_rows, log_p in self.engine.blocks(rows, self.engine.builder.columns, self.theta):
+            first, last = np.searchsorted(pair[order], [some_rows.start, some_rows.stop])
             for a in range(first, last, PAIRS):
                 some = order[
                     a : min(a + PAIRS, last)
                 ]  # places in (G, U) with a guess of this block
                 power = self.targets.weight[block][some % shape[1]]
-                self._add(out, part, some, (pair[some] - part.rows.start, power), log_v)
+                self._add(out, log_p, some, (pair[some] - some_rows.start, power), log_v)
         return out.reshape(-1, *shape)
 
     def _rows(self, block: slice) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
@@ -86,7 +87,7 @@ class PyMCPredictive:
     def _add(
         self,
         out: Array,
-        part: Block,
+        log_p: Callable[[slice], Array],
         places: npt.NDArray[np.int64],
         guess: tuple[npt.NDArray[np.int64], Array],
         log_v: Array,
@@ -96,5 +97,5 @@ class PyMCPredictive:
         for b in range(len(out)):
             inside = np.flatnonzero(self.batch == b)  # consecutive: half a chain
             for h in chunks(int(inside[0]), int(inside[-1]) + 1):
-                terms = part.at(self.theta, h)[:, rows] * power + log_v[h][:, u]
+                terms = log_p(h)[:, rows] * power + log_v[h][:, u]
                 out[b, places] = np.logaddexp(out[b, places], log_sum(terms))

@@ -2,38 +2,33 @@
 
 The user's prior is kept and their likelihood is replaced by the weighted sum of log row densities:
 records of the table have their record weights (1 without any, 0 for who is left out), released rows
-1. Tables and weights are shared variables, so other
-releases and other records left out cost no compilation. The chains start warm: at draws of the
-table's own posterior, with its variances as mass matrix.
+1. Tables and weights are shared variables, so other releases and other records left out cost no
+compilation. The chains start warm: at draws of the table's own posterior, with its variances as
+mass matrix.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pymc as pm
-import pytensor.tensor as pt
-from pymc.blocking import DictToArrayBijection
-from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
-from pymc.step_methods.hmc.quadpotential import QuadPotentialDiagAdapt
-from pytensor.compile.sharedvalue import shared
 
 from bayes_risk._compat import set_up_chain
+from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.steps import kept
 from bayes_risk._core.workers import in_order
 from bayes_risk.data.microdata import Codes
+from bayes_risk.evidence.contract import Targets
 from bayes_risk.models.fits.kept_draws import CHAINS
 
 from .density import Engine, Theta
-from .graph import RowGraph
-from .layout import Values
-from .leaves import substituted
+from .predictive import PyMCPredictive
 
 Point = dict[str, npt.NDArray[Any]]
+MIN_TUNE = 100
 WARM = 300  # draws that set the first mass matrix
 WEIGHT = 20  # and for how many draws of the warm-up they count
 
@@ -67,42 +62,39 @@ class Condition:
 class Rows:
     """A table and its weights as shared variables."""
 
-    graph: RowGraph
+    engine: Engine
     table: list[Any]
     weight: Any
 
     @classmethod
-    def of(cls, graph: RowGraph, values: Values) -> "Rows":
+    def of(cls, engine: Engine, codes: Codes, weight: npt.NDArray[np.float64]) -> "Rows":
         """Share the values of a table."""
-        table = [shared(v, shape=v.shape) for v in values]
-        return cls(graph=graph, table=table, weight=shared(np.ones(graph.rows)))
+        from pytensor.compile.sharedvalue import shared
+
+        table = [shared(v, shape=v.shape) for v in engine.values(codes)]
+        return cls(engine=engine, table=table, weight=shared(weight.astype(float)))
+
+    def put(self, codes: Codes, weight: npt.NDArray[np.float64]) -> None:
+        """Another table and other weights."""
+        for held, value in zip(self.table, self.engine.values(codes), strict=True):
+            held.set_value(value)
+        self.weight.set_value(weight.astype(float))
 
     def total(self, model: Any, columns: Sequence[str]) -> Any:
         """Weighted sum of log densities, in the parameters of a model."""
+        import pytensor.tensor as pt
+
         # 0 times minus infinity is no number: a row without weight is not looked at
-        return sum(
-            pt.switch(self.weight > 0, self.weight * term, 0.0).sum()
-            for term in self._terms(model, columns)
-        )
+        terms = self.terms(model, columns)
+        return sum(pt.switch(self.weight > 0, self.weight * x, 0.0).sum() for x in terms)
 
-    def taken_back(self, model: Any, columns: Sequence[str]) -> Any:
-        """What weights take back of a likelihood that counts every row in full."""
-        # a density of zero stays one, whatever the weight
-        return sum(
-            pt.switch(term > -np.inf, (self.weight - 1.0) * term, 0.0).sum()
-            for term in self._terms(model, columns)
-        )
+    def terms(self, model: Any, columns: Sequence[str]) -> Any:
+        """log densities of the rows by column, in the parameters of a model."""
+        from pymc.pytensorf import replace_vars_in_graphs
 
-    def _terms(self, model: Any, columns: Sequence[str]) -> list[Any]:
-        known = dict(zip(self.graph.data, self.table, strict=True))
-        known |= {x: model[name] for name, x in self.graph.free.items()}
-        return substituted([self.graph.log_p[c] for c in columns], known)
-
-    def put(self, values: Values, weight: npt.NDArray[np.float64]) -> None:
-        """Another table and other weights."""
-        for held, value in zip(self.table, values, strict=True):
-            held.set_value(value)
-        self.weight.set_value(weight.astype(float))
+        known = dict(zip(self.engine.data.values(), self.table, strict=True))
+        known |= {x: model[name] for name, x in self.engine.free.items()}
+        return replace_vars_in_graphs([self.engine.terms[c] for c in columns], known)
 
 
 def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
@@ -111,16 +103,19 @@ def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
     A potential adds ``sum_i (alpha_i - 1) log p(y_i | Theta)`` over the modelled columns; without
     weights it is the user's model as it is.
     """
-    builder = engine.builder
-    model = builder.model(condition.y)
-    if condition.power is None:
-        return model
-    graph = engine.graph(condition.y)
-    values = graph.values(builder, condition.y)
-    rows = Rows.of(graph, values)
-    rows.put(values, condition.weights)
-    with model:
-        pm.Potential("__weights", rows.taken_back(model, builder.columns))
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    model = engine.builder.model(condition.y)
+    if condition.power is not None:
+        rows = Rows.of(engine, condition.y, condition.weights)
+        # a density of zero stays one, whatever the weight
+        more = [
+            pt.switch(x > -np.inf, (rows.weight - 1.0) * x, 0.0).sum()
+            for x in rows.terms(model, engine.builder.columns)
+        ]
+        with model:
+            pm.Potential("__weights", sum(more))
     return model
 
 
@@ -147,31 +142,30 @@ class Sampler:
     step: Any
     fresh: Any
     values: list[str]
-    names: list[str]
     inward: Callable[..., Any]
     outward: Callable[..., Any]
 
     @classmethod
     def of(cls, engine: Engine, condition: Condition, theta: Theta) -> "Sampler":
         """Compile for a set of columns; draws of Theta set the mass matrix."""
-        builder = engine.builder
-        model = builder.model(condition.y)
-        graph = engine.graph(condition.y)
-        values = graph.values(builder, condition.y)
-        y = Rows.of(graph, values)
-        z = [Rows.of(graph, values) for _ in condition.z]
+        import pymc as pm
+
+        model = engine.builder.model(condition.y)
+        y, *z = (
+            Rows.of(engine, condition.y, condition.weights) for _ in range(1 + len(condition.z))
+        )
         with model:
-            pm.Potential("__table", y.total(model, builder.columns))
+            pm.Potential("__table", y.total(model, engine.builder.columns))
             for l, rows in enumerate(z, start=1):
                 pm.Potential(f"__release{l}", rows.total(model, condition.columns))
-        others = [rv for rv in model.observed_RVs if rv.name not in builder.columns]
+        others = [rv for rv in model.observed_RVs if rv.name not in engine.observed.values()]
         model.observed_RVs = type(model.observed_RVs)(others)
-        inward, outward = _inward(model), _outward(model)
-        names = [rv.name for rv in model.free_RVs]
+        inward = _inward(model)
         value_names = [v.name for v in model.value_vars]
+        H = len(next(iter(theta.values())))
         points = [
-            dict(zip(value_names, inward(*at), strict=True))
-            for at in zip(*(_some(theta[name]) for name in names), strict=True)
+            dict(zip(value_names, inward(*(theta[name][h] for name in engine.free)), strict=True))
+            for h in np.linspace(0, H - 1, min(WARM, H)).astype(int)
         ]
         step = _step(model, points)
         return cls(
@@ -181,101 +175,86 @@ class Sampler:
             step=step,
             fresh=step.sampling_state,
             values=value_names,
-            names=names,
             inward=inward,
-            outward=outward,
+            outward=_outward(model),
         )
 
     def run(
         self,
         condition: Condition,
         starts: Sequence[Mapping[str, Any]],
+        length: Length,
         *,
-        draws: int,
-        tune: int,
-        thin: int,
         rng: np.random.Generator,
         n_jobs: int = 1,
         tick: Callable[[int], None] = lambda done: None,
     ) -> list[Theta]:
-        """Draws of each chain, every ``thin``-th kept."""
-        how: Any = {"draws": draws, "tune": tune, "thin": thin}
-        run = partial(self._run, condition, starts, **how, rng=rng, n_jobs=n_jobs, tick=tick)
-        return kept("draws", run, CHAINS)
+        """Draws of each chain."""
 
-    def _run(
-        self,
-        condition: Condition,
-        starts: Sequence[Mapping[str, Any]],
-        *,
-        draws: int,
-        tune: int,
-        thin: int,
-        rng: np.random.Generator,
-        n_jobs: int,
-        tick: Callable[[int], None],
-    ) -> list[Theta]:
-        length = Length(draws=draws, tune=tune, thin=thin)
-        jobs = [
-            partial(self._chain, start, length, child)
-            for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
-        ]
-        chains = []
-        with self.engine.lock:
-            self._condition(condition)
-            for chain in in_order(jobs, n_jobs=n_jobs, what="chains", where="forks"):
-                chains.append(chain)
-                tick(draws)
-        return chains
+        def chains() -> list[Theta]:
+            jobs = [
+                partial(self._chain, start, length, child)
+                for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
+            ]
+            found = []
+            with self.engine.lock:
+                self._condition(condition)
+                for chain in in_order(jobs, n_jobs=n_jobs, what="chains", where="forks"):
+                    found.append(chain)
+                    tick(length.draws)
+            return found
+
+        return kept("draws", chains, CHAINS)
 
     def _condition(self, condition: Condition) -> None:
-        builder = self.engine.builder
-        self.y.put(self.y.graph.values(builder, condition.y), condition.weights)
+        self.y.put(condition.y, condition.weights)
         for rows, z in zip(self.z, condition.z, strict=True):
-            rows.put(rows.graph.values(builder, z), condition.replaced.astype(float))
+            rows.put(z, condition.replaced.astype(float))
 
     def _chain(self, start: Mapping[str, Any], length: Length, rng: np.random.Generator) -> Theta:
-        step = self.step
+        from pymc.exceptions import SamplingError
+
+        step, draws = self.step, []
         step.sampling_state = self.fresh  # no chain knows of another
         set_up_chain(step, rng, tune=length.tune, draws=length.draws * length.thin)
-        point = dict(zip(self.values, self.inward(*(start[k] for k in self.names)), strict=True))
-        kept = []
-        with np.errstate(all="ignore"):
-            for _ in range(length.tune):
-                point, _ = self._moved(point)
-            step.stop_tuning()
-            for _ in range(length.draws):
-                for _ in range(length.thin):
-                    point, _ = self._moved(point)
-                kept.append(self.outward(*(point[k] for k in self.values)))
-        return {
-            name: np.stack(x) for name, x in zip(self.names, zip(*kept, strict=True), strict=True)
-        }
-
-    def _moved(self, point: Point) -> Any:
+        names = list(self.engine.free)
+        point = dict(zip(self.values, self.inward(*(start[k] for k in names)), strict=True))
         try:
-            return self.step.step(point)
-        except pm.exceptions.SamplingError as error:
+            with np.errstate(all="ignore"):
+                for _ in range(length.tune):
+                    point, _ = step.step(point)
+                step.stop_tuning()
+                for _ in range(length.draws):
+                    for _ in range(length.thin):
+                        point, _ = step.step(point)
+                    draws.append(self.outward(*(point[k] for k in self.values)))
+        except SamplingError as error:
             raise ModelError(
                 f"the sampler cannot move from a draw of the parameters ({error}); fit again with "
                 "more tuning, or reparametrise the model"
             ) from error
+        return {name: np.stack(x) for name, x in zip(names, zip(*draws, strict=True), strict=True)}
 
 
 def _inward(model: Any) -> Callable[..., Any]:
     """Compile the map from parameters, on their own scale, to the sampler's values."""
+    import pymc as pm
+    from pymc.pytensorf import replace_vars_in_graphs
+
     own = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
     out = []
     for rv in model.free_RVs:
         transform = model.rvs_to_transforms[rv]
         out.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
-    out = substituted(out, own)
+    out = replace_vars_in_graphs(out, own)
     compiled: Callable[..., Any] = pm.compile(list(own.values()), out, on_unused_input="ignore")
     return compiled
 
 
 def _outward(model: Any) -> Callable[..., Any]:
     """Compile the map back."""
+    import pymc as pm
+
     out = model.replace_rvs_by_values(model.free_RVs)
     compiled: Callable[..., Any] = pm.compile(model.value_vars, out, on_unused_input="ignore")
     return compiled
@@ -283,6 +262,11 @@ def _outward(model: Any) -> Callable[..., Any]:
 
 def _step(model: Any, points: Sequence[Point]) -> Any:
     """NUTS with the spread of some points as mass matrix; PyMC's choice for discrete values."""
+    import pymc as pm
+    from pymc.blocking import DictToArrayBijection
+    from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
+    from pymc.step_methods.hmc.quadpotential import QuadPotentialDiagAdapt
+
     smooth = [v.name for v in model.continuous_value_vars]
     if len(smooth) < len(model.value_vars):
         given, chosen = assign_step_methods(model)
@@ -295,5 +279,120 @@ def _step(model: Any, points: Sequence[Point]) -> Any:
     return pm.NUTS(model=model, potential=potential, initial_point=points[0])
 
 
-def _some(x: npt.NDArray[Any]) -> Sequence[Any]:
-    return list(x[np.linspace(0, len(x) - 1, min(WARM, len(x))).astype(int)])
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PyMCPosterior:
+    """Draws of the parameters given some data.
+
+    Attributes
+    ----------
+    engine : Engine
+        The compiled model.
+    condition : Condition
+        The data.
+    theta : dict of str to ndarray, shape (H, ...)
+        Draws by name, chain after chain.
+    base : dict of str to ndarray
+        The draws of p(Theta | y), whose spread the sampler starts with.
+    n_chains, thin, tune : int
+        Steps between kept draws; length of the warm-up when the chains go on.
+    """
+
+    engine: Engine
+    condition: Condition
+    theta: Theta
+    base: Theta
+    n_chains: int
+    thin: int
+    tune: int
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws kept."""
+        return len(next(iter(self.theta.values())))
+
+    @property
+    def n_sweeps(self) -> int:
+        """Steps of each chain after its warm-up."""
+        return self.thin * (self.n_draws // self.n_chains)
+
+    def chains(self) -> list[Theta]:
+        """The draws of each chain."""
+        size = self.n_draws // self.n_chains
+        return [
+            {k: x[c * size : (c + 1) * size] for k, x in self.theta.items()}
+            for c in range(self.n_chains)
+        ]
+
+    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[PyMCPredictive]:
+        """p(y* | theta_h), one part: nothing is integrated out."""
+        return [self.predictive(targets)]
+
+    def predictive(self, targets: Targets) -> PyMCPredictive:
+        """The same alone."""
+        batch = batch_of_draws(self.n_draws, self.n_chains)
+        return PyMCPredictive(engine=self.engine, theta=self.theta, targets=targets, batch=batch)
+
+    def doubled(self, *, rng: np.random.Generator, n_jobs: int = 1) -> "PyMCPosterior":
+        """Chains twice as long, every other draw kept."""
+        size = self.n_draws // self.n_chains
+        new = self._sampler(self.condition).run(
+            self.condition,
+            [{k: x[-1] for k, x in chain.items()} for chain in self.chains()],
+            Length(draws=size - size // 2, tune=self.tune, thin=2 * self.thin),
+            rng=rng,
+            n_jobs=n_jobs,
+        )
+        halves = [{k: x[1::2] for k, x in chain.items()} for chain in self.chains()]
+        merged = [part for pair in zip(halves, new, strict=True) for part in pair]
+        return replace(self, theta=_joined(merged), thin=2 * self.thin)
+
+    def given(
+        self,
+        condition: Condition,
+        *,
+        draws: int,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        tick: Any = lambda done: None,
+    ) -> "PyMCPosterior":
+        """The same model on other data, started where these chains stopped."""
+        chains = self._sampler(condition).run(
+            condition,
+            self._starts(condition),
+            Length(draws=draws, tune=self.tune, thin=1),
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=tick,
+        )
+        return replace(self, condition=condition, theta=_joined(chains), thin=1)
+
+    def _sampler(self, condition: Condition) -> Sampler:
+        sampler: Sampler = self.engine.once(
+            ("sampler", condition.columns, len(condition.z)),
+            lambda: Sampler.of(self.engine, condition, self.base),
+        )
+        return sampler
+
+    def _starts(self, condition: Condition) -> list[dict[str, Any]]:
+        """Last draw of each chain that the release allows."""
+        possible = np.ones(self.n_draws, dtype=bool)
+        for z in condition.z:
+            released = z[condition.replaced]
+            total = self.engine.total(released, self.theta, condition.columns)
+            possible &= np.isfinite(total)
+        if not possible.any():
+            raise ModelError(
+                "no draw of the parameters allows the release; was it made by this model? More "
+                "draws may help"
+            )
+        last, size = np.flatnonzero(possible), self.n_draws // self.n_chains
+        starts = []
+        for c in range(self.n_chains):
+            own = last[last // size == c]
+            h = int(own[-1] if len(own) else last[c % len(last)])
+            starts.append({k: x[h] for k, x in self.theta.items()})
+        return starts
+
+
+def _joined(parts: Sequence[Theta]) -> Theta:
+    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}

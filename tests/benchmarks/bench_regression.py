@@ -55,13 +55,13 @@ def own(variables: int) -> "br.models.PyMCModel":
 
     def build(rows: Any) -> Any:
         with pm.Model() as model:
+            expenditure, income = (pm.Data(c, rows[c]) for c in ("LogExpenditure", "LogIncome"))
             if variables == 2:
                 mean, spread = pm.Normal("mean", 8, 5), pm.HalfNormal("spread", 2)
-                pm.Normal("LogExpenditure", mean, spread, observed=rows["LogExpenditure"])
+                pm.Normal("LogExpenditure_", mean, spread, observed=expenditure)
             a, b = pm.Normal("a", 0, 10), pm.Normal("b", 0, 5)
             sigma = pm.HalfNormal("sigma", 5)
-            mu = a + b * rows["LogExpenditure"].to_numpy()
-            pm.Normal("LogIncome", mu, sigma, observed=rows["LogIncome"])
+            pm.Normal("LogIncome_", a + b * expenditure, sigma, observed=income)
         return model
 
     return br.models.PyMCModel(build, columns=list(regression(variables).formulas))

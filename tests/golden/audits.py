@@ -658,9 +658,9 @@ def line_of_pay(table):
     import pymc as pm
 
     with pm.Model() as model:
-        age = pm.Data("years", table["age"].to_numpy())
+        age, pay = pm.Data("age", table["age"]), pm.Data("pay", table["pay"])
         slope, sd = pm.Normal("slope", 0.0, 1.0), pm.HalfNormal("sd", 5.0)
-        pm.Normal("pay", 10 + slope * age, sd, observed=table["pay"].to_numpy())
+        pm.Normal("pay_", 10 + slope * age, sd, observed=pay)
     return model
 
 

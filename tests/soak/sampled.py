@@ -59,7 +59,7 @@ def build(table: pd.DataFrame) -> Any:
 
     with pm.Model() as model:
         mean, sd = pm.Normal("mean", 0, 100), pm.HalfNormal("sd", 100)
-        pm.Normal("x0", mean, sd, observed=table["x0"])
+        pm.Normal("x0_", mean, sd, observed=pm.Data("x0", table["x0"]))
         rate = pm.Gamma("rate", 1.0, 0.01)
-        pm.Poisson("x1", rate, observed=table["x1"])
+        pm.Poisson("x1_", rate, observed=pm.Data("x1", table["x1"]))
     return model
