@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from bayes_risk.intruder.guesses import Hamming, Listed, Neighbourhood
     from bayes_risk.intruder.intruder import Intruder
     from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
-    from bayes_risk.matching.file_risk import FileRisk
-    from bayes_risk.matching.files import identification_risk_of_files
+    from bayes_risk.matching.file_risk import FileRisk, identification_risk_of_files
     from bayes_risk.matching.population.population import Population
     from bayes_risk.matching.population.uniqueness import uniqueness
     from bayes_risk.matching.population.uniqueness_result import Uniqueness
@@ -178,8 +177,7 @@ _LAZY_IMPORTS = {
     "risk.exposure": ["exposure"],
     "risk.exposure_result": ["Exposure"],
     "matching.risk": ["identification_risk"],
-    "matching.files": ["identification_risk_of_files"],
-    "matching.file_risk": ["FileRisk"],
+    "matching.file_risk": ["FileRisk", "identification_risk_of_files"],
     "matching.result": ["IdentificationRisk"],
     "matching.sweep": ["IdentificationSweep", "identification_sweep"],
     "matching.population.population": ["Population"],

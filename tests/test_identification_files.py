@@ -1,9 +1,12 @@
 """Identification risk of files: the same numbers as in memory, however files and work are cut."""
 
+import datetime as dt
 import os
-import signal
-import time
+import random
+import sys
+import tempfile
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,8 @@ from hypothesis import strategies as st
 
 import bayes_risk as br
 from bayes_risk import InputError
-from bayes_risk.matching.parquet_rows import ParquetTable
-from bayes_risk.matching.tasks import Plan, find_values
+from bayes_risk.matching import parquet_counts
+from bayes_risk.matching.parquet_counts import Layout
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -83,7 +86,7 @@ def assert_same(found: br.FileRisk, wanted: br.IdentificationRisk) -> None:
 # --- the same as in memory -----------------------------------------------------------------------
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(
     m=st.integers(1, 4),
     n=st.integers(1, 30),
@@ -140,19 +143,170 @@ def test_number_of_profiles(tmp_path):
     assert risk_of(files, known=[], synthesized=["s"]).n_profiles == 5
 
 
-def test_only_key_columns_are_read(tmp_path):
-    original, releases = tables(1, 20)
-    files = written(tmp_path, original, releases)
-    plan = Plan(tuple(ParquetTable.of(f, "x") for f in files), ("a", "b"), ("s", "t"), None, 7)
-    assert {*find_values(plan, None, 0, 20)[0]} == {"a", "b", "s", "t"}
-
-
 def test_progress_ends_at_the_total(tmp_path):
     calls: list[tuple[str, int, int]] = []
     files = written(tmp_path, *tables(2, 25))
     risk_of(files, batch=10, progress=lambda *call: calls.append(call))
     assert ("levels", 75, 75) in calls and calls[-1] == ("records", 25, 25)
     assert [done for stage, done, _ in calls if stage == "records"] == [10, 20, 25]
+
+
+# --- any values, names and sizes ---------------------------------------------------------------
+
+VALUES: dict[str, list[Any]] = {
+    "text": ["", "a", "A", "a'b", 'q"', "é", "e\u0301", "\u0000", "x" * 40, "NULL", None],
+    "floats": [0.0, -0.0, 1.0, 0.1, 1e300, float("inf"), float("nan"), None],
+    "whole": [0, 1, -1, 2**62, 2**62 + 1, None],
+    "unsigned": [0, 2**64 - 1, 2**64 - 2, None],
+    "truth": [True, False, None],
+    "bytes": [b"", b"\xff", b"a", None],
+    "days": [dt.date(2020, 1, 1), dt.date(1, 1, 1), None],
+    "moments": [dt.datetime(2020, 1, 1, 0, 0, 0, 1), dt.datetime(1999, 1, 1), None],
+    "decimals": [Decimal("1.10"), Decimal("1.1"), Decimal("-0.01"), None],
+    "lengths": [dt.timedelta(days=1), dt.timedelta(microseconds=1), None],
+}
+TYPES = {"unsigned": "uint64"}
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_values_are_told_apart_as_in_memory(tmp_path, seed):
+    chosen = random.Random(seed)
+    kinds = [chosen.choice([*VALUES]) for _ in range(chosen.randint(1, 3))]
+    n, m, known = chosen.randint(1, 12), chosen.randint(1, 3), chosen.randint(0, len(kinds) - 1)
+    files = [str(tmp_path / f"{l}.parquet") for l in range(m + 1)]
+    columns: dict[str, Any] = {"row": pa.array(range(n))}
+    for l, file in enumerate(files):
+        for j, kind in enumerate(kinds):
+            if l == 0 or j >= known:
+                drawn = [VALUES[kind][0], *chosen.choices(VALUES[kind], k=n - 1)]
+                column = pa.array(drawn, TYPES.get(kind))
+                coded = kind in ("text", "whole") and chosen.random() < 0.5
+                columns[f"{j}"] = column.dictionary_encode() if coded else column
+        pq.write_table(pa.table(columns), file, row_group_size=chosen.randint(1, 13))
+    whole = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+    read = [pq.read_table(file).to_pandas(types_mapper=whole.get) for file in files]
+    names = [f"{j}" for j in range(len(kinds))]
+    keys: dict[str, Any] = {"known": names[:known], "synthesized": names[known:]}
+    try:
+        wanted = br.identification_risk(read[0], read[1:], **keys)
+    except InputError as error:
+        with pytest.raises(InputError) as found:
+            risk_of(files, **keys)
+        assert str(found.value) == str(error)
+    else:
+        found = risk_of(files, **keys)
+        assert found.n == wanted.n
+        pd.testing.assert_frame_equal(found.summary(), wanted.summary(), atol=1e-12)
+
+
+NAMES = ["a'b\"c", "Age", "age", "c0", "select * from t", "a;b", "ünï", "rn", "held"]
+
+
+def test_names_of_columns_may_be_anything(tmp_path):
+    rng = np.random.default_rng(0)
+    original = pd.DataFrame({name: rng.integers(0, 3, 40) for name in NAMES})
+    release = original.assign(**{name: rng.permutation(original[name]) for name in NAMES[2:]})
+    keys: dict[str, Any] = {"known": NAMES[:2], "synthesized": NAMES[2:]}
+    files = written(tmp_path, original, [release])
+    assert_same(risk_of(files, **keys), br.identification_risk(original, [release], **keys))
+
+
+@pytest.mark.parametrize("name", ["it's", 'a"b', "a*", "a?", "[a]", "{a,b}", "a=3", "a%20b", "~ö"])
+def test_a_path_names_one_file_and_no_pattern(tmp_path, name):
+    """Beside each lies a file that the pattern would match: it is not read."""
+    original, releases = tables(1, 30)
+    files = []
+    for l, table in enumerate([original, *releases]):
+        folder = tmp_path / str(l) / name
+        folder.mkdir(parents=True)
+        files.append(str(folder / f"{name}.parquet"))
+        table.to_parquet(files[-1])
+        for planted in ("a", "aa", "b"):
+            (tmp_path / str(l) / planted).mkdir()
+            for path in (folder / planted, tmp_path / str(l) / planted / planted):
+                original[::-1].to_parquet(f"{path}.parquet")
+    assert_same(risk_of(files, id="id"), br.identification_risk(original, releases, **KEYS))
+
+
+def test_the_database_opens_no_other_file_and_cannot_be_told_to(tmp_path):
+    files = written(tmp_path, *tables(1, 20))
+    other = tmp_path / "other.parquet"
+    other.write_bytes(Path(files[0]).read_bytes())
+    seen = [parquet_counts.ParquetTable.of(file, "x") for file in files]
+    plan = parquet_counts.Plan(tuple(seen), (), ("s",), None, 10, None, None)
+    with parquet_counts._database(plan) as con:
+        for query in (
+            f"SELECT * FROM read_parquet('{other}')",
+            f"SELECT * FROM '{other}'",
+            f"COPY (SELECT 1) TO '{tmp_path / 'out'}'",
+            f"ATTACH '{tmp_path / 'out'}'",
+            "SET enable_external_access = true",
+            "LOAD httpfs",
+        ):
+            with pytest.raises(Exception, match="(?i)permission|cannot|does not exist|disabled"):
+                con.execute(query)
+    assert not (tmp_path / "out").exists()
+
+
+def test_keys_of_more_than_a_word_and_releases_of_more_than_one(tmp_path, monkeypatch):
+    original, releases = tables(5, 60)
+    files = written(tmp_path, original, releases)
+    wanted = br.identification_risk(original, releases, **KEYS)
+    monkeypatch.setattr(parquet_counts, "BITS", 2)
+    monkeypatch.setattr(parquet_counts, "BUCKET", 7)
+    monkeypatch.setattr(Layout.of.__func__, "__kwdefaults__", {"largest": 4})
+    assert_same(risk_of(files, id="id"), wanted)
+
+
+def test_words_are_filled_before_a_new_one_is_begun():
+    layout = Layout.of([2**30, 2**30, 2**30, 10], 3)
+    assert layout.digits == ((0, 2**30, 2**30), (0, 1, 2**30), (1, 10, 2**30), (1, 1, 10))
+    assert layout.cell("t") == ["t.w0 // 1", "t.w1 // 10"]
+    assert layout.digit(2, "t") == "t.w1 // 10 % 1073741824"
+
+
+def test_little_memory_changes_no_number(tmp_path):
+    original, releases = tables(3, 20_000)
+    files = written(tmp_path, original, releases, 5_000)
+    keys: dict[str, Any] = {"known": ["a"], "synthesized": ["s", "unread"]}
+    assert_same(
+        risk_of(files, **keys, max_memory="60MiB", batch=3_000),
+        br.identification_risk(original, releases, **keys),
+    )
+
+
+@pytest.mark.parametrize("trouble", ["levels", "id", "known", "page", "memory", "stop"])
+def test_nothing_is_left_behind_and_no_value_is_told(tmp_path, monkeypatch, trouble):
+    original, releases = tables(1, 3_000)
+    options: dict[str, Any] = {"known": ["a"], "synthesized": ["s", "unread"]}
+    wanted: Any = InputError
+    if trouble == "levels":
+        releases[0] = releases[0].assign(s="secret")
+    elif trouble == "id":
+        original, options = original.assign(id=original["unread"]), options | {"id": "id"}
+        releases[0] = releases[0].assign(id=original["unread"].to_numpy()[::-1])
+    elif trouble == "known":
+        options = {"known": ["unread"], "synthesized": ["s"]}
+        releases[0] = releases[0].assign(unread=original["unread"].to_numpy()[::-1])
+    elif trouble == "memory":
+        options |= {"max_memory": "1MiB"}
+    files = written(tmp_path / "files", original, releases, 3_000)
+    if trouble == "page":
+        content = bytearray(Path(files[1]).read_bytes())
+        content[100:-4000] = b"secret" * ((len(content) - 4100) // 6 + 1)
+        Path(files[1]).write_bytes(bytes(content))
+    if trouble == "stop":
+        wanted = KeyboardInterrupt
+
+        def stop(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        options |= {"progress": stop}
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with pytest.raises(wanted) as found:
+        risk_of(files, **options)
+    assert os.listdir(tmp_path / "temporary") == [] and "secret" not in str(found.value)
 
 
 # --- folders -------------------------------------------------------------------------------------
@@ -282,8 +436,11 @@ def test_files_that_are_none(tmp_path):
             br.identification_risk_of_files(files[0], [path], **KEYS)
     with pytest.raises(InputError, match="batch=0 is too small"):
         risk_of(files, batch=0)
-    with pytest.raises(InputError, match=r"client is a str; give a dask.distributed.Client"):
+    with pytest.raises(InputError, match=r"client= is no longer taken: .* leave it out"):
         risk_of(files, client="tcp://nowhere")
+    for amount in ("much", 3):
+        with pytest.raises(InputError, match=f"max_memory={amount!r} is no amount of memory"):
+            risk_of(files, max_memory=amount)
     with pytest.raises(InputError, match="releases is a int; give a list of paths"):
         br.identification_risk_of_files(files[0], 3, **KEYS)
 
@@ -296,81 +453,12 @@ def test_a_column_that_stands_twice_is_an_error(tmp_path):
         risk_of([file, file], known=[], synthesized=["s"])
 
 
-def test_without_pyarrow_the_error_says_how_to_get_it(tmp_path, monkeypatch):
+@pytest.mark.parametrize("library", ["pyarrow", "duckdb"])
+def test_without_a_library_the_error_says_how_to_get_it(tmp_path, monkeypatch, library):
     files = written(tmp_path, *tables(1, 20))
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"needs pyarrow: pip install 'bayes_risk\[parquet\]'"):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match=rf"needs {library}: pip install 'bayes_risk\[parquet\]'"):
         risk_of(files)
-
-
-# --- a cluster -----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def client() -> Any:
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=True
-        ) as cluster,
-        distributed.Client(cluster) as found,
-    ):
-        yield found
-
-
-def numbers(risk: br.FileRisk) -> list[bytes]:
-    """Everything, bit for bit."""
-    values = (risk.each, risk.pooled, risk.pooled_mcse, risk.baseline_expected_match_risk)
-    return [np.asarray(v).tobytes() for v in values] + [bytes(str(risk.n), "ascii")]
-
-
-@pytest.mark.check
-@pytest.mark.parametrize("fallback", [True, False])
-def test_workers_give_the_same_numbers_bit_for_bit(tmp_path, client, fallback):
-    original, releases = tables(4, 300)
-    files = written(tmp_path, original, releases, [20, 20, 300, 7, 20])
-    calls: list[tuple[str, int, int]] = []
-    found = risk_of(
-        files, client=client, batch=20, fallback=fallback, progress=lambda *c: calls.append(c)
-    )
-    alone = risk_of(files, fallback=fallback)
-    assert numbers(found) == numbers(alone) and found.n_profiles == alone.n_profiles
-    assert calls[-1] == ("records", 15, 15)
-    assert_same(found, br.identification_risk(original, releases, **KEYS, fallback=fallback))
-
-
-@pytest.mark.check
-def test_workers_report_errors_as_they_are(tmp_path, client):
-    original, releases = tables(1, 100)
-    releases[0].loc[50:60, "a"] = "z"
-    files = written(tmp_path, original, releases)
-    with pytest.raises(
-        InputError, match=r"'a' of release 1 differs from the original in 11 of 100"
-    ):
-        risk_of(files, client=client, batch=10)
-    releases[0].loc[70, "id"] = -1
-    files = written(tmp_path, original, releases)
-    with pytest.raises(InputError, match="record 71"):
-        risk_of(files, client=client, batch=10, id="id")
-
-
-@pytest.mark.check
-def test_a_worker_that_dies_changes_nothing(tmp_path, client):
-    """The other one takes over, and a new one is started."""
-    files = written(tmp_path, *tables(3, 2_000), 20)
-    wanted, before = risk_of(files), client.run(os.getpid)
-    killed: list[int] = []
-
-    def kill_once(stage: str, done: int, total: int) -> None:
-        if stage == "records" and not killed and done < total:
-            killed.append(next(iter(before.values())))
-            os.kill(killed[0], signal.SIGKILL)
-
-    found = risk_of(files, client=client, batch=20, progress=kill_once)
-    assert killed and numbers(found) == numbers(wanted)
-    while len(after := client.run(os.getpid)) < 2:
-        time.sleep(0.2)
-    assert killed[0] not in after.values()
 
 
 def test_progress_is_a_function(tmp_path: Path) -> None:

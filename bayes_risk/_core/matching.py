@@ -9,9 +9,10 @@ Which sets of releases show a key: all that the pooled probability of a record d
 Records that show key u in the same releases have the same pooled probability for every target that
 holds u. So the pairs (key, record) are counted as pairs (key, set of releases), of which there are
 at most ``2^m - 1`` a key, however many records there are. For tables in memory; those of files are
-counted in `profiles.py`.
+counted in ``matching/parquet_counts.py``.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -186,6 +187,35 @@ class Matches(NamedTuple):
         return self.T / np.maximum(self.c, 1)
 
 
+class Chances(NamedTuple):
+    """Of the targets with ``T = 1``: how many have c candidates, by ascending c.
+
+    Parts of a file add up in any order: these are whole numbers.
+    """
+
+    c: Ids
+    targets: Ids
+
+    @classmethod
+    def of(cls, c: Ids, targets: Ids) -> "Chances":
+        """Add up targets with the same c."""
+        distinct, place = np.unique(c, return_inverse=True)
+        total = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(total, place, targets)
+        return cls(distinct[total > 0], total[total > 0])
+
+    @classmethod
+    def of_targets(cls, c: Ids, T: Flags) -> "Chances":
+        """Count single targets, shapes (n,)."""
+        targets = np.bincount(c[T])
+        some = np.flatnonzero(targets)
+        return cls(some, targets[some])
+
+    def expected(self) -> float:
+        """``sum T / c``: one rounding a value of c and one of the sum, whatever the order."""
+        return math.fsum(t / c for c, t in zip(self.c.tolist(), self.targets.tolist(), strict=True))
+
+
 class Cells(NamedTuple):
     """Each target's cell of unsynthesised keys: what is left to go by where nothing matches.
 
@@ -343,8 +373,11 @@ def pair_up(u: Ids, z: Ids, D: Reals, *, place: Ids, largest: int = LARGEST) -> 
         At most two: keys whose sums fit 64 bits, and the rest. Time O(m n log n), memory O(m n).
     """
     N = count_matches(z, D.shape[1])
-    D = np.where(N > 0, D, 0.0)
-    sets = release_sets(u, z, place, D.shape[1])
+    return weigh_sets(release_sets(u, z, place, len(N[0])), np.where(N > 0, D, 0.0), largest)
+
+
+def weigh_sets(sets: ReleaseSets, D: Reals, largest: int = LARGEST) -> list[Pairs]:
+    """Weigh counted sets of releases as `pair_up` says; D (m, U) is 0 where nothing matches."""
     weight, unit, fits = whole_weights(D, largest)
     blocks = []
     if fits.any():
@@ -386,7 +419,7 @@ def match_pooled(
     c, top = np.zeros(n_keys, dtype=np.int64), np.zeros(n_keys)
     T = np.zeros(len(u), dtype=np.bool_)
     for pairs in blocks:
-        first, best, maximum = _best(pairs, without)
+        first, best, maximum = best_pairs(pairs, without)
         key = pairs.u[first]
         c[key] = np.add.reduceat(best * pairs.records, first)
         top[key] = (maximum / pairs.unit[key]).astype(float) / len(kept)
@@ -446,7 +479,7 @@ def _pairs(
     )
 
 
-def _best(pairs: Pairs, without: int | None) -> tuple[Ids, Flags, npt.NDArray[Any]]:
+def best_pairs(pairs: Pairs, without: int | None) -> tuple[Ids, Flags, npt.NDArray[Any]]:
     """Find where each key's pairs begin, which attain their key's maximum, and the maxima."""
     weight = pairs.weight
     if without is not None:

@@ -1,18 +1,30 @@
-"""Identification risk of files: the sums over all records, frozen; no record is kept."""
+"""Identification risk of files larger than memory: the sums over all records; no record is kept.
 
+What is counted, and what it costs: ``docs/large-files.md``.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import jackknife_error
-from bayes_risk._core.profile_counts import Tally
+from bayes_risk._core.validate import at_least
+from bayes_risk.data.microdata import same_records
+from bayes_risk.matching.parquet_counts import Plan, Progress, Tally, count_files
+from bayes_risk.matching.parquet_files import ParquetTable
 
 from .errors import standard_error
+from .input import checked_keys, release_tables
 from .words import errors_in_words, knowledge, sentence, shown, summary_table, tables_searched
 
 Reals = npt.NDArray[np.float64]
+File = str | PathLike[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,32 +70,6 @@ class FileRisk:
     pooled: Reals
     baseline_expected_match_risk: float
     pooled_mcse: float
-
-    @classmethod
-    def of(
-        cls,
-        found: Tally,
-        *,
-        m: int,
-        known: tuple[str, ...],
-        synthesized: tuple[str, ...],
-        fallback: bool,
-    ) -> "FileRisk":
-        """Turn the whole numbers of a file into its measures."""
-        expected = [chances.expected() for chances in found.chances]
-        rows = [_measures(found, row, risk) for row, risk in enumerate(expected) if row <= m]
-        left_out = np.array(expected[m + 1 :])
-        return cls(
-            known=known,
-            synthesized=synthesized,
-            fallback=fallback,
-            n=found.n,
-            n_profiles=found.profiles,
-            each=np.array(rows[:m]),
-            pooled=np.array(rows[m]),
-            baseline_expected_match_risk=float(found.cells),
-            pooled_mcse=jackknife_error(left_out) if len(left_out) else float("nan"),
-        )
 
     @property
     def m(self) -> int:
@@ -156,6 +142,153 @@ class FileRisk:
 
     def __repr__(self) -> str:
         return shown("FileRisk", self.sentence(), self.summary())
+
+
+def identification_risk_of_files(
+    original: File,
+    releases: File | Sequence[File],
+    *,
+    known: Sequence[str],
+    synthesized: Sequence[str],
+    id: str | None = None,
+    fallback: bool = True,
+    batch: int = 500_000,
+    client: None = None,
+    progress: Progress | None = None,
+    max_memory: str | None = None,
+) -> FileRisk:
+    r"""Compute the risk that an intruder finds records of files in their releases, batch by batch.
+
+    The measures of `identification_risk` for all records as targets and keys that match exactly,
+    from the numbers of records with equal profiles: the whole numbers are the same, and so are the
+    sums, rounded once.
+
+    Parameters
+    ----------
+    original : path
+        The confidential file: Parquet, or a folder of Parquet files. Files of a folder are taken in
+        the order of their names, numbers as numbers (``part.2`` before ``part.10``); folders
+        ``region=3/`` give a column ``region``.
+    releases : list of m paths, or one
+        The released files, with the original's records in the original's order. They may be cut
+        into files and row groups in another way, which costs time.
+    known, synthesized : lists of str
+        Keys that were not synthesised, and that were, as in `identification_risk`. Missing values
+        are a level.
+    id : str, optional
+        Column with the label of each record, in all files: it is checked that they agree row by
+        row.
+    fallback : bool
+        What the intruder does where nothing matches, as in `identification_risk`.
+    batch : int
+        Records of the files that are put side by side at a time. The numbers do not depend on it.
+    client : None
+        No longer taken: DuckDB counts on this machine, with all its cores.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``, in records.
+    max_memory : str, optional
+        What DuckDB may hold in memory, ``"2GiB"``; beyond it, it writes to a temporary folder. By
+        default 80 % of the machine's. The numbers do not depend on it.
+
+    Returns
+    -------
+    FileRisk
+        Per release and pooled; expected match risk lies between 0 and n, large is bad.
+
+    Raises
+    ------
+    InputError
+        As `identification_risk`; and files that are missing, no Parquet, or whose parts do not fit
+        together; ids that do not agree (sort all files by them); memory or disk do not suffice;
+        pyarrow or DuckDB is not installed (``pip install 'bayes_risk[parquet]'``).
+
+    See Also
+    --------
+    identification_risk : The same in memory: records, radii, populations.
+
+    Notes
+    -----
+    *Cost.* Key columns are read twice, once for their levels. Time O(m^2 n); on disk, where memory
+    does not suffice, some 16 (m + 1) n bytes in a temporary folder that is this user's alone and
+    goes with the call (``TMPDIR`` names another): codes of keys, no values, and hashes of ids.
+
+    *What files show without a model* (`exposure`) is not counted: it looks at all columns.
+
+    *Numbers with more than 1,000 values* are refused as in memory. Parquet forgets that whole
+    numbers were categories unless pandas or Arrow wrote them so; otherwise store codes as text.
+
+    References
+    ----------
+    Reiter, J. P. and Mitra, R. (2009). Estimating risks of identification disclosure in partially
+    synthetic data. Journal of Privacy and Confidentiality 1, 99-110.
+    Hornby, R. and Hu, J. (2021). Identification risks evaluation of partially synthetic data with
+    the IdentificationRiskCalculation R package. Transactions on Data Privacy 14, 37-52.
+    """
+    if not isinstance(fallback, bool):
+        raise InputError(f"fallback={fallback!r} is not a truth value; give True or False")
+    batch = at_least("batch", batch, 1)
+    if progress is not None and not callable(progress):
+        raise InputError(
+            f"progress={progress!r} is no function; give one of (stage, done, total), or leave it "
+            "out"
+        )
+    if client is not None:
+        raise InputError(
+            "client= is no longer taken: DuckDB counts the files on this machine, larger than "
+            "memory or not; leave it out (max_memory='2GiB' bounds the memory)"
+        )
+    if max_memory is not None and not isinstance(max_memory, str):
+        raise InputError(
+            f"max_memory={max_memory!r} is no amount of memory; give one such as '2GiB'"
+        )
+    tables = _checked_tables(original, releases, known, synthesized, id)
+    plan = Plan(tables, tuple(known), tuple(synthesized), id, batch, max_memory, progress)
+    found, cells = count_files(plan, fallback=fallback)
+    expected = [chances.expected() for chances in found.chances]
+    m = len(tables) - 1
+    rows = [_measures(found, row, risk) for row, risk in enumerate(expected[: m + 1])]
+    left_out = np.array(expected[m + 1 :])
+    return FileRisk(
+        known=plan.known,
+        synthesized=plan.synthesized,
+        fallback=fallback,
+        n=found.n,
+        n_profiles=found.profiles,
+        each=np.array(rows[:m]),
+        pooled=np.array(rows[m]),
+        baseline_expected_match_risk=float(cells),
+        pooled_mcse=jackknife_error(left_out) if len(left_out) else float("nan"),
+    )
+
+
+def _checked_tables(
+    original: Any, releases: Any, known: Any, synthesized: Any, id: str | None
+) -> tuple[ParquetTable, ...]:
+    """Check everything that the footers of the files can tell."""
+    first = ParquetTable.of(original, "the original")
+    known, synthesized = checked_keys(_preview(first), known, synthesized)
+    paths = [releases] if isinstance(releases, (str, PathLike)) else releases
+    if not isinstance(paths, Sequence):
+        raise InputError(f"releases is a {type(releases).__name__}; give a list of paths")
+    tables = [ParquetTable.of(path, f"release {l}") for l, path in enumerate(paths, start=1)]
+    release_tables(_preview(first), [_preview(table) for table in tables], known, synthesized)
+    for table in tables:
+        same_records(pd.RangeIndex(first.n), pd.DataFrame(index=range(table.n)), table.name)
+    for table in (first, *tables):
+        if id is not None and table.names.count(id) != 1:
+            raise InputError(
+                f"id={id!r} is no column of {table.name}, or more than one; it has "
+                f"{list(table.names)}"
+            )
+        table.check([*known, *synthesized], [*known, *synthesized, *([] if id is None else [id])])
+    return (first, *tables)
+
+
+def _preview(table: ParquetTable) -> pd.DataFrame:
+    """A table of the same columns with one record, or none if there is none: for the checks."""
+    return pd.DataFrame(
+        np.zeros((min(table.n, 1), len(table.names))), columns=pd.Index(table.names, dtype=object)
+    )
 
 
 def _measures(found: Tally, row: int, expected: float) -> list[float]:

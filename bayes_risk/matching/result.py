@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_risk._core.profile_counts import Chances
+from bayes_risk._core.matching import Chances
 from bayes_risk.risk.exposure_result import Exposure
 
 from .errors import error_between, error_of_draws

@@ -2,8 +2,8 @@
 
 Run as a script: ``python tests/benchmarks/bench_identification_files.py [n ...]``. Five keys, two
 of them known, m = 5 releases; a third of the synthesised values is drawn anew; row groups of
-250,000. Each line is a process of its own, so its peak is its own: reading alone, on two Dask
-workers (the peak of all processes), and in memory from DataFrames with category columns.
+250,000. Each line is a process of its own, so its peak is its own: from files, from files with
+1 GiB for DuckDB, and in memory from DataFrames with category columns.
 """
 
 import resource
@@ -56,21 +56,10 @@ def run(way: str, folder: Path) -> None:
         original, *releases = (pd.read_parquet(file).astype("category") for file in files)
         start = time.perf_counter()
         risk: Any = br.identification_risk(original, releases, **keys)
-    elif way == "dask":
-        from distributed import Client, LocalCluster
-
-        with (
-            LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster) as client,
-        ):
-            start = time.perf_counter()
-            risk = br.identification_risk_of_files(files[0], files[1:], client=client, **keys)
-            peaks = client.run(peak_of).values()
-            print(f"{time.perf_counter() - start:.2f} {peak_of() + sum(peaks):.2f} {pooled(risk)}")
-        return
     else:
         start = time.perf_counter()
-        risk = br.identification_risk_of_files(files[0], files[1:], **keys)
+        most = "1GiB" if way == "1GiB" else None
+        risk = br.identification_risk_of_files(files[0], files[1:], max_memory=most, **keys)
     print(f"{time.perf_counter() - start:.2f} {peak_of():.2f} {pooled(risk)}")
 
 
@@ -110,6 +99,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
         run(sys.argv[2], Path(sys.argv[3]))
     else:
-        chosen = [a for a in sys.argv[1:] if not a.isdigit()] or ["alone", "dask", "memory"]
+        chosen = [a for a in sys.argv[1:] if not a.isdigit()] or ["files", "1GiB", "memory"]
         given = [int(a) for a in sys.argv[1:] if a.isdigit()]
         main(given or [100_000, 1_000_000, 10_000_000], chosen)

@@ -1,0 +1,178 @@
+"""What the footers of Parquet files say: one file, or a folder of them in natural order."""
+
+import re
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from bayes_risk._core.errors import InputError
+
+ABSENT = "__HIVE_DEFAULT_PARTITION__"
+_BROKEN = (OSError, ValueError, TypeError, AttributeError, KeyError)  # of bytes, of metadata
+
+
+class Part(NamedTuple):
+    """One file: its path, records and columns, and the columns that its folders name."""
+
+    path: str
+    n: int
+    names: tuple[str, ...]
+    fixed: Mapping[str, Any]
+
+
+class ParquetTable(NamedTuple):
+    """A table in one or many files.
+
+    ``name``: what messages call it ("release 1"); ``parts``: in the order of the records;
+    ``types``: columns and how the first part stores them; ``names``: columns, as often as they
+    stand there; ``categories``: columns that were written as categories, numbers among them.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    types: Mapping[str, Any]
+    names: tuple[str, ...]
+    categories: frozenset[str]
+
+    @classmethod
+    def of(cls, path: Any, name: str) -> "ParquetTable":
+        """Find the files and read their footers, no record."""
+        root = _checked_path(path, name)
+        files = [root] if root.is_file() else _files_in(root, name)
+        fixed = _fixed_columns(root, files)
+        footers = [_footer(str(file)) for file in files]
+        schema = footers[0][0]
+        added = [column for column in fixed[0] if column not in schema.names]
+        return cls(
+            name,
+            tuple(
+                Part(str(file), n, tuple(part.names), values)
+                for file, (part, n), values in zip(files, footers, fixed, strict=True)
+            ),
+            dict(zip(schema.names, schema.types, strict=True)) | _types(fixed),
+            (*schema.names, *added),
+            frozenset(_categories(schema)),
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return sum(part.n for part in self.parts)
+
+    def check(self, keys: Sequence[str], read: Sequence[str]) -> None:
+        """Columns to be read stand in every part; keys are values that can be looked up."""
+        import pyarrow as pa
+
+        for part in self.parts:
+            for column in read:
+                if column not in part.names and column not in part.fixed:
+                    raise InputError(
+                        f"{part.path!r} lacks column {column!r}, which other files of {self.name} "
+                        "have; write all of them with the same columns"
+                    )
+        for key in keys:
+            kind, types = self.types[key], pa.types
+            if types.is_nested(kind) or types.is_float16(kind) or types.is_decimal256(kind):
+                raise InputError(
+                    f"key {key!r} of {self.name} is stored as {kind}, of which values cannot be "
+                    "matched; write it as text or as a number"
+                )
+
+
+def unreadable(path: str, error: Exception | None = None) -> InputError:
+    """Say that a file is broken; what DuckDB says of it may quote a value, and is not told."""
+    why = "its pages are damaged" if error is None else str(error).partition("\n")[0][:200]
+    return InputError(f"{path!r} is no readable Parquet file: {why}")
+
+
+def value_type(kind: Any) -> Any:
+    """How the values themselves are stored."""
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _footer(path: str) -> tuple[Any, int]:
+    """Schema and number of records."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise InputError(
+            f"reading {path!r} needs pyarrow: pip install 'bayes_risk[parquet]', or give "
+            "DataFrames to identification_risk"
+        ) from None
+    try:
+        with parquet.ParquetFile(path) as opened:
+            schema, groups = opened.schema_arrow, range(opened.num_row_groups)
+            sizes = [opened.metadata.row_group(g).num_rows for g in groups]
+        noted = (schema.pandas_metadata or {}).get("columns", [])
+        if min(sizes, default=0) < 0 or not all("pandas_type" in column for column in noted):
+            raise ValueError("its footer says what cannot be")
+        return schema, sum(sizes)
+    except (*_BROKEN, ArrowException) as error:
+        raise unreadable(path, error) from None
+
+
+def _categories(schema: Any) -> list[str]:
+    """Columns that Arrow or pandas says were categories: Parquet itself does not keep it."""
+    import pyarrow as pa
+
+    stored = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    noted = (schema.pandas_metadata or {}).get("columns", [])
+    return stored + [c["name"] for c in noted if c["pandas_type"] == "categorical"]
+
+
+def _checked_path(path: Any, name: str) -> Path:
+    if not isinstance(path, (str, PathLike)):
+        raise InputError(
+            f"{name} is a {type(path).__name__}; give the path of a Parquet file or of a folder of "
+            "them (DataFrames go to identification_risk)"
+        )
+    if not Path(path).exists():
+        raise InputError(f"there is no file or folder {str(path)!r} for {name}; check the path")
+    return Path(path)
+
+
+def _files_in(root: Path, name: str) -> list[Path]:
+    """Parquet files below a folder, numbers in names as numbers: part.2 before part.10."""
+    files = [
+        file
+        for file in root.rglob("*.parquet")
+        if not any(step.startswith((".", "_")) for step in file.relative_to(root).parts)
+    ]
+    if not files:
+        raise InputError(f"folder {str(root)!r} of {name} holds no file ending in .parquet")
+    return sorted(files, key=lambda file: _natural(str(file.relative_to(root))))
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    return [(int(s), "") if s.isdigit() else (-1, s) for s in re.split(r"(\d+)", text)]
+
+
+def _fixed_columns(root: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Columns that folders name, ``region=3/``: numbers if all of them are, else text."""
+    found: list[dict[str, Any]] = []
+    for file in files:
+        steps = [] if file == root else file.relative_to(root).parts[:-1]
+        pairs = [step.partition("=") for step in steps if "=" in step]
+        found.append({name: unquote(value) for name, _, value in pairs})
+    for name in {name for values in found for name in values}:
+        if any(name not in values for values in found):
+            raise InputError(
+                f"some folders below {str(root)!r} name {name!r} and some do not; lay out all "
+                "files alike"
+            )
+        given = {values[name] for values in found} - {ABSENT}
+        whole = all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", value) for value in given)
+        for values in found:
+            value = values[name]
+            values[name] = None if value == ABSENT else int(value) if whole else value
+    return found
+
+
+def _types(fixed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    return {name: pa.array([values[name] for values in fixed]).type for name in fixed[0]}
