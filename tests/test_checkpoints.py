@@ -1,36 +1,25 @@
-"""Steps kept on disk: looked up, whole or not there, the same bytes with and without a stop."""
+"""Stages kept on disk: looked up, whole or not there, the same bytes with and without a stop."""
 
 import errno
-import json
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 
-from bayes_risk._core.steps import (
-    Later,
-    Packing,
+from bayes_risk._core import checkpoint
+from bayes_risk._core.checkpoint import (
+    Stage,
+    Store,
+    in_stages,
     keeping,
-    kept,
-    kept_blocks,
-    list_of,
-    packing_of,
+    packed,
+    stage,
+    unpacked,
     within,
 )
-from bayes_risk._core.steps import store as step_store
-from bayes_risk._core.steps.store import JOURNAL, Store
-from bayes_risk._core.workers import in_order
-
-ARRAY = Packing(lambda a: {"values": a}, lambda found: found["values"])
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A result of arrays and numbers."""
-
-    values: np.ndarray
-    count: int
-    rest: np.ndarray | None = None
+from bayes_risk._core.parallel import in_order
+from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.leave_one_out import Ratio
 
 
 class Counted:
@@ -55,16 +44,24 @@ def again(folder, steps):
         return steps()
 
 
+def held(folder):
+    return sorted(p.name.removesuffix(".npz") for p in folder.glob("*.npz"))
+
+
+def names(*paths):
+    return sorted(checkpoint._stem(tuple(path.split("/"))) for path in paths)
+
+
 def test_without_a_store_nothing_is_kept():
     work = Counted(np.arange(3))
-    assert [kept("step", work, ARRAY) is work.value for _ in range(2)] == [True, True]
+    assert [stage("step", work) is work.value for _ in range(2)] == [True, True]
     assert work.times == 2
 
 
-def test_a_finished_step_is_not_computed_again(folder):
+def test_a_finished_stage_is_not_computed_again(folder):
     work = Counted(np.arange(3.0))
     for _ in range(3):
-        np.testing.assert_array_equal(again(folder, lambda: kept("step", work, ARRAY)), [0, 1, 2])
+        np.testing.assert_array_equal(again(folder, lambda: stage("step", work)), [0, 1, 2])
     assert work.times == 1
 
 
@@ -82,30 +79,53 @@ def test_a_finished_step_is_not_computed_again(folder):
 )
 def test_arrays_come_back_bit_by_bit(folder, array):
     for _ in range(2):  # written, then read
-        found = again(folder, lambda: kept("step", lambda: array, ARRAY))
+        found = again(folder, lambda: stage("step", lambda: array))
         assert (found.dtype, found.shape) == (array.dtype, array.shape)
         assert found.tobytes() == array.tobytes()
         assert found.flags.c_contiguous
 
 
-def test_dataclasses_come_back(folder):
-    pair = Pair(np.arange(2), 5)
+def test_what_holds_arrays_comes_back_as_it_was(folder):
+    two = np.ones(2)
+    ratio = Ratio(value=np.eye(2), deviation=np.eye(2, dtype=np.float32), khat=two, ess=two)
+    given = [(ratio, None), {"a": [1, 0.1, float("-inf"), "text", True, np.float64(2.5)]}]
     for _ in range(2):
-        found = again(folder, lambda: kept("step", lambda: pair, packing_of(Pair)))
-        assert (found.count, found.rest) == (5, None)
-        np.testing.assert_array_equal(found.values, pair.values)
+        (back, none), more = again(folder, lambda: stage("step", lambda: given))
+        assert isinstance(back, Ratio) and none is None and back.parts is None
+        assert back.deviation.dtype == np.float32
+        np.testing.assert_array_equal(back.value, ratio.value)
+        assert more == given[1]
 
 
-def test_lists_come_back_in_order(folder):
-    given = [np.array([float(k)]) for k in range(12)]
+@pytest.mark.parametrize("value", [object(), np.array([{}, "b"], dtype=object), {1: 2}, print])
+def test_what_cannot_be_kept_is_computed_and_stages_within_it_are_kept(folder, value):
+    inner = Counted(np.array(1))
+
+    def outer():
+        return [value, stage("inner", inner)]
+
     for _ in range(2):
-        found = again(folder, lambda: kept("step", lambda: given, list_of(ARRAY)))
-        assert [float(a[0]) for a in found] == list(range(12))
+        assert again(folder, lambda: stage("outer", outer))[0] is value
+    assert inner.times == 1
+    assert held(folder) == names("outer/inner")
+    with pytest.raises(TypeError):
+        packed(value)
+
+
+def test_only_classes_of_ours_are_made(folder):
+    none = np.zeros(1)
+    one = Evidence(log_evidence=none, deviations=none, khat=none, ess=none, refitted=none > 0)
+    about, *arrays = packed(one)
+    assert isinstance(unpacked([about, *arrays]), Evidence)
+    for planted in (b"subprocess", b"bayes_risk.app.run.runner"):
+        changed = about.tobytes().replace(b"bayes_risk.evidence.evidence", planted)
+        with pytest.raises((TypeError, AttributeError)):
+            unpacked([np.frombuffer(changed, np.uint8), *arrays])
 
 
 def test_the_same_name_again_is_another_step(folder):
     def steps():
-        return [int(kept("step", lambda k=k: np.array(k), ARRAY)) for k in range(3)]
+        return [int(stage("step", lambda k=k: np.array(k))) for k in range(3)]
 
     assert again(folder, steps) == again(folder, steps) == [0, 1, 2]
 
@@ -115,8 +135,8 @@ def test_a_skipped_step_does_not_shift_its_neighbours(folder):
     inner, after = Counted(np.array(1)), Counted(np.array(2))
 
     def steps():
-        first = kept("outer", lambda: kept("step", inner, ARRAY), ARRAY)
-        return int(first), int(kept("step", after, ARRAY))
+        first = stage("outer", lambda: stage("step", inner))
+        return int(first), int(stage("step", after))
 
     assert again(folder, steps) == again(folder, steps) == (1, 2)
     assert (inner.times, after.times) == (1, 1)
@@ -127,16 +147,15 @@ def test_places_lie_within_their_block(folder):
         out = []
         for name in ("a", "b", "a"):
             with within(name):
-                out.append(int(kept("step", lambda: np.array(len(out)), ARRAY)))
+                out.append(int(stage("step", lambda: np.array(len(out)))))
         return out
 
     assert again(folder, steps) == again(folder, steps) == [0, 1, 2]
 
 
 def test_what_a_larger_step_holds_is_dropped(folder):
-    again(folder, lambda: kept("outer", lambda: kept("step", lambda: np.ones(2), ARRAY), ARRAY))
-    assert [*Store(folder).steps] == ["/outer"]
-    assert len([*folder.glob("*.nc")]) == 1
+    again(folder, lambda: stage("outer", lambda: stage("step", lambda: np.ones(2))))
+    assert held(folder) == names("outer")
 
 
 def blocks_of(n, stop_at=None, log=None):
@@ -148,23 +167,18 @@ def blocks_of(n, stop_at=None, log=None):
                 log.append(b)
             yield np.array([b, b * b])
 
-    return lambda: kept_blocks("blocks", n, run, ARRAY)
+    return lambda: in_stages("blocks", n, run, size=2)
 
 
-def test_blocks_that_were_finished_are_not_done_again(folder):
+def test_items_that_were_finished_are_not_done_again(folder):
     with pytest.raises(KeyboardInterrupt):
-        again(folder, blocks_of(7, stop_at=4))
+        again(folder, blocks_of(7, stop_at=5))
     log = []
     found = again(folder, blocks_of(7, log=log))
     assert log == [4, 5, 6]
     np.testing.assert_array_equal(found, [[b, b * b] for b in range(7)])
     again(folder, blocks_of(7, stop_at=0))  # nothing to do
-
-
-def test_blocks_are_written_as_they_come(folder, monkeypatch):
-    monkeypatch.setattr("bayes_risk._core.steps.keep.SECONDS", -1.0)
-    again(folder, blocks_of(5))
-    assert len(Store(folder)) == 5
+    np.testing.assert_array_equal(blocks_of(7)(), found)
 
 
 def test_later_is_computed_once_where_it_was_declared(folder):
@@ -172,14 +186,14 @@ def test_later_is_computed_once_where_it_was_declared(folder):
 
     def steps(ask):
         with within("a"):
-            value = Later("x", lambda: kept("step", work, ARRAY))
+            value = Stage("x", lambda: stage("step", work))
         with within("b"):
             return [int(value()) for _ in range(2)] if ask else None
 
     assert again(folder, lambda: steps(True)) == again(folder, lambda: steps(True)) == [3, 3]
     again(folder, lambda: steps(False))
     assert work.times == 1
-    assert [*Store(folder).steps] == ["/a/x/step"]
+    assert held(folder) == names("a/x")
 
 
 def test_other_threads_compute_and_keep_nothing(folder):
@@ -189,97 +203,75 @@ def test_other_threads_compute_and_keep_nothing(folder):
 
     def steps():
         with ThreadPoolExecutor(1) as pool:
-            return int(pool.submit(kept, "step", work, ARRAY).result())
+            return int(pool.submit(stage, "step", work).result())
 
     assert [again(folder, steps) for _ in range(2)] == [1, 1]
     assert work.times == 2
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_jobs_of_blocks_keep_nothing_of_their_own(folder, n_jobs):
-    """Stopped within them, the steps below the blocks would be taken for blocks."""
+def test_jobs_keep_nothing_of_their_own(folder, n_jobs):
+    """Of two jobs with stages of one name, which is first would depend on the workers."""
     inner = Counted(np.array(1))
 
-    def blocks(stop):
-        def job():
-            kept("chains", inner, Packing(lambda a: {"alpha": a}, lambda found: found["alpha"]))
-            if stop:
-                raise KeyboardInterrupt
-            return np.array(2)
+    def steps():
+        jobs = [partial(stage, "chains", inner)] * 2
+        return [int(v) for v in in_order(jobs, n_jobs=n_jobs, what="blocks")]
 
-        jobs = [job]
-
-        def run(which):
-            yield from in_order([jobs[b] for b in which], n_jobs=n_jobs, what="blocks")
-
-        return [int(block) for block in kept_blocks("refits", 1, run, ARRAY)]
-
-    with pytest.raises(KeyboardInterrupt):
-        again(folder, lambda: blocks(True))
-    assert len(Store(folder)) == 0
-    assert again(folder, lambda: blocks(False)) == [2]
-    assert [*Store(folder).steps] == ["/refits/from 0"]
-    assert inner.times == 2
+    assert [again(folder, steps) for _ in range(2)] == [[1, 1], [1, 1]]
+    assert inner.times == 4 and held(folder) == []
 
 
 # --- what a stop, or a disk, can do -----------------------------------------------------------
 
 
-def test_a_torn_last_line_costs_one_step(folder):
-    def steps():
-        return [int(kept(name, lambda: np.array(1), ARRAY)) for name in "abc"]
-
-    again(folder, steps)
-    journal = folder / JOURNAL
-    journal.write_bytes(journal.read_bytes()[:-20])
-    assert [*Store(folder).steps] == ["/a", "/b"]
-    again(folder, steps)
-    assert [*Store(folder).steps] == ["/a", "/b", "/c"]
-    assert json.loads(journal.read_text().splitlines()[-1])["step"] == "/c"
-
-
-@pytest.mark.parametrize("damage", ["changed", "gone"])
-def test_a_damaged_step_is_computed_again(folder, damage):
+@pytest.mark.parametrize("damage", ["changed", "moved", "gone"])
+def test_a_damaged_stage_is_computed_again(folder, damage):
     work = Counted(np.arange(3))
-    again(folder, lambda: kept("step", work, ARRAY))
-    (path,) = folder.glob("*.nc")
+    again(folder, lambda: stage("step", work))
+    (path,) = folder.glob("*.npz")
     if damage == "gone":
         path.unlink()
+    elif damage == "moved":  # the file of another stage
+        again(folder, lambda: stage("other", lambda: np.arange(4)))
+        (folder / f"{names('other')[0]}.npz").replace(path)
     else:
         path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.warns(UserWarning, match="is damaged; it is computed again"):
-        found = again(folder, lambda: kept("step", work, ARRAY))
+    if damage != "gone":
+        with pytest.warns(UserWarning, match="'step' is damaged; it is computed again"):
+            found = again(folder, lambda: stage("step", work))
+    else:
+        found = again(folder, lambda: stage("step", work))
     np.testing.assert_array_equal(found, [0, 1, 2])
     assert work.times == 2
 
 
 def test_a_full_disk_leaves_what_was_finished(folder, monkeypatch):
-    again(folder, lambda: kept("first", lambda: np.ones(2), ARRAY))
+    again(folder, lambda: stage("first", lambda: np.ones(2)))
 
-    def full(path, arrays):
-        path.write_bytes(b"half")
+    def full(file, *arrays):
+        file.write(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(step_store, "_write", full)
+        patch.setattr(np, "savez", full)
         with pytest.raises(OSError, match="No space left"):
-            again(folder, lambda: kept("second", lambda: np.ones(2), ARRAY))
-    assert [*Store(folder).steps] == ["/first"]
+            again(folder, lambda: stage("second", lambda: np.ones(2)))
+    assert held(folder) == names("first")
     assert [*folder.glob("*.tmp")] == []
 
 
-def test_steps_are_for_their_owner_alone(folder):
-    again(folder, lambda: kept("step", lambda: np.ones(2), ARRAY))
+def test_stages_are_for_their_owner_alone(folder):
+    again(folder, lambda: stage("step", lambda: np.ones(2)))
     assert folder.stat().st_mode & 0o077 == 0
-    assert [p.stat().st_mode & 0o077 for p in folder.iterdir()] == [0, 0]
+    assert [p.stat().st_mode & 0o077 for p in folder.iterdir()] == [0]
 
 
 @pytest.mark.parametrize("draws", [10, 7], ids=["whole", "cut short"])
 def test_chains_that_were_cut_short_are_no_fit(folder, draws):
     """PyMC swallows an interruption and returns the draws it has."""
     from bayes_risk._compat import draws_of_posterior
-    from bayes_risk.models.fits.kept_draws import kept_chains
-    from bayes_risk.models.fits.sampling import Length
+    from bayes_risk.models.fits.sampling import Length, kept_chains
 
     length = Length(draws=10, tune=0, chains=2)
     found = draws_of_posterior({"x": np.arange(2.0 * draws).reshape(2, draws)})
@@ -290,7 +282,7 @@ def test_chains_that_were_cut_short_are_no_fit(folder, draws):
     if draws < length.draws:
         with pytest.raises(KeyboardInterrupt):
             steps()
-        assert len(Store(folder)) == 0
+        assert held(folder) == []
     else:
         for _ in range(2):
             np.testing.assert_array_equal(steps().posterior["x"], found.posterior["x"])

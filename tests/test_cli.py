@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import bayes_risk
 from bayes_risk.app import cli
 from bayes_risk.app.cli import app
-from bayes_risk.app.run import audit as run
+from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.demo import STUDIES
 from bayes_risk.reporting import report as reporting
@@ -62,7 +62,7 @@ def fake_run(monkeypatch, result=None, doing=lambda: None):
         doing()
         return result or study_result(study)
 
-    monkeypatch.setattr(run, "_run", ready)
+    monkeypatch.setattr(run, "audit_of", ready)
     monkeypatch.setattr(reporting, "render_study", lambda *_, **__: "<!doctype html>")
 
 

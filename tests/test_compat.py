@@ -7,7 +7,8 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk import _compat
-from bayes_risk.models.fits.kept_draws import IDATA
+from bayes_risk._core.checkpoint import Store, keeping
+from bayes_risk.models.fits.sampling import Length, kept_chains
 
 Y = np.array([1.0, 2.0, 4.0, 3.0])
 TABLE = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": Y})
@@ -84,11 +85,12 @@ def test_what_is_made_is_what_the_installed_arviz_reads(tmp_path):
 
 
 @KINDS
-def test_draws_are_taken_apart_and_put_together(kind):
+def test_draws_are_taken_apart_and_put_together(kind, tmp_path):
     stats = xr.Dataset({"diverging": (("chain", "draw"), np.eye(2, dtype=bool))}, attrs={"by": "n"})
     labels = {"class": ["one", "two", "three"]}
     given = kind(posterior=posterior("a", draws=2).assign_coords(labels), sample_stats=stats)
-    back = IDATA.unpack(IDATA.pack(given))
+    with keeping(Store(tmp_path / "steps")):
+        back = kept_chains(lambda: given, Length(draws=2, tune=0, chains=2))
     assert _compat.group_names(back) == ["posterior", "sample_stats"]
     for name in _compat.group_names(back):
         xr.testing.assert_identical(_compat.group(back, name), _compat.group(given, name))

@@ -12,7 +12,8 @@ import xarray as xr
 import bayes_risk as br
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.evidence.evidence import predictive_evidence
+from bayes_risk.evidence.evidence import combined
+from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.prior_weights import log_prior
 from bayes_risk.evidence.problem import cases_of
 from bayes_risk.evidence.runner import Plan
@@ -76,9 +77,11 @@ def enumerated(fit, release, *, intruder=None, n=7, known=None):
     return plan.fits(cases), cases
 
 
-def made(posteriors):
-    """As the plan hands them out: when they are asked for."""
-    return [lambda posterior=posterior: posterior for posterior in posteriors]
+def predictive_evidence(posteriors, cases, rngs):
+    """As the plan gathers it."""
+    pairs = zip(posteriors, rngs, strict=True)
+    ratios = (ratio_of_fit(lambda p=p: p, cases, rng, 1) for p, rng in pairs)
+    return combined(ratios, len(posteriors) - 1, cases)
 
 
 def both_ways(fit, release, prior="uniform", **how):
@@ -86,7 +89,7 @@ def both_ways(fit, release, prior="uniform", **how):
     posteriors, cases = enumerated(fit, release, **how)
     seeds = [np.random.SeedSequence(k) for k in range(len(posteriors))]
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    found = predictive_evidence(made(posteriors), cases, rngs=rngs, n_jobs=1)
+    found = predictive_evidence(posteriors, cases, rngs)
     rngs = [np.random.default_rng(seed) for seed in seeds]
     parts = posteriors_to_parts(posteriors, cases, rngs)
     grid = Table.of(fit.microdata.n_levels[cases.columns])
@@ -171,12 +174,8 @@ def test_table_contains_the_neighbourhood(fit):
     posteriors, cases = enumerated(fit, release)
     near = br.Neighbourhood(1).of(fit.microdata, cases.profiles, cases.columns)
     seeds = [np.random.SeedSequence(k) for k in range(3)]
-    found = predictive_evidence(
-        made(posteriors),
-        cases.with_guesses(near),
-        rngs=[np.random.default_rng(seed) for seed in seeds],
-        n_jobs=1,
-    )
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    found = predictive_evidence(posteriors, cases.with_guesses(near), rngs)
     p = np.exp(found.log_evidence.sum(axis=0))
     share = np.exp([s.log_probability for s in both.spreads]) / [s.within_1 for s in both.spreads]
     assert np.allclose(share, p[0] / p.sum(axis=0), rtol=1e-4)

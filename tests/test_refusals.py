@@ -12,7 +12,7 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk import Population, models
-from bayes_risk.app.costs import bytes_of
+from bayes_risk._core.memory import bytes_of
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number
 from bayes_risk.demo import demo_data

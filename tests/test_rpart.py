@@ -11,10 +11,8 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.pilot import seconds_of
-from bayes_risk.app.run.sizes import sizes_of
+from bayes_risk.app.run.costs import estimate
 from bayes_risk.app.study.declare import declare_model, fit_model
-from bayes_risk.app.study.making import read_data
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.models.trees.rpart_import import Columns, imported
@@ -490,8 +488,7 @@ def test_a_whole_study_of_trees_that_were_kept(tmp_path):
         '[output]\nfolder = "out"\n'
     )
     study = read_study(tmp_path / "study.toml")
-    plan = seconds_of(study, read_data(study.data)[0], sizes_of(study, read_data(study.data)[0]))
-    assert "attribute risk" in plan
+    assert "attribute risk" in estimate(study).seconds
     result = run_study(study)
     expected = br.attribute_risk(fitted(), release, guesses=GUESSES)
     found = result.attribute.records["probability"].to_numpy()

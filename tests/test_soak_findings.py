@@ -12,8 +12,6 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk import InputError
-from bayes_risk._core.steps import Store
-from bayes_risk._core.steps.store import JOURNAL
 from bayes_risk.app.output.workplace import workplace
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.grids import Search
@@ -162,24 +160,6 @@ def test_chains_that_stand_still_at_different_places_have_an_infinite_rhat():
     ess, rhat = ess_and_rhat(np.column_stack([still, np.ones(8)]), n_chains=2)
     assert np.isposinf(rhat[0]) and ess[0] <= len(still)
     assert rhat[1] == 1 and ess[1] == len(still)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [b"\xff\xfe", b'{"steq": "a"}', b"[]", b"5", b'{"step": 1, "file": null}', b'{"step"'],
-    ids=["bytes", "key", "list", "number", "type", "torn"],
-)
-def test_the_step_of_a_damaged_line_of_the_journal_is_computed_again(line, tmp_path):
-    store = Store(tmp_path / "steps")
-    for step in "ab":
-        store.put(step, {"x": np.arange(3)})
-    journal = tmp_path / "steps" / JOURNAL
-    first, second = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(line + b"\n" + second)
-    again = Store(tmp_path / "steps")
-    assert again.get("a") is None and np.array_equal(again.get("b")["x"], np.arange(3))
-    journal.write_bytes(first + line)
-    assert list(Store(tmp_path / "steps").steps) == ["a"]
 
 
 DAMAGED = {

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.run import audit as run
+from bayes_risk.app.run import audit as auditing
 from bayes_risk.app.run import run_study
+from bayes_risk.app.run import runner as run
 from bayes_risk.app.study import making
 from bayes_risk.app.study.contents import SECTIONS
 from bayes_risk.app.study.identification import IdentificationSection
@@ -256,13 +257,13 @@ def test_a_run_with_a_folder_writes_it(tmp_path):
 
 
 def test_an_existing_folder_stops_the_run_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_run", lambda *_: pytest.fail("worked"))
+    monkeypatch.setattr(run, "audit_of", lambda *_: pytest.fail("worked"))
     (tmp_path / "out").mkdir()
     with pytest.raises(br.InputError, match="exists"):
         run_study(small_study(tmp_path).with_output(tmp_path / "out"))
 
 
-@pytest.mark.parametrize("stage", ["_run", "write_study"])
+@pytest.mark.parametrize("stage", ["audit_of", "write_study"])
 def test_an_interruption_leaves_nothing(tmp_path, monkeypatch, stage):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
@@ -283,7 +284,7 @@ def test_an_interruption_leaves_the_older_folder(tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "judge", interrupt)
+    monkeypatch.setattr(auditing, "judge", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_study(study, overwrite=True)
     assert (tmp_path / "out" / "summary.json").read_bytes() == before

@@ -15,11 +15,10 @@ from typer.testing import CliRunner
 import bayes_risk as br
 from bayes_risk.app.cli import app
 from bayes_risk.app.output import settings
-from bayes_risk.app.run import compare as run
 from bayes_risk.app.run import run_compare, run_study
+from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.candidates import candidate_study
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.reporting import compared
 from bayes_risk.reporting.compared import print_comparison, with_error
 from bayes_risk.reporting.content import as_toml
 
@@ -252,7 +251,7 @@ def test_numbers_are_shown_to_their_error(value, mcse, said):
 
 
 @pytest.mark.parametrize(
-    ("room", "stage"), [(run, "_compare"), (compared, "write_comparison")], ids=["run", "folder"]
+    ("room", "stage"), [(run, "compare_of"), (run, "write_comparison")], ids=["run", "folder"]
 )
 def test_an_interruption_leaves_no_folder(table, tmp_path, monkeypatch, room, stage):
     def interrupt(*_, **__):

@@ -14,10 +14,9 @@ import bayes_risk as br
 from bayes_risk._core.formats import signed
 from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_study, run_sweep
-from bayes_risk.app.run import sweep as run
+from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.app.study.varying import sweep_options
-from bayes_risk.reporting import swept
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.swept import print_sweep
 
@@ -285,7 +284,7 @@ def test_a_sweep_writes_its_folder(written):
 
 @pytest.mark.parametrize(
     ("room", "stage", "left"),
-    [(run, "_sweep", []), (swept, "write_sweep", [".out.work"])],
+    [(run, "sweep_of", []), (run, "write_sweep", [".out.work"])],
     ids=["sweep", "folder"],
 )
 def test_an_interruption_leaves_finished_steps_alone(

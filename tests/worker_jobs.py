@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 
 
 def squared(k, rng=None, seconds=0.0):

@@ -50,6 +50,9 @@ RUNS = {  # by name, for nothing heavy is imported before
 }
 
 
+KINDS = {"compare": "comparison"}
+
+
 class DemoData(StrEnum):
     """The tables that come with the package."""
 
@@ -114,67 +117,48 @@ def demo(
         _run(study, "audit", jobs=jobs, backend=backend, **how)
 
 
-@app.command()
-def audit(
-    study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")],
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    restart: RestartOption = False,
-    jobs: JobsOption = 2,
-    backend: BackendOption = Backend.threads,
-    max_memory: MemoryOption = None,
-    dry_run: DryRunOption = False,
-) -> None:
-    """Fit, synthesise, measure both risks and report, as a study file says."""
-    with _plain_errors():
-        from bayes_risk.app.study.study import read_study
+def _command(what: str, argument: str, needs: str | None) -> Callable[..., None]:
+    """The command that runs a study; ``needs``: the section that it takes, and how to give it."""
 
-        study = read_study(study_file)
-        folder = output or study.output.folder or Path(f"{study_file.stem}-risk")
-        how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
-        _run(study.with_output(folder), "audit", dry_run, jobs=jobs, backend=backend, **how)
+    def command(
+        study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help=argument)],
+        output: OutputOption = None,
+        overwrite: OverwriteOption = False,
+        restart: RestartOption = False,
+        jobs: JobsOption = 2,
+        backend: BackendOption = Backend.threads,
+        max_memory: MemoryOption = None,
+        dry_run: DryRunOption = False,
+    ) -> None:
+        with _plain_errors():
+            from bayes_risk.app.study.study import read_study
 
+            study = read_study(study_file)
+            given = study.output.folder
+            if needs is None:
+                folder = output or given or Path(f"{study_file.stem}-risk")
+            else:  # the folder that is given is the audit's
+                if getattr(study, what) is None:
+                    raise InputError(f"{study_file} has no section [{what}]; {needs}")
+                folder = output or Path(f"{given or study_file.stem}-{what}")
+            how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
+            study = study.with_output(folder)
+            _run(study, what, dry_run, jobs=jobs, backend=backend, **how)
 
-@app.command()
-def sweep(
-    study_file: Annotated[
-        Path, typer.Argument(metavar="STUDY.toml", help="A study file with a section \\[sweep].")
-    ],
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    restart: RestartOption = False,
-    jobs: JobsOption = 2,
-    backend: BackendOption = Backend.threads,
-    max_memory: MemoryOption = None,
-    dry_run: DryRunOption = False,
-) -> None:
-    """Vary the attribute audit of a study file, to see how far it rests on what was assumed."""
-    with _plain_errors():
-        needs = '[sweep] priors = ["uniform", "marginal"]'
-        study = _varied(study_file, "sweep", f"say what varies: {needs}", output)
-        how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
-        _run(study, "sweep", dry_run, jobs=jobs, backend=backend, **how)
+    return command
 
 
-@app.command()
-def compare(
-    study_file: Annotated[
-        Path, typer.Argument(metavar="STUDY.toml", help="A study file with a section \\[compare].")
-    ],
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    restart: RestartOption = False,
-    jobs: JobsOption = 2,
-    backend: BackendOption = Backend.threads,
-    max_memory: MemoryOption = None,
-    dry_run: DryRunOption = False,
-) -> None:
-    """Make several releases, again and again, and lay their risk and utility side by side."""
-    with _plain_errors():
-        needs = '[compare.trees] and model = { kind = "CART", order = ["income"] }'
-        study = _varied(study_file, "compare", f"name candidates: {needs}", output)
-        how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
-        _run(study, "compare", dry_run, jobs=jobs, backend=backend, **how)
+for _what, _help, _argument, _needs in (
+    ("audit", "Fit, synthesise, measure both risks and report, as a study file says.",
+     "The study file.", None),
+    ("sweep", "Vary the attribute audit of a study file, to see how far it rests on what was "
+     "assumed.", "A study file with a section \\[sweep].",
+     'say what varies: [sweep] priors = ["uniform", "marginal"]'),
+    ("compare", "Make several releases, again and again, and lay their risk and utility side by "
+     "side.", "A study file with a section \\[compare].",
+     'name candidates: [compare.trees] and model = { kind = "CART", order = ["income"] }'),
+):  # fmt: skip
+    app.command(_what, help=_help)(_command(_what, _argument, _needs))
 
 
 @app.command()
@@ -259,17 +243,6 @@ def identify(
         _write_numbers(found.risk, json, console.print)
 
 
-def _varied(study_file: Path, section: str, cure: str, output: Path | None) -> "Study":
-    """A study that has this section, its output beside the audit's: ``STUDY-sweep``."""
-    from bayes_risk.app.study.study import read_study
-
-    study = read_study(study_file)
-    if getattr(study, section) is None:
-        raise InputError(f"{study_file} has no section [{section}]; {cure}")
-    given = study.output.folder  # is the audit's
-    return study.with_output(output or Path(f"{given or study_file.stem}-{section}"))
-
-
 def _run(
     study: "Study",
     what: str,
@@ -284,22 +257,14 @@ def _run(
     """Run with bars, and print the result and the warnings; or print what it would cost."""
     from rich.console import Console
 
-    from bayes_risk._core.workers import telling
     from bayes_risk.reporting.terminal import Bars
 
     workers: Any = {"n_jobs": jobs, "backend": backend.value, "max_memory": max_memory}
     if dry_run:
-        from bayes_risk.reporting.costs import print_costs
+        from bayes_risk.app.run.costs import print_costs
 
-        return print_costs(study, what, **workers)
-    showing = Bars()
-    with (
-        _interrupts() as stop,
-        _hushed(),
-        _collected_warnings() as notes,
-        showing as bars,
-        telling(showing.waiting),
-    ):
+        return print_costs(study, KINDS.get(what, what), **workers)
+    with _interrupts() as stop, _hushed(), _collected_warnings() as notes, Bars() as bars:
 
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has

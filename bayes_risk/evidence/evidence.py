@@ -17,13 +17,12 @@ import numpy.typing as npt
 
 from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
-from bayes_risk._core.steps import kept, kept_blocks, packing_of
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 from bayes_risk.release.release import Release
 
 from .contract import Posterior, Progress, SampledFit, Simulated, Targets
 from .diagnostics import pareto_smoothed, weight_ess
-from .leave_one_out import FEW, Ratio, loo_ratio, ratio_of_sums, together, weighted_ratio
+from .leave_one_out import FEW, Ratio, ratio_of_sums, together, weighted_ratio
 from .modes import Modes
 
 Array = npt.NDArray[np.float64]
@@ -119,31 +118,6 @@ class Evidence:
         )
 
 
-def predictive_evidence(
-    fits: Sequence[Callable[[], Posterior]],
-    targets: Targets,
-    *,
-    rngs: Sequence[np.random.Generator],
-    n_jobs: int,
-    tick: Callable[[int], None] = lambda done: None,
-) -> Evidence:
-    """sum over releases of the change that Z^(l) makes to the leave-one-out predictive.
-
-    ``fits``: the base posterior and that of each release, asked for when their turn comes.
-    """
-
-    def ratio(fit: Callable[[], Posterior], rng: np.random.Generator) -> Ratio:
-        parts = fit().predictives(targets, rng=rng)
-        return together([loo_ratio(part, targets, n_jobs) for part in parts])
-
-    def ratios() -> Iterator[Ratio]:
-        for k, (fit, rng) in enumerate(zip(fits, rngs, strict=True)):
-            yield kept(f"evidence of fit {k}", partial(ratio, fit, rng), packing_of(Ratio))
-            tick(1)
-
-    return _combined(ratios(), len(fits) - 1, targets)
-
-
 def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
     """Log evidence (m, G, U) that the model computed itself: no draws, no error, or its own."""
     U = len(targets)
@@ -167,35 +141,32 @@ def refit_evidence(
     release: Release,
     fits: Sequence[Callable[[], Posterior]],
     targets: Targets,
+    which: Sequence[int],
     *,
-    rng: np.random.Generator,
+    rngs: Sequence[np.random.Generator],
     n_jobs: int,
     progress: Progress | None,
-) -> Evidence:
-    """The predictives of each target from m + 1 fits without it: no weights, so no k-hat."""
-    children = rng.spawn(len(targets))
+) -> Iterator[Evidence]:
+    """The predictives of some targets from m + 1 fits without it: no weights, so no k-hat."""
+    base, *augmented = [one() for one in fits]
+    jobs = [
+        partial(_refitted, fit, release, base, augmented, targets.only(np.array([u])), rngs[u])
+        for u in which
+    ]
+    for u, part in zip(which, in_order(jobs, n_jobs=n_jobs, what="refits"), strict=True):
+        if progress is not None:
+            progress("refits", u + 1, len(targets))
+        yield part
 
-    def run(which: list[int]) -> Iterator[Evidence]:
-        base, *augmented = [one() for one in fits]
-        jobs = [
-            partial(
-                _refitted, fit, release, base, augmented, targets.only(np.array([u])), children[u]
-            )
-            for u in which
-        ]
-        found = in_order(jobs, n_jobs=n_jobs, what="refits")
-        for done, part in enumerate(found, start=len(targets) - len(which) + 1):
-            if progress is not None:
-                progress("refits", done, len(targets))
-            yield part
 
-    parts = kept_blocks("refits", len(targets), run, packing_of(Evidence))
+def of_refits(parts: Sequence[Evidence]) -> Evidence:
+    """Targets one after another."""
     return Evidence(
         log_evidence=np.concatenate([p.log_evidence for p in parts], axis=2),
         deviations=np.concatenate([p.deviations for p in parts], axis=3),
         khat=np.concatenate([p.khat for p in parts]),
         ess=np.concatenate([p.ess for p in parts]),
-        refitted=np.ones(len(targets), dtype=bool),
+        refitted=np.ones(len(parts), dtype=bool),
         base=np.concatenate([p.base for p in parts if p.base is not None], axis=1),
         by_column=None
         if parts[0].by_column is None
@@ -257,10 +228,10 @@ def _refitted(
             log_p = predictive.log_truth(slice(0, 1))
             parts.append(ratio_of_sums(predictive, slice(0, 1), log_p))
         ratios.append(together(parts))
-    return _combined(ratios, len(augmented), target)
+    return combined(ratios, len(augmented), target)
 
 
-def _combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
+def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
     """Log ratio of each release less the base's, which comes first and whose error counts m times.
 
     Ratios are taken one by one, and none is held but the base's.

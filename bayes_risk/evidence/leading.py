@@ -4,18 +4,18 @@ The derivation stands in `docs/modes.md`.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.steps import Later
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.intruder.guesses import Neighbourhood, possible
 from bayes_risk.release.release import Release
 
 from .contract import LedFit, LedPosterior, Progress, Targets
-from .leave_one_out import loo_ratio, together
+from .leave_one_out import ratio_of_fit
 from .modes import Modes, told_apart
 
 Array = npt.NDArray[np.float64]
@@ -51,17 +51,16 @@ def within_mode(
     """
     lead, score, carry = rngs
     how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
-    led = Later("starts led by the release", lambda: fit.led(release, rng=lead, **how))()
+    led = fit.led(release, rng=lead, **how)
     base = led.informed(release)
     ratios = []
     for c, rng in enumerate(score.spawn(base.n_chains)):
-        parts = base.of_chains(np.array([c])).predictives(probes, rng=rng)
-        ratios.append(together([loo_ratio(part, probes, n_jobs) for part in parts]))
+        one = partial(base.of_chains, np.array([c]))
+        ratios.append(ratio_of_fit(one, probes, rng, n_jobs))
     value = np.stack([r.value for r in ratios])
     error = np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float)
     found = told_apart(value, error, _scores(led, release, base), fit.led_chains)
-    carried = Later("base fit in the mode", lambda: led.carried(found.used, rng=carry, **how))
-    return carried(), found
+    return led.carried(found.used, rng=carry, **how), found
 
 
 def _scores(fit: LedFit, release: Release, base: LedPosterior) -> Array:

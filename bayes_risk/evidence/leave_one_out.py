@@ -3,19 +3,17 @@
 The weights are smoothed 1 / p(y_i), which take the target out, or given by the draw alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.ceiling import most_targets
 from bayes_risk._core.logspace import change, log_sum
-from bayes_risk._core.steps import kept_blocks, packing_of
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 
-from .contract import Predictive, Targets
+from .contract import Posterior, Predictive, Targets
 from .diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 
 Array = npt.NDArray[np.float64]
@@ -40,30 +38,28 @@ class Ratio:
     parts: Array | None = None
 
 
+def ratio_of_fit(
+    fit: Callable[[], Posterior], targets: Targets, rng: np.random.Generator, n_jobs: int
+) -> Ratio:
+    """Leave-one-out log ratios of a fit, its parts together."""
+    parts = fit().predictives(targets, rng=rng)
+    return together([loo_ratio(part, targets, n_jobs) for part in parts])
+
+
 def loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> Ratio:
     """E[w p(y*)] / E[w p(y_i)] with w the smoothed 1 / p(y_i), block by block."""
     blocks = blocks_of(predictive, targets)
     first = predictive.log_truth(slice(0, min(FIRST, len(targets))))
     n_chains = (int(predictive.batch.max()) + 1) // 2
     reff = relative_efficiency(first, n_chains)
-
-    def run(which: list[int]) -> Iterator[Ratio]:
-        jobs = [
-            partial(_loo_block, predictive, blocks[b], reff, targets.fitted[blocks[b]])
-            for b in which
-        ]
-        yield from in_order(jobs, n_jobs=n_jobs, what="evidence")
-
-    name = f"blocks of {blocks[0].stop}"  # those of another size are other steps
-    parts = kept_blocks(name, len(blocks), run, packing_of(Ratio))
-    return _side_by_side(parts)
+    jobs = [partial(_loo_block, predictive, b, reff, targets.fitted[b]) for b in blocks]
+    return _side_by_side(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
 
 
 def blocks_of(predictive: Predictive, targets: Targets) -> list[slice]:
     """Blocks of targets; a lone last one, added up in another order, joins those before it."""
-    draws, guesses, n = len(predictive.batch), len(targets.guesses.codes), len(targets)
-    size = min(max(BLOCK, ROOM // draws), max(FEW, -(-n // SHARES)))
-    size = min(size, max(most_targets(draws, guesses, int(predictive.batch.max()) + 1), FEW))
+    n = len(targets)
+    size = min(max(BLOCK, ROOM // len(predictive.batch)), max(FEW, -(-n // SHARES)))
     starts = [b for b in range(0, n, size) if b == 0 or n - b > 1]
     return [slice(b, e) for b, e in zip(starts, [*starts[1:], n], strict=True)]
 

@@ -1,6 +1,6 @@
 """The order of work of an attribute audit: fits, evidence, more sampling where wanted, refits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.steps import Arrays, Later, Packing, kept
+from bayes_risk._core.checkpoint import Stage, in_stages, stage
 from bayes_risk.release.parameters import drawn, ways_of
 from bayes_risk.release.release import Release
 
@@ -25,8 +25,9 @@ from .contract import (
     Targets,
 )
 from .diagnostics import khat_threshold
-from .evidence import Evidence, known_evidence, predictive_evidence, refit_evidence, reuse_evidence
+from .evidence import Evidence, combined, known_evidence, of_refits, refit_evidence, reuse_evidence
 from .leading import probed, within_mode
+from .leave_one_out import Ratio, ratio_of_fit
 from .modes import Modes
 
 Array = npt.NDArray[np.float64]
@@ -42,22 +43,8 @@ class Effort:
     refit_budget: int
 
 
+Fitted = Callable[[], Posterior]  # made when it is asked for
 DIRECT = frozenset(["exact", "simulated"])  # ways that the model computes itself
-
-
-def _found(arrays: Arrays) -> Array | Simulated | None:
-    """What `_arrays` took apart."""
-    return Simulated(**arrays) if "ess" in arrays else arrays.get("log_p")
-
-
-def _arrays(found: Array | Simulated | None) -> dict[str, Any]:
-    if isinstance(found, Simulated):
-        parts = {"log_p": found.log_p, "deviations": found.deviations, "ess": found.ess}
-        return parts if found.by_column is None else parts | {"by_column": found.by_column}
-    return {} if found is None else {"log_p": found}
-
-
-FOUND: Packing[Array | Simulated | None] = Packing(_arrays, _found)
 
 
 class Plan:
@@ -77,7 +64,7 @@ class Plan:
     ) -> None:
         self.fit, self.release = fit, release
         self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
-        self.posteriors: list[Later[Posterior]] = []
+        self.posteriors: list[Fitted] = []
         self.modes: Modes | None = None
         self.knows_less = known is not None
         if known is not None:
@@ -152,10 +139,7 @@ class Plan:
             return found
         apart = []
         for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
-            parts = [
-                Later(f"fit {k} of a mode", partial(_chains_of, posterior, those))
-                for k, posterior in enumerate(self.posteriors)
-            ]
+            parts = [partial(_chains_of, posterior, those) for posterior in self.posteriors]
             apart.append(self.evidence(cases, parts))
         return replace(found, modes=self.modes, apart=tuple(apart))
 
@@ -166,10 +150,9 @@ class Plan:
                 evidence, self.release, cases, rng=self.rng, progress=self.progress
             )
         (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
-        return kept(
+        return stage(
             "evidence",
             lambda: self.fit.direct(evidence, self.release, cases, rng=rng, progress=self.progress),
-            FOUND,
         )
 
     def fits(self, cases: Targets) -> list[Posterior]:
@@ -180,14 +163,14 @@ class Plan:
         self.lead(cases)
         return [posterior() for posterior in self.later()]
 
-    def later(self) -> list[Later[Posterior]]:
+    def later(self) -> list[Fitted]:
         """The same fits, each made when it is asked for."""
         *children, base_rng = self.rng.spawn(len(self.release.by_draw) + 1)
         augmented = [
-            Later(f"fit {l + 1}", partial(self._augmented, l, child))
+            Stage(f"fit {l + 1}", partial(self._augmented, l, child))
             for l, child in enumerate(children)
         ]
-        return [Later("fit 0", partial(self._base, base_rng)), *augmented]
+        return [Stage("fit 0", partial(self._base, base_rng)), *augmented]
 
     def _augmented(self, l: int, rng: np.random.Generator) -> Posterior:
         how: Any = {"n_jobs": self.n_jobs, "progress": self.progress}
@@ -201,36 +184,29 @@ class Plan:
             self._tell("base fit", k, rounds)
         return base
 
-    def imputed(self) -> list[Later[Posterior]]:
+    def imputed(self) -> list[Fitted]:
         """The base fit, and one that has seen all releases and imputes what is not known."""
         (rng,) = self.rng.spawn(1)
         how: Any = {"rng": rng, "n_jobs": self.n_jobs, "progress": self.progress}
         fit = cast(ImputingFit, self.fit)
         return [
-            Later("fit 0", lambda: self.sampled.informed(self.release)),
-            Later("fit 1", lambda: fit.imputed(self.release, **how)),
+            lambda: self.sampled.informed(self.release),
+            Stage("fit 1", lambda: fit.imputed(self.release, **how)),
         ]
 
-    def evidence(self, cases: Targets, posteriors: Sequence[Callable[[], Posterior]]) -> Evidence:
+    def evidence(self, cases: Targets, posteriors: Sequence[Fitted]) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""
-        done = 0
+        rngs = self.rng.spawn(len(posteriors))
 
-        def tick(more: int) -> None:
-            nonlocal done
-            done += more
-            self._tell("evidence", done, len(posteriors))
+        def ratios() -> Iterator[Ratio]:
+            for k, (fit, rng) in enumerate(zip(posteriors, rngs, strict=True)):
+                one = partial(ratio_of_fit, fit, cases, rng, self.n_jobs)
+                yield stage(f"evidence of fit {k}", one)
+                self._tell("evidence", k + 1, len(posteriors))
 
-        return predictive_evidence(
-            posteriors,
-            cases,
-            rngs=self.rng.spawn(len(posteriors)),
-            n_jobs=self.n_jobs,
-            tick=tick,
-        )
+        return combined(ratios(), len(posteriors) - 1, cases)
 
-    def doubled(
-        self, posteriors: Sequence[Later[Posterior]], share: Array
-    ) -> list[Later[Posterior]]:
+    def doubled(self, posteriors: Sequence[Fitted], share: Array) -> list[Fitted]:
         """Double the base fit where it brings most of the error, all the others otherwise."""
         base_first = share[0] >= share[1:].sum()
         out = []
@@ -238,28 +214,27 @@ class Plan:
             zip(posteriors, self.rng.spawn(len(posteriors)), strict=True)
         ):
             if (k == 0) == base_first:
-                posterior = Later(f"fit {k}, doubled", partial(self._doubled, posterior, child))
+                posterior = Stage(f"fit {k}, doubled", partial(self._doubled, posterior, child))
             out.append(posterior)
         return out
 
-    def _doubled(self, posterior: Later[Posterior], rng: np.random.Generator) -> Posterior:
+    def _doubled(self, posterior: Fitted, rng: np.random.Generator) -> Posterior:
         return posterior().doubled(rng=rng, n_jobs=self.n_jobs)
 
     def _refit(self, cases: Targets) -> Evidence:
-        return refit_evidence(
-            self.sampled,
-            self.release,
-            self.posteriors,
-            cases,
-            rng=self.rng.spawn(1)[0],
-            n_jobs=self.n_jobs,
-            progress=self.progress,
-        )
+        how: Any = {"n_jobs": self.n_jobs, "progress": self.progress}
+        rngs = self.rng.spawn(1)[0].spawn(len(cases))
+
+        def run(which: Sequence[int]) -> Iterator[Evidence]:
+            fits = self.posteriors
+            return refit_evidence(self.sampled, self.release, fits, cases, which, rngs=rngs, **how)
+
+        return of_refits(in_stages("refits", len(cases), run))
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.progress is not None:
             self.progress(stage, done, total)
 
 
-def _chains_of(posterior: Later[Posterior], which: npt.NDArray[np.int64]) -> Posterior:
+def _chains_of(posterior: Fitted, which: npt.NDArray[np.int64]) -> Posterior:
     return cast(LedPosterior, posterior()).of_chains(which)

@@ -30,7 +30,6 @@ from .unsampled import counting, is_exact
 from .words import replaced
 
 if TYPE_CHECKING:
-    from bayes_risk._core.workers import Waiting
     from bayes_risk.app.run import StudyResult
     from bayes_risk.app.run.identify import IdentifyResult
     from bayes_risk.matching.result import IdentificationRisk
@@ -83,10 +82,6 @@ class Bars:
         """Show that `done` of `total` units of a stage are done."""
         with self._lock:  # chains report from their own threads
             self._show(stage, done, total)
-
-    def waiting(self, waiting: "Waiting") -> None:
-        """Tell of workers that are stuck, in one line."""
-        self.console.print(str(waiting), style="yellow", highlight=False, soft_wrap=True)
 
     def _show(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()

@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.steps import kept
 from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.by_column import factors_of
@@ -16,7 +16,7 @@ from bayes_risk.evidence.contract import Fit, PartFit, Progress, Targets, Weaker
 from bayes_risk.evidence.evidence import Evidence, known_evidence
 from bayes_risk.evidence.mechanism_check import checked
 from bayes_risk.evidence.problem import cases_of, guessed_numbers, rows_of, seen_by
-from bayes_risk.evidence.runner import FOUND, Effort, Plan
+from bayes_risk.evidence.runner import Effort, Plan
 from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, JointGrid, Levels, as_guesses
 from bayes_risk.intruder.guesses import Guesses, Neighbourhood
@@ -243,10 +243,9 @@ def _found(cases: Targets, plan: Plan, effort: Effort, intruder: Intruder) -> Ev
     if not intruder.of_trade:
         return plan.run(cases, effort)
     (rng,), fit = plan.rng.spawn(1), cast(WeakerFit, plan.fit)
-    found = kept(
+    found = stage(
         "evidence",
         lambda: fit.weaker(intruder, plan.release, cases, rng=rng, progress=plan.progress),
-        FOUND,
     )
     assert found is not None
     return known_evidence(found, cases)

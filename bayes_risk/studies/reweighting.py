@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError, RiskRoseWarning
-from bayes_risk._core.steps import within
 from bayes_risk._core.validate import at_least, number, one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights, linear_weights

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 
 from .cells import TableDistance, counts, distance, mutual_information
 from .tables import Column

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 
 from .tables import Column
 

@@ -1,11 +1,15 @@
-"""How long chains run, what `pymc.sample` is told, and how well the chains mixed."""
+"""How long chains run, what `pymc.sample` is told, what is kept of it, and how well they mixed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
+from bayes_risk._compat import draws_object, group, group_names
+from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.validate import at_least
 
 Array = npt.NDArray[np.float64]
@@ -55,3 +59,33 @@ def mixing(ess: Array, rhat: Array, chains: int) -> dict[str, float]:
         "min_ess": float(ess.min()),
         "median_ess": float(np.median(ess)),
     }
+
+
+def kept_chains(sample: Callable[[], Any], length: Length) -> Any:
+    """ArviZ's record of chains of this length, kept.
+
+    PyMC swallows Ctrl-C and returns the draws it has. That is an interruption, not a fit.
+    """
+
+    def whole() -> Any:
+        idata = sample()
+        sizes = group(idata, "posterior").sizes
+        if (sizes["chain"], sizes["draw"]) != (length.chains, length.draws):
+            raise KeyboardInterrupt
+        return {name: taken_apart(group(idata, name)) for name in group_names(idata)}
+
+    parts = stage("draws", whole)
+    return draws_object({name: xr.Dataset.from_dict(part) for name, part in parts.items()})
+
+
+def taken_apart(data: xr.Dataset) -> dict[str, Any]:
+    """Arrays, texts and plain attributes, as `xarray.Dataset.from_dict` reads them."""
+    found: dict[str, Any] = data.to_dict(data="array")
+    variables = {**found["coords"], **found["data_vars"]}
+    for held in variables.values():
+        held["attrs"] = {}
+        if held["data"].dtype.kind not in "biuf":
+            held["data"] = [str(v) for v in held["data"]]
+    plain = (str, int, float)
+    found["attrs"] = {k: v for k, v in found["attrs"].items() if isinstance(v, plain)}
+    return found

@@ -13,9 +13,8 @@ from bayes_risk._compat import add_group
 from bayes_risk._core.errors import TruncationWarning
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.fits.kept_draws import kept_chains
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.sampling import Length, mixing
+from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from bayes_risk.models.mixture.categorical.state import Draws, Prior, State, Units
 from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
 

@@ -14,9 +14,8 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import Progress, Targets
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.fits.kept_draws import kept_chains
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.sampling import Length, mixing
+from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from bayes_risk.models.fits.synthesis import Request
 from bayes_risk.release.release import Release
 

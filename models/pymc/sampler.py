@@ -17,12 +17,11 @@ import numpy.typing as npt
 
 from bayes_risk._compat import set_up_chain
 from bayes_risk._core.batches import batch_of_draws
+from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import ModelError
-from bayes_risk._core.steps import kept
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.models.fits.kept_draws import CHAINS
 
 from .density import Engine, Theta
 from .predictive import PyMCPredictive
@@ -204,7 +203,7 @@ class Sampler:
                     tick(length.draws)
             return found
 
-        return kept("draws", chains, CHAINS)
+        return stage("draws", chains)
 
     def _condition(self, condition: Condition) -> None:
         self.y.put(condition.y, condition.weights)

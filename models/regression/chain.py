@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import ModelError
-from bayes_risk._core.workers import Ticks, in_order
+from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.data.microdata import Codes
 
 from .families import LogNormal

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk._core.workers import Ticks, in_order
+from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.evidence.contract import Targets
 
 from .counts_imputed_kernels import fill_tables, predict, sweep

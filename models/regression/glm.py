@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from bayes_risk._compat import group
 from bayes_risk._core.errors import InputError
-from bayes_risk.models.fits.kept_draws import kept_chains
-from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.fits.sampling import Length, kept_chains
 
 from .families import (
     Bernoulli,

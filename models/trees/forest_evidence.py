@@ -13,7 +13,7 @@ from functools import partial
 import numba
 import numpy as np
 
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.by_column import product_of
 from bayes_risk.evidence.contract import Progress, Simulated, Targets

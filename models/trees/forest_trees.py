@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sklearn.tree import DecisionTreeClassifier
 
 from bayes_risk._core.errors import ModelError
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 
 from .tree import encoded, level_orders, without_advice

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.evidence.evidence import predictive_evidence
+from bayes_risk.evidence.evidence import combined
+from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.prior_weights import Grounds, prior_weights
 from bayes_risk.evidence.problem import cases_of
 from bayes_risk.evidence.runner import Plan
@@ -56,8 +57,9 @@ def two_changes(fit, release, posteriors, distance=2):
     clock, rows = Clock(), np.arange(len(fit.microdata.codes))
     cases, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(distance), rows)
     rngs = np.random.default_rng(1).spawn(len(posteriors))
-    made = [lambda posterior=posterior: posterior for posterior in posteriors]
-    found = predictive_evidence(made, cases, rngs=rngs, n_jobs=2)
+    pairs = zip(posteriors, rngs, strict=True)
+    ratios = (ratio_of_fit(lambda p=p: p, cases, rng, 2) for p, rng in pairs)
+    found = combined(ratios, len(posteriors) - 1, cases)
     grounds = Grounds(fit.microdata, cases, release, found.base)
     prior = prior_weights("uniform", grounds)
     nothing, none = np.full(len(cases), -np.inf), np.zeros(len(cases), dtype=bool)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.steps import Store, opened, private_folder
 
 RUN, LOCK, STEPS = "run.json", "lock", "steps"
 MOST_BYTES = 10_000_000  # of the note of a run

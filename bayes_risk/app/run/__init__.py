@@ -1,8 +1,7 @@
 """Running a study: audit, sweep or comparison, and a folder with all of it."""
 
-from .audit import StudyResult, run_study
-from .compare import ComparisonResult, run_compare
-from .sweep import SweepResult, run_sweep
+from .audit import ComparisonResult, StudyResult, SweepResult
+from .runner import run_compare, run_study, run_sweep
 
 __all__ = [
     "ComparisonResult",

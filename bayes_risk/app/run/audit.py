@@ -1,18 +1,22 @@
-"""An audit: data, fit, release, every risk that the study asks for, verdict."""
+"""An audit, sweep or comparison: data, fit, release, every risk that is asked for, verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import bayes_risk as br
-from bayes_risk.app.output import Provenance, write_study
-from bayes_risk.app.study.declare import attribute_options, matching_options
+from bayes_risk.app.output import Provenance
+from bayes_risk.app.study.candidates import candidates_of, compare_options
+from bayes_risk.app.study.declare import attribute_options, fit_model, matching_options
 from bayes_risk.app.study.further import full_table_of, membership_of
 from bayes_risk.app.study.inherent import InherentBounds
-from bayes_risk.app.study.making import Clock, Made, Progress, made
+from bayes_risk.app.study.making import Clock, Made, Progress, made, provenance_of, read_data
 from bayes_risk.app.study.sections import AttributeSection
 from bayes_risk.app.study.study import Study
 from bayes_risk.app.study.utility import utility_of
+from bayes_risk.app.study.varying import sweep_options
 from bayes_risk.app.study.yardsticks import Measured, bounds_of, context_of
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.release import Release
@@ -21,11 +25,11 @@ from bayes_risk.risk.full_table.result import FullTableRisk
 from bayes_risk.risk.membership.result import Membership
 from bayes_risk.risk.privacy_loss_result import PrivacyLoss
 from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.studies.comparing.result import Comparison
 from bayes_risk.studies.reweighting_result import Reweighting
+from bayes_risk.studies.sweeping.result import Sensitivity
 from bayes_risk.utilities.context_result import ContextMeasures
 from bayes_risk.utilities.result import Utility
-
-from .shared import diagnostics_of, in_folder, seeds_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,76 +91,67 @@ class StudyResult:
         return "\n\n".join([self.study.title, *(repr(p) for p in parts if p), repr(self.verdict)])
 
 
-def run_study(
-    study: Study,
-    *,
-    overwrite: bool = False,
-    restart: bool = False,
-    progress: Progress | None = None,
-    n_jobs: int = 2,
-    backend: str | None = None,
-    max_memory: str | int | None = None,
-    command: str = "",
-) -> StudyResult:
-    """Run a study, and write its folder if it names one.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepResult:
+    """What one sweep of a study found.
 
-    Parameters
+    Attributes
     ----------
-    study : Study
-        From `read_study`, or made in a script.
-    overwrite : bool
-        Replace an output folder that an earlier run wrote.
-    restart : bool
-        Throw away the steps that a stopped run finished. By default the same study goes on from
-        them, and ends with the same bytes as without the stop.
-    progress : callable (stage, done, total), optional
-        Called as work proceeds; quiet by default.
-    n_jobs : int
-        Number of workers. Results do not depend on it.
-    backend : {"threads", "loky", "dask"}, optional
-        Workers: threads; processes of joblib; or a Dask cluster of ``n_jobs`` processes on this
-        machine, begun and closed by the run. By default those of joblib's ``parallel_config``,
-        threads if it says nothing. Results do not depend on it.
-    max_memory : str or int, optional
-        The most memory to take, ``"2GiB"`` or a number of bytes: blocks are made smaller and
-        workers fewer to keep beneath it, and the run stops where it is passed all the same. Results
-        do not depend on it.
-    command : str
-        How the run was started, for the manifest.
-
-    Returns
-    -------
-    StudyResult
-
-    Raises
-    ------
-    InputError
-        Data or settings that do not fit; an output folder that exists (before any work is done), or
-        that another run is writing; finished steps of a run that was not the same; more work than
-        ``max_memory`` can hold, with the estimate; ``"dask"`` without its packages.
-    MemoryCeilingError
-        More was taken than ``max_memory``. Finished steps are kept: the same with more goes on.
-    ChildProcessError
-        Workers died again and again. Finished steps are kept.
+    study, random_seed, data_sha256, diagnostics, seconds, provenance
+        As in `StudyResult`.
+    sensitivity : Sensitivity
+        Risk at every setting; its base is the audit that the study describes.
     """
-    from .costs import held_beneath
 
-    given: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "progress": progress}
-    with held_beneath(study, "audit", max_memory, **given) as how:
-        return in_folder(
-            study,
-            "audit",
-            lambda seed: _run(study, seed, **how),
-            write_study,
-            overwrite=overwrite,
-            restart=restart,
-            command=command,
-            backend=backend,
-            **how,
-        )
+    study: Study
+    random_seed: int
+    data_sha256: str
+    diagnostics: Mapping[str, Any]
+    sensitivity: Sensitivity
+    seconds: Mapping[str, float]
+    provenance: Provenance | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.study.title}\n\n{self.sensitivity!r}"
 
 
-def _run(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> StudyResult:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComparisonResult:
+    """What one comparison of a study's candidates found.
+
+    Attributes
+    ----------
+    study, random_seed, data_sha256, seconds, provenance
+        As in `StudyResult`.
+    comparison : Comparison
+    """
+
+    study: Study
+    random_seed: int
+    data_sha256: str
+    comparison: Comparison
+    seconds: Mapping[str, float]
+    provenance: Provenance | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.study.title}\n\n{self.comparison!r}"
+
+
+def seeds_of(seed: int) -> list[int]:
+    """Of fit, release, attribute risk, membership, full table, utility, context, and bounds."""
+    return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(8)]
+
+
+def diagnostics_of(study: Study, fit: Any) -> dict[str, Any]:
+    """What the fit says of itself; notes of prediction models in words."""
+    if fit is None:
+        return {}
+    found = dict(fit.diagnostics)
+    return found | {"notes": list(fit.notes)} if study.model.kind == "PMM" else found
+
+
+def audit_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None) -> StudyResult:
+    """Every audit of a study."""
     clock = Clock()
     seeds = seeds_of(seed)
     how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
@@ -171,6 +166,60 @@ def _run(study: Study, seed: int, progress: Progress | None, n_jobs: int) -> Stu
         **audits(study, ready, clock, seeds[2:], how),
         seconds=clock.seconds,
         provenance=ready.provenance,
+    )
+
+
+def sweep_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None) -> SweepResult:
+    """The attribute audit at every setting of ``[sweep]``."""
+    clock = Clock()
+    seeds = seeds_of(seed)
+    ready = made(study, clock, seeds=seeds, n_jobs=n_jobs, progress=progress)
+    weights = None if ready.reweighting is None else ready.reweighting.rounds[-1].weights
+
+    def refit(declaration: Any) -> Any:
+        how = {} if weights is None else {"weights": weights}
+        return fit_model(study, declaration, ready.df, random_seed=seeds[0], n_jobs=n_jobs, **how)
+
+    with clock("sweep"):
+        found = br.sensitivity(
+            ready.fit,
+            ready.release,
+            refit=refit,
+            random_seed=seeds[2],
+            n_jobs=n_jobs,
+            progress=progress,
+            **sweep_options(study),
+        )
+    return SweepResult(
+        study=study,
+        random_seed=seed,
+        data_sha256=ready.data_sha256,
+        diagnostics=diagnostics_of(study, ready.fit),
+        sensitivity=found,
+        seconds=clock.seconds,
+        provenance=ready.provenance,
+    )
+
+
+def compare_of(
+    study: Study, seed: int, *, n_jobs: int, progress: Progress | None
+) -> ComparisonResult:
+    """Every replicate of the candidates of ``[compare]``."""
+    clock = Clock()
+    with clock("data"):
+        df, sha256 = read_data(study.data)
+        candidates, options = candidates_of(study, df), compare_options(study, df)
+        provenance = provenance_of(study, df, sha256, candidates)
+    with clock("comparison"):
+        how: dict[str, Any] = {"random_seed": seed, "n_jobs": n_jobs, "progress": progress}
+        found = br.compare(candidates, df, **options, **how)
+    return ComparisonResult(
+        study=study,
+        random_seed=seed,
+        data_sha256=sha256,
+        comparison=found,
+        seconds=clock.seconds,
+        provenance=provenance,
     )
 
 

@@ -1,23 +1,72 @@
-"""What a study will cost: memory by arithmetic, time from small runs on its own data."""
+"""What a study will cost: a bound on memory by arithmetic, time from small runs on its own data.
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+With ``GU`` pairs of a guess and a distinct case, m releases, ``F`` fits (m + 1, or 1 for trees) and
+``B`` batches of draws, what counts in large files is the evidence, ``(8 m + 4 F B) GU`` bytes; the
+other parts grow with the records alone. The derivation stands in ``docs/large-files.md``.
+"""
+
+import logging
+import math
+import time as clocks
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from bayes_risk._core.ceiling import block_bytes
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from rich.console import Console
+
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.memory import bytes_of, in_words, resident
 from bayes_risk._core.validate import at_least
-from bayes_risk._core.watch import check_memory
-from bayes_risk.app.costs import Sizes, beneath, bytes_of, in_words, memory_by_stage, watched
-from bayes_risk.app.study.making import Progress, read_data
+from bayes_risk.app.output.folder import check_name
+from bayes_risk.app.process import compile_beside
+from bayes_risk.app.study.candidates import candidate_study, candidates_of
+from bayes_risk.app.study.checks import coded
+from bayes_risk.app.study.declare import attribute_options, placed_anywhere
+from bayes_risk.app.study.making import (
+    Clock,
+    checked,
+    declared,
+    fitted,
+    needs_fit,
+    read_data,
+    read_release,
+)
 from bayes_risk.app.study.study import Study
-from bayes_risk.evidence.leave_one_out import BLOCK, FEW, ROOM
+from bayes_risk.app.study.trees import CARTSection
+from bayes_risk.data.microdata import Microdata, same_records
+from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
+from bayes_risk.intruder.grids import as_guesses
+from bayes_risk.models.regression.formulas import parse
+from bayes_risk.release.release import Release
+from bayes_risk.risk.membership.asking import ROOM as PLACES
 
-from .variants import checked_variants, settings_of
+from .audit import audits, seeds_of
 
-PROCESSES = ("loky", "dask")
 CURES = "audit fewer targets, weigh fewer guesses, keep fewer draws, or make fewer releases"
+ASIDE = ("identification", "utility", "context", "bounds", "membership", "full_table")
+NEW_FITS = ("knows_records", "knows_columns", "classes", "model")  # factors of a sweep
+SHARED = ("DPMPM", "PoissonMixture", "CART")  # equal records have equal evidence
+SAMPLED = ("DPMPM", "PoissonMixture", "Regression", "PyMCModel")
+MiB = 2**20
+CODE = {"PyMCModel": 650 * MiB} | dict.fromkeys(SAMPLED[:3], 400 * MiB)  # compiled; others:
+LEAST_CODE, PROCESS = 250 * MiB, 150 * MiB
+PAIR = 160  # bytes of a guess of a case: priors, posteriors, their order, what a model reads
+STRETCH = 2**29  # bytes of data sets that forests look up, and of distances, at a time
+
+
+class Fitted(NamedTuple):
+    """What a fit holds: bytes, draws, chains, terms of a mixture; and bytes a (guess, case)."""
+
+    size: int
+    draws: int = 0
+    chains: int = 1
+    classes: int = 0
+    evidence: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +75,11 @@ class Cost:
 
     Attributes
     ----------
-    sizes : Sizes
-        Of a sweep or a comparison, those of the setting or candidate that takes most.
-    memory : mapping of str to mapping of str to int
-        Bytes by stage and part.
-    block, workers : int
-        Distinct cases that a worker has at once, and workers.
+    records, cases, guesses, draws, releases : int
+        Of the audit that takes most: n, U, G, H, m.
+    memory : mapping of str to int
+        Bytes by part, each at its most; their sum is the bound.
+    workers : int
     max_memory : int or None
         The ceiling in bytes.
     seconds : mapping of str to float
@@ -40,62 +88,51 @@ class Cost:
         Audits that are made one after another: settings of a sweep, replicates of candidates.
     """
 
-    sizes: Sizes
-    memory: Mapping[str, Mapping[str, int]]
-    block: int
+    records: int
+    cases: int
+    guesses: int
+    draws: int
+    releases: int
+    memory: Mapping[str, int]
     workers: int
-    max_memory: int | None
+    max_memory: int | None = None
     seconds: Mapping[str, float]
     settings: int = 1
 
     @property
-    def fullest(self) -> str:
-        """The stage that holds most."""
-        return max(self.memory, key=lambda stage: sum(self.memory[stage].values()))
-
-    @property
     def peak(self) -> int:
-        """Bytes that the fullest stage holds."""
-        return sum(self.memory[self.fullest].values())
+        """Bytes that are needed at most."""
+        return sum(self.memory.values())
 
     @property
     def fits(self) -> bool:
-        """Whether the peak stays beneath the ceiling."""
+        """Whether the bound lies beneath the ceiling."""
         return self.max_memory is None or self.peak <= self.max_memory
 
-    @property
-    def room(self) -> int:
-        """Bytes of work space that a worker has for one block."""
-        s = self.sizes
-        return block_bytes(self.block, s.sampler.draws, s.guesses, s.batches)
-
     def check(self) -> None:
-        """Stop where the ceiling cannot hold.
+        """Stop where the ceiling cannot be promised.
 
         Raises
         ------
         InputError
-            The estimate, its largest part, and what would help.
+            The bound, its largest part, and what would help.
         """
         if self.fits:
             return
-        parts = self.memory[self.fullest]
-        most = max((p for p in parts if p != "program"), key=lambda p: parts[p])
-        time = f" and {sum(self.seconds.values()):,.0f} s" if self.seconds else ""
+        most = max((p for p in self.memory if p != "program"), key=lambda p: self.memory[p])
         raise InputError(
-            f"the study needs about {in_words(self.peak)}{time}, and max_memory is "
-            f"{in_words(self.max_memory or 0)}; most of it is {most}, {in_words(parts[most])}, in "
-            f"stage {self.fullest!r}: {CURES}, or raise max_memory"
+            f"the study needs up to {in_words(self.peak)}, and max_memory is "
+            f"{in_words(self.max_memory or 0)}; most of it is {most}, "
+            f"{in_words(self.memory[most])}: {CURES}, or raise max_memory"
         )
 
     def __repr__(self) -> str:
-        s, parts = self.sizes, self.memory[self.fullest]
         audits = f"{self.settings:,} audits, the largest of " if self.settings > 1 else ""
         lines = [
-            f"{audits}{s.records:,} records, {s.cases:,} distinct cases, {s.guesses:,} guesses "
-            f"each, {s.sampler.draws:,} draws, {s.releases} releases; {self.workers} workers",
-            f"memory: about {in_words(self.peak)}, in stage {self.fullest!r}:",
-            *(f"  {part:32s} {in_words(size):>10s}" for part, size in parts.items()),
+            f"{audits}{self.records:,} records, {self.cases:,} distinct cases, {self.guesses:,} "
+            f"guesses each, {self.draws:,} draws, {self.releases} releases; {self.workers} workers",
+            f"memory: up to {in_words(self.peak)}:",
+            *(f"  {part:32s} {in_words(size):>10s}" for part, size in self.memory.items() if size),
         ]
         if self.seconds:
             total = sum(self.seconds.values())
@@ -140,90 +177,383 @@ def estimate(
 
     Notes
     -----
-    Memory is counted from the data (records, distinct cases, guesses) and the settings; of a
-    `PyMCModel` what its own graph holds is left out. Time is that of three small runs, extended in
-    a straight line in records, targets and draws, times the settings of a sweep or the replicates
-    of each candidate.
+    Memory is a bound, counted from the data (records, distinct cases, guesses) and the settings; of
+    a `PyMCModel` what its own graph holds is left out. Time is that of three small runs, extended
+    in a straight line in records, targets and draws, times the settings of a sweep or the
+    replicates of each candidate.
     """
     at_least("n_jobs", n_jobs, 1)
     ceiling = None if max_memory is None else bytes_of(max_memory)
     df, _ = read_data(study.data)
-    variants = checked_variants(study, df, kind)
-    cost = _beneath([v.sizes for v in variants], n_jobs, backend in PROCESSES, ceiling)
-    settings = settings_of(study, kind)
-    if not time:
-        return replace(cost, settings=settings)
-    from .pilot import seconds_of_run
+    audits = _audits(study, df, kind)
+    processes = n_jobs if backend in ("loky", "dask") and n_jobs > 1 else 0
+    costs = {
+        name: replace(_cost(one, df, kind, n_jobs, processes), settings=times)
+        for name, (one, times) in audits.items()
+    }
+    seconds: dict[str, float] = {}
+    for name, cost in costs.items() if time else ():
+        found = seconds_of(audits[name][0], df, cost)
+        if kind == "sweep" and not seconds:  # the other settings are like the study's own
+            once = {stage: took for stage, took in found.items() if stage != "attribute risk"}
+            seconds = once | {"sweep": cost.settings * found["attribute risk"]}
+        elif kind == "comparison":
+            seconds[name] = cost.settings * sum(found.values())
+        elif kind == "audit":
+            seconds = found
+    largest = max(costs.values(), key=lambda cost: cost.peak)
+    settings = sum(cost.settings for cost in costs.values())
+    return replace(largest, max_memory=ceiling, seconds=seconds, settings=settings)
 
-    seconds = seconds_of_run(study, df, variants, kind)
-    return replace(cost, settings=settings, seconds=seconds)
 
-
-@contextmanager
-def held_beneath(
-    study: Study,
-    kind: str,
-    max_memory: str | int | None,
-    *,
-    n_jobs: int,
-    backend: str | None,
-    progress: Progress | None,
-) -> Iterator[dict[str, Any]]:
-    """``n_jobs`` and ``progress`` that a ceiling leaves; within the block it is watched.
+def print_costs(study: Study, kind: str, **how: Any) -> None:
+    """Print the estimate of a command; stop where no ceiling holds it.
 
     Raises
     ------
     InputError
-        A ceiling that cannot hold.
-    MemoryCeilingError
-        Within the block: more memory was taken all the same.
+        As `estimate`; more memory than the ceiling.
     """
-    at_least("n_jobs", n_jobs, 1)
-    if max_memory is None:
-        yield {"n_jobs": n_jobs, "progress": progress}
-        return
-    how: dict[str, Any] = {"n_jobs": n_jobs, "backend": backend, "max_memory": max_memory}
-    cost = estimate(study, kind=kind, time=False, **how)
-    if not cost.fits:
-        estimate(study, kind=kind, **how).check()
-
-    def watching(stage: str, done: int, total: int) -> None:
-        check_memory()
-        if progress is not None:
-            progress(stage, done, total)
-
-    with beneath(cost.room), watched(cost.max_memory):
-        yield {"n_jobs": cost.workers, "progress": watching}
+    folder = Path(study.output.folder or ".").absolute()
+    check_name(folder)
+    compile_beside(folder)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        cost = estimate(study, kind=kind, **how)
+    finally:
+        logging.disable(before)
+    Console().print(repr(cost), highlight=False, markup=False, soft_wrap=True)
+    cost.check()
 
 
-def _beneath(every: Sequence[Sizes], n_jobs: int, processes: bool, ceiling: int | None) -> Cost:
-    """As many workers and as large blocks as the ceiling allows, the workers given up last."""
-    usual = max(BLOCK, ROOM // max(1, *(s.sampler.draws for s in every)))
-    for workers in range(n_jobs, 0, -1):
-        block = usual
-        while True:
-            found = _fullest(every, block, workers, processes and workers > 1, ceiling)
-            if found.fits:
-                return found
-            if block == FEW:
-                break
-            block = max(block // 2, FEW)
+# --- the audits of a run ----------------------------------------------------------------------
+
+
+def alone(study: Study) -> Study:
+    """The study of a sweep: its attribute audit alone."""
+    return study.model_copy(update=dict.fromkeys(ASIDE))
+
+
+def _audits(study: Study, df: pd.DataFrame, kind: str) -> dict[str, tuple[Study, int]]:
+    """Every audit of a run that differs in size, checked against the table; how often it is made.
+
+    Of a sweep the first is the study's own.
+    """
+    if kind == "comparison" and (compare := study.compare) is not None:
+        candidates_of(study, df)
+        found = {}
+        for name in compare.candidates:
+            one = candidate_study(study, name)
+            update = {"bounds": study.bounds} if compare.bounds else {}
+            times = compare.replicates if one.release.files is None else 1
+            found[name] = one.model_copy(update=update), times
+        return found
+    section, own = study.sweep, study.attribute
+    if kind != "sweep" or section is None or own is None:
+        checked(study, df)
+        return {"": (study, 1)}
+    study = alone(study)
+    checked(study, df)
+    made = [f for f in section.factors if f not in ("priors", "m")]
+    found = {"": (study, _settings(study, made))}
+    for key in ("guesses", "knows_columns"):
+        for k, value in enumerate(section.values(key)):
+            audit = own.model_copy(update={key: value})
+            found[f"{key} {k}"] = study.model_copy(update={"attribute": audit}), 0
     return found
 
 
-def _fullest(
-    every: Sequence[Sizes], block: int, workers: int, processes: bool, ceiling: int | None
-) -> Cost:
-    """The cost of the audit that takes most."""
-    costs = [
-        Cost(
-            sizes=sizes,
-            memory=memory_by_stage(sizes, block=block, workers=workers, processes=processes),
-            block=block,
-            workers=workers,
-            max_memory=ceiling,
-            seconds={},
-        )
-        for sizes in every
-    ]
-    return max(costs, key=lambda cost: cost.peak)
+def _settings(study: Study, factors: Sequence[str]) -> int:
+    """Settings of some factors, the study's own among them: each by itself, or all together."""
+    section, audit = study.sweep, study.attribute
+    assert section is not None and audit is not None
+    own = {
+        "knows_records": "all-but-target",
+        "knows_columns": audit.knows_columns,
+        "guesses": audit.guesses,
+        "classes": study.classes,
+        "evidence": audit.evidence or section.values("evidence")[:1],
+    }
+    sizes: list[int] = []
+    for factor in factors:
+        if factor == "model":
+            sizes += [1 + len(values) for values in (section.model or {}).values()]
+            continue
+        values = section.values(factor)
+        usual = own.get(factor, values[:1])
+        sizes.append(len(values) + (usual not in values and usual != values[:1]))
+    return math.prod(sizes) if section.combinations else 1 + sum(k - 1 for k in sizes)
+
+
+# --- memory -----------------------------------------------------------------------------------
+
+
+def _cost(study: Study, df: pd.DataFrame, kind: str, n_jobs: int, processes: int) -> Cost:
+    """The bound of one audit."""
+    data, made = coded(study, df), study.made(df)
+    (n, p), m = df.shape, study.m
+    U, G, q = _guessed(study, df, data, made)
+    model = _fitted(study, data, made, U * G)
+    F, B = (m + 1, 2 * model.chains) if model.draws else (1, 2)
+    sets, priors = 1, 1
+    if kind == "sweep" and study.sweep is not None:
+        sets = _settings(study, [f for f in study.sweep.factors if f in NEW_FITS])
+        priors += len(study.sweep.values("priors"))
+    rounds = 0 if study.reweight is None else study.reweight.rounds
+    tables = int(df.memory_usage(deep=True).sum()) + n * p * (12 * m + 40)
+    evidence = U * G * (8 * m + 4 * F * B + 8 * q)
+    pairs = U * G * (PAIR + 5 * q + 16 * priors)
+    code = CODE.get(study.model.kind, LEAST_CODE) if needs_fit(study) else LEAST_CODE
+    block = min(U, max(BLOCK, ROOM // max(model.draws, 1)))
+    further = _further(study, data, made, model, n_jobs)
+    targets = _targets(study, n) if study.output.folder is not None and kind == "audit" else 0
+    memory = {
+        "program": resident() + code,
+        "table and releases": tables,
+        "fits": model.size * (sets * F + 1),
+        "evidence": evidence + evidence // F + model.evidence,
+        "guesses, priors and posteriors": pairs,
+        "blocks at work": n_jobs * block * (80 * model.draws + 40 * G * B) if model.draws else 0,
+        "arrays for the report": 8 * (2 * m + 4) * G * targets,
+        "earlier rounds": rounds * (U * G * (8 * m + 30 + 5 * q) + 12 * m * n * p),
+        max(further, key=lambda part: further[part]): max(further.values()),
+        "processes of workers": processes * (PROCESS + code + tables + evidence // F),
+    }
+    sizes = {"records": n, "cases": U, "guesses": G, "draws": model.draws, "releases": m}
+    return Cost(**sizes, memory=memory, workers=n_jobs, seconds={})
+
+
+def _guessed(
+    study: Study, df: pd.DataFrame, data: Microdata, made: list[str]
+) -> tuple[int, int, int]:
+    """Distinct cases among the targets, guesses of each, and guessed columns."""
+    section = study.attribute
+    if section is None:
+        return 0, 0, 0
+    names = study.guessed or [c for c in made if c not in section.knows_columns]
+    columns = np.array([df.columns.get_loc(c) for c in names])
+    numbers = [c for c in names if c in data.numbers]
+    weighed = as_guesses(attribute_options(placed_anywhere(section))["guesses"], numbers)
+    own = study.classes == "own" or study.model.kind not in SHARED
+    distinct = len(df) if own else len(np.unique(data.codes, axis=0))
+    guesses = len(weighed.of(data, data.codes[:2], columns).codes)
+    return min(_targets(study, len(df)), distinct), guesses, len(names)
+
+
+def _targets(study: Study, n: int) -> int:
+    section = study.attribute
+    if section is None or section.largest is not None:
+        return int(section is not None)
+    given = section.targets
+    return min(n if given == "all" else given if isinstance(given, int) else len(given), n)
+
+
+def _fitted(study: Study, data: Microdata, made: list[str], pairs: int) -> Fitted:
+    """What a fit of the study's model holds, and what its evidence needs besides."""
+    model: Any = study.model
+    n, p = data.codes.shape
+    levels = dict(zip(data.columns, data.n_levels.tolist(), strict=True))
+    trees = 32 * pairs + min(pairs, 2**19) * (12 * p + 48)
+    if not needs_fit(study):
+        return Fitted(0)
+    if model.kind == "CART":
+        return Fitted(len(model.order) * n * (8 + 90 // model.min_leaf), evidence=trees)
+    if model.kind == "Forest":
+        each = model.n_trees * n * (8 + 6 // model.min_leaf)  # a data set as it is looked up
+        size = len(model.order) * model.n_trees * n * (1 + 14 // model.min_leaf)
+        return Fitted(size, evidence=trees + 2 * each + min(study.m * each, STRETCH))
+    if model.kind == "PMM":
+        rows, o = study.m * pairs, len(model.order)
+        distances = 32 * min(min(rows, 2**17) * n, 2**21) + 32 * min(rows, 2**17) * (p + o)
+        return Fitted(36 * n * p, evidence=distances + 8 * rows * o)
+    draws = model.draws * model.chains if isinstance(model.draws, int) else 0
+    if model.kind == "Regression":
+        widths = {c: _width(c, f, levels) for c, f in model.formulas.items()}
+        each = sum(2 * (k * max(levels[c] - 1, 1) + 2) for c, k in widths.items())
+        size = 8 * draws * each + 24 * n * sum(widths.values())
+        return Fitted(size, draws, model.chains)
+    if model.kind == "PyMCModel":
+        return Fitted(8 * n * p, draws, model.chains)
+    K, D = model.n_classes, int(data.n_levels.sum())
+    if model.kind == "PoissonMixture":
+        if model.deals:
+            return Fitted(0)
+        D = 2 * len(made) + sum(levels[c] for c in model.covariates)
+    labels = 2 * draws * min(_targets(study, n), n) + 8 * draws * K * (D + p)  # of one fit
+    return Fitted(8 * draws * K * (D + 2) + 8 * n * (p + 4), draws, model.chains, K, labels)
+
+
+def _width(response: str, formula: str, levels: Mapping[str, int]) -> int:
+    """Columns of a design matrix: of each term the product of its categories' levels, less one."""
+    return sum(
+        math.prod(max(levels.get(str(factor.expr), 2) - 1, 1) for factor in term.factors)
+        for term in parse(response, formula).terms
+    )
+
+
+def _further(
+    study: Study, data: Microdata, made: list[str], model: Fitted, n_jobs: int
+) -> dict[str, int]:
+    """Bytes of the other audits, of which one is at work at a time."""
+    (n, p), m = data.codes.shape, study.m
+    widths = {c: max(int(d), 1) for c, d in zip(data.columns, data.n_levels, strict=True)}
+    F, B = m + 1, 2 * model.chains
+    found = {"other audits": 0}
+    if (keys := study.identification) is not None:
+        numeric = max(len(keys.radius or {}), 1)
+        each = 8 * (32 + 6 * m + 2 * m * numeric) + 4 * (m + 1) * len(widths)
+        found["identification"] = n * each
+    if (utility := study.utility) is not None:
+        found["utility"] = _designs(data, utility.columns or data.columns, m, n_jobs)
+    if (context := study.context) is not None:
+        near = data.columns if context.distances is True else context.distances or []
+        known = len(context.keys) + len(context.target or [])
+        coordinates = sum(3 + 3 * widths[c] for c in near)
+        found["context measures"] = 8 * n * (known * (m + 1) + 10 + coordinates)
+    if study.bounds is not None:
+        ends = 3 * (study.bounds.m or m) * n * p * 12
+        found["bounds"] = max(found.values()) + ends
+    if (membership := study.membership) is not None:
+        asked = membership.alternatives + membership.comparisons + 1
+        records = membership.records
+        places = records if isinstance(records, int) else n
+        pairs = min(max(PLACES, 64 * asked), places * asked)
+        found["membership"] = pairs * (2 * F * (8 + 4 * B) + 8 * p + 224)
+    if (table := study.full_table) is not None:
+        cells = math.prod(widths[c] for c in study.guessed or made)
+        draws = min(table.draws or model.draws, model.draws)
+        terms = 2 * draws * max(model.classes, 1) * int(cells**0.5)
+        sums = F * (8 * terms + 24 * B * min(cells, 2**18))
+        found["full table"] = n_jobs * (12 * cells + sums)
+    return found
+
+
+def _designs(data: Microdata, columns: Sequence[str], m: int, n_jobs: int) -> int:
+    """Columns of all files, and designs of propensity models with products of two columns."""
+    places = [data.columns.index(c) for c in columns]
+    levels, n = data.n_levels[places], len(data.codes)
+    d = np.maximum(levels - 1, 1)
+    cells = math.prod(levels.tolist()) if levels.all() else math.inf
+    rows = int(min(len(np.unique(data.codes[:, places], axis=0)) + n, cells))
+    products = int(d.sum() + (d.sum() ** 2 - (d**2).sum()) // 2)
+    most = min(products, 100_000_000 // max(rows, 1)) if products <= 1_000 else 0
+    design = 8 * rows * (4 * max(int(d.sum()), most) + 2 * len(d))
+    return 16 * (m + 1) * n * len(d) + n_jobs * design
+
+
+# --- time -------------------------------------------------------------------------------------
+
+RECORDS, TARGETS, DRAWS, WARM_UP = (600, 1_800), (20, 120), 20, 10
+BY_TARGET = ("attribute risk", "reweighting")
+BY_DRAW = (*BY_TARGET, "membership", "full table")
+LARGEST = 5  # records of a count's largest values
+OWN = ("CART", "Forest", "PMM")  # only what a fit made can be audited with it
+
+
+def seconds_of(study: Study, df: pd.DataFrame, cost: Cost) -> dict[str, float]:
+    """CPU seconds by stage of small runs, extended to all records, targets and draws.
+
+    Each stage is a straight line in the records, and the attribute audit also in its targets, both
+    with slopes in proportion to the draws: nothing has to be known of the machine.
+    """
+    few, many = (min(n, len(df)) for n in RECORDS)
+    study, df = _grown_here(study, df)
+    cases = max(cost.cases, 1)
+    less, more = (min(u, cases) for u in TARGETS)
+    release = read_release(study, df)
+    if release is not None and needs_fit(study) and study.model.kind in OWN:
+        made = study.release.model_copy(update={"files": None, "m": study.m})
+        study, release = study.model_copy(update={"release": made}), None
+    _one(study, df, release, few, less)  # compiles
+    base, wide, long = (
+        _one(study, df, release, n, u) for n, u in ((few, less), (many, less), (few, more))
+    )
+    out = {}
+    for stage, took in base.items():
+        further = max(wide[stage] - took, 0.0) / max(many - few, 1) * (len(df) - few)
+        if stage in BY_TARGET:
+            further += max(long[stage] - took, 0.0) / max(more - less, 1) * (cases - less)
+        out[stage] = _times(study, cost.draws, stage) * (took + max(further, 0.0))
+    return out
+
+
+def _grown_here(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame]:
+    """The study with trees that a part of the records can grow, and that can make a release."""
+    model = study.model
+    if not isinstance(model, CARTSection) or (model.models is None and model.floor is None):
+        return study, df
+    plain = CARTSection(order=model.order, min_leaf=model.min_leaf, bootstrap="none")
+    table = df.fillna(model.missing_numbers)
+    if set(model.order) >= set(df.columns):  # trees grown here need a predictor
+        table = table.assign(**{"(row)": np.arange(len(df))})
+    return study.model_copy(update={"model": plain}), table
+
+
+def _times(study: Study, draws: int, stage: str) -> float:
+    """How many times the draws of the small runs; of a fit also those to warm up; rounds."""
+    model: Any = study.model
+    if stage == "fit" and isinstance(getattr(model, "draws", None), int):
+        return float(model.draws + model.tune) / (_draws(study) + WARM_UP)
+    scale = draws / (_draws(study) * model.chains) if draws and stage in BY_DRAW else 1.0
+    rounds = (1 + study.reweight.rounds) / 2 if study.reweight and stage == "reweighting" else 1
+    return scale * rounds
+
+
+def _draws(study: Study) -> int:
+    """Draws of each chain of a small run: few, but one for each data set of the release."""
+    model: Any = study.model
+    return max(DRAWS, -(-study.m // getattr(model, "chains", 1)))
+
+
+def _small(study: Study, targets: int) -> Study:
+    """The study with few draws, rounds and targets, and no folder.
+
+    The targets are others than the study's, for whom its grids may have no place.
+    """
+    changes: dict[str, Any] = {"output": study.output.model_copy(update={"folder": None})}
+    if isinstance(getattr(study.model, "draws", None), int):
+        few = {"draws": _draws(study), "tune": WARM_UP}
+        changes["model"] = study.model.model_copy(update=few)
+    if study.attribute is not None:
+        update: dict[str, Any] = {"refit_budget": 0, "target_mcse": None}
+        update |= {"targets": targets} if study.attribute.largest is None else {}
+        changes["attribute"] = placed_anywhere(study.attribute).model_copy(update=update)
+    if study.reweight is not None:
+        changes["reweight"] = study.reweight.model_copy(update={"rounds": 1})
+    return study.model_copy(update=changes)
+
+
+def _few_rows(study: Study, df: pd.DataFrame, n: int) -> npt.NDArray[np.int64]:
+    """Rows at random, and those of the largest values of a column of which they are asked."""
+    rows = np.random.default_rng(0).choice(len(df), n, replace=False)
+    if study.attribute is not None and study.attribute.largest is not None:
+        top = df[study.attribute.largest].to_numpy().argsort()[-LARGEST:]
+        rows = np.union1d(rows, top)
+    return np.sort(rows)
+
+
+def _one(
+    study: Study, df: pd.DataFrame, release: Release | None, n: int, targets: int
+) -> dict[str, float]:
+    """CPU seconds by stage of one small run; its levels are those of all records."""
+    whole = df.apply(lambda c: c.astype("category") if c.dtype.kind not in "iufb" else c)
+    rows = _few_rows(study, df, n)
+    small, part = _small(study, targets), whole.iloc[rows]
+    given = None if release is None else _rows_of(release, df.index, rows)
+    clock, seeds = Clock(clocks.process_time), seeds_of(0)
+    how: dict[str, Any] = {"n_jobs": 1, "progress": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ready = fitted(small, declared(small, part), part, given, clock, seeds=seeds, **how)
+        audits(small, ready, clock, seeds[2:], how)
+    return clock.seconds
+
+
+def _rows_of(release: Release, index: pd.Index, rows: npt.NDArray[np.int64]) -> Release:
+    """The same records of files that were brought; as many of files of other records."""
+    if len(release.datasets[0]) != len(index):
+        n = min(len(rows), len(release.datasets[0]))
+        return replace(release, datasets=[t.iloc[:n] for t in release.datasets])
+    tables = [same_records(index, t, f"release {l}") for l, t in enumerate(release.datasets, 1)]
+    return replace(release, datasets=[t.iloc[rows] for t in tables])

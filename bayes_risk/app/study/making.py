@@ -3,16 +3,16 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any
 
 import pandas as pd
 
 import bayes_risk as br
+from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.steps import within
-from bayes_risk._core.watch import at_stage
+from bayes_risk._core.memory import at_stage
 from bayes_risk.app.output import Provenance, data_hash
 from bayes_risk.app.output.provenance import DataFile, describe, release_files
 from bayes_risk.demo import demo_data
@@ -56,10 +56,10 @@ class Made:
     ----------
     df : DataFrame
         The confidential table, levels declared.
-    data_sha256 : str
     declaration, fit : declaration of the model and its fit, or None
         None: releases made elsewhere, and nothing that needs the model.
     release : Release
+    data_sha256 : str
     reweighting : Reweighting or None
         The loop that made fit and release, if the study has one.
     provenance : Provenance or None
@@ -67,10 +67,10 @@ class Made:
     """
 
     df: pd.DataFrame
-    data_sha256: str
     declaration: Any
     fit: Any
     release: Release
+    data_sha256: str = ""
     reweighting: Reweighting | None = None
     provenance: Provenance | None = None
 
@@ -104,41 +104,40 @@ def made(
     InputError
         Data or settings that do not fit, before the fit.
     """
-    fitted = needs_fit(study)
     with clock("data"):
-        if fitted:
+        if needs_fit(study):
             declare_model(study.model)  # what is wrong shows first
         df, sha256 = read_data(study.data)
         declaration, release = checked(study, df)
         provenance = provenance_of(study, df, sha256, {"": release})
+    how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
+    ready = fitted(study, declaration, df, release, clock, seeds=seeds, **how)
+    return replace(ready, data_sha256=sha256, provenance=provenance)
+
+
+def fitted(
+    study: Study,
+    declaration: Any,
+    df: pd.DataFrame,
+    release: Release | None,
+    clock: Clock,
+    *,
+    seeds: list[int],
+    **how: Any,
+) -> Made:
+    """Fit and release of a table, or the loop that makes them; a release made elsewhere stays."""
+    fit, loop = None, None
     if study.reweight is not None:
         with clock("reweighting"):
-            loop = reweighted(study, declaration, df, seeds[0], n_jobs=n_jobs, progress=progress)
-        return Made(
-            df=df,
-            data_sha256=sha256,
-            declaration=declaration,
-            fit=loop.fit,
-            release=loop.release,
-            reweighting=loop,
-            provenance=provenance,
-        )
-    fit: Any = None
-    if fitted:
+            loop = reweighted(study, declaration, df, seeds[0], **how)
+        fit, release = loop.fit, loop.release
+    elif needs_fit(study):
         with clock("fit"):
-            how = {"random_seed": seeds[0], "n_jobs": n_jobs, "progress": progress}
-            fit = fit_model(study, declaration, df, **how)
+            fit = fit_model(study, declaration, df, random_seed=seeds[0], **how)
     if release is None:
         with clock("release"):
             release = synthesized(fit, study, random_seed=seeds[1])
-    return Made(
-        df=df,
-        data_sha256=sha256,
-        declaration=declaration,
-        fit=fit,
-        release=release,
-        provenance=provenance,
-    )
+    return Made(df=df, declaration=declaration, fit=fit, release=release, reweighting=loop)
 
 
 def declared(study: Study, df: pd.DataFrame) -> Any:

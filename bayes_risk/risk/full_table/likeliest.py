@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
+from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import at_least, one_of
-from bayes_risk._core.workers import in_order
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Fit, Progress, Targets
 from bayes_risk.evidence.problem import cases_of, rows_of, seen_by

@@ -8,9 +8,9 @@ from typing import Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.checkpoint import in_stages
 from bayes_risk._core.logspace import log_sum
-from bayes_risk._core.steps import kept_blocks, packing_of
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Posterior, Predictive, Targets
 from bayes_risk.evidence.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
@@ -179,14 +179,14 @@ def spreads(
     norms = [fit.log_norm for fit in fits]
     spreading = _Spreading(fits, norms, factor, table, targets, microdata, prior, keep)
 
-    def run(which: list[int]) -> Iterator[Spread]:
+    def run(which: Sequence[int]) -> Iterator[Spread]:
         jobs = [partial(spreading.one, u) for u in which]
         found = in_order(jobs, n_jobs=n_jobs, what="full table")
         for u, one in zip(which, found, strict=True):
             tick(u + 1)
             yield one
 
-    return kept_blocks("targets", len(targets), run, packing_of(Spread))
+    return in_stages("targets", len(targets), run)
 
 
 @dataclass(frozen=True, slots=True)

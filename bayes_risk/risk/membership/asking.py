@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.checkpoint import stage
 from bayes_risk.evidence.contract import Posterior, Targets
 from bayes_risk.evidence.runner import Plan
 
@@ -78,7 +80,9 @@ class Asking:
             end = min(begin + step, U)
             asked = self.others.asked[:, begin:end]
             allowed = -(-self.budget * end // U) - spent  # the budget is spread over blocks
-            block, refits = self._block(begin, end, allowed, child)
+            block, refits = stage(
+                f"places from {begin + 1}", partial(self._block, begin, end, allowed, child)
+            )
             spent += refits
             tally.add(block.odds, asked, self.counts[begin:end])
             kept.append(block.kept(self.others.count[asked], (r[asked] for r in resamples)))

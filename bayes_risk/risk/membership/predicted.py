@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.logspace import log_sum
-from bayes_risk._core.steps import kept, list_of, packing_of
-from bayes_risk._core.workers import in_order
+from bayes_risk._core.parallel import in_order
 from bayes_risk.evidence.contract import Posterior, Predictive, Targets
 from bayes_risk.evidence.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 from bayes_risk.evidence.runner import Plan
@@ -55,13 +54,6 @@ def predicted(
     posterior: Posterior, targets: Targets, *, rng: np.random.Generator, n_jobs: int
 ) -> Predicted:
     """Leave-one-out log predictives of all guesses; targets not ``fitted`` are not taken out."""
-    step = partial(_predicted, posterior, targets, rng=rng, n_jobs=n_jobs)
-    return kept("predictives", step, packing_of(Predicted))
-
-
-def _predicted(
-    posterior: Posterior, targets: Targets, *, rng: np.random.Generator, n_jobs: int
-) -> Predicted:
     parts = [_of_part(p, targets, n_jobs) for p in posterior.predictives(targets, rng=rng)]
     if len(parts) == 1:
         return parts[0]
@@ -81,17 +73,6 @@ def refitted(
     rng: np.random.Generator,
 ) -> list[Predicted]:
     """Log predictives of one target from m + 1 fits without it: no weights, so no k-hat."""
-    step = partial(_refitted, plan, posteriors, targets, u, rng)
-    return kept("refit", step, list_of(packing_of(Predicted)))
-
-
-def _refitted(
-    plan: Plan,
-    posteriors: Sequence[Posterior],
-    targets: Targets,
-    u: int,
-    rng: np.random.Generator,
-) -> list[Predicted]:
     one = targets.only(np.array([u]))
     unseen = replace(one, fitted=np.zeros(1, dtype=bool))
     record, found = int(one.record[0]), []

@@ -1,6 +1,5 @@
 """Candidate releases made, measured and laid side by side."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -9,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk._core.steps import Arrays, Packing, kept
 from bayes_risk._core.validate import at_least
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.release.release import Release
@@ -141,22 +140,6 @@ def compare(
 Measured = tuple[dict[str, Number], tuple[int, tuple[str, ...]]]
 
 
-def _packed(measured: Measured) -> dict[str, Any]:
-    """Numbers as an array; names, m and what was synthesised as JSON in bytes."""
-    numbers, made = measured
-    about = json.dumps([[*numbers], *made]).encode()
-    return {"numbers": [*numbers.values()], "about": np.frombuffer(about, dtype=np.uint8)}
-
-
-def _unpacked(arrays: Arrays) -> Measured:
-    names, m, synthesized = json.loads(arrays["about"].tobytes())
-    rows = (Number(*map(float, row)) for row in arrays["numbers"])
-    return dict(zip(names, rows, strict=True)), (m, tuple(synthesized))
-
-
-MEASURED = Packing(_packed, _unpacked)
-
-
 def _quiet(stage: str, done: int, total: int) -> None:
     """Show nothing."""
 
@@ -188,10 +171,8 @@ class _Work:
         tell()
         seeds = seeds_of(self.random_seed, name, r)
         try:
-            measured = kept(
-                f"{name}, replicate {r + 1}",
-                lambda: self._measured(candidate, r, seeds, tell),
-                MEASURED,
+            measured = stage(
+                f"{name}, replicate {r + 1}", lambda: self._measured(candidate, r, seeds, tell)
             )
         except (InputError, ModelError) as error:
             raise type(error)(f"candidate {name!r}: {error}") from error

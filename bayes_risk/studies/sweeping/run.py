@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.steps import within
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.release.release import Release
 from bayes_risk.risk.kept_evidence import AttributeEvidence

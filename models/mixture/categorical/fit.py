@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Microdata
@@ -115,7 +117,8 @@ class DPMPMFit:
         """
         base = self.posterior
         how = Mechanism.of(release, 0, self.microdata, base.prior)
-        posterior = base.refitted(
+        refitted = partial(
+            base.refitted,
             base_units(how.y, known, ~how.synthesized, base.prior.width - 1),
             thin=base.thin,
             tune=max(base.n_sweeps // 4, 50),
@@ -123,6 +126,7 @@ class DPMPMFit:
             n_jobs=n_jobs,
             tick=ticker(progress, "known records", base.n_draws),
         )
+        posterior = stage("fit to known records", refitted)
         posterior = replace(posterior, shown=~how.synthesized)
         return replace(self, posterior=posterior, known=known, whole=base)
 
@@ -136,7 +140,8 @@ class DPMPMFit:
 
     def led(self, release: Release, **how: Any) -> "DPMPMFit":
         """The same fit with short chains, each led by the release from a start of its own."""
-        posterior, lengths = led_by(self.posterior, release, self.microdata, **how)
+        led = partial(led_by, self.posterior, release, self.microdata, **how)
+        posterior, lengths = stage("starts led by the release", led)
         return replace(self, posterior=posterior, lengths=lengths)
 
     @property
@@ -147,7 +152,8 @@ class DPMPMFit:
     def carried(self, which: npt.NDArray[np.int64], **how: Any) -> "DPMPMFit":
         """The same fit with as many draws of some of these chains as it had before."""
         assert self.lengths is not None
-        return replace(self, posterior=carried_on(self.posterior, which, self.lengths, **how))
+        carried = partial(carried_on, self.posterior, which, self.lengths, **how)
+        return replace(self, posterior=stage("base fit in the mode", carried))
 
     def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> None:
         """Nothing: the engine computes the evidence from posteriors."""

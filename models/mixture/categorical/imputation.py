@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.workers import Ticks, in_order
+from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.models.mixture.known_records import BASE_CHAINS
 

@@ -14,8 +14,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.steps import kept, packing_of
-from bayes_risk._core.workers import Ticks, in_order
+from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.models.mixture.counts import weighted_kernels as weighted
 from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
 from bayes_risk.models.mixture.counts.sweep import run
@@ -193,8 +192,7 @@ def run_chains(
         partial(run_chain, prior, units, start, draws=draws, tune=tune, thin=thin, rng=child)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
-    run = partial(in_order, jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws))
-    return kept("chains", lambda: joined(list(run())), packing_of(Draws))
+    return joined(list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws))))
 
 
 def doubled(

@@ -27,7 +27,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.workers import Ticks, in_order
+from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.models.mixture.categorical.imputation_kernels import log_power_of_mean
 from bayes_risk.models.mixture.categorical.predictive_kernels import class_weights

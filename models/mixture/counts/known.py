@@ -6,11 +6,13 @@ which share its class. The derivation stands in `docs/weaker-regression-counts.m
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.progress import ticker
@@ -78,7 +80,8 @@ def knowing(
     """The same mixture given the known records, and what the release leaves of the others."""
     first = CountMechanism.of(release, 0, fit.microdata, fit.prior, fit.columns)
     base = fit.posterior
-    found = base.refitted(
+    refitted = partial(
+        base.refitted,
         first.units_before(known),
         thin=base.thin,
         tune=max(base.n_sweeps // 4, 50),
@@ -86,6 +89,7 @@ def knowing(
         n_jobs=n_jobs,
         tick=ticker(progress, "fit to known records", base.n_draws),
     )
+    found = stage("fit to known records", refitted)
     return replace(
         fit,
         units=found.units,

@@ -1,0 +1,367 @@
+"""Finished stages of a long run, kept on disk, so that a stopped run goes on where it was.
+
+A stage has a path of names ("attribute risk/evidence of fit 2"). While a `Store` is open, `stage`
+looks it up and computes it only if it is not there; without a store it computes. A stage that is
+asked for in another thread or process than that which opened the store, or in a job of a worker, is
+computed there and not kept. Files hold arrays and how they were put together, never code: they are
+written aside and renamed, so that whatever stops the run leaves whole stages or none, and each
+begins with a hash of its path and content.
+"""
+
+import hashlib
+import importlib
+import json
+import os
+import stat
+import tempfile
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from .errors import InputError
+from .memory import check_memory
+from .parallel import at_work
+
+T = TypeVar("T")
+CURE = "remove it, or give another output folder"
+HASH = hashlib.sha256().digest_size
+OWN = "bayes_risk."  # whose dataclasses are kept
+
+
+# --- where a run is ---------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Place:
+    """A path, and how often each name was used below it."""
+
+    path: tuple[str, ...] = ()
+    used: Counter[str] = field(default_factory=Counter)
+
+    def below(self, name: str) -> "_Place":
+        """The next place of this name; a name used again is numbered."""
+        self.used[name] += 1
+        again = f" ({self.used[name]})" if self.used[name] > 1 else ""
+        return _Place((*self.path, name + again))
+
+
+_store: ContextVar["Store | None"] = ContextVar("store", default=None)
+_place: ContextVar[_Place] = ContextVar("place")
+
+
+@contextmanager
+def keeping(store: "Store | None") -> Iterator[None]:
+    """Keep stages in a store."""
+    held, at = _store.set(store), _place.set(_Place())
+    try:
+        yield
+    finally:
+        _place.reset(at)
+        _store.reset(held)
+
+
+def _open() -> "Store | None":
+    """The store, if it is this thread's, and this is not the job of a worker."""
+    store = _store.get()
+    here = (os.getpid(), threading.get_ident())
+    return store if store is not None and store.owner == here and not at_work() else None
+
+
+@contextmanager
+def _entered(place: _Place) -> Iterator[None]:
+    before = _place.set(place)
+    try:
+        yield
+    finally:
+        _place.reset(before)
+
+
+@contextmanager
+def within(name: str) -> Iterator[None]:
+    """Stages in this block lie below a name."""
+    if _open() is None:
+        yield
+        return
+    with _entered(_place.get().below(name)):
+        yield
+
+
+class Stage(Generic[T]):
+    """A stage that is found or computed when it is first asked for, under the name it has here.
+
+    What is no array, number, text, or tuple, list, dict or dataclass of these is not kept; stages
+    within it are.
+    """
+
+    def __init__(self, name: str, compute: Callable[[], T]) -> None:
+        self._place = None if _open() is None else _place.get().below(name)
+        self._compute: Callable[[], T] | None = compute
+        self._value: T
+
+    def __call__(self) -> T:
+        """The value."""
+        if self._compute is not None:
+            self._value = self._found(self._compute)
+            self._compute = None
+        return self._value
+
+    def _found(self, compute: Callable[[], T]) -> T:
+        store, place = _open(), self._place
+        if store is None or place is None:
+            return compute()
+        with _entered(place):
+            try:
+                value: T = store.get(place.path)
+            except KeyError:
+                value = store.put(place.path, compute())
+            check_memory()
+        return value
+
+
+def stage(name: str, compute: Callable[[], T]) -> T:
+    """The value of a stage: from the store if it is there, else computed, and kept."""
+    return Stage(name, compute)()
+
+
+def in_stages(
+    name: str, n: int, run: Callable[[Sequence[int]], Iterator[T]], size: int = 16
+) -> list[T]:
+    """Values of n items, kept so many at a time; ``run(which)`` gives those of some."""
+    if _open() is None:
+        return list(run(range(n)))
+    ranges = [range(first, min(first + size, n)) for first in range(0, n, size)]
+    found: list[T] = []
+    for which in ranges:
+        found += stage(f"{name} from {which.start + 1}", partial(_listed, run, which))
+    return found
+
+
+def _listed(run: Callable[[Sequence[int]], Iterator[T]], which: Sequence[int]) -> list[T]:
+    return list(run(which))
+
+
+# --- the folder -------------------------------------------------------------------------------
+
+
+class Store:
+    """A folder of finished stages, made if it is not there, readable by its owner alone.
+
+    ``found``: number of stages that were there when it was opened.
+
+    Raises
+    ------
+    InputError
+        What lies there may be of somebody else, see `private_folder`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        private_folder(folder, "the folder of finished steps")
+        self.folder = folder
+        self.owner = (os.getpid(), threading.get_ident())
+        self.found = len(self)
+
+    def __len__(self) -> int:
+        return len(list(self.folder.glob("*.npz")))
+
+    def get(self, path: tuple[str, ...]) -> Any:
+        """Value of a stage; KeyError where it is not there, or not what was written."""
+        file = self.folder / f"{_stem(path)}.npz"
+        if not os.path.lexists(file):
+            raise KeyError(path)
+        try:
+            with os.fdopen(opened(file, os.O_RDONLY), "rb") as held:
+                written = held.read(HASH)
+                if written != _hash(path, held):
+                    raise ValueError("changed")
+                held.seek(HASH)
+                with np.load(held) as arrays:
+                    return unpacked([arrays[name] for name in arrays.files])
+        except (InputError, ValueError, KeyError, TypeError, AttributeError, ImportError, OSError):
+            what = "/".join(path)
+            warnings.warn(f"the kept step {what!r} is damaged; it is computed again", stacklevel=2)
+            raise KeyError(path) from None
+
+    def put(self, path: tuple[str, ...], value: T) -> T:
+        """Keep a stage, whole, in the place of those within it; give it as it will be read."""
+        try:
+            arrays = packed(value)
+        except TypeError:
+            return value
+        stem = _stem(path)
+        aside, file = self.folder / f"{stem}.tmp", self.folder / f"{stem}.npz"
+        aside.unlink(missing_ok=True)  # of a run that was killed
+        try:
+            with os.fdopen(opened(aside, os.O_RDWR | os.O_CREAT), "w+b") as new:
+                new.write(bytes(HASH))
+                np.savez(new, *arrays)
+                new.seek(HASH)
+                written = _hash(path, new)
+                new.seek(0)
+                new.write(written)
+                new.flush()
+                os.fsync(new.fileno())
+            aside.replace(file)
+        finally:
+            aside.unlink(missing_ok=True)
+        for inner in self.folder.glob(f"{stem}-*.npz"):
+            inner.unlink(missing_ok=True)
+        kept: T = unpacked(arrays)
+        return kept
+
+
+def _stem(path: tuple[str, ...]) -> str:
+    """The name of a file; stages within a stage begin with its name."""
+    return "-".join(hashlib.sha256(name.encode()).hexdigest()[:12] for name in path)
+
+
+def _hash(path: tuple[str, ...], file: Any) -> bytes:
+    """Of the path, and what follows in the file."""
+    begun = hashlib.sha256(json.dumps(path).encode())
+    return hashlib.file_digest(file, lambda: begun).digest()
+
+
+# --- values as arrays -------------------------------------------------------------------------
+
+
+def packed(value: Any) -> list[np.ndarray[Any, Any]]:
+    """Arrays of a value in C order, the first of them how it was put together (JSON).
+
+    Raises
+    ------
+    TypeError
+        It holds what cannot be kept.
+    """
+    arrays: list[np.ndarray[Any, Any]] = []
+    text = json.dumps(_layout(value, arrays))
+    return [np.frombuffer(text.encode(), dtype=np.uint8), *arrays]
+
+
+def _layout(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        arrays.append(np.require(value, requirements="C"))
+        return {"array": len(arrays)}
+    if type(value) is list:
+        return [_layout(part, arrays) for part in value]
+    if type(value) is tuple:
+        return {"tuple": [_layout(part, arrays) for part in value]}
+    if type(value) is dict and all(isinstance(name, str) for name in value):
+        return {"dict": {name: _layout(part, arrays) for name, part in value.items()}}
+    names = _names(type(value))
+    parts = {name: _layout(getattr(value, name), arrays) for name in names}
+    return {"class": [type(value).__module__, type(value).__qualname__], "parts": parts}
+
+
+def unpacked(arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+    """The value of these arrays."""
+    return _value(json.loads(arrays[0].tobytes()), arrays)
+
+
+def _value(layout: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+    if isinstance(layout, list):
+        return [_value(part, arrays) for part in layout]
+    if not isinstance(layout, dict):
+        return layout
+    if "array" in layout:
+        return arrays[layout["array"]]
+    if "tuple" in layout:
+        return tuple(_value(part, arrays) for part in layout["tuple"])
+    if "dict" in layout:
+        return {name: _value(part, arrays) for name, part in layout["dict"].items()}
+    module, name = layout["class"]
+    if not module.startswith(OWN):
+        raise TypeError(module)
+    cls = getattr(importlib.import_module(module), name)
+    parts = {name: _value(layout["parts"][name], arrays) for name in _names(cls)}
+    return cls(**parts)
+
+
+def _names(cls: Any) -> list[str]:
+    """Fields of a dataclass or a named tuple of ours."""
+    if not cls.__module__.startswith(OWN):
+        raise TypeError(f"{cls} is not kept")
+    if is_dataclass(cls) and all(f.init for f in fields(cls)):
+        return [f.name for f in fields(cls)]
+    if issubclass(cls, tuple):
+        return list(cls._fields)
+    raise TypeError(f"{cls} is not kept")
+
+
+# --- folders and files in which nobody else had a hand ----------------------------------------
+
+
+def private_folder(folder: Path, what: str) -> None:
+    """Make a folder for its owner alone, or take one that is as private as a new one would be.
+
+    Parameters
+    ----------
+    folder : Path
+    what : str
+        What it is for, in a refusal.
+
+    Raises
+    ------
+    InputError
+        A link, a file, a folder of somebody else, or one that is open to others: what lies there
+        may be planted. Where the file system knows no owners and modes, they cannot be told.
+    """
+    while True:
+        try:
+            folder.mkdir(mode=0o700)
+            return
+        except FileExistsError:
+            try:
+                found = folder.lstat()
+                break
+            except FileNotFoundError:  # gone meanwhile
+                continue
+    new = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
+    usual = new.lstat()
+    new.rmdir()
+    if not stat.S_ISDIR(found.st_mode):
+        why = "is no folder" if not stat.S_ISLNK(found.st_mode) else "is a link"
+    elif found.st_uid != usual.st_uid:
+        why = "belongs to somebody else"
+    elif found.st_mode & ~usual.st_mode & 0o077:
+        why = "is open to others"
+    else:
+        return
+    raise InputError(f"{what} {str(folder)!r} {why}, and is not used; {CURE}")
+
+
+def opened(path: Path, flags: int) -> int:
+    """Open a file of a private folder, a new one for its owner alone; no link is followed.
+
+    Raises
+    ------
+    InputError
+        A link or another thing that is no file; to write, a file that has a second name.
+    FileNotFoundError, FileExistsError
+        It went, or came to be, meanwhile.
+    """
+    flags |= getattr(os, "O_BINARY", 0)
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        if not flags & os.O_CREAT:
+            raise
+        return os.open(path, flags | os.O_EXCL, 0o600)  # which follows no link
+    writes = flags & (os.O_WRONLY | os.O_RDWR)
+    if stat.S_ISREG(found.st_mode) and not (writes and found.st_nlink > 1):
+        handle = os.open(path, flags & ~os.O_CREAT)
+        if os.path.samestat(found, os.fstat(handle)):
+            return handle
+        os.close(handle)
+    raise InputError(f"{str(path)!r} is a link or no file of a run, and is not used; {CURE}")

@@ -1,0 +1,110 @@
+"""Amounts of memory, what a process takes, and a guard that stops a run above its ceiling.
+
+The run asks between its steps (`check_memory`) and stops there, so that finished steps are kept.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+
+import psutil
+
+from .errors import InputError, MemoryCeilingError
+
+UNITS = {"b": 1} | {
+    f"{letter}{word}": (1024 if word == "ib" else 1000) ** power
+    for power, letter in enumerate("kmgt", start=1)
+    for word in ("ib", "b")
+}
+SECONDS = 0.5  # between two looks
+
+
+def bytes_of(given: str | int) -> int:
+    """Memory in bytes, of text such as ``2GiB``, ``500MB`` or a number of bytes.
+
+    Raises
+    ------
+    InputError
+        Anything else, or nothing.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?\s*", str(given), re.IGNORECASE)
+    size = float(found[1]) * UNITS[(found[2] or "B").lower()] if found else 0
+    if not 1 <= size < 2**63:
+        raise InputError(f"max_memory={given!r} is no amount of memory; give one such as 2GiB")
+    return int(size)
+
+
+def in_words(size: float) -> str:
+    """Bytes in MiB or GiB, two or three digits."""
+    if size >= 2**30:
+        return f"{size / 2**30:.1f} GiB"
+    return f"{max(size / 2**20, 0.0):.0f} MiB"
+
+
+def resident() -> int:
+    """Bytes of this process, and what those that it started have to themselves."""
+    own = psutil.Process()
+    size: int = own.memory_info().rss
+    for child in own.children(recursive=True):
+        with suppress(psutil.Error):  # it has ended
+            size += child.memory_full_info().uss
+    return size
+
+
+class Guard:
+    """What a run takes, looked at between its steps, twice a second at most."""
+
+    def __init__(self, ceiling: int) -> None:
+        self.ceiling, self.stage, self._next = ceiling, "", 0.0
+
+    def check(self) -> None:
+        """Stop the run if it has passed the ceiling.
+
+        Raises
+        ------
+        MemoryCeilingError
+            With the memory taken, the ceiling, the stage, and the cure.
+        """
+        if time.monotonic() < self._next:
+            return
+        taken, self._next = resident(), time.monotonic() + SECONDS
+        if taken > self.ceiling:
+            where = f" in stage {self.stage!r}" if self.stage else ""
+            raise MemoryCeilingError(
+                f"the run took {in_words(taken)}{where}, and max_memory is "
+                f"{in_words(self.ceiling)}; raise max_memory, give fewer workers, audit fewer "
+                "targets, or weigh fewer guesses"
+            )
+
+
+_guard: ContextVar[Guard | None] = ContextVar("guard", default=None)
+
+
+@contextmanager
+def guarded(ceiling: int | None) -> Iterator[None]:
+    """Guard the memory of what is done in the block; None: no ceiling."""
+    held = _guard.set(None if ceiling is None else Guard(ceiling))
+    try:
+        yield
+    finally:
+        _guard.reset(held)
+
+
+def check_memory() -> None:
+    """Stop here if the run has passed its ceiling; called between steps."""
+    guard = _guard.get()
+    if guard is not None:
+        guard.check()
+
+
+@contextmanager
+def at_stage(name: str) -> Iterator[None]:
+    """Tell the guard what the run is at."""
+    check_memory()
+    guard = _guard.get() or Guard(0)
+    before, guard.stage = guard.stage, name
+    yield
+    check_memory()
+    guard.stage = before

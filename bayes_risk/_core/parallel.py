@@ -1,0 +1,381 @@
+"""Jobs of a stage done in threads, in processes or on a cluster by joblib, and given in order.
+
+Every parallel place goes through `in_order`, so that what is promised of workers holds everywhere:
+results do not depend on them, and one that dies is told with its cure.
+"""
+
+import multiprocessing
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import closing, contextmanager
+from functools import lru_cache, partial
+from importlib.util import find_spec
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import joblib
+from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
+from threadpoolctl import ThreadpoolController
+
+from .errors import InputError
+from .validate import at_least, one_of
+
+T = TypeVar("T")
+Job = Callable[..., Any]
+Where = Literal["anywhere", "threads", "forks"]
+IN_THREADS = (SequentialBackend, ThreadingBackend)
+BACKENDS = ("threads", "loky", "dask")
+NEEDED = ("distributed", "cryptography")  # certificates keep others on the machine out
+ATTEMPTS = 2  # unfinished jobs of a stage are done once more when a worker dies
+NO_FILES = {"max_nbytes": None, "temp_folder": tempfile.gettempdir()}  # else joblib tries a folder
+CLUSTER = {
+    "distributed.scheduler.allowed-failures": 0,  # jobs are done again here
+    "distributed.comm.timeouts.connect": "60s",
+    "distributed.scheduler.http.routes": [],  # its server of pages shows none
+    "distributed.worker.http.routes": [],
+    **{f"distributed.worker.memory.{k}": False for k in ("target", "spill", "pause", "terminate")},
+}
+
+
+class Ticks(NamedTuple):
+    """Progress within jobs: whom to tell of more units, and how many units a job has."""
+
+    tell: Callable[[int], None]
+    each: int
+
+
+def in_order(
+    jobs: Sequence[Callable[..., T]],
+    *,
+    n_jobs: int,
+    what: str,
+    where: Where = "anywhere",
+    ticks: Ticks | None = None,
+) -> Iterator[T]:
+    """Results of jobs, one after another as they are asked for, worked on ahead.
+
+    Parameters
+    ----------
+    jobs : list of callables
+        For processes what each holds must be sendable; a stage that cannot be sent (locks, compiled
+        functions) is done in threads.
+    n_jobs : int
+        Workers. 1, and any number within a job, does the jobs here; a Dask client has workers of
+        its own.
+    what : str
+        The stage, for messages.
+    where : {"anywhere", "threads", "forks"}
+        ``"anywhere"``: where joblib's `parallel_config` says, in threads by default. ``"threads"``
+        whatever it says, for jobs that write into shared arrays, are short, or would send more than
+        they compute. ``"forks"``: processes that find everything in their memory, for compiled
+        functions.
+    ticks : Ticks, optional
+        Then jobs take ``tick``, which they call with numbers of units. Of another process these
+        are told when the job is done.
+
+    Yields
+    ------
+    T
+        The value of each job, in their order.
+
+    Raises
+    ------
+    ChildProcessError
+        Workers died `ATTEMPTS` times. What was yielded is good.
+    Exception
+        What a job raises.
+
+    Notes
+    -----
+    Linear algebra has one thread a worker, so that sums do not depend on the number of workers.
+    When a worker dies, jobs that were not yielded are done again from their start; random
+    generators go to processes as copies, so the result is the same.
+    """
+    at_least("n_jobs", n_jobs, 1)
+    if at_work():
+        yield from (job() if ticks is None else job(tick=ticks.tell) for job in jobs)
+        return
+    done, why, n_jobs = 0, "", min(n_jobs, len(jobs))  # a job left over may be deadly: not here
+    with one_thread():
+        for _ in range(ATTEMPTS):
+            try:
+                with closing(_results(jobs[done:], n_jobs, where, ticks)) as found:
+                    for value in found:
+                        done += 1
+                        yield value
+                return
+            except BrokenExecutor as death:
+                why = type(death).__name__
+            except Exception as error:
+                if type(error).__name__ != "KilledWorker":  # Dask's, which is not imported here
+                    raise
+                why = "KilledWorker"
+    raise ChildProcessError(
+        f"workers of stage {what!r} died {ATTEMPTS} times ({why}), {len(jobs) - done} of "
+        f"{len(jobs)} jobs unfinished; perhaps memory ran out: give fewer workers (--jobs), or "
+        "--backend threads"
+    )
+
+
+def _results(
+    jobs: Sequence[Job], n_jobs: int, where: Where, ticks: Ticks | None
+) -> Generator[Any, None, None]:
+    """Results of one attempt."""
+    backend: Any = get_active_backend(prefer="threads")[0]
+    main = threading.current_thread() is threading.main_thread()
+    forked = where == "forks" and sys.platform == "linux" and main
+    if n_jobs <= 1 or (where == "forks" and not forked):
+        yield from map(_here, _ticking(jobs, ticks, away=False))
+    elif forked:
+        yield from _home(_forked(_ticking(jobs, ticks, away=True), n_jobs), ticks)
+    elif where == "threads" or isinstance(backend, IN_THREADS) or not _sendable(jobs[0]):
+        pool = joblib.Parallel(n_jobs, return_as="generator", backend="threading")
+        with closing(pool(map(joblib.delayed(_here), _ticking(jobs, ticks, away=False)))) as found:
+            yield from found
+    else:
+        chosen = {"backend": _dask_backend(backend)} if _of_dask(backend) else {}
+        pool = joblib.Parallel(n_jobs, return_as="generator", **chosen, **NO_FILES)
+        with _quiet_dask(backend):
+            sent = map(joblib.delayed(_away), _ticking(jobs, ticks, away=True))
+            with closing(pool(sent)) as found:
+                yield from _home(found, ticks)
+
+
+def _ticking(jobs: Sequence[Job], ticks: Ticks | None, *, away: bool) -> Sequence[Job]:
+    """Jobs that need nothing; from another process ticks are not heard."""
+    if ticks is None:
+        return jobs
+    return [partial(job, tick=_nobody if away else ticks.tell) for job in jobs]
+
+
+def _nobody(more: int) -> None:
+    """Tell nobody: who would listen is in another process."""
+
+
+# --- one job ---------------------------------------------------------------------------------
+
+_local = threading.local()
+
+
+def at_work() -> bool:
+    """Whether this thread is doing a job: a worker has no workers of its own."""
+    return bool(getattr(_local, "working", False))
+
+
+def _here(job: Job) -> Any:
+    """A job in a thread of this process."""
+    before, _local.working = at_work(), True
+    try:
+        return job()
+    finally:
+        _local.working = before
+
+
+Warned = tuple[str, type[Warning], str, int]
+
+
+def _away(job: Job) -> tuple[Any, list[Warned]]:
+    """A job in another process: its value, and what it warned of."""
+    with one_thread(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = _here(job)
+    return value, [(str(w.message), w.category, w.filename, w.lineno) for w in caught]
+
+
+def _home(found: Any, ticks: Ticks | None) -> Iterator[Any]:
+    """Values from other processes, whose warnings and progress are told here."""
+    for value, warned in found:
+        for one in warned:
+            warnings.warn_explicit(*one)
+        if ticks is not None:
+            ticks.tell(ticks.each)
+        yield value
+
+
+class _OneThread:
+    """Linear algebra on one thread while anybody wants it: its sums are then the same anywhere."""
+
+    def __init__(self) -> None:
+        self._lock, self._wanted = threading.Lock(), 0
+        self._limit: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            self._wanted += 1
+            if self._wanted == 1:
+                libraries = _libraries(len(sys.modules))
+                self._limit = libraries.limit(limits=1, user_api="blas")
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wanted -= 1
+                if self._wanted == 0:
+                    self._limit.restore_original_limits()
+
+
+@lru_cache(maxsize=1)
+def _libraries(modules: int) -> Any:
+    """Libraries with threads; looked for again when more has been imported."""
+    return ThreadpoolController()
+
+
+one_thread = _OneThread()
+
+
+# --- other processes -------------------------------------------------------------------------
+
+_work: list[Job] = []  # what processes that are forked find in their memory
+
+
+def _forked(jobs: Sequence[Job], n_jobs: int) -> Iterator[Any]:
+    """Jobs in processes that are forked; nothing but their numbers is sent."""
+    before = set(multiprocessing.active_children())
+    _work[:] = jobs
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(n_jobs, mp_context=context)
+    try:
+        with warnings.catch_warnings():  # Python 3.12 warns of idle threads, such as those of BLAS
+            warnings.simplefilter("ignore", DeprecationWarning)
+            futures = [pool.submit(_numbered, k) for k in range(len(jobs))]
+        yield from (future.result() for future in futures)
+    finally:
+        _work.clear()
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+
+
+def _numbered(k: int) -> Any:
+    return _away(_work[k])
+
+
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+def _sendable(job: Job) -> bool:
+    """Whether a job can be sent to another process."""
+    try:
+        ForkingPickler(_Nowhere()).dump(job)
+    except Exception:
+        return False
+    return True
+
+
+def _of_dask(backend: Any) -> bool:
+    return type(backend).__name__ == "DaskDistributedBackend"
+
+
+def _dask_backend(backend: Any) -> Any:
+    """joblib's Dask backend, which is told too when Dask gives a job up, and does not wait on."""
+
+    class Told(type(backend)):  # type: ignore[misc]
+        def submit(self, func: Any, callback: Any = None) -> Any:
+            future = super().submit(func, callback)
+            future.add_done_callback(lambda done: done.exception() and callback(done.exception()))
+            return future
+
+        def retrieve_result_callback(self, out: Any) -> Any:
+            if isinstance(out, BaseException):
+                raise out
+            return super().retrieve_result_callback(out)
+
+    return Told(client=backend.client)
+
+
+@contextmanager
+def _quiet_dask(backend: Any) -> Iterator[None]:
+    """Dask says nothing of how large jobs are."""
+    if not _of_dask(backend):
+        yield
+        return
+    import dask
+
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        yield
+
+
+# --- the workers of a run --------------------------------------------------------------------
+
+
+def check_backend(backend: str | None) -> None:
+    """Check the name of a backend, and that it is installed.
+
+    Raises
+    ------
+    InputError
+    """
+    if backend is not None:
+        one_of("backend", backend, BACKENDS)
+    lacking = [name for name in NEEDED if find_spec(name) is None]
+    if backend == "dask" and lacking:
+        raise InputError(
+            f"backend='dask' needs {' and '.join(lacking)}; pip install 'bayes-risk[dask]', or "
+            "choose backend='loky'"
+        )
+
+
+@contextmanager
+def working(backend: str | None, n_jobs: int, folder: Path | None) -> Iterator[None]:
+    """Within the block, jobs have these workers; None: those of joblib's `parallel_config`.
+
+    ``"dask"`` is a cluster of ``n_jobs`` processes that listens on 127.0.0.1, to those who have the
+    certificate made for it, which stays in memory; what it writes lies
+    in ``folder`` (None: a temporary one) and goes with it.
+    """
+    check_backend(backend)
+    if backend is None or n_jobs == 1:
+        yield
+    elif backend == "dask":
+        with tempfile.TemporaryDirectory(dir=folder, prefix="dask-") as place:
+            with _cluster(n_jobs, place) as client:
+                with joblib.parallel_config(backend="dask", client=client):
+                    yield
+    elif backend == "loky":
+        from joblib.externals.loky import get_reusable_executor
+
+        with joblib.parallel_config(backend="loky"):
+            try:
+                yield
+            finally:  # processes would wait for more work, with data in their memory
+                get_reusable_executor().shutdown(wait=True)
+    else:
+        with joblib.parallel_config(backend="threading"):
+            yield
+
+
+@contextmanager
+def _cluster(n_jobs: int, place: str) -> Iterator[Any]:
+    import dask
+    import distributed
+    from distributed.gc import disable_gc_diagnosis
+
+    of_processes: Any = distributed.LocalCluster
+    client_of: Any = distributed.Client
+    unhooked: Any = disable_gc_diagnosis
+    with dask.config.set(CLUSTER | {"temporary-directory": place}):
+        cluster = of_processes(
+            n_workers=n_jobs,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            local_directory=place,
+            memory_limit=0,
+            silence_logs=50,  # its logs repeat arguments of tasks
+            security=True,
+        )
+        with cluster, client_of(cluster, set_as_default=False) as client:
+            unhooked(force=True)  # else Ctrl-C in its hook of the garbage collector is lost
+            yield client

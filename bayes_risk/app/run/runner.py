@@ -1,0 +1,179 @@
+"""Running a study: its audit, sweep or comparison, with workers, a ceiling and a folder."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from bayes_risk._core.checkpoint import keeping
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.memory import bytes_of, check_memory, guarded
+from bayes_risk._core.parallel import check_backend, working
+from bayes_risk._core.validate import at_least
+from bayes_risk.app.output import check_target, output_folder, workplace, write_study
+from bayes_risk.app.study.making import Progress
+from bayes_risk.app.study.study import Study
+from bayes_risk.reporting.compared import write_comparison
+from bayes_risk.reporting.swept import write_sweep
+
+from .audit import ComparisonResult, StudyResult, SweepResult, audit_of, compare_of, sweep_of
+from .costs import alone, estimate
+from .identity import identity
+
+Result = TypeVar("Result")
+
+
+class Options(TypedDict, total=False):
+    """How to run a study, whatever is run of it; see `run_study`."""
+
+    overwrite: bool
+    restart: bool
+    progress: Progress | None
+    n_jobs: int
+    backend: str | None
+    max_memory: str | int | None
+    command: str
+
+
+def run_study(study: Study, **how: Unpack[Options]) -> StudyResult:
+    """Run a study, and write its folder if it names one.
+
+    Parameters
+    ----------
+    study : Study
+        From `read_study`, or made in a script.
+    overwrite : bool
+        Replace an output folder that an earlier run wrote.
+    restart : bool
+        Throw away the steps that a stopped run finished. By default the same study goes on from
+        them, and ends with the same bytes as without the stop.
+    progress : callable (stage, done, total), optional
+        Called as work proceeds; quiet by default.
+    n_jobs : int
+        Number of workers, 2 by default. Results do not depend on it.
+    backend : {"threads", "loky", "dask"}, optional
+        Workers: threads; processes of joblib; or a Dask cluster of ``n_jobs`` processes on this
+        machine, begun and closed by the run. By default those of joblib's ``parallel_config``,
+        threads if it says nothing. Results do not depend on it.
+    max_memory : str or int, optional
+        The most memory to take, ``"2GiB"`` or a number of bytes: what is estimated to need more is
+        refused, and the run stops where it is passed all the same. Results do not depend on it.
+    command : str
+        How the run was started, for the manifest.
+
+    Returns
+    -------
+    StudyResult
+
+    Raises
+    ------
+    InputError
+        Data or settings that do not fit; an output folder that exists (before any work is done), or
+        that another run is writing; finished steps of a run that was not the same; more work than
+        ``max_memory`` can hold, with the estimate; ``"dask"`` without its packages.
+    MemoryCeilingError
+        More was taken than ``max_memory``. Finished steps are kept: the same with more goes on.
+    ChildProcessError
+        Workers died again and again. Finished steps are kept.
+    """
+    return _run(study, "audit", audit_of, write_study, how)
+
+
+def run_sweep(study: Study, **how: Unpack[Options]) -> SweepResult:
+    """Vary an audit as the study's ``[sweep]`` says, and write a folder if the study names one.
+
+    Parameters
+    ----------
+    study : Study
+        What it says of identification, membership and the full table is left aside.
+    **how
+        As in `run_study`.
+
+    Returns
+    -------
+    SweepResult
+
+    Raises
+    ------
+    InputError
+        A study without ``[sweep]``; as `run_study`.
+    """
+    if study.sweep is None:
+        raise InputError(
+            'the study has no [sweep]: say what varies, as in priors = ["uniform", "marginal"]'
+        )
+    return _run(alone(study), "sweep", sweep_of, write_sweep, how)
+
+
+def run_compare(study: Study, **how: Unpack[Options]) -> ComparisonResult:
+    """Compare the candidates of ``[compare]``, and write a folder if the study names one.
+
+    Parameters
+    ----------
+    study : Study
+        What it says of membership, the full table and a sweep is left aside.
+    **how
+        As in `run_study`.
+
+    Returns
+    -------
+    ComparisonResult
+
+    Raises
+    ------
+    InputError
+        A study without ``[compare]``; as `run_study`.
+    """
+    if study.compare is None:
+        raise InputError(
+            "the study has no [compare]: name candidates, as in [compare.trees] and "
+            'model = { kind = "CART", order = ["income"] }'
+        )
+    return _run(study, "comparison", compare_of, write_comparison, how)
+
+
+def _run(
+    study: Study,
+    kind: str,
+    work: Callable[..., Result],
+    write: Callable[..., None],
+    how: Options,
+) -> Result:
+    """Work beneath the ceiling, and write the study's folder if it names one, or nothing at all.
+
+    Steps are kept beside the folder while the run lasts.
+    """
+    known = Options.__annotations__
+    if unknown := sorted(set(how) - set(known)):
+        raise TypeError(f"{unknown[0]!r} is no option of a run; give {sorted(known)}")
+    n_jobs, backend = at_least("n_jobs", how.get("n_jobs", 2), 1), how.get("backend")
+    say, max_memory = how.get("progress"), how.get("max_memory")
+    check_backend(backend)
+    if max_memory is not None:
+        limits: Any = {"n_jobs": n_jobs, "backend": backend, "max_memory": max_memory}
+        estimate(study, kind=kind, time=False, **limits).check()
+
+    def progress(stage: str, done: int, total: int) -> None:
+        check_memory()
+        if say is not None:
+            say(stage, done, total)
+
+    output = study.output.folder
+    seed = secrets.randbits(32) if study.random_seed is None else study.random_seed
+    quiet = say is None and max_memory is None
+    doing: Any = {"n_jobs": n_jobs, "progress": None if quiet else progress}
+    with guarded(None if max_memory is None else bytes_of(max_memory)):
+        if output is None:
+            with working(backend, n_jobs, None):
+                return work(study, seed, **doing)
+        overwrite, restart = how.get("overwrite", False), how.get("restart", False)
+        check_target(output, overwrite=overwrite)
+        with workplace(output, identity(study, kind), seed, restart=restart) as place:
+            if place.store.found:
+                progress("steps found", place.store.found, place.store.found)
+            with working(backend, n_jobs, place.folder), keeping(place.store):
+                result = work(study, place.random_seed, **doing)
+            with output_folder(output, overwrite=overwrite, aside=place.folder) as folder:
+                progress("report", 0, 1)
+                write(folder, result, command=how.get("command", ""))
+                progress("report", 1, 1)
+        return result
