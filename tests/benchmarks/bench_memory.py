@@ -1,8 +1,8 @@
-"""Peak memory of audits of 10^4, 10^5 and 10^6 records: estimated, measured, beneath a ceiling.
+"""Peak memory of audits of 10^4, 10^5 and 10^6 records: the bound, measured, beneath a ceiling.
 
 Run by ``make bench``, or one section at a time: ``bench_memory.py --records 10000 --model CART``.
-Every audit runs in a process of its own: free; beneath the lowest ceiling that holds (one worker,
-the smallest blocks); and beneath nine tenths of that, which is refused.
+Every audit runs in a process of its own: free; beneath its bound; and beneath nine tenths of that,
+which is refused.
 """
 
 import argparse
@@ -20,18 +20,15 @@ import pandas as pd
 
 RUN = """
 import json, resource, sys, threading, time, warnings
-from bayes_risk.costs.watch import resident
-from bayes_risk.run import run_study
-from bayes_risk.run.costs import estimate
-from bayes_risk.study.study import parse_study
+from bayes_risk._core.memory import resident
+from bayes_risk.app.run import run_study
+from bayes_risk.app.run.costs import estimate
+from bayes_risk.app.study.study import parse_study
 warnings.simplefilter("ignore")
 given = json.loads(sys.argv[1])
-study, ceiling = parse_study(given["study"]), given["ceiling"]
-if ceiling == "least":
-    ceiling = int(1.02 * estimate(study, max_memory=1, time=False).peak)
-if ceiling == "less":
-    ceiling = int(0.9 * estimate(study, max_memory=1, time=False).peak)
-cost = estimate(study, max_memory=ceiling, time=False)
+study, share = parse_study(given["study"]), given["share"]
+cost = estimate(study, time=False)
+ceiling = None if share is None else int(share * cost.peak)
 seen, over = [resident()], threading.Event()
 
 def look():  # processes that were started too
@@ -44,10 +41,8 @@ run_study(study, max_memory=ceiling)
 over.set()
 peak = max(*seen, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 print(json.dumps({
-    "estimate": cost.peak, "stage": cost.fullest, "ceiling": ceiling, "start": seen[0],
-    "peak": peak, "seconds": time.process_time() - began,
-    "block": cost.block, "workers": cost.workers, "cases": cost.sizes.cases,
-    "guesses": cost.sizes.guesses, "m": cost.sizes.releases, "draws": cost.sizes.sampler.draws,
+    "bound": cost.peak, "start": seen[0], "peak": peak, "seconds": time.process_time() - began,
+    "cases": cost.cases, "guesses": cost.guesses, "m": cost.releases, "draws": cost.draws,
 }))
 """
 COLUMNS = [f"v{j}" for j in range(10)]
@@ -113,18 +108,18 @@ def study_of(path, output, name, n):
     }
 
 
-def run(folder, name, n, ceiling):
+def run(folder, name, n, share):
     """One audit: what it said, and a hash of its results."""
     path, output = folder / f"{n}.csv", folder / "out"
     if not path.exists():
         table(n).to_csv(path, index=False)
-    given = json.dumps({"study": study_of(path, output, name, n), "ceiling": ceiling})
+    given = json.dumps({"study": study_of(path, output, name, n), "share": share})
     began = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", RUN, given], capture_output=True, text=True)
     took = time.perf_counter() - began
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1].partition(": ")[2]
-        print(f"  {ceiling}: refused after {took:.0f} s: {last}", flush=True)
+        print(f"  {share}: refused after {took:.0f} s: {last}", flush=True)
         return None
     files = [output / file for file in ARRAYS if (output / file).exists()]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
@@ -132,31 +127,28 @@ def run(folder, name, n, ceiling):
     return json.loads(done.stdout.splitlines()[-1]) | {"hash": digest}
 
 
-def told(found, same):
+def told(found):
     """One line."""
-    ceiling = "none" if found["ceiling"] is None else f"{found['ceiling'] / GiB:.2f} GiB"
     return (
-        f"  ceiling {ceiling}: estimate {found['estimate'] / GiB:.2f} GiB ({found['stage']}), "
-        f"peak {found['peak'] / GiB:.2f} GiB, estimate / peak "
-        f"{found['estimate'] / found['peak']:.2f}, above the start "
-        f"{(found['peak'] - found['start']) / GiB:.2f} GiB; blocks of {found['block']}, "
-        f"{found['workers']} workers, {found['seconds']:.0f} s CPU{same}"
+        f"  bound {found['bound'] / GiB:.2f} GiB, peak {found['peak'] / GiB:.2f} GiB, bound / peak "
+        f"{found['bound'] / found['peak']:.2f}, above the start "
+        f"{(found['peak'] - found['start']) / GiB:.2f} GiB; {found['seconds']:.0f} s CPU"
     )
 
 
 def section(folder, name, n):
-    """Free, beneath the lowest ceiling, and beneath less."""
+    """Free, beneath the bound, and beneath less."""
     free = run(folder, name, n, None)
     print(
         f"{n:,} records, {name}: {free['cases']:,} distinct cases, {free['guesses']} guesses, "
-        f"m = {free['m']}, {free['draws']} draws\n{told(free, '')}",
+        f"m = {free['m']}, {free['draws']} draws\n{told(free)}",
         flush=True,
     )
-    least = run(folder, name, n, "least")
-    assert least["peak"] <= least["ceiling"], "the ceiling was passed"
-    assert least["hash"] == free["hash"], "results depend on the ceiling"
-    print(told(least, "; the same bytes"), flush=True)
-    assert run(folder, name, n, "less") is None
+    assert free["peak"] <= free["bound"], "the bound does not hold"
+    bounded = run(folder, name, n, 1.02)
+    assert bounded["hash"] == free["hash"], "results depend on the ceiling"
+    print(told(bounded) + "; the same bytes", flush=True)
+    assert run(folder, name, n, 0.9) is None
 
 
 def main():
