@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bayes_risk.matching.sweep import IdentificationSweep, identification_sweep
     from bayes_risk.release.release import Release
     from bayes_risk.release.synthpop import SynthpopRelease, read_synthpop
-    from bayes_risk.reporting.redaction.redact import Redacted, redact
+    from bayes_risk.reporting.redaction import Redacted, redact
     from bayes_risk.reporting.report import report
     from bayes_risk.risk.attribute import attribute_evidence, attribute_risk
     from bayes_risk.risk.dominance_rules import dominance
@@ -183,7 +183,7 @@ _LAZY_IMPORTS = {
     "matching.population.population": ["Population"],
     "matching.radii": ["SD", "Absolute", "Quantile", "Relative"],
     "matching.replicates": ["replicates"],
-    "reporting.redaction.redact": ["Redacted", "redact"],
+    "reporting.redaction": ["Redacted", "redact"],
     "risk.result": ["AttributeRisk"],
     "studies.sweeping.result": ["Sensitivity"],
     "studies.sweeping.run": ["sensitivity"],

@@ -9,8 +9,6 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.app.output.study import attribute_summary
-from bayes_risk.evidence import by_column
 from tests import test_cart as trees
 from tests.edge_results import attribute, study_result
 from tests.fits import fit_of, release_of
@@ -165,7 +163,7 @@ def test_records_released_unchanged_stay_known():
     release = released(df, ["income", "spend"], mask=mask)
     risk = br.attribute_risk(fit, release, guesses=GRIDS, targets=[5])
     assert (risk.by_column["mean_probability"] == 1).all()
-    assert "No synthesised column gives anything away alone" in by_column.in_words(risk)
+    assert "No synthesised column gives anything away alone" in risk.tables()["by-column"].note
 
 
 # --- where it is not told, and where it is said ----------------------------------------------
@@ -183,8 +181,8 @@ def test_one_column_alone_is_all_the_evidence():
 def test_joint_models_and_whole_releases_have_no_factors():
     risk = br.attribute_risk(fit_of("DPMPM"), release_of("DPMPM"), targets=3, random_seed=1)
     assert risk.by_column is None
-    assert "no factor for each column" in by_column.in_words(risk)
-    assert by_column.in_short(risk) == ""
+    assert "no factor for each column" in risk.tables()["by-column"].note
+    assert risk.line() == ""
     fit = REGRESSION.fit(table(), draws=20, chains=2, random_seed=1)
     release = released(table(), ["income", "spend"])
     assert isinstance(fit.factors("reuse", release, None), str)
@@ -219,11 +217,11 @@ def test_it_is_said_in_a_sentence_on_the_screen_in_the_report_and_in_the_summary
         "Of the synthesised columns, income gives most away: without its evidence the mean "
         "probability is 0.120 instead of 0.650."
     )
-    assert by_column.in_words(risk) == sentence
+    assert risk.tables()["by-column"].note == sentence
     page = br.report(risk, tmp_path / "report.html").read_text()
     assert sentence in page
-    assert "by-column-table" in page
-    assert list(attribute_summary(risk)["by_column"].index) == ["income", "spend"]
+    assert "attribute-by-column" in page
+    assert list(risk.to_dict()["by_column"].index) == ["income", "spend"]
     shown = screen(study_result(risk=risk), 80)
     line = "Gives most away: income (mean 0.650, without its evidence 0.120)"
     assert line in [found.rstrip() for found in shown]

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import bayes_risk
 from bayes_risk.app import cli
 from bayes_risk.app.cli import app
+from bayes_risk.app.output import study as output_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.demo import STUDIES
-from bayes_risk.reporting import report as reporting
 from bayes_risk.reporting.terminal import Bars, print_result
 from tests.edge_results import (
     MARK,
@@ -63,7 +63,7 @@ def fake_run(monkeypatch, result=None, doing=lambda: None):
         return result or study_result(study)
 
     monkeypatch.setattr(run, "audit_of", ready)
-    monkeypatch.setattr(reporting, "render_study", lambda *_, **__: "<!doctype html>")
+    monkeypatch.setattr(output_study, "render_study", lambda *_, **__: "<!doctype html>")
 
 
 def plain_stderr(result):

@@ -142,7 +142,7 @@ def test_a_table_with_a_column_posterior_is_a_table():
 
 def test_a_run_knows_the_version_of_its_diagnostics():
     """Another version may give another R-hat, so a stopped run must not go on with it."""
-    from bayes_risk.app.output.manifest import versions
+    from bayes_risk.reporting.provenance import versions
 
     assert ("arviz-stats" in versions()) == _compat.arviz_is_a_tree()
     assert {"arviz", "pymc"} <= set(versions())

@@ -5,10 +5,11 @@ import tomllib
 import pytest
 
 import bayes_risk as br
+from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import read_study
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.reporting.report import render_study, report
+from bayes_risk.reporting.report import report
 from tests.browser import browser, needs_browser, probed
 from tests.small_examples import EXAMPLES, audited, compared, main_of, swept
 

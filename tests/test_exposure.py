@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import bayes_risk as br
 from bayes_risk import InputError
-from bayes_risk.reporting.of_exposure import exposure_line
 
+FRAMES = ("files", "columns", "records")
 ORIGINAL = pd.DataFrame(
     {
         "sex": ["f", "f", "m", "m", "m", None],
@@ -89,8 +89,8 @@ def test_the_summary_gives_least_and_most_and_what_they_are_of():
 def test_tables_are_those_of_the_result():
     found = shown()
     tables = found.tables()
-    assert list(tables) == ["files", "columns", "records"]
-    assert all(table.equals(getattr(found, name)) for name, table in tables.items())
+    assert list(tables) == ["counted", *FRAMES]
+    assert all(tables[name].frame.equals(getattr(found, name)) for name in FRAMES)
 
 
 def test_the_first_file_alone_is_what_it_is_by_itself():
@@ -100,9 +100,8 @@ def test_the_first_file_alone_is_what_it_is_by_itself():
         br.Release(datasets=[FIRST], synthesized=["town", "pay"]),
         keys=["sex", "town"],
     )
-    assert {n: t.to_dict() for n, t in cut.tables().items()} == {
-        n: t.to_dict() for n, t in alone.tables().items()
-    }
+    for name in FRAMES:
+        assert cut.tables()[name].frame.to_dict() == alone.tables()[name].frame.to_dict()
 
 
 def by_all_pairs(original, released, columns):
@@ -143,7 +142,7 @@ def test_the_order_of_rows_and_columns_changes_nothing():
     )
     found = br.exposure(ORIGINAL[["town", "pay", "sex"]], release, keys=["town", "sex"])
     for name, table in shown().tables().items():
-        pd.testing.assert_frame_equal(found.tables()[name], table)
+        pd.testing.assert_frame_equal(found.tables()[name].frame, table.frame)
     swapped = br.Release(datasets=[SECOND, FIRST], synthesized=["town", "pay"])
     back = br.exposure(ORIGINAL, swapped, keys=["sex", "town"])
     pd.testing.assert_frame_equal(back.records, shown().records)
@@ -290,7 +289,7 @@ def test_coded_data_are_counted_like_the_table_they_stand_for():
     found = br.exposure(data, release)
     assert found.keys == ("sex", "town")
     for name, expected in br.exposure(table, release, keys=["sex", "town"]).tables().items():
-        pd.testing.assert_frame_equal(found.tables()[name], expected)
+        pd.testing.assert_frame_equal(found.tables()[name].frame, expected.frame)
 
 
 def test_the_result_holds_no_confidential_value():
@@ -327,7 +326,7 @@ def audited():
 
 
 def same_tables(a, b):
-    return all(t.equals(b.tables()[name]) for name, t in a.tables().items())
+    return all(t.frame.equals(b.tables()[name].frame) for name, t in a.tables().items())
 
 
 def test_every_audit_counts_what_its_files_show(audited):
@@ -365,7 +364,9 @@ def test_the_report_has_a_section_of_it_once(audited, tmp_path):
     _, _, gathered, matched = audited
     path = br.report(gathered.risk("uniform"), matched, tmp_path / "both.html")
     text = path.read_text(encoding="utf-8")
-    assert text.count('<h2 id="exposure">What the files show without a model</h2>') == 1
+    assert (
+        text.count('<h2 id="exposure">Without a model: what the files show by themselves</h2>') == 1
+    )
     assert "Values of pay that occur once in the original" in text
     alone = br.report(matched.exposure, tmp_path / "alone.html").read_text(encoding="utf-8")
     assert '<h2 id="exposure">' in alone
@@ -374,12 +375,12 @@ def test_the_report_has_a_section_of_it_once(audited, tmp_path):
 def test_lines_for_the_screen_are_short(audited):
     _, _, _, matched = audited
     unique = matched.exposure.summary()["most"]["replicated_uniques"]
-    assert exposure_line(matched.exposure) == (
+    assert matched.exposure.line() == (
         f"The files show at most: {int(matched.exposure.files['identical'].max())} identical "
         f"records, {int(unique)} of 40 uniques, 40 unique values"
     )
     original = br.exposure(ORIGINAL, ORIGINAL)
-    assert exposure_line(original) == (
+    assert original.line() == (
         "The file shows: the original itself, 6 identical records, 4 of 4 uniques, 3 unique values"
     )
 

@@ -77,10 +77,8 @@ def test_shares_and_factors():
 
 
 def test_the_sentence_and_the_table_give_the_same_worst_record():
-    from bayes_risk.reporting.content import worst_table
-
     risk = attribute([0.0612, 0.1931, 0.1112], mcse=0.0026)
-    cells = worst_table(risk).rows[0][1:3]
+    cells = risk.tables()["worst"].rows[0][1:3]
     assert cells == ("0.193", "\N{PLUS-MINUS SIGN} 0.005")
     assert "0.193 (+- 0.005) in the worst case" in risk.sentence()
 

@@ -11,12 +11,10 @@ import pytest
 from rich.console import Console
 
 import bayes_risk as br
-from bayes_risk.app.output import identification_summary, plain
+from bayes_risk.app.output import plain
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.matching.replicates import Replicates
-from bayes_risk.reporting.matching import matches_table
-from bayes_risk.reporting.terminal import _trust, match_table
-from bayes_risk.reporting.unsampled import counting
+from bayes_risk.reporting.terminal import _trust, on_screen
 from tests.edge_results import attribute, confidential, identification, study_result
 
 KEYS: dict[str, Any] = {"known": ["age"], "synthesized": ["job"]}
@@ -48,7 +46,7 @@ def trust(ident: br.IdentificationRisk, *, alone: bool = True) -> str:
 def test_the_terminal_shows_the_errors_and_the_baseline() -> None:
     """On eighty columns too."""
     risk = risk_of(3)
-    lines = printed(match_table(risk))
+    lines = printed(on_screen(risk.screen()))
     assert lines[0].split()[-6:] == ["pooled", "mean", "of", "3", "without", "release"]
     rows = risk.summary().to_dict("index")
     values = [rows[name]["expected_match_risk"] for name in ("pooled", "mean")]
@@ -60,7 +58,7 @@ def test_the_terminal_shows_the_errors_and_the_baseline() -> None:
 
 
 def test_without_an_error_there_is_a_dash() -> None:
-    lines = printed(match_table(risk_of(1)))
+    lines = printed(on_screen(risk_of(1).screen()))
     assert lines[2].split() == ["+-", "2", "s.e.", "–", "–", "–"]
 
 
@@ -113,7 +111,7 @@ def test_what_was_estimated_is_said(population: Any, words: str) -> None:
     risk = risk_of(population=given)
     assert risk.estimated == ("estimates" in words)
     assert words in trust(risk)
-    assert words in "; ".join(counting(risk, alone=True))
+    assert words in "; ".join(risk.counting(alone=True))
 
 
 def test_it_is_said_beside_an_attribute_risk_too() -> None:
@@ -139,7 +137,7 @@ def test_tables_that_were_drawn_are_no_releases() -> None:
     drawn = Replicates(datasets=tables, synthesized=["job"], release_of=(1, 1, 2, 2))
     risk = br.identification_risk(df, drawn, **KEYS)
     assert "4 tables drawn from the model given 2 releases (2 each)" in trust(risk)
-    shown = matches_table(risk)
+    shown = risk.tables()["measures"]
     assert "4 tables drawn from the model given 2 releases (2 each)" in shown.caption
     assert shown.heads[2:4] == ("Mean of tables", "Over tables")
 
@@ -150,10 +148,10 @@ def test_tables_that_were_drawn_are_no_releases() -> None:
 def test_the_rules_are_written_down() -> None:
     rule = (np.arange(30) % 2).astype(bool)
     risk = risk_of(missing={"job": "never"}, reason=rule)
-    found = json.loads(json.dumps(plain(identification_summary(risk))))
+    found = json.loads(json.dumps(plain(risk.to_dict())))
     assert found["missing"] == {"job": "never"}
     assert found["reason"] is True
     assert found["population_estimated"] is False
     assert found["measures"]["pooled"]["baseline"] == risk.baseline_expected_match_risk
-    usual = plain(identification_summary(risk_of()))
+    usual = plain(risk_of().to_dict())
     assert (usual["missing"], usual["reason"]) == ({}, False)

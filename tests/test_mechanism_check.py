@@ -323,7 +323,7 @@ def test_the_report_has_a_section_of_the_check(tmp_path):
     failed = check_mechanism(fitted(), edited(CHANGES["shifted"][0]), random_seed=1)
     risk = replace(audited(made()), check=failed)
     text = br.report(risk, path=tmp_path / "report.html").read_text()
-    assert "Whether the assumed model made the files" in text and "2 released files" in text
+    assert "Assumed model: whether it made the files" in text and "2 released files" in text
     assert "The numbers below hold for files of that model alone." in text
 
 

@@ -205,9 +205,9 @@ def test_places_may_be_given_in_any_order():
 
 
 def test_many_places_become_hexagons_with_the_highest_risk_in_each(monkeypatch):
-    from bayes_risk.reporting.plots import geography
+    from bayes_risk.reporting.plots import posterior
 
-    monkeypatch.setattr(geography, "MANY_POINTS", 3)
+    monkeypatch.setattr(posterior, "MANY_POINTS", 3)
     risk = attribute([0.2, 0.3, 0.4, 0.9])
     places = pd.DataFrame({"x": [0.0, 0.0, 9.0, 9.0], "y": [0.0, 0.0, 9.0, 9.0]})
     axes = plots.plot_geography(risk, "x", "y", places=places, worst=0)
@@ -288,7 +288,7 @@ def test_a_sweep_of_matching_draws_the_pooled_matches():
 
 
 def test_bars_of_several_settings_differ_by_hatch_too():
-    assert len(set(plots.sweeps.HATCHES)) == len(plots.STYLES)
+    assert len(set(plots.matching.HATCHES)) == len(plots.STYLES)
 
 
 def test_labels_of_a_tornado_have_room_in_a_figure_as_narrow_as_the_reports(monkeypatch):

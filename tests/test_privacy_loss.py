@@ -183,7 +183,7 @@ def test_what_is_shown():
     assert found.dataset["privacy_loss"].sizes == {"record": 30}
     ends = found.extreme_guesses(4)
     assert ends.index.tolist() == ["most", "least"] and list(ends) == ["x0", "x1"]
-    with pytest.raises(br.InputError, match="99 is no target"):
+    with pytest.raises(br.InputError, match="99 is not among"):
         found.extreme_guesses(99)
     axes = found.plot()
     assert axes.get_xlabel() == "realised privacy loss"

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output.public import write_public
+from bayes_risk.app.output.study import write_public
 from bayes_risk.app.study.study import parse_study
-from bayes_risk.reporting.redaction.ranges import range_of
+from bayes_risk.reporting.redaction import range_of
 from tests.edge_results import LEVELS, MARK, attribute, identification, study_result
 from tests.every_result import every
 

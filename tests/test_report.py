@@ -8,8 +8,9 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.formats import at_most, error, number, percent, significant
-from bayes_risk.reporting.numbers import how_close
-from bayes_risk.reporting.report import render_study, report
+from bayes_risk.app.output.study import render_study
+from bayes_risk.reporting.report import report
+from bayes_risk.reporting.sections import section_of
 from tests.edge_results import LEVELS, attribute, identification, numbers, study_result
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -140,7 +141,7 @@ def test_numbers_have_a_table_each_and_at_most_four_curves():
     Page(many)
     assert many.count("means over 4 records") == 6
     assert many.count('id="figure-closeness-') == 4
-    assert "of 6 numbers the 4 to which the release brings closest" in many
+    assert "Of 6 numbers the 4 to which the release brings closest" in many
     assert "Expected distance" in many
 
 
@@ -152,7 +153,7 @@ def test_the_curves_do_not_draw_the_confidential_numbers():
     """Expected distances on a grid of percentages are in proportion to them."""
     risk = numbers(["income"])
     by_ten = dataclasses.replace(risk, guesses=10 * risk.guesses)
-    one, other = (how_close(r)["figures"][0] for r in (risk, by_ten))
+    one, other = (section_of(r).pictures[""][0] for r in (risk, by_ten))
     assert "<path" in one.svg and one.svg == other.svg
 
 

@@ -6,8 +6,9 @@ import re
 import pytest
 
 import bayes_risk as br
-from bayes_risk.reporting.citing import software
+from bayes_risk.data.base_result import Result
 from bayes_risk.reporting.doubts import of_attribute, of_fit, of_identification, of_result
+from bayes_risk.reporting.glossary import software
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 from tests.edge_results import attribute, identification
@@ -154,9 +155,7 @@ def test_seeds_versions_and_command_to_do_it_again(whole):
 def test_anything_with_a_sentence_and_a_summary_is_shown(tmp_path):
     table = every()["identification"].summary()
 
-    class Something:
-        __module__ = "bayes_risk.somewhere"
-
+    class Something(Result):
         def sentence(self):
             return "Few are alone."
 

@@ -10,7 +10,7 @@ from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.risk.posterior import Summed, weigh
-from bayes_risk.risk.second_prior import BESIDE, MEASURED
+from bayes_risk.risk.result import BESIDE, MEASURED
 from tests.fits import fit_of, release_of
 
 

@@ -16,7 +16,6 @@ from bayes_risk.app.output.workplace import workplace
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.grids import Search
 from bayes_risk.models.pmm.means import _multinomial
-from bayes_risk.reporting.further import further_lines
 from bayes_risk.risk.full_table.spread import _Walk
 from bayes_risk.risk.posterior import _left_out
 from tests.every_result import every
@@ -208,12 +207,7 @@ def test_the_screen_says_how_many_numbers_are_unreliable(name):
     found = every()[name]
     half = np.arange(len(found.reliable)) % 2 == 0
     for reliable in (half, np.ones(len(half), dtype=bool)):
-        parts = {name.replace(" ", "_"): replace(found, reliable=reliable)}
-        empty = dict.fromkeys(
-            ["attribute", "identification", "utility", "context", "bounds"]
-            + ["privacy_loss", "membership", "full_table"]
-        )
-        (line,) = further_lines(SimpleNamespace(**(empty | parts)))
+        line = replace(found, reliable=reliable).line()
         records = replace(found, reliable=reliable).records
         doubtful = int((~records["reliable"]).sum())
         said = f"; {doubtful} of {len(records)} records unreliable"

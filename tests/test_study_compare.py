@@ -19,8 +19,9 @@ from bayes_risk.app.run import run_compare, run_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.candidates import candidate_study
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.reporting.compared import print_comparison, with_error
 from bayes_risk.reporting.content import as_toml
+from bayes_risk.reporting.terminal import print_comparison
+from bayes_risk.studies.comparing.result import _with_error
 
 TREES = {"kind": "CART", "order": ["edu", "job"]}
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}
@@ -247,7 +248,7 @@ def test_the_screen_says_who_is_on_the_front(written):
     ],
 )
 def test_numbers_are_shown_to_their_error(value, mcse, said):
-    assert with_error(value, mcse) == said
+    assert _with_error({"risk": value, "risk_mcse": mcse}, "risk") == said
 
 
 @pytest.mark.parametrize(

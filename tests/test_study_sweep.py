@@ -18,7 +18,7 @@ from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.app.study.varying import sweep_options
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.reporting.swept import print_sweep
+from bayes_risk.reporting.terminal import print_sweep
 
 NORMAL = {
     "kind": "Regression",

@@ -18,13 +18,13 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.app.cli import app
+from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study import declare, making
 from bayes_risk.app.study.models import KINDS, PMMSection
 from bayes_risk.app.study.sections import GridSection
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.reporting.report import render_study
 from bayes_risk.reporting.terminal import print_result
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,11 +9,10 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.output import settings
+from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.reporting.further import further_lines
-from bayes_risk.reporting.report import render_study
 from tests.test_report import Page
 
 ANALYSES = """
@@ -131,8 +130,7 @@ def test_report_screen_and_repr_tell_it(result):
     text = render_study(result)
     page = Page(text)
     assert "utility" in page.ids and "pay: sex[T.m]" in text
-    (line,) = [line for line in further_lines(result) if line.startswith("Utility")]
-    assert "worst kept pair" in line
+    assert "worst kept pair" in result.utility.line()
     assert "S_pMSE" in repr(result) or "ratio_cart" in repr(result)
 
 

@@ -11,11 +11,11 @@ from rich.console import Console
 
 import bayes_risk as br
 from bayes_risk.app.output import settings
+from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
-from bayes_risk.reporting.further import further_lines
-from bayes_risk.reporting.report import render_study, report
+from bayes_risk.reporting.report import report
 from bayes_risk.reporting.terminal import print_result
 from tests.test_report import Page
 
@@ -170,7 +170,7 @@ def test_a_study_of_context_alone_is_a_study(folder):
     )  # fmt: skip
     result = run_study(parse_study(given | _data(folder)), n_jobs=1)
     assert result.context.compared == ("job",) and result.context.targets == ()
-    assert "repU" in further_lines(result)[0] and "DiSCO" not in further_lines(result)[0]
+    assert "repU" in result.context.line() and "DiSCO" not in result.context.line()
 
 
 # --- where it shows ----------------------------------------------------------------------------
@@ -199,12 +199,14 @@ def test_report_repr_and_screen_tell_them(result, tmp_path):
     page = Page(render_study(result))
     assert {"context", "bounds"} <= set(page.ids)
     assert "ContextMeasures" in repr(result) and "InherentBounds" in repr(result)
-    lines = {line.partition(":")[0]: line for line in further_lines(result)}
-    assert "DiSCO of pay" in lines["Context"] and "expected correct matches" in lines["Bounds"]
+    assert (
+        "DiSCO of pay" in result.context.line()
+        and "expected correct matches" in result.bounds.line()
+    )
     console = Console(width=100, record=True, file=io.StringIO())
     print_result(result, [], console=console)
     text = console.export_text()
-    assert lines["Bounds"][:60] in text and len(text.splitlines()) <= 31
+    assert result.bounds.line()[:50] in text and len(text.splitlines()) <= 31
     assert "ess useful than wanted" in text
     shown = report(result.bounds, result.identification, path=tmp_path / "r.html").read_text()
     assert 'id="bounds"' in shown and "redrawn among records with the same sex" in shown

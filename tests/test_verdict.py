@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.reporting.verdicts.cures import CURES, settings_that_settle
+from bayes_risk.reporting.verdicts.reason import CURES, settings_that_settle
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.edge_results import attribute, identification
 

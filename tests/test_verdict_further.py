@@ -17,7 +17,7 @@ from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.terminal import print_result
-from bayes_risk.reporting.verdicts.further import DRAWS_A_CHAIN, error_of_null, standard_errors
+from bayes_risk.reporting.verdicts.reasons import DRAWS_A_CHAIN, error_of_null, standard_errors
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from bayes_risk.risk.membership.curve import Standing
 from bayes_risk.risk.membership.result import Membership

@@ -158,6 +158,11 @@ def plain(value: float, digits: int = 4) -> str:
     return f"{Decimal(f'{value:.{max(digits, min(whole, 15))}g}'):,f}"
 
 
+def begun(words: str) -> str:
+    """Words as the beginning of a sentence; names such as pMSE and repU stay as they are."""
+    return words[0].upper() + words[1:] if words.partition(" ")[0].islower() else words
+
+
 def _fixed(value: float, places: int) -> str:
     """So many decimals; zero has no sign."""
     text = f"{value:,.{places}f}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_risk._core import __version__
+from bayes_risk import __version__
 from bayes_risk._core.errors import InputError, ModelError
 
 from .cli_options import (
@@ -45,8 +45,8 @@ app = typer.Typer(
 UNEXPECTED, USAGE_ERROR = 1, 2
 RUNS = {  # by name, for nothing heavy is imported before
     "audit": ("run_study", "bayes_risk.reporting.terminal", "print_result"),
-    "sweep": ("run_sweep", "bayes_risk.reporting.swept", "print_sweep"),
-    "compare": ("run_compare", "bayes_risk.reporting.compared", "print_comparison"),
+    "sweep": ("run_sweep", "bayes_risk.reporting.terminal", "print_sweep"),
+    "compare": ("run_compare", "bayes_risk.reporting.terminal", "print_comparison"),
 }
 
 
@@ -347,9 +347,9 @@ def _check_new(path: Path | None) -> None:
 def _write_numbers(risk: "IdentificationRisk", path: Path | None, say: Callable[..., None]) -> None:
     if path is None:
         return
-    from .output import identification_summary, write_json
+    from .output import write_json
 
-    write_json(path, identification_summary(risk))
+    write_json(path, risk.to_dict())
     say(f"Numbers: {path}", highlight=False, markup=False, soft_wrap=True)
 
 

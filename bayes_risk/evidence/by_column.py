@@ -10,20 +10,18 @@ condition the columns after it.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.formats import number
 from bayes_risk._core.logspace import log_sum
 
 from .contract import Simulated
 
 if TYPE_CHECKING:
     from bayes_risk.release.release import Release
-    from bayes_risk.risk.result import AttributeRisk
 
     from .contract import Fit, Targets
 
@@ -62,7 +60,7 @@ def factors_of(
 
 
 def by_column(
-    columns: tuple[str, ...], log_p: Array, synthesized: Iterable[str], risk: "AttributeRisk"
+    columns: tuple[str, ...], log_p: Array, synthesized: Iterable[str], risk: Any
 ) -> pd.DataFrame:
     """Probability of the truth without the evidence of each synthesised column.
 
@@ -106,44 +104,9 @@ def by_column(
     return table.sort_values("mean_fall", ascending=False, kind="stable")
 
 
-def _at_truth(log_evidence: Array, risk: "AttributeRisk") -> Array:
+def _at_truth(log_evidence: Array, risk: Any) -> Array:
     """Probability of the truth by Bayes' rule, shape (n_cases,); 1 where released unchanged."""
     counted = np.isfinite(risk.log_prior)
     log_p = np.where(counted, risk.log_prior + log_evidence, -np.inf)
     own = np.take_along_axis(log_p, risk.truth[None], axis=0)[0]
     return np.where(risk.disclosed, 1.0, np.exp(own - log_sum(log_p)))
-
-
-def in_words(risk: "AttributeRisk") -> str:
-    """Which column gives most away, one sentence; or why it is not told."""
-    if risk.by_column is None:
-        why = risk.not_by_column
-        return f"Which column gives most away was not computed: {why}." if why else ""
-    column, without, full = _first(risk.by_column)
-    if not column:
-        return (
-            "No synthesised column gives anything away alone: without the evidence of any one of "
-            f"them the mean probability is {without} or more, and {full} with all."
-        )
-    return (
-        f"Of the synthesised columns, {column} gives most away: without its evidence the mean "
-        f"probability is {without} instead of {full}."
-    )
-
-
-def in_short(risk: "AttributeRisk") -> str:
-    """The same for one line; nothing where there is no table."""
-    if risk.by_column is None:
-        return ""
-    column, without, full = _first(risk.by_column)
-    if not column:
-        return f"No column gives anything away alone (mean {full}, without any one {without})"
-    return f"Gives most away: {column} (mean {full}, without its evidence {without})"
-
-
-def _first(table: pd.DataFrame) -> tuple[str, str, str]:
-    """The column that gives most away, if any, and the mean without and with its evidence."""
-    first = table.iloc[0]
-    mean, fall = float(first["mean_probability"]), float(first["mean_fall"])
-    without, full = number(mean), number(mean + fall)
-    return str(table.index[0]) if fall > 0 and without != full else "", without, full

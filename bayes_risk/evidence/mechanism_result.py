@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.formats import number
+from bayes_risk.data.base_result import Result, Table, count, value
 
 from .mechanism_statistics import ORIGINAL, WITH, Measure
 
@@ -17,8 +19,8 @@ LEVEL = 0.05  # how often, at most, files that the model did make fail the check
 NAMED = 3  # measures of a column that a sentence names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MechanismCheck:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MechanismCheck(Result):
     """Released files among files simulated from the model that they are audited under.
 
     Attributes
@@ -146,6 +148,42 @@ class MechanismCheck:
         """The p-value, and how many simulated files it rests on."""
         p = "p < 0.001" if self.p_value < 0.001 else f"p = {number(self.p_value)}"
         return f"{p}, {self.n_simulated} simulated"
+
+    def tables(self) -> dict[str, Table]:
+        """By column: p-value, the measure that differs most, values that the model cannot make."""
+        files = "1 released file" if self.m == 1 else f"{self.m} released files"
+        found = Table(
+            note=(
+                "p: how often files that the model made differ as much in any of "
+                f"{len(self.measures)} measures; below {LEVEL:g} the model is rejected. The check "
+                "can reject a model, never confirm it."
+            ),
+            caption=f"{files} among {self.n_simulated} simulated from the model.",
+            frame=self.table,
+            head="Column",
+            labels=lambda name: str(name or "All columns jointly"),
+            columns=[
+                ("p", value("p_value")),
+                ("Differs most in", lambda row: str(row["measure"])),
+                ("By standard deviations", value("difference", digits=1)),
+                ("Values it cannot make", count("impossible")),
+            ],
+        )
+        return {"columns": found}
+
+    def line(self) -> str:
+        """Whether the model is rejected."""
+        return f"{'rejected' if self.failed else 'not rejected'} ({self.compared()})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, p-value, outcome, and the columns."""
+        return {
+            "sentence": self.sentence(),
+            "p_value": self.p_value,
+            "failed": self.failed,
+            "n_simulated": self.n_simulated,
+            "columns": self.table.rename(index={"": "(all)"}),
+        }
 
     def __repr__(self) -> str:
         return f"MechanismCheck\n{self.sentence()}\n\n{self.table.round(3).to_string()}"

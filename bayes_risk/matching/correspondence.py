@@ -7,13 +7,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk.data.base_result import Result
+
 from .keys import ranked
 
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowCorrespondence:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RowCorrespondence(Result):
     """What m files have of the columns of an original of n records, row by row; holds no value.
 
     A column is *kept* if it differs from the original in fewer than half of the rows in which it

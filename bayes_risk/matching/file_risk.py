@@ -4,7 +4,7 @@ What is counted, and what it costs: ``docs/large-files.md``.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -15,20 +15,21 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import jackknife_error
 from bayes_risk._core.validate import at_least
+from bayes_risk.data.base_result import Table
 from bayes_risk.data.microdata import same_records
 from bayes_risk.matching.parquet_counts import Plan, Progress, Tally, count_files
 from bayes_risk.matching.parquet_files import ParquetTable
 
 from .errors import standard_error
 from .input import checked_keys, release_tables
-from .words import errors_in_words, knowledge, sentence, shown, summary_table, tables_searched
+from .words import Matching, errors_in_words, knowledge, summary_table, tables_searched
 
 Reals = npt.NDArray[np.float64]
 File = str | PathLike[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FileRisk:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FileRisk(Matching):
     """What an intruder achieves who looks for every record of a file in its releases.
 
     The sums of `IdentificationRisk`, without the records. For target i, ``c_i`` released records
@@ -125,23 +126,21 @@ class FileRisk:
             baseline=self.baseline_expected_match_risk,
         )
 
+    def tables(self) -> dict[str, Table]:
+        """Match measures; sums over all records, no record."""
+        note = (
+            f"Counted over the whole file, {self.n_profiles:,} distinct profiles of {self.n:,} "
+            "records; no record is kept, so that none can be named."
+        )
+        found = Matching.tables(self)
+        return found | {"measures": replace(found["measures"], note=note)}
+
     def sentence(self) -> str:
         """Say the result in plain words."""
-        return sentence(
-            knowledge(
-                [*map(str, self.known)],
-                [*map(str, self.synthesized)],
-                tables_searched(self.m, None),
-            ),
-            self.summary(),
-            f"{self.n:,} records",
-            n=self.n,
-            error=errors_in_words(self.pooled_mcse, float("nan"), None),
-            without_release=self.baseline_expected_match_risk,
-        )
-
-    def __repr__(self) -> str:
-        return shown("FileRisk", self.sentence(), self.summary())
+        searched = tables_searched(self.m, None)
+        knows = knowledge([*map(str, self.known)], [*map(str, self.synthesized)], searched)
+        error = errors_in_words(self.pooled_mcse, float("nan"), None)
+        return self.matched(knows, f"{self.n:,} records", error)
 
 
 def identification_risk_of_files(

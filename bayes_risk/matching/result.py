@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,25 +10,24 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.matching import Chances
+from bayes_risk.data.base_result import Drawn, Table, count, spread, storable, value
 from bayes_risk.risk.exposure_result import Exposure
 
 from .errors import error_between, error_of_draws
-from .labelled import labelled
-from .radii import Radius
+from .odds import GIVEN
+from .radii import Radius, as_setting
 from .strategies import Strategy, in_words
 from .words import COLUMNS as COLUMNS
-from .words import errors_in_words, knowledge, sentence, shown, summary_table, tables_searched
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .words import Matching, errors_in_words, how_many, knowledge, summary_table, tables_searched
 
 Ids = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
+BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IdentificationRisk:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class IdentificationRisk(Matching, Drawn):
     """What an intruder achieves who looks for each record in the release.
 
     For target i, ``c_i`` released records have the highest match probability (eq. 6 of Drechsler &
@@ -121,6 +120,7 @@ class IdentificationRisk:
     pooled_mcse: float
     pooled_draws_mcse: float
     exposure: Exposure | None = None
+    PICTURE: ClassVar[str] = "plot_match_probabilities"
 
     @property
     def n(self) -> int:
@@ -259,7 +259,29 @@ class IdentificationRisk:
         Tables that were drawn have a dimension ``table``, with the coordinate ``release_of``. Holds
         record labels but no confidential value. Labels that are not numbers become text.
         """
-        return labelled(self)
+        what = self.table_word
+        data: dict[str, Any] = {name: (("record", what), getattr(self, name)) for name in BY_TABLE}
+        pooled = [f"pooled_{name}" for name in BY_TABLE]
+        data |= {n: (("record",), getattr(self, n)) for n in (*pooled, "baseline", "in_file")}
+        coords: dict[str, Any] = {"record": storable(self.index), what: np.arange(1, self.m + 1)}
+        if self.release_of is not None:
+            coords["release_of"] = ((what,), self.release_of)
+        settings = {
+            "known": "\n".join(map(str, self.known)),
+            "synthesized": "\n".join(map(str, self.synthesized)),
+            "radius": "\n".join(f"{name} {r!r}" for name, r in self.radius.items()),
+            "shape": self.shape,
+            "closed": int(self.closed),
+            "missing": "\n".join(f"{name} {how}" for name, how in self.missing.items()),
+            "fallback": int(self.fallback),
+            "population": self.population,
+            "estimated": int(self.estimated),
+            "strategy": str(self.strategy),
+            "reason": int(self.reason),
+            "pooled_mcse": self.pooled_mcse,
+            "pooled_draws_mcse": self.pooled_draws_mcse,
+        }
+        return xr.Dataset(data, coords, settings)
 
     @property
     def sought(self) -> list[str]:
@@ -308,24 +330,88 @@ class IdentificationRisk:
 
     def sentence(self) -> str:
         """Say the result in plain words."""
-        return sentence(
-            self._knowledge(),
-            self.summary(),
-            self._whom(),
-            n=self.n,
-            error=errors_in_words(self.pooled_mcse, self.pooled_draws_mcse, self.release_of),
-            without_release=self.baseline_expected_match_risk,
+        error = errors_in_words(self.pooled_mcse, self.pooled_draws_mcse, self.release_of)
+        return self.matched(self._knowledge(), self._whom(), error)
+
+    def otherwise(self) -> str:
+        """What he does when nothing matches."""
+        if self.population != "in the file":
+            return "takes the target to be outside the file"
+        return Matching.otherwise(self)
+
+    def searched(self) -> str:
+        """What is searched, in words: releases, or tables drawn anew."""
+        if self.release_of is None:
+            return how_many(self.m, "release")
+        return tables_searched(self.m, self.release_of)
+
+    def counting(self, *, alone: bool) -> list[str]:
+        """What matching rests on: counts, estimates of the population, tables that were drawn.
+
+        ``alone``: nothing else was computed, so that it may be said that nothing was sampled.
+        """
+        said = []
+        if self.release_of is not None:
+            said.append(f"the intruder searches {self.searched()}")
+        if self.estimated:
+            said.append(f"population counts are estimates ({self.population})")
+        elif self.population == GIVEN:
+            said.append("population counts were taken as given")
+        if not alone:
+            return said
+        first = "matches were counted exactly" if said else "exact counting, nothing was sampled"
+        return [first, *said]
+
+    def tables(self) -> dict[str, Table]:
+        """Match measures, and the records at highest risk, by label.
+
+        Of those level first the ones that the unsynthesised keys alone give away least.
+        """
+        table = self.records.assign(unique=self.K.sum(axis=1), place=range(self.n))
+        order = ["probability", "baseline", "unique", "place"]
+        level = int((table["probability"] == table["probability"].max()).sum())
+        among = f" {level:,} records share the largest." if level > 1 else ""
+        searched = how_many(self.m, self.table_word)
+        worst = Table(
+            title="The ten records at highest risk",
+            caption=(
+                f"Probability that the intruder's match is the record, {searched} pooled.{among} "
+                "Records are named by their label."
+            ),
+            frame=table.sort_values(order, ascending=[False, True, False, True]).head(10),
+            head="Record",
+            columns=[
+                ("Probability", value("probability")),
+                ("Error (2 s.e.)", spread("mcse", "probability")),
+                ("Without the release", value("baseline")),
+                ("Best candidates", count("candidates")),
+                (f"Matched uniquely and correctly (of {self.m:,})", count("unique")),
+            ],
         )
+        return Matching.tables(self) | {"worst": worst}
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Distribution of the match probabilities, against the baseline."""
-        from bayes_risk.reporting.plots import plot_match_probabilities
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, keys, measures by release, pooled and averaged, with error and baseline."""
+        return {
+            "sentence": self.sentence(),
+            "known": self.known,
+            "synthesized": self.synthesized,
+            "radius": {name: as_setting(r) for name, r in self.radius.items()},
+            "shape": self.shape,
+            "closed": self.closed,
+            "missing": self.missing,
+            "reason": self.reason,
+            "population": self.population,
+            "population_estimated": self.estimated,
+            "strategy": self.strategy,
+            "fallback": self.fallback,
+            "measures": self.summary(),
+            "baseline_expected_match_risk": self.baseline_expected_match_risk,
+            "expected_match_risk_mcse": self.expected_match_risk_mcse.to_dict(),
+        }
 
-        return plot_match_probabilities(self, ax=ax)
-
-    def __repr__(self) -> str:
-        said = "" if self.exposure is None else f"\n{self.exposure.sentence()}"
-        return shown("IdentificationRisk", f"{self.sentence()}{said}", self.summary())
+    def _told(self) -> str:
+        return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)
 
     def _knowledge(self) -> str:
         """Say what the intruder knows and looks for."""

@@ -13,8 +13,9 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import number, plain, two_errors
+from bayes_risk._core.formats import number, percent, plain, two_errors
 from bayes_risk._core.validate import at_least
+from bayes_risk.data.base_result import Result, Table, draw, spread, value
 from bayes_risk.matching.population.population import Population
 
 from .choices import check_effects, checked_choices
@@ -213,10 +214,18 @@ def _first_releases(releases: Any, m: Any) -> Any:
 
 
 RISK = "expected_match_risk"
+ROWS = 20  # settings that a report lists
+SWEPT = {
+    "fallback": "When nothing matches, chooses among the rest",
+    "known": "Unsynthesised keys",
+    "synthesized": "Synthesised keys",
+    "m": "Data sets released (m)",
+    "strategy": "Claims a match",
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IdentificationSweep:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class IdentificationSweep(Result):
     """Measures of identification risk, labelled by the settings that were swept.
 
     Attributes
@@ -280,6 +289,34 @@ class IdentificationSweep:
         first = [RISK, "mcse", "baseline"]
         return frame[[*first, *(c for c in COLUMNS if c not in first), "n"]]
 
+    def sentence(self) -> str:
+        """The result in plain words."""
+        worst = self.worst()
+        at = "; ".join(f"{_swept(name)}: {_setting(worst[name])}" for name in self.swept)
+        return (
+            f"The expected number of correct matches is largest, {number(worst[RISK], 1)} "
+            f"({number(worst['baseline'], 1)} without the release), at {at}."
+        )
+
+    def tables(self) -> dict[str, Table]:
+        """Expected matches over the settings."""
+        table = self.summary()
+        more = f"; the first {ROWS} of {len(table):,} settings" if len(table) > ROWS else ""
+        rows = Table(
+            frame=table.head(ROWS),
+            caption=f"Releases pooled, {int(self.dataset['n'].max()):,} records{more}.",
+            head=", ".join(map(_swept, self.swept)),
+            labels=_setting,
+            columns=[
+                ("Expected matches", value(RISK, digits=1)),
+                ("Error (2 s.e.)", spread(digits=1)),
+                ("Without the release", value("baseline", digits=1)),
+                ("True match rate", value("true_match_rate", percent)),
+                ("False match rate", value("false_match_rate", percent)),
+            ],
+        )
+        return {"settings": rows}
+
     def plot(
         self, ax: "Axes | None" = None, *, measure: str = RISK, rule: str = "pooled"
     ) -> "Axes":
@@ -292,10 +329,8 @@ class IdentificationSweep:
         InputError
             More than two things swept: select from ``dataset`` first.
         """
-        from bayes_risk.reporting.plots import plot_sweep
-
         self._of(measure, rule)
-        return plot_sweep(self, measure=measure, rule=rule, ax=ax)
+        return draw("plot_sweep", self, measure=measure, rule=rule, ax=ax)
 
     def _of(self, measure: str, rule: str) -> xr.DataArray:
         if measure not in self.dataset:
@@ -315,6 +350,21 @@ class IdentificationSweep:
             f"{error} (without the release {number(worst['baseline'], 1)}) at {settings}"
             f"\n\n{self.summary().to_string(max_rows=20, float_format=lambda v: plain(v))}"
         )
+
+
+def _swept(name: str) -> str:
+    """What was varied, in words."""
+    text = SWEPT.get(name, name)
+    return text[0].upper() + text[1:]
+
+
+def _setting(value: Any) -> str:
+    """A setting in words: yes and no, numbers to four digits."""
+    if isinstance(value, tuple):
+        return ", ".join(map(_setting, value))
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    return plain(value) if isinstance(value, float) else str(value)
 
 
 def identification_sweep(

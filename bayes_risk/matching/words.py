@@ -1,13 +1,15 @@
-"""How an identification risk reads: summary table, sentence, what the intruder knows, numbers."""
+"""How an identification risk reads: tables, sentence, what the intruder knows, numbers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.formats import in_brackets, number, percent, plain, two_errors
+from bayes_risk._core.formats import error, in_brackets, number, percent, plain, two_errors
+from bayes_risk.data.base_result import Public, Result, Table, some
 
 Ids = npt.NDArray[np.int64]
 
@@ -20,7 +22,152 @@ COLUMNS = (
     "no_match",
     "claims",
 )
-MOST_ROWS = 12
+EXPECTED = "expected_match_risk"
+MATCHES = {
+    EXPECTED: "Expected correct matches",
+    "true_matches": "True matches",
+    "true_match_rate": "True match rate",
+    "unique_matches": "Unique matches",
+    "false_match_rate": "False match rate",
+    "no_match": "Nothing matched",
+}
+SCREEN = {
+    EXPECTED: "expected correct matches",
+    "mcse": "  +- 2 s.e.",
+    "true_match_rate": "true match rate",
+    "false_match_rate": "false match rate",
+}
+
+
+class Matching(Result):
+    """Matching, whether records are kept or not: tables and the sentence."""
+
+    __slots__ = ()
+    MOST_ROWS: ClassVar[int] = 12
+    fallback: bool
+    n: Any  # of these some results hold and others count
+    m: Any
+    held: Any
+    sought: Any
+    baseline_expected_match_risk: Any
+    baseline_true_matches: Any
+
+    @property
+    def table_word(self) -> str:
+        """What the intruder searches."""
+        return "release"
+
+    def presence(self) -> str:
+        """What the intruder knows of who is in the file."""
+        raise NotImplementedError
+
+    def searched(self) -> str:
+        """What is searched, in words: how many releases, or tables drawn anew."""
+        return how_many(self.m, self.table_word)
+
+    def assumed(self) -> dict[str, str]:
+        """What the intruder who matches holds and does."""
+        held = {"unsynthesised": self.held, "matched against synthetic values": self.sought}
+        return {
+            "Keys held by the matching intruder": "; ".join(
+                f"{what}: {', '.join(map(str, names))}" for what, names in held.items() if names
+            ),
+            "Who is in the file: the intruder": self.presence(),
+            "When nothing matches, the intruder": self.otherwise(),
+        }
+
+    def otherwise(self) -> str:
+        """What he does when nothing matches."""
+        choosing = "chooses among all who share the unsynthesised keys"
+        return choosing if self.fallback else "gives up"
+
+    def without(self) -> dict[str, float]:
+        """What an intruder without synthetic values has, by measure: where it is known."""
+        found = {EXPECTED: self.baseline_expected_match_risk}
+        alone = self.baseline_true_matches
+        if alone is None:
+            return found
+        rates = {"true_match_rate": alone / self.n, "false_match_rate": 0.0 if alone else np.nan}
+        return found | rates | {"true_matches": alone, "unique_matches": alone, "no_match": 0}
+
+    def screen(self) -> Table:
+        """Expected matches with their error, and match rates."""
+        heads = {"pooled": "pooled", "mean": f"mean of {self.m}", "without": "without release"}
+        return Table(
+            frame=self.summary().T.assign(without=pd.Series(self.without())),
+            head=f"Identification risk ({self.n:,} records)",
+            labels=SCREEN,
+            columns=[(head, partial(_written, column)) for column, head in heads.items()],
+        )
+
+    def tables(self) -> dict[str, Table]:
+        """Match measures: pooled, averaged, over releases, and without synthetic values."""
+        table = self.summary()
+        each, without = table.iloc[: self.m], pd.Series(self.without())
+        rows = table.T.assign(low=each.min(), high=each.max(), without=without)
+        n, what = self.n, f"{self.table_word}s"
+        pooled = table.to_dict("index")["pooled"]
+        return {
+            "measures": Table(
+                frame=rows,
+                caption=f"{n:,} records, {self.searched()}; in brackets two standard errors.",
+                labels=MATCHES,
+                columns=[
+                    ("Pooled", partial(_with_error, "pooled", table)),
+                    (f"Mean of {what}", partial(_with_error, "mean", table)),
+                    (f"Over {what}", _between),
+                    ("Without the release", partial(_written, "without")),
+                ],
+                public=[
+                    Public(
+                        "Expected number of right matches", pooled[EXPECTED], n, pooled["baseline"]
+                    ),
+                    Public("Records with a single match", pooled["unique_matches"], n, whole=True),
+                    Public(
+                        "Records whose single match is right", pooled["true_matches"], n, whole=True
+                    ),
+                ],
+            ),
+        }
+
+    def matched(self, knows: str, whom: str, error: str) -> str:
+        """The result in plain words; ``error`` as `errors_in_words` has it."""
+        rows = self.summary().to_dict("index")
+        pooled, mean = rows["pooled"], rows["mean"]
+        one = f" With one {self.table_word} only: {number(mean[EXPECTED], 1)} on average."
+        return (
+            f"An intruder who {knows} would be expected to match "
+            f"{number(pooled[EXPECTED], 1)}{error} of {whom} "
+            f"({percent(pooled[EXPECTED] / self.n)}); without the release "
+            f"{number(self.baseline_expected_match_risk, 1)}.{one * (self.m > 1)} "
+            f"{_singles(pooled)}"
+        )
+
+
+def _written(column: str, row: Mapping[str, Any]) -> str:
+    """A measure: sums of probabilities with the decimals of their error, rates, counts."""
+    measure, value = row["label"], float(row[column])
+    if measure == "mcse":
+        return error(value, digits=1)
+    if measure.endswith("_rate"):
+        return percent(value)
+    return number(value, 1) if measure == EXPECTED else some(value)
+
+
+def _with_error(column: str, table: pd.DataFrame, row: Mapping[str, Any]) -> str:
+    mcse = float(table["mcse"][column])
+    known = row["label"] == EXPECTED and not np.isnan(mcse)
+    return _written(column, row) + (f" ({error(mcse, digits=1)})" if known else "")
+
+
+def _between(row: Mapping[str, Any]) -> str:
+    low, high = _written("low", row), _written("high", row)
+    return low if low == high else f"{low} to {high}"
+
+
+def how_many(m: int, what: str) -> str:
+    """So many releases, or tables."""
+    return f"1 {what}" if m == 1 else f"{m:,} {what}s"
 
 
 def summary_table(
@@ -78,38 +225,6 @@ def errors_in_words(between: float, draws: float, release_of: Ids | None) -> str
         return f" ({drawn} from the drawing alone)"
     releases = "unknown" if np.isnan(between) else f"+- {two_errors(between, digits=1)}"
     return f" ({releases} between releases; {drawn} from the drawing alone)"
-
-
-def sentence(
-    knows: str,
-    summary: pd.DataFrame,
-    whom: str,
-    *,
-    n: int,
-    error: str,
-    without_release: float,
-) -> str:
-    """Say the result in plain words; ``error`` as `errors_in_words` has it."""
-    rows = summary.to_dict("index")
-    pooled, mean = rows["pooled"], rows["mean"]
-    what = summary.index.name
-    one = f" With one {what} only: {number(mean['expected_match_risk'], 1)} on average."
-    several = len(summary) > 3
-    return (
-        f"An intruder who {knows} would be expected to match "
-        f"{number(pooled['expected_match_risk'], 1)}{error} of {whom} "
-        f"({percent(pooled['expected_match_risk'] / n)}); without the release "
-        f"{number(without_release, 1)}.{one * several} {_singles(pooled)}"
-    )
-
-
-def shown(name: str, words: str, summary: pd.DataFrame) -> str:
-    """What the result prints: its name, the sentence, and the table, cut if it is long."""
-    rows = summary
-    if len(rows) > MOST_ROWS:
-        rows = pd.concat([rows.iloc[: MOST_ROWS - 3], rows.iloc[-2:]])
-    cells = rows.map(lambda v: "-" if pd.isna(v) else plain(v))
-    return f"{name}\n{words}\n\n{cells.to_string()}"
 
 
 def plain_number(value: float) -> str:

@@ -1,34 +1,58 @@
-"""What the report says, as the template wants it: headings, tables of text, figures."""
+"""What the report says, as the template wants it: assumptions, sections, diagnostics, settings."""
 
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bayes_risk._core.formats import NONE, PLUS_MINUS, error, number, percent, percent_error
-from bayes_risk.evidence.by_column import in_words
-from bayes_risk.intruder.guesses import how_many
+from bayes_risk._core.formats import PLUS_MINUS, number
 from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.release.release import Release
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
 
 from . import plots
-from .citing import citations
 from .doubts import doubts
 from .figures import Picture, picture
-from .glossary import glossary
-from .matching import assumed, matches_table, worst_matches
-from .numbers import how_close
+from .glossary import citations, glossary
 from .provenance import Origin
-from .tables import Section, Table
-from .unsampled import counting, is_exact, no_error
-from .words import ASSUMPTIONS, COUNTS, DIAGNOSTICS, MEASURES, diagnostic
+from .sections import TextTable, section_of
+
+ASSUMPTIONS = {
+    "records": "What the intruder knows of the records (A)",
+    "columns": "Target variables",
+    "synthesis": "What is known of the synthesis (S)",
+    "prior": "Belief before the release (prior)",
+    "guesses": "Values considered (guesses)",
+    "releases": "What is released (Z)",
+    "evidence": "How the evidence was computed",
+}
+DIAGNOSTICS = {
+    "chains": "Chains",
+    "draws": "Draws per chain",
+    "max_rhat": "Largest R-hat of the {what}",
+    "median_rhat": "Median R-hat of the {what}",
+    "min_ess": "Smallest effective sample size",
+    "median_ess": "Median effective sample size",
+    "divergences": "Divergent transitions",
+    "n_classes": "Latent classes allowed",
+    "n_occupied_mean": "Latent classes occupied, mean",
+    "n_occupied_max": "Latent classes occupied, most",
+    "profiles_diagnosed": "Profiles whose log predictives were compared",
+    "parameters": "Parameters",
+    "parameters_diagnosed": "Parameters that were compared",
+    "truncation_binds": "All classes occupied (truncation binds)",
+    "vulnerable": "Records replaced: those in sensitive cells",
+    "kept": "Records released as they are",
+    "sensitive_cells": "Sensitive cells",
+    "redraws": "Nearest donors refused by constraints",
+    "notes": "What the fits of the prediction models said",
+}
+WHOLE = ("vulnerable", "kept", "sensitive_cells", "redraws")
 
 
 def page(
@@ -42,17 +66,26 @@ def page(
     origin: Origin | None = None,
     replaced: str | None = None,
     others: Sequence[Any] = (),
-    further: Sequence[Section] = (),
+    said: Mapping[str, str] | None = None,
+    **drawn: Any,
 ) -> str:
     """Render the report; ``replaced`` says which records were, unless it was all of them.
 
-    ``others`` are results beside the two risks, ``further`` their sections; ``origin`` says of the
-    data and the files what is known. Without ``verdict`` no release is judged.
+    ``others`` are results beside the two risks; ``said`` holds other sentences than theirs, by name
+    of the section; ``origin`` says of the data and the files what is known; ``drawn`` goes to the
+    sections of ``others``. Without ``verdict`` no release is judged.
     """
-    names = [section.name for section in further]
-    risks = {"attribute": attribute, "identification": identification}
+    risks = [part for part in (attribute, identification) if part is not None]
+    sections = [section_of(part) for part in risks]
+    sections += [section_of(part, **drawn) for part in others]
+    sections = [one._replace(sentence=(said or {}).get(one.name, one.sentence)) for one in sections]
+    if attribute is not None:
+        at = [one.name for one in sections].index("attribute")
+        told = f"{_of_which_model(attribute)}{sections[at].sentence}"
+        sections[at] = sections[at]._replace(sentence=told)
+    names = [section.name for section in sections]
     rhat = None if verdict is None else verdict.thresholds.rhat
-    names += [name for name, risk in risks.items() if risk is not None]
+    balance = None if attribute is None else attribute.balance
     return (
         _environment()
         .get_template("report.html.j2")
@@ -66,19 +99,36 @@ def page(
             origin=origin,
             doubts=_doubts(attribute, identification, others, diagnostics, rhat),
             assumed=_assumed(attribute),
-            attribute=None if attribute is None else _attribute(attribute),
-            identification=None if identification is None else _identification(identification),
-            further=further,
+            sections=sections,
             diagnostics=_diagnostics(diagnostics, attribute),
             quality=None if attribute is None else _quality(attribute),
-            exact=no_error(attribute),
-            balance=None
-            if attribute is None or attribute.balance is None
-            else attribute.balance.sentence(),
+            exact=None if attribute is None else no_error(attribute),
+            counting=identification and "; ".join(identification.counting(alone=True)),
+            balance=balance and balance.sentence(),
             glossary=glossary(attribute, diagnostics, names),
             citations=citations(names),
             reproduction=_reproduction(reproduction),
         )
+    )
+
+
+def replaced(release: Release) -> str | None:
+    """How many records were replaced, or None if it was all of them."""
+    if release.records is None:
+        return None
+    n = len(release.records)
+    return f"{int(release.records.sum()):,} of {n:,}; the others are released as they are"
+
+
+def no_error(risk: AttributeRisk) -> str | None:
+    """Why there is no Monte Carlo error, or None if there is one."""
+    if not risk.is_exact:
+        return None
+    refitted = risk.assumptions.get("evidence", "").startswith("refit")
+    how = "from models fitted anew for each guess" if refitted else "in closed form"
+    return (
+        f"The evidence was computed {how}: it has no Monte Carlo error and rests on no weights. "
+        "What it takes to be known stands above, under the assumptions."
     )
 
 
@@ -107,12 +157,12 @@ def _assumptions(
     others: Sequence[Any],
 ) -> list[tuple[str, str]]:
     """What A, S, the prior, guesses and keys are, in words; of the first result that says so."""
-    said = [part.assumptions for part in (attribute, *others) if hasattr(part, "assumptions")]
-    known = said[0] if said else {}
+    told = [getattr(part, "assumptions", None) for part in (attribute, *others)]
+    known: Mapping[str, str] = next((said for said in told if said is not None), {})
     pairs = [(words, known[key]) for key, words in ASSUMPTIONS.items() if known.get(key)]
     files = next((part for part in others if type(part).__name__ == "FileRisk"), None)
     matching = files if identification is None else identification
-    return pairs + ([] if matching is None else assumed(matching))
+    return pairs + ([] if matching is None else list(matching.assumed().items()))
 
 
 def _assumed(risk: AttributeRisk | None) -> str:
@@ -132,154 +182,16 @@ def _of_which_model(risk: AttributeRisk) -> str:
     return f"{risk.check.sentence()} The numbers below hold for files of that model alone. "
 
 
-def _doubts(*of: Any) -> Table | None:
+def _doubts(*of: Any) -> TextTable | None:
     found = doubts(*of)
     if not found:
         return None
     caption = "Numbers to be read with care, or not at all."
-    heads = ("Of what", "Why", "What would help")
-    return Table(caption=caption, heads=heads, rows=found)
-
-
-def _attribute(risk: AttributeRisk) -> dict[str, Any]:
-    return {
-        "sentence": f"{_of_which_model(risk)}{risk.sentence()}",
-        "measures": measures_table(risk),
-        "worst": worst_table(risk),
-        "by_column": in_words(risk),
-        "columns": _columns(risk),
-        "close": _how_close(risk),
-        "figures": [_distribution(risk), _ranks(risk), _worst(risk)],
-    }
-
-
-def _how_close(risk: AttributeRisk) -> dict[str, Any] | None:
-    found = how_close(risk)
-    if found is None:
-        return None
-    heads = ("Measure", "Value", "Error (2 s.e., at most)", "Without the release")
-    tables = [
-        Table(caption=f"{name}: means over {found['n']} records.", heads=heads, rows=rows)
-        for name, rows in found["tables"]
-    ]
-    return {**found, "tables": tables}
-
-
-def measures_table(risk: AttributeRisk) -> Table:
-    """File-level measures: value, error, without the release."""
-    table: dict[Any, Any] = risk.summary().to_dict("index")
-    rows: list[tuple[str, ...]] = []
-    for key, words in MEASURES.items():
-        rows.append((words, *_cells(key, table[key])))
-    for key, words in COUNTS.items():
-        rows.append((words, number(int(table[key]["value"])), NONE, NONE))
-    rows += [row for name in risk.priors for row in _under_prior(table, name)]
-    caption = f"All {len(risk.index):,} audited records; {how_many(risk.guesses_each)} for each."
-    heads = ("Measure", "Value", "Error (2 s.e.)", "Without the release")
-    return Table(caption=caption, heads=heads, rows=rows)
-
-
-def _under_prior(table: Mapping[str, Any], name: str) -> list[tuple[str, ...]]:
-    """The measures that a second prior has beside those of the first."""
-    rows: list[tuple[str, ...]] = []
-    for key, words in MEASURES.items():
-        found = table.get(f"{key}_{name}")
-        if found is not None:
-            rows.append((f"{words} ({name} prior)", *_cells(key, found)))
-    return rows
-
-
-def _cells(key: str, row: Mapping[str, float]) -> tuple[str, str, str]:
-    """Value, error and baseline of a measure."""
-    value, mcse, baseline = row["value"], row["mcse"], row["baseline"]
-    if key == "share_ranked_first":
-        return percent(value), percent_error(mcse), percent(baseline)
-    return number(value), error(mcse, value), number(baseline)
-
-
-def worst_table(risk: AttributeRisk, k: int = 10) -> Table:
-    """The records at highest risk, by label; k-hat only where there were weights."""
-    table = risk.records.assign(place=np.arange(len(risk.index)))
-    worst = table.sort_values("probability", ascending=False, kind="stable").head(k)
-    known = risk.certain()
-    names = known.columns.astype(str)
-    given_away = known.to_numpy()[worst["place"].to_numpy()]
-    worst = worst.assign(known=[", ".join(names[row]) for row in given_away])
-    columns: dict[str, Callable[[pd.Series], str]] = {
-        "Probability of the truth": lambda row: number(float(row["probability"])),
-        "Error (2 s.e.)": lambda row: error(float(row["mcse"]), float(row["probability"])),
-        "Without the release": lambda row: number(float(row["prior"])),
-        "Log Bayes factor": lambda row: number(float(row["log_bayes_factor"]), 2),
-        "Place": _place,
-        "k-hat": lambda row: number(float(row["khat"]), 2),
-        "Remarks": _remarks,
-    }
-    if is_exact(risk):
-        del columns["k-hat"]
-    rows = [
-        (str(label), *(form(row) for form in columns.values())) for label, row in worst.iterrows()
-    ]
-    caption = "Records are named by their label; values are not shown."
-    return Table(caption=caption, heads=("Record", *columns), rows=rows)
-
-
-def _columns(risk: AttributeRisk) -> Table | None:
-    """The truth's probability without the evidence of each synthesised column."""
-    if risk.by_column is None:
-        return None
-    heads = ("Column left out", "Mean probability", "Fall", "Largest probability", "Fall")
-    names = ("mean_probability", "mean_fall", "max_probability", "max_fall")
-    rows = [
-        (str(column), *(number(float(row[name])) for name in names))
-        for column, row in risk.by_column.iterrows()
-    ]
-    caption = (
-        "Probability of the truth without what the release says by how the column's values came "
-        "about; they still condition the columns drawn after it. A fall is against the figure with "
-        "all columns. Falls do not add up: columns that say the same each fall little."
-    )
-    return Table(caption=caption, heads=heads, rows=rows)
-
-
-def _place(row: pd.Series) -> str:
-    return number(int(row["rank"])) + (f" (with {int(row['ties']):,} more)" if row["ties"] else "")
-
-
-def _remarks(row: pd.Series) -> str:
-    said = {
-        "unreliable": not row["reliable"],
-        "released unchanged": row["disclosed"],
-        f"known for certain: {row['known']}": row["known"],
-    }
-    return "; ".join(remark for remark, holds in said.items() if holds) or NONE
-
-
-def _distribution(risk: AttributeRisk) -> Picture:
-    above = float((risk.records["probability"] > risk.records["prior"]).mean())
-    caption = (
-        f"Probability that the intruder gives to the true values, all {len(risk.index):,} records. "
-        f"The dashed line is a random guess. For {percent(above)} of records the release raises "
-        f"the probability."
-    )
-    return picture("distribution", plots.plot_attribute_risk, risk, caption)
-
-
-def _ranks(risk: AttributeRisk) -> Picture:
-    caption = (
-        "Rank of the true values among the guesses, likeliest first. Level with the dashed line, "
-        "the intruder does no better than guessing at random."
-    )
-    return picture("ranks", plots.plot_ranks, risk, caption)
-
-
-def _worst(risk: AttributeRisk) -> Picture:
-    errors = "" if is_exact(risk) else ", with two standard errors"
-    caption = f"The records at highest risk{errors}, and what was believed beforehand."
-    return picture("worst", plots.plot_worst, risk, caption, height=3.4)
+    return TextTable(caption, ("Of what", "Why", "What would help"), found)
 
 
 def _quality(risk: AttributeRisk) -> Picture | None:
-    if is_exact(risk):  # no weights, no error: nothing to see
+    if risk.is_exact:  # no weights, no error: nothing to see
         return None
     bad = int((~risk.records["reliable"]).sum())
     caption = (
@@ -289,21 +201,7 @@ def _quality(risk: AttributeRisk) -> Picture | None:
     return picture("quality", plots.plot_diagnostics, risk, caption)
 
 
-def _identification(risk: IdentificationRisk) -> dict[str, Any]:
-    caption = (
-        "Chance that the match made for a record is right, releases pooled. Dashed: the same for "
-        "an intruder who uses the unsynthesised keys alone."
-    )
-    return {
-        "sentence": risk.sentence(),
-        "measures": matches_table(risk),
-        "worst": worst_matches(risk),
-        "counting": "; ".join(counting(risk, alone=True)),
-        "figures": [picture("matches", plots.plot_match_probabilities, risk, caption)],
-    }
-
-
-def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> Table | None:
+def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> TextTable | None:
     if not found:
         return None
     what = "log predictives" if "n_classes" in found else "parameters"
@@ -311,27 +209,31 @@ def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> Table 
         **{k: v.format(what=what) for k, v in DIAGNOSTICS.items() if k in found},
         **{k: k for k in found if k not in DIAGNOSTICS},
     }
-    rows = [(words, diagnostic(key, found[key])) for key, words in names.items()]
+    rows = [(words, _diagnostic(key, found[key])) for key, words in names.items()]
     caption = "Of the fit to the confidential data."
     if risk is not None and risk.modes is not None:
         caption += (
             " The numbers above rest on other chains, which the release led: "
             f"{risk.modes.sentence()}."
         )
-    return Table(caption=caption, heads=("Diagnostic", "Value"), rows=rows)
+    return TextTable(caption, ("Diagnostic", "Value"), rows)
+
+
+def _diagnostic(name: str, value: Any) -> str:
+    """A diagnostic of the fit: R-hat to three digits, sizes to one, counts whole."""
+    if isinstance(value, list):
+        return "; ".join(value) or "nothing"
+    if name in WHOLE:
+        return number(int(value))
+    return number(value, 3 if "rhat" in name else 1)
 
 
 def _reproduction(found: Mapping[str, Any]) -> dict[str, Any]:
-    versions = Table(
-        caption="Packages that the numbers depend on.",
-        heads=("Package", "Version"),
-        rows=list(found["versions"].items()),
-    )
-    settings = found.get("settings")
+    caption, settings = "Packages that the numbers depend on.", found.get("settings")
     return {
         "seeds": found["seeds"],
         "command": found.get("command", ""),
-        "versions": versions,
+        "versions": TextTable(caption, ("Package", "Version"), list(found["versions"].items())),
         "settings": "" if settings is None else as_toml(settings),
     }
 

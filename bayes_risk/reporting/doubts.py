@@ -7,7 +7,7 @@ import numpy as np
 
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.reporting.verdicts.further import (
+from bayes_risk.reporting.verdicts.reasons import (
     DRAWS_A_CHAIN,
     of_chains,
     of_the_audit,
@@ -89,19 +89,10 @@ def of_identification(risk: IdentificationRisk) -> list[Doubt]:
 
 
 def of_result(part: Any) -> list[Doubt]:
-    """Records that a result marks unreliable; models of utility that were left out."""
+    """What a result objects to by itself; records that it marks unreliable."""
     name = type(part).__name__
-    if name == "Utility":
-        return _of_utility(part)
-    if name == "Sensitivity":
-        from .swept import doubt
-
-        told = doubt(part)
-        cure = "take more draws, or read these settings as rough"
-        return [Doubt("Sensitivity", told.partition("; see")[0], cure)] if told else []
-    if name == "Comparison":
-        cure = "take more draws for these candidates, or read their risk as rough"
-        return [Doubt("Candidates", part.doubt(), cure)] if part.doubt() else []
+    if why := part.doubt():
+        return [Doubt(WORDS.get(name, name), why, CURES[name])]
     marked = getattr(part, "reliable", None)
     records = part.records if marked is not None else None
     if records is None or "reliable" not in records or records["reliable"].all():
@@ -111,23 +102,17 @@ def of_result(part: Any) -> list[Doubt]:
     return [Doubt(_records(WORDS.get(name, name), bad), why, "take more draws, or refit")]
 
 
+CURES = {
+    "Utility": "name fewer columns, or rely on the tree",
+    "Sensitivity": "take more draws, or read these settings as rough",
+    "Comparison": "take more draws for these candidates, or read their risk as rough",
+}
 WORDS = {
-    "Membership": "Membership",
+    "Comparison": "Candidates",
     "PrivacyLoss": "Privacy loss",
     "FullTableRisk": "Full table",
     "Likeliest": "Likeliest values",
 }
-
-
-def _of_utility(found: Any) -> list[Doubt]:
-    value = found.summary()["value"]
-    if (
-        "ratio_interactions" not in value
-        or value["ratio_interactions"] == value["ratio_interactions"]
-    ):
-        return []
-    why = "the logistic model with interactions has too many predictors and was left out"
-    return [Doubt("Utility", why, "name fewer columns, or rely on the tree")]
 
 
 def of_fit(diagnostics: Mapping[str, Any], rhat: float | None) -> list[Doubt]:

@@ -1,11 +1,10 @@
-"""The words that a report uses, explained; only those of the results that it holds."""
+"""The words that a report uses, explained, and papers to cite; of the results that it holds."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from bayes_risk import __version__
 from bayes_risk.risk.result import AttributeRisk
-
-from .unsampled import is_exact
 
 ATTRIBUTE = {
     "Attribute risk": (
@@ -146,7 +145,7 @@ OTHERS = {
         ),
     },
 }
-SAME = {"identification": "identification-of-files"}  # sections that share their words
+SHARED = {"identification-of-files": "identification"}  # words and papers
 OF_NUMBERS = ("Grid", "Expected distance", "Region")
 
 
@@ -159,10 +158,10 @@ def glossary(
         found |= _of_attributes(risk)
         found |= {} if risk.balance is None else BALANCE
     for name, words in OTHERS.items():
-        if name in sections or SAME.get(name) in sections:
+        if name in {SHARED.get(section, section) for section in sections}:
             found |= words
     sampled = {"membership", "privacy-loss", "full-table", "reweighting"} & set(sections)
-    if sampled or (risk is not None and not is_exact(risk)):
+    if sampled or (risk is not None and not risk.is_exact):
         found |= SAMPLED
         found |= CHAINS
     return found | CHAINS if "max_rhat" in diagnostics else found
@@ -175,3 +174,65 @@ def _of_attributes(risk: AttributeRisk) -> dict[str, str]:
     if not risk.certain().any(axis=None):
         left_out.add("Known for certain")
     return {word: text for word, text in ATTRIBUTE.items() if word not in left_out}
+
+
+AUTHORS = "The bayes_risk developers"
+TITLE = "bayes_risk: Bayesian estimates of disclosure risk for synthetic microdata"
+HORNBY_HU = (
+    "Hornby, R. and Hu, J. (2021). Identification risk evaluation of continuous synthesized "
+    "variables. Transactions on Data Privacy 14, 37-52."
+)
+PAPERS = {
+    "attribute": (
+        "Hu, J. (2019). Bayesian estimation of attribute and identification disclosure risks in "
+        "synthetic data. Transactions on Data Privacy 12, 61-89.",
+    ),
+    "identification": (
+        "Reiter, J. P. and Mitra, R. (2009). Estimating risks of identification disclosure in "
+        "partially synthetic data. Journal of Privacy and Confidentiality 1, 99-110.",
+    ),
+    "identification-sweep": (HORNBY_HU,),
+    "comparison": (HORNBY_HU,),
+    "uniqueness": (
+        "Skinner, C. J. and Elliot, M. J. (2002). A measure of disclosure risk for microdata. "
+        "JRSS B 64, 855-867.",
+        "Elamir, E. A. H. and Skinner, C. J. (2006). Record level measures of disclosure risk for "
+        "survey microdata. Journal of Official Statistics 22, 525-539.",
+    ),
+    "privacy-loss": (
+        "McClure, D. and Reiter, J. P. (2012). Differential privacy and statistical disclosure "
+        "risk measures: an investigation with binary synthetic data. Transactions on Data Privacy "
+        "5, 535-552.",
+    ),
+    "sensitivity": (
+        "Kallioinen, N., Paananen, T., Buerkner, P.-C. and Vehtari, A. (2023). Detecting and "
+        "diagnosing prior and likelihood sensitivity with power-scaling. Statistics and Computing "
+        "34, 57.",
+    ),
+    "bounds": (
+        "Hu, J. and Savitsky, T. D. (2018). Bayesian data synthesis and disclosure risk "
+        "quantification: an application to the Consumer Expenditure Surveys. arXiv:1809.10074.",
+    ),
+    "utility": (
+        "Snoke, J., Raab, G. M., Nowok, B., Dibben, C. and Slavkovic, A. (2018). General and "
+        "specific utility measures for synthetic data. JRSS A 181, 663-688.",
+        "Raab, G. M., Nowok, B. and Dibben, C. (2021). Assessing, visualizing and improving the "
+        "utility of synthetic data. arXiv:2109.12717.",
+    ),
+    "context": (
+        "Raab, G. M., Nowok, B. and Dibben, C. (2024). Practical privacy metrics for synthetic "
+        "data. arXiv:2406.16826.",
+    ),
+}
+
+
+def software() -> str:
+    """The software, as ``CITATION.cff`` has it."""
+    return f"{AUTHORS}. {TITLE}. Version {__version__}."
+
+
+def citations(sections: Collection[str]) -> list[str]:
+    """The software, then the papers of the sections that a report has."""
+    named = {SHARED.get(name, name) for name in sections}
+    papers = [paper for name, those in PAPERS.items() if name in named for paper in those]
+    return [software(), *dict.fromkeys(papers)]

@@ -3,17 +3,22 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
+from typing import Any
 
 import pandas as pd
 
+from bayes_risk import __version__
 from bayes_risk._core.formats import NONE, number
 
-from .tables import Table
+from .sections import TextTable
 
-if TYPE_CHECKING:
-    from bayes_risk.app.output import Provenance
-
+PACKAGES = (
+    *("numpy", "pandas", "scipy", "numba", "xarray"),
+    *("pymc", "arviz", "scikit-learn", "statsmodels"),
+)
+PARTS = ("arviz-stats",)  # of ArviZ 1, where R-hat is computed; earlier versions have no parts
 KINDS = {
     "categorical": "categorical",
     "yes or no": "of yes or no",
@@ -28,12 +33,12 @@ class Origin:
     """The section "Data and files": a sentence, the columns, the files."""
 
     sentence: str
-    columns: Table
-    files: Table
+    columns: TextTable
+    files: TextTable
 
 
 def origin(
-    found: "Provenance",
+    found: Any,
     *,
     files: Sequence[Mapping[str, Any]],
     finished: str = "",
@@ -103,7 +108,7 @@ def _counted(count: int, what: str) -> str:
     return f"1 {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> Table:
+def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> TextTable:
     heads = ["Column", "Kind", "Levels or distinct values", "Missing"]
     heads += ["Synthesised"] if synthesised else []
     rows = []
@@ -111,10 +116,10 @@ def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> Table:
         cells = (str(name), str(row["kind"]), number(row["levels"]), number(row["missing"]))
         released = ("yes" if name in synthesised else "no",) if synthesised else ()
         rows.append((*cells, *released))
-    return Table(caption="The confidential data as read.", heads=tuple(heads), rows=rows)
+    return TextTable(caption="The confidential data as read.", heads=tuple(heads), rows=rows)
 
 
-def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) -> Table:
+def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) -> TextTable:
     rows = [
         (
             str(file["name"]),
@@ -129,10 +134,22 @@ def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) 
         made = "release was" if not_written == 1 else f"{not_written:,} releases were"
         caption += f" The {made} made in this run and not written to a file."
     heads = ("File", "Role", "Size", "SHA-256")
-    return Table(caption=caption, heads=heads, rows=rows)
+    return TextTable(caption=caption, heads=heads, rows=rows)
 
 
 def in_full(moment: str) -> str:
     """A moment as people write it: 3 May 2026, 09:30 UTC."""
     at = datetime.fromisoformat(moment)
     return f"{at.day} {at:%B %Y, %H:%M} UTC"
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that the numbers depend on."""
+    found = {"bayes_risk": __version__, "python": python_version()}
+    for package in (*PACKAGES, *PARTS):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            if package not in PARTS:
+                found[package] = "not installed"
+    return found

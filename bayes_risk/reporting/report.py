@@ -5,9 +5,10 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.base_result import Result
 from bayes_risk.evidence.mechanism_result import MechanismCheck
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
@@ -15,17 +16,10 @@ from bayes_risk.risk.exposure_result import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
 from .content import page
-from .provenance import Origin, origin
-from .sections import KINDS, in_order, is_result, section_of
-from .tables import Section
-from .words import replaced
+from .provenance import origin, versions
+from .sections import HEADS, in_order
 
-if TYPE_CHECKING:
-    from bayes_risk.app.output import Provenance
-    from bayes_risk.app.run import ComparisonResult, StudyResult, SweepResult
-    from bayes_risk.app.run.identify import IdentifyResult
-
-__all__ = ["render_matches", "render_study", "render_varied", "report"]
+__all__ = ["report"]
 
 OF_MANY_AUDITS = ("Sensitivity", "IdentificationSweep", "Comparison")  # judge no single release
 JUDGED = {"Membership": "membership", "Utility": "utility", "RowCorrespondence": "rows"}
@@ -38,7 +32,7 @@ def report(
     thresholds: Thresholds | None = None,
     diagnostics: Mapping[str, Any] | None = None,
     command: str = "",
-    provenance: "Provenance | None" = None,
+    provenance: Any = None,
 ) -> Path:
     """Write results as one HTML file: verdict first, then numbers, plots, diagnostics, glossary.
 
@@ -52,8 +46,7 @@ def report(
         One or more, in any order, one of each kind: AttributeRisk, IdentificationRisk, FileRisk,
         Exposure (that of the risks, if it is not given), Uniqueness, Utility, ContextMeasures,
         Membership, PrivacyLoss, FullTableRisk, Reweighting, Sensitivity, IdentificationSweep,
-        Comparison; and any other result that has ``sentence()`` and ``summary()``. A path may stand
-        last instead of ``path=``.
+        Comparison; and any other result of the package. A path may stand last instead of ``path=``.
     path : path of the file to write
         An existing file is replaced, once the new one is complete.
     title : str
@@ -104,127 +97,12 @@ def report(
         identification=identification,
         diagnostics=diagnostics or {},
         others=others,
-        further=[section_of(part) for part in others],
         origin=None
         if provenance is None
         else origin(provenance, files=[asdict(file) for file in provenance.files]),
-        reproduction={"seeds": _seeds(results), "versions": _versions(), "command": command},
+        reproduction={"seeds": _seeds(results), "versions": versions(), "command": command},
     )
     return _write(Path(path), text)
-
-
-def render_study(
-    result: "StudyResult", *, command: str = "", record: Mapping[str, Any] | None = None
-) -> str:
-    """HTML of a whole study, with what it takes to do it again; ``record``: its manifest."""
-    from bayes_risk.app.output import manifest, settings
-
-    from .further import membership_sentence
-
-    others = in_order(
-        [
-            None if result.attribute is None else result.attribute.check,
-            exposure_of(result.identification, result.attribute),
-            *(result.utility, result.context, result.bounds),
-            *(result.privacy_loss, result.membership),
-            *(result.full_table, result.reweighting),
-        ]
-    )
-    record = manifest(result, command) if record is None else record
-    said = {}
-    if result.membership is not None:
-        said["membership"] = membership_sentence(result.membership, result.study)
-    return page(
-        title=result.study.title,
-        verdict=result.verdict,
-        attribute=result.attribute,
-        identification=result.identification,
-        diagnostics=result.diagnostics,
-        origin=_origin(result, record),
-        replaced=replaced(result.release),
-        others=others,
-        further=[section_of(part, said) for part in others],
-        reproduction=_reproduction(result, record, settings(result.study)),
-    )
-
-
-def render_matches(result: "IdentifyResult", *, title: str, record: Mapping[str, Any]) -> str:
-    """HTML of what matching found; ``record``: its manifest."""
-    others = in_order([exposure_of(result.risk), result.rows])
-    return page(
-        title=title,
-        verdict=result.verdict,
-        attribute=None,
-        identification=result.risk,
-        diagnostics={},
-        origin=origin(
-            result.provenance,
-            files=record["files"],
-            finished=record["finished"],
-            synthesised=record["settings"]["synthesized"],
-        ),
-        others=others,
-        further=[section_of(part) for part in others],
-        reproduction={"seeds": [], "versions": record["versions"], "command": record["command"]},
-    )
-
-
-def render_varied(
-    result: "SweepResult | ComparisonResult",
-    part: Any,
-    section: Section,
-    *,
-    record: Mapping[str, Any],
-) -> str:
-    """HTML of a sweep or a comparison, which judge no release; ``record``: its manifest."""
-    from bayes_risk.app.output import settings
-
-    return page(
-        title=result.study.title,
-        verdict=None,
-        attribute=None,
-        identification=None,
-        diagnostics=getattr(result, "diagnostics", {}),
-        origin=_origin(result, record),
-        others=[part],
-        further=[section],
-        reproduction=_reproduction(result, record, settings(result.study)),
-    )
-
-
-def _reproduction(
-    result: "StudyResult | SweepResult | ComparisonResult",
-    record: Mapping[str, Any],
-    settings: Mapping[str, Any],
-) -> dict[str, Any]:
-    return {
-        "command": record["command"],
-        "seeds": [("Random seed", str(result.random_seed))],
-        "versions": record["versions"],
-        "settings": settings,
-    }
-
-
-def _origin(
-    result: "StudyResult | SweepResult | ComparisonResult", record: Mapping[str, Any]
-) -> Origin | None:
-    if result.provenance is None:
-        return None
-    files, release = record["files"], getattr(result, "release", None)
-    there = any(str(file["role"]).startswith("release") for file in files)
-    return origin(
-        result.provenance,
-        files=files,
-        finished=record["finished"],
-        synthesised=() if release is None else release.synthesized,
-        not_written=0 if there or release is None else release.m,
-    )
-
-
-def _versions() -> dict[str, str]:
-    from bayes_risk.app.output import versions
-
-    return versions()
 
 
 def _seeds(parts: list[Any]) -> list[tuple[str, str]]:
@@ -266,9 +144,9 @@ def _sorted(
     parts: list[Any],
 ) -> tuple[AttributeRisk | None, IdentificationRisk | None, list[Any]]:
     for part in parts:
-        if not is_result(part):
+        if not isinstance(part, Result):
             raise InputError(
-                f"report() was given a {type(part).__name__}; give results ({', '.join(KINDS)}), "
+                f"report() was given a {type(part).__name__}; give results ({', '.join(HEADS)}), "
                 f"then the path"
             )
     if not parts:

@@ -1,51 +1,35 @@
 """The terminal: bars while a study runs, one screen when it is done."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from bayes_risk._core.formats import (
-    NONE,
-    at_most,
-    error,
-    number,
-    percent,
-    percent_error,
-    significant,
-)
-from bayes_risk.evidence import by_column
-from bayes_risk.reporting.verdicts.further import of_the_audit
+from bayes_risk._core.formats import number
+from bayes_risk.data import base_result
+from bayes_risk.reporting.verdicts.reasons import of_the_audit
+from bayes_risk.reporting.verdicts.verdict import Verdict
+from bayes_risk.studies.comparing.words import MEASURES, chosen
 
-from .further import further_lines, rounds_table
-from .matching import by_kept_keys
-from .unsampled import counting, is_exact
-from .words import replaced
-
-if TYPE_CHECKING:
-    from bayes_risk.app.run import StudyResult
-    from bayes_risk.app.run.identify import IdentifyResult
-    from bayes_risk.matching.result import IdentificationRisk
-    from bayes_risk.reporting.verdicts.verdict import Verdict
-    from bayes_risk.risk.result import AttributeRisk
+from .content import replaced
+from .sections import head_of, in_order, parts_of
 
 COLOURS = {
     "within your thresholds": "bold green",
     "above your thresholds": "bold red",
     "inconclusive": "bold yellow",
 }
-SHOWN = {
-    "mean_probability": "truth's probability, mean",
-    "max_probability": "truth's probability, worst",
-    "share_ranked_first": "truth ranked first",
-}
+FIRST, LEAST = 36, 10  # characters of the first column, and of the others
+TEXT = "at"  # head of columns of text, which are cut off where the screen is narrow
+NUMBERS = 35  # characters of a line with such columns that hold numbers and the space between
+SHORTEST = 8  # characters of a label that is cut off
 
 
 class Bars:
@@ -95,50 +79,66 @@ class Bars:
             self.console.print(f"{stage}: done in {seconds:.1f} s", highlight=False)
 
 
-def print_result(result: "StudyResult", notes: Sequence[str], *, console: Console) -> None:
-    """Print what the run found, on a screen of up to 100 columns: of two risks some 27 lines."""
-    attribute, identification = result.attribute, result.identification
+def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None:
+    """Print what a study found, on a screen of up to 100 columns: of two risks some 27 lines."""
     notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
-    console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
+    _title(result, console)
     print_verdict(result.verdict, console=console)
-    if attribute is not None:
-        console.print(attribute_table(attribute))
-        if attribute.by_column is not None:
-            said = Text(by_column.in_short(attribute))
-            console.print(said, no_wrap=True, overflow="ellipsis")
-    if identification is not None:
-        console.print(match_table(identification))
-    if result.reweighting is not None:
-        console.print(rounds_table(result.reweighting))
-    for line in further_lines(result):
-        console.print(Text(line))
+    parts = parts_of(result)
+    _show((result.attribute, result.identification, parts.pop("reweighting")), console)
+    _show(in_order(parts.values()), console)
     in_part = replaced(result.release)
     if in_part:
         console.print(f"Records replaced: {in_part}", highlight=False)
     console.print(_trust(result), highlight=False)
-    for note in notes[:2]:
-        console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
-    console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
-    if result.study.output.folder is not None:
-        where = Path(result.study.output.folder) / "report.html"
-        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
+    _end(result, notes, console)
 
 
-def print_matches(found: "IdentifyResult", *, console: Console, folder: Path | None = None) -> None:
+def print_matches(found: Any, *, console: Console, folder: Path | None = None) -> None:
     """Print what matching found: verdict, what to know before the numbers, the numbers."""
     print_verdict(found.verdict, console=console)
     for note in found.notes:
         console.print(Text(f"Note: {note}", style="yellow"))
     console.print(found.risk.sentence(), highlight=False, markup=False)
-    console.print(match_table(found.risk))
+    _show([found.risk], console)
     if found.risk.exposure is not None:
         console.print(found.risk.exposure.sentence(), highlight=False, markup=False)
-    if folder is not None:
-        where = folder / "report.html"
-        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
+    _where(folder, console)
 
 
-def print_verdict(verdict: "Verdict", *, console: Console, most: int = 2) -> None:
+def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
+    """Print the base, how far each factor moves it, and where the risk is largest."""
+    found = result.sensitivity
+    _title(result, console)
+    console.print(Text(found.base_sentence()))
+    console.print(on_screen(found.screen(), console.width, first=20))
+    console.print(Text(found.worst_sentence()))
+    if doubt := found.doubt():
+        console.print(Text(f"{doubt}; see summary.csv.", style="yellow"))
+    trust = [f"Trust: {words}" for words in convergence(result.diagnostics)]
+    _end(result, notes, console, *trust)
+
+
+def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> None:
+    """Print a line per candidate, who is on the front, and where the map is."""
+    found, section = result.comparison, result.study.compare
+    of = {
+        role: chosen(role, getattr(section, role), found.measures) for role in ("risk", "utility")
+    }
+    _title(result, console)
+    console.print(on_screen(found.screen(*of.values()), console.width, first=LEAST))
+    for role, name in of.items():
+        measure = MEASURES[name]
+        better = "less" if measure.lower else "more"
+        said = f"{role.capitalize()}: {measure.words} ({better} is better)"
+        console.print(Text(said, style="dim"))
+    console.print(Text(found.sentence(*of.values())))
+    if doubt := found.doubt():
+        console.print(Text(f"{doubt} See replicates.csv.", style="yellow"))
+    _end(result, [note for note in notes if "unreliable" not in note], console)
+
+
+def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
     """Print the headline in colour, the first deciding reasons and what it all rests on."""
     console.print(Text(verdict.headline, style=COLOURS[verdict.signal]))
     for reason in verdict.deciding[:most]:
@@ -151,88 +151,73 @@ def print_verdict(verdict: "Verdict", *, console: Console, most: int = 2) -> Non
     console.print(Text(verdict.assumptions, style="dim"))
 
 
-def attribute_table(risk: "AttributeRisk") -> Table:
-    """The three measures that say most, with error and baseline, and how close to numbers."""
-    table = _table(
-        f"Attribute risk ({len(risk.index):,} records)", "value", "+- 2 s.e.", "without release"
+def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST) -> Table:
+    """A table of a result as it stands on the screen, the first column so wide at least."""
+    shown, heads = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), table.heads
+    shown.add_column(
+        heads[0], header_style="bold", overflow="ellipsis", no_wrap=True, min_width=first
     )
-    rows = risk.summary().to_dict("index")
-    for key, words in SHOWN.items():
-        form = percent if key == "share_ranked_first" else number
-        row = rows[key]
-        table.add_row(words, form(row["value"]), _error(key, row), form(row["baseline"]))
-    for name in risk.priors:
-        key = f"max_probability_{name}"
-        shown = (number(rows[key]["value"]), _error(key, rows[key]), number(rows[key]["baseline"]))
-        table.add_row(f"  worst, {name} prior", *shown)
-    for cells in distance_rows(risk):
-        table.add_row(*cells)
-    return table
+    rows = table.rows
+    names = max((len(row[0]) for row in rows), default=0)
+    most = max((width - max(first, names) - NUMBERS) // 2, SHORTEST)
+    for head in heads[1:]:
+        how: dict[str, Any] = {"max_width": most, "overflow": "ellipsis"}
+        if head != TEXT:
+            how = {"justify": "right", "min_width": len(head) if TEXT in heads else LEAST}
+        shown.add_column(head, header_style="dim", no_wrap=True, **how)
+    for row in rows:
+        shown.add_row(*(Text(cell) for cell in row))
+    return shown
 
 
-def _error(key: str, row: Mapping[Any, float]) -> str:
-    if key == "share_ranked_first":
-        return percent_error(row["mcse"])
-    return error(row["mcse"], row["value"])
+def _show(parts: Iterable[Any], console: Console) -> None:
+    """Of each the table for the screen, or its line."""
+    for part in parts:
+        if part is None:
+            continue
+        table, line = part.screen(), part.line()
+        if table is None:
+            console.print(Text(line if line[0].isupper() else f"{head_of(part)[1]}: {line}"))
+            continue
+        console.print(on_screen(table, console.width))
+        for words in (table.caption, line):
+            if words:
+                console.print(Text(words), no_wrap=True, overflow="ellipsis")
 
 
-def distance_rows(risk: "AttributeRisk", most: int = 2) -> list[tuple[str, ...]]:
-    """Expected distance from the numbers to which the release brings closest."""
-    from .numbers import DISTANCE, closest_first
-
-    found = risk.closeness_summary()
-    if found.empty:
-        return []
-    by_name = found.to_dict("index")
-    rows: list[tuple[str, ...]] = []
-    for name in closest_first(found)[:most]:
-        row = by_name[name]
-        value, without = row[DISTANCE], row[f"{DISTANCE}_prior"]
-        bound = at_most(2 * row[f"{DISTANCE}_mcse_bound"])
-        rows.append(
-            (f"distance from true {name}", significant(value, 4), bound, significant(without, 4))
-        )
-    more = len(found) - most
-    return [*rows, (f"  ({more} more in the report)",)] if more > 0 else rows
+def _title(result: Any, console: Console) -> None:
+    console.print(Text(result.study.title, style="bold"), overflow="ellipsis", no_wrap=True)
 
 
-def match_table(risk: "IdentificationRisk") -> Table:
-    """Expected matches with their error, and match rates: pooled, per release, and without it."""
-    heads = ("pooled", f"mean of {risk.m}", "without release")
-    table = _table(f"Identification risk ({risk.n:,} records)", *heads)
-    rows, without = risk.summary().to_dict("index"), by_kept_keys(risk)
-    pooled, mean = rows["pooled"], rows["mean"]
-    expected = (pooled["expected_match_risk"], mean["expected_match_risk"], pooled["baseline"])
-    table.add_row("expected correct matches", *(number(float(value), 1) for value in expected))
-    table.add_row("  +- 2 s.e.", *(error(row["mcse"], digits=1) for row in (pooled, mean)), NONE)
-    for key, words in (
-        ("true_match_rate", "true match rate"),
-        ("false_match_rate", "false match rate"),
-    ):
-        table.add_row(words, percent(pooled[key]), percent(mean[key]), without.get(key, NONE))
-    return table
+def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> None:
+    """Two notes, what there is to trust, the time, and where the report is."""
+    for note in notes[:2]:
+        console.print(Text(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
+    for words in trust:
+        console.print(words, highlight=False)
+    console.print(run_time(result.seconds), highlight=False, no_wrap=True, overflow="ellipsis")
+    folder = result.study.output.folder
+    _where(None if folder is None else Path(folder), console)
 
 
-def _table(title: str, *heads: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(title, header_style="bold", min_width=36, no_wrap=True)
-    for head in heads:
-        table.add_column(head, justify="right", header_style="dim", min_width=10, no_wrap=True)
-    return table
+def _where(folder: Path | None, console: Console) -> None:
+    if folder is not None:
+        where = folder / "report.html"
+        console.print(f"Report: {where}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _trust(result: "StudyResult") -> str:
-    said = []
-    if result.attribute is not None:
-        reliable = result.attribute.records["reliable"]
+def _trust(result: Any) -> str:
+    said, risk = [], result.attribute
+    if risk is not None:
+        reliable = risk.records["reliable"]
         said.append(f"{int((~reliable).sum()):,} of {len(reliable):,} records unreliable")
-        if is_exact(result.attribute):
+        if risk.is_exact:
             said.append("the evidence has no Monte Carlo error")
-        if result.attribute.modes is not None:
-            said.append(result.attribute.modes.sentence())
-    said += convergence(of_the_audit(result.attribute, result.diagnostics))
+        if risk.modes is not None:
+            said.append(risk.modes.sentence())
+    said += convergence(of_the_audit(risk, result.diagnostics))
     if result.identification is not None:
-        said += counting(result.identification, alone=not said)
+        said += result.identification.counting(alone=not said)
     return f"Trust: {'; '.join(said)}"
 
 

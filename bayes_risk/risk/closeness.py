@@ -11,7 +11,8 @@ regions are steps, not smooth, and have none: trust them where the bounds are sm
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +29,8 @@ from bayes_risk._core.marginals import (
     widths,
 )
 from bayes_risk._core.validate import positive
-from bayes_risk.data.variables import Number
-
-if TYPE_CHECKING:
-    from .result import AttributeRisk
+from bayes_risk.data.base_result import OfTargets
+from bayes_risk.data.variables import Number, Variable
 
 Array = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[Any]]
@@ -40,196 +39,203 @@ SHARES = ("mode_is_truth", "truth_in_region")
 ROUNDING = 1e-9  # relative, of the length of an interval
 
 
-def marginal_posterior(risk: "AttributeRisk", label: Hashable, variable: str) -> pd.DataFrame:
-    """The intruder's posterior for one variable of one record, one row per value, ascending.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class GuessPosterior(OfTargets):
+    """The intruder's posterior over guesses, and what it says of single variables.
 
-    ``Pr(Y_ij = y*_j | Z, A, S)``: the joint posterior added up over the other guessed variables.
-
-    Parameters
-    ----------
-    risk : AttributeRisk
-    label : hashable
-        A record, as in ``risk.index``.
-    variable : str
-        A guessed variable, a number or a category.
-
-    Returns
-    -------
-    DataFrame
-        Columns: the variable, then ``prior``, ``probability``, ``mcse_bound`` (upper bound of the
-        standard error of the probability) and ``is_truth``. Contains confidential values.
-
-    Raises
-    ------
-    InputError
-        A record or a variable that the result does not have.
+    Arrays live on cases, as in `AttributeRisk`, which says what they are.
     """
-    j = _position(risk, variable)
-    m = _marginal(risk, [j], risk.case[[risk.position(label)]])
-    P, spread = m.posterior[:, 0], m.spread[:, 0]
-    # f_v = 1 at value v alone: spread_v (1 - P_v) + (sum of the other spreads) P_v
-    bound = spread * (1 - P) + (spread.sum() - spread) * P
-    found = {
-        variable: risk.variables[j].decode(m.values[:, 0, 0], pd.RangeIndex(len(m.values))),
-        "prior": m.prior[:, 0],
-        "probability": P,
-        "mcse_bound": bound,
-        "is_truth": m.is_truth[:, 0],
-    }
-    return pd.DataFrame(found)
 
+    index: pd.Index
+    case: npt.NDArray[np.int64]
+    variables: tuple[Variable | Number, ...]
+    guesses: npt.NDArray[Any]
+    truth: npt.NDArray[np.int64]
+    log_prior: Array
+    log_probability: Array
+    mcse_log_evidence: Array
+    reliable: npt.NDArray[np.bool_]
 
-def marginal_probability(risk: "AttributeRisk") -> pd.DataFrame:
-    """Probability of each variable's true value, whatever the values of the others.
+    def marginal_posterior(self, label: Hashable, variable: str) -> pd.DataFrame:
+        """The intruder's posterior for one variable of one record, one row per value, ascending.
 
-    Parameters
-    ----------
-    risk : AttributeRisk
+        ``Pr(Y_ij = y*_j | Z, A, S)``: the joint posterior added up over the other guessed
+        variables.
 
-    Returns
-    -------
-    DataFrame
-        Indexed as ``risk.records``; columns in two levels, the variable and ``prior``,
-        ``probability``, ``mcse_bound`` (upper bound of the standard error).
-    """
-    tables = {}
-    for j, variable in enumerate(risk.variables):
-        found = by_record(risk, [j], lambda m: expected("p", m.is_truth.astype(float), m))
-        names = {"p_prior": "prior", "p": "probability", "p_mcse_bound": "mcse_bound"}
-        tables[variable.name] = found[list(names)].rename(columns=names)
-    return pd.concat(tables, axis=1)
+        Parameters
+        ----------
+        label : hashable
+            A record, as in ``risk.index``.
+        variable : str
+            A guessed variable, a number or a category.
 
+        Returns
+        -------
+        DataFrame
+            Columns: the variable, then ``prior``, ``probability``, ``mcse_bound`` (upper bound of
+            the standard error of the probability) and ``is_truth``. Contains confidential values.
 
-def closeness(
-    risk: "AttributeRisk",
-    variable: str,
-    *,
-    within: float | Sequence[float] | None = None,
-    percent: float | Sequence[float] | None = None,
-    mass: float = 0.9,
-) -> pd.DataFrame:
-    """How close the intruder comes to a number, record by record.
+        Raises
+        ------
+        InputError
+            A record or a variable that the result does not have.
+        """
+        j = _position(self, variable)
+        m = _marginal(self, [j], self.case[[self.position(label)]])
+        P, spread = m.posterior[:, 0], m.spread[:, 0]
+        # f_v = 1 at value v alone: spread_v (1 - P_v) + (sum of the other spreads) P_v
+        bound = spread * (1 - P) + (spread.sum() - spread) * P
+        found = {
+            variable: self.variables[j].decode(m.values[:, 0, 0], pd.RangeIndex(len(m.values))),
+            "prior": m.prior[:, 0],
+            "probability": P,
+            "mcse_bound": bound,
+            "is_truth": m.is_truth[:, 0],
+        }
+        return pd.DataFrame(found)
 
-    With ``y`` the true value and ``Y`` the intruder's posterior for it: the distance of the mode,
-    ``E|Y - y|``, ``E(Y - y)^2``, ``Pr(|Y - y| <= r)``, and the smallest set of values that holds 90
-    % of the posterior. (Distance of the marginal mode: Hornby & Hu 2021.)
+    def marginal_probability(self) -> pd.DataFrame:
+        """Probability of each variable's true value, whatever the values of the others.
 
-    Parameters
-    ----------
-    risk : AttributeRisk
-    variable : str
-        A guessed variable that is a number.
-    within : float or list of float, optional
-        Distances r, in the unit of the variable; the interval is closed.
-    percent : float or list of float, optional
-        Distances in percent of ``|y|``. Where the true value is 0, only 0 itself is within.
-    mass : float
-        Posterior probability that the region holds, above 0 and at most 1.
+        Returns
+        -------
+        DataFrame
+            Indexed as ``risk.records``; columns in two levels, the variable and ``prior``,
+            ``probability``, ``mcse_bound`` (upper bound of the standard error).
+        """
+        tables = {}
+        for j, variable in enumerate(self.variables):
+            found = by_record(self, [j], lambda m: expected("p", m.is_truth.astype(float), m))
+            names = {"p_prior": "prior", "p": "probability", "p_mcse_bound": "mcse_bound"}
+            tables[variable.name] = found[list(names)].rename(columns=names)
+        return pd.concat(tables, axis=1)
 
-    Returns
-    -------
-    DataFrame
-        Indexed as ``risk.records``. Small errors, probabilities near 1 and small regions that hold
-        the truth mean that the intruder comes close. Columns, each with ``<name>_prior``:
+    def closeness(
+        self,
+        variable: str,
+        *,
+        within: float | Sequence[float] | None = None,
+        percent: float | Sequence[float] | None = None,
+        mass: float = 0.9,
+    ) -> pd.DataFrame:
+        """How close the intruder comes to a number, record by record.
 
-        - ``mode_error``: ``|mode - y|``; ``mode_is_truth``: 1 or 0. Where several values are
-          likeliest the intruder picks one at random, so these are the mean over them.
-        - ``expected_absolute_error``, ``expected_squared_error``, ``probability_of_truth``,
-          ``probability_within_<r>``, ``probability_within_<p>_percent``: also with
-          ``<name>_mcse_bound``.
-        - ``region_size``: number of values; ``region_length``: sum of the widths of their cells,
-          each of which reaches half way to the neighbouring guesses; ``truth_in_region``: 1 or 0.
-          Values that tie for the last places share them.
+        With ``y`` the true value and ``Y`` the intruder's posterior for it: the distance of the
+        mode, ``E|Y - y|``, ``E(Y - y)^2``, ``Pr(|Y - y| <= r)``, and the smallest set of values
+        that holds 90 % of the posterior. (Distance of the marginal mode: Hornby & Hu 2021.)
 
-        Last, ``reliable``, as in ``risk.records``.
+        Parameters
+        ----------
+        variable : str
+            A guessed variable that is a number.
+        within : float or list of float, optional
+            Distances r, in the unit of the variable; the interval is closed.
+        percent : float or list of float, optional
+            Distances in percent of ``|y|``. Where the true value is 0, only 0 itself is within.
+        mass : float
+            Posterior probability that the region holds, above 0 and at most 1.
 
-    Raises
-    ------
-    InputError
-        A variable that is no number or not guessed; distances that are not positive; a mass that is
-        no probability.
+        Returns
+        -------
+        DataFrame
+            Indexed as ``risk.records``. Small errors, probabilities near 1 and small regions that
+            hold the truth mean that the intruder comes close. Columns, each with ``<name>_prior``:
 
-    Notes
-    -----
-    What the errors are and where there are none: see the top of this module. Distances are measured
-    from the true guess, which a grid with ``truth="nearest"`` puts beside the true value.
+            - ``mode_error``: ``|mode - y|``; ``mode_is_truth``: 1 or 0. Where several values are
+              likeliest the intruder picks one at random, so these are the mean over them.
+            - ``expected_absolute_error``, ``expected_squared_error``, ``probability_of_truth``,
+              ``probability_within_<r>``, ``probability_within_<p>_percent``: also with
+              ``<name>_mcse_bound``.
+            - ``region_size``: number of values; ``region_length``: sum of the widths of their
+              cells, each of which reaches half way to the neighbouring guesses;
+              ``truth_in_region``: 1 or 0. Values that tie for the last places share them.
 
-    References
-    ----------
-    Hornby, R. & Hu, J. (2021). Bayesian estimation of attribute disclosure risks in synthetic data
-    with the AttributeRiskCalculation R package. arXiv:2103.09805.
-    """
-    j = number_among(risk, variable)
-    intervals = _intervals(within, percent)
-    mass = _fraction("mass", mass)
-    found = by_record(risk, [j], lambda m: _closeness(m, intervals, mass))
-    return found.assign(reliable=risk.reliable[risk.case])
+            Last, ``reliable``, as in ``risk.records``.
 
+        Raises
+        ------
+        InputError
+            A variable that is no number or not guessed; distances that are not positive; a mass
+            that is no probability.
 
-def probability_between(
-    risk: "AttributeRisk", label: Hashable, variable: str, low: float, high: float
-) -> pd.Series:
-    """Probability that the intruder gives to an interval of one number of one record.
+        Notes
+        -----
+        What the errors are and where there are none: see the top of this module. Distances are
+        measured from the true guess, which a grid with ``truth="nearest"`` puts beside the true
+        value.
 
-    ``Pr(low <= Y_ij <= high | Z, A, S)``; both ends belong to it.
+        References
+        ----------
+        Hornby, R. & Hu, J. (2021). Bayesian estimation of attribute disclosure risks in synthetic
+        data with the AttributeRiskCalculation R package. arXiv:2103.09805.
+        """
+        j = number_among(self, variable)
+        intervals = _intervals(within, percent)
+        mass = _fraction("mass", mass)
+        found = by_record(self, [j], lambda m: _closeness(m, intervals, mass))
+        return found.assign(reliable=self.reliable[self.case])
 
-    Parameters
-    ----------
-    risk : AttributeRisk
-    label : hashable
-        A record, as in ``risk.index``.
-    variable : str
-        A guessed variable that is a number.
-    low, high : float
+    def probability_between(
+        self, label: Hashable, variable: str, low: float, high: float
+    ) -> pd.Series:
+        """Probability that the intruder gives to an interval of one number of one record.
 
-    Returns
-    -------
-    Series
-        ``prior``, ``probability``, ``mcse_bound`` (upper bound of its standard error).
+        ``Pr(low <= Y_ij <= high | Z, A, S)``; both ends belong to it.
 
-    Raises
-    ------
-    InputError
-        A record or variable that the result does not have, a variable that is no number, ends in
-        the wrong order.
-    """
-    if not low <= high:
-        raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
-    j = number_among(risk, variable)
+        Parameters
+        ----------
+        label : hashable
+            A record, as in ``risk.index``.
+        variable : str
+            A guessed variable that is a number.
+        low, high : float
 
-    def between(m: Marginal) -> Columns:
-        values = m.values[..., 0].astype(float)
-        return expected("probability", ((values >= low) & (values <= high)).astype(float), m)
+        Returns
+        -------
+        Series
+            ``prior``, ``probability``, ``mcse_bound`` (upper bound of its standard error).
 
-    found = between(_marginal(risk, [j], risk.case[[risk.position(label)]]))
-    parts = {"prior": "probability_prior", "probability": "probability"}
-    parts["mcse_bound"] = "probability_mcse_bound"
-    return pd.Series({name: float(found[key][0]) for name, key in parts.items()}, name=label)
+        Raises
+        ------
+        InputError
+            A record or variable that the result does not have, a variable that is no number, ends
+            in the wrong order.
+        """
+        if not low <= high:
+            raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
+        j = number_among(self, variable)
 
+        def between(m: Marginal) -> Columns:
+            values = m.values[..., 0].astype(float)
+            return expected("probability", ((values >= low) & (values <= high)).astype(float), m)
 
-def closeness_summary(risk: "AttributeRisk", *, mass: float = 0.9) -> pd.DataFrame:
-    """File level: how close the intruder comes to each number on average.
+        found = between(_marginal(self, [j], self.case[[self.position(label)]]))
+        parts = {"prior": "probability_prior", "probability": "probability"}
+        parts["mcse_bound"] = "probability_mcse_bound"
+        return pd.Series({name: float(found[key][0]) for name, key in parts.items()}, name=label)
 
-    Parameters
-    ----------
-    risk : AttributeRisk
-    mass : float
-        Posterior probability that a record's region holds.
+    def closeness_summary(self, *, mass: float = 0.9) -> pd.DataFrame:
+        """File level: how close the intruder comes to each number on average.
 
-    Returns
-    -------
-    DataFrame
-        One row per guessed variable that is a number; the columns of `closeness` with ``mean_`` or,
-        for ``mode_is_truth`` and ``truth_in_region``, ``share_`` in front: means over records. The
-        mean of the ``_mcse_bound`` bounds the standard error of the mean, for records share their
-        draws.
-    """
-    rows = {}
-    for variable in risk.variables:
-        if isinstance(variable, Number):
-            table = closeness(risk, variable.name, mass=mass).drop(columns="reliable")
-            rows[variable.name] = table.rename(columns=_averaged).mean()
-    return pd.DataFrame(rows).T
+        Parameters
+        ----------
+        mass : float
+            Posterior probability that a record's region holds.
+
+        Returns
+        -------
+        DataFrame
+            One row per guessed variable that is a number; the columns of `closeness` with ``mean_``
+            or, for ``mode_is_truth`` and ``truth_in_region``, ``share_`` in front: means over
+            records. The mean of the ``_mcse_bound`` bounds the standard error of the mean, for
+            records share their draws.
+        """
+        rows = {}
+        for variable in self.variables:
+            if isinstance(variable, Number):
+                table = self.closeness(variable.name, mass=mass).drop(columns="reliable")
+                rows[variable.name] = table.rename(columns=_averaged).mean()
+        return pd.DataFrame(rows).T
 
 
 def expected(name: str, f: Array, m: Marginal) -> Columns:
@@ -252,7 +258,7 @@ def modes(m: Marginal) -> tuple[Array, Array]:
 
 
 def by_record(
-    risk: "AttributeRisk", variables: Sequence[int], measure: Callable[[Marginal], Columns]
+    risk: "GuessPosterior", variables: Sequence[int], measure: Callable[[Marginal], Columns]
 ) -> pd.DataFrame:
     """Measures of every case, block by block, laid out by record."""
     blocks = [measure(_marginal(risk, variables, u)) for u in _blocks(risk)]
@@ -260,7 +266,7 @@ def by_record(
     return pd.DataFrame(columns, index=risk.index)
 
 
-def number_among(risk: "AttributeRisk", variable: str) -> int:
+def number_among(risk: "GuessPosterior", variable: str) -> int:
     """Place of a guessed variable, which must be a number."""
     j = _position(risk, variable)
     if not isinstance(risk.variables[j], Number):
@@ -293,7 +299,7 @@ def _closeness(m: Marginal, intervals: Mapping[str, tuple[float, float]], mass: 
     return columns | with_prior("truth_in_region", is_truth, inside)
 
 
-def _blocks(risk: "AttributeRisk") -> Iterator[npt.NDArray[np.int64]]:
+def _blocks(risk: "GuessPosterior") -> Iterator[npt.NDArray[np.int64]]:
     G, U = risk.log_prior.shape
     size = max(1, BLOCK // G)
     for start in range(0, U, size):
@@ -301,7 +307,7 @@ def _blocks(risk: "AttributeRisk") -> Iterator[npt.NDArray[np.int64]]:
 
 
 def _marginal(
-    risk: "AttributeRisk", variables: Sequence[int], u: npt.NDArray[np.integer]
+    risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer]
 ) -> Marginal:
     """Distribution over the values of some variables, for cases u."""
     return marginalise(
@@ -313,7 +319,7 @@ def _marginal(
     )
 
 
-def _position(risk: "AttributeRisk", variable: str) -> int:
+def _position(risk: "GuessPosterior", variable: str) -> int:
     names = [v.name for v in risk.variables]
     if variable not in names:
         raise InputError(f"variable {variable!r} is not guessed in this result; it has {names}")

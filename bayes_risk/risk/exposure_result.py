@@ -8,11 +8,22 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.formats import percent
+from bayes_risk.data.base_result import Result, Table, count, value
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
 
+COUNTED = {  # words, and of how many
+    "identical": ("Records identical to the original, same row", "records"),
+    "identical_any_row": ("Records identical to the original, any row", "records"),
+    "identical_alone": ("Records without a double in the original, found", "original_alone"),
+    "replicated_uniques": ("Replicated uniques", "uniques"),
+}
+VALUES = {
+    "genuine": "Values of {} that are genuine",
+    "unique": "Values of {} that occur once in the original",
+}
 JUDGED = 0.01  # share of values that occur once from which genuine values say something
 
 
@@ -36,8 +47,8 @@ class Values(NamedTuple):
     shown: Ints
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Exposure:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Exposure(Result):
     """What m released files show of an original of n records, counted; holds no value.
 
     Attributes
@@ -201,9 +212,82 @@ class Exposure:
         }
         return pd.DataFrame(columns, index=self.index)
 
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """Return all tables by name: ``files``, ``columns``, ``records``."""
-        return {"files": self.files, "columns": self.columns, "records": self.records}
+    def tables(self) -> dict[str, Table]:
+        """What is counted, fewest and most over the files; and by file, column and record."""
+        names = [str(c) for c in self.values.names if c not in self.judged]
+        left = f" Not judged, as nearly every value is shared by many: {', '.join(names)}."
+        keys = f" Keys of uniques: {', '.join(map(str, self.keys))}." if self.keys else ""
+        one = "1 file" if self.m == 1 else f"{self.m} files"
+        counted = Table(
+            note=(
+                "Counted in the files themselves, whatever the intruder knows or believes. Shares "
+                "are those of the file that shows most; the last column is what a fresh sample of "
+                f"the same population would show.{left if names else ''}"
+            ),
+            caption=f"{one}, {self.n:,} records.{keys}",
+            frame=self._counted(),
+            head="What is counted",
+            columns=[
+                ("Fewest in a file", count("fewest")),
+                ("Most in a file", count("most")),
+                ("Of", count("of")),
+                ("Share", value("share", percent)),
+                ("Fresh sample", value("fresh", percent)),
+            ],
+        )
+        by = {"files": self.files, "columns": self.columns, "records": self.records}
+        return {"counted": counted} | {name: Table(frame=frame) for name, frame in by.items()}
+
+    @property
+    def judged(self) -> list[str]:
+        """Synthesised numbers whose genuine values say something."""
+        v = self.values
+        found = v.once >= JUDGED * np.maximum(v.given, 1)
+        return [name for name, says in zip(v.names, found, strict=True) if says]
+
+    def _counted(self) -> pd.DataFrame:
+        """Counts over the files, their share of the file that shows most, and of a fresh sample."""
+        files, rows = self.files, {}
+        fresh = {"identical_any_row": float(files["expected_any_row_share"].iloc[0])}
+        for name, (words, of) in COUNTED.items():
+            rows[words] = (files[name], files[of], fresh.get(name, np.nan))
+        for column in self.judged:
+            table = self.columns.xs(column, level="column")
+            for name, words in VALUES.items():
+                expected = float(table[f"expected_{name}_share"].iloc[0])
+                rows[words.format(column)] = (table[name], table["values"], expected)
+        return pd.DataFrame.from_dict(
+            {
+                words: (n.min(), n.max(), of.max(), (n / of.where(of > 0)).max(), expected)
+                for words, (n, of, expected) in rows.items()
+            },
+            orient="index",
+            columns=["fewest", "most", "of", "share", "fresh"],
+        )
+
+    def line(self) -> str:
+        """Identical records, replicated uniques and unique values of the file that shows most."""
+        most = {name: f"{int(n):,}" for name, n in self.most().items() if n == n}
+        said = [
+            f"{most['identical_records']} identical records",
+            f"{most['replicated_uniques']} of {int(self.unique.sum()):,} uniques",
+        ]
+        if "genuine_unique_values" in most:
+            said.append(f"{most['genuine_unique_values']} unique values")
+        if self.same_as_original.any():
+            said.insert(0, "the original itself")
+        return f"The file{'s show at most' if self.m > 1 else ' shows'}: {', '.join(said)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, keys, and counts by file and by column."""
+        return {
+            "sentence": self.sentence(),
+            "keys": self.keys,
+            "keys_synthesized": self.keys_synthesized,
+            "left_out": self.left_out,
+            "files": self.files,
+            "columns": {n: self.columns.xs(n, level="column") for n in self.values.names},
+        }
 
     def most(self) -> dict[str, float]:
         """Counts of the file that shows most: those that `AttributeRisk.summary` has too.

@@ -4,7 +4,7 @@ Means and errors are as in `closeness`: over the posterior on the guesses, besid
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,14 @@ from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.microdata import by_label
 from bayes_risk.data.variables import Number
 
-from .closeness import Columns, by_record, expected, modes, number_among, with_prior
-
-if TYPE_CHECKING:
-    from .result import AttributeRisk
+from .closeness import Columns, GuessPosterior, by_record, expected, modes, number_among, with_prior
 
 Array = npt.NDArray[np.float64]
 QUANTILES = {"minimum": 0.0, "q1": 0.25, "median": 0.5}
 
 
 def geography(
-    risk: "AttributeRisk",
+    risk: GuessPosterior,
     x: str,
     y: str,
     *,

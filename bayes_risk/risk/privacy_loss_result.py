@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,20 +11,36 @@ import xarray as xr
 from scipy.special import expit, logit
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import factor, in_brackets, plain
+from bayes_risk._core.formats import factor, in_brackets
 from bayes_risk._core.formats import number as written
 from bayes_risk._core.validate import number
+from bayes_risk.data.base_result import (
+    OfTargets,
+    Table,
+    Words,
+    doubtful,
+    for_file,
+    measures,
+    of_records,
+)
 from bayes_risk.data.variables import Number, Variable
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+WORDS: Words = {
+    "max_privacy_loss": ("Privacy loss, worst record", "number"),
+    "q95_privacy_loss": ("Privacy loss, 95th percentile", "number"),
+    "median_privacy_loss": ("Privacy loss, median", "number"),
+    "max_even_odds_become": ("Even odds become, at most", "number"),
+    "max_among_possible": ("Privacy loss among guesses that are possible, largest", "number"),
+    "with_guesses_ruled_out": ("Records of whom guesses are ruled out", "count"),
+    "targets": ("Records audited", "count"),
+    "unreliable": ("Marked unreliable", "count"),
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PrivacyLoss:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PrivacyLoss(OfTargets):
     """``eps_i = max over y*, y' of |log p(Z | y*, A) - log p(Z | y', A)|`` over a record's guesses.
 
     Realised: of this release and these data, among these guesses. It is no guarantee of
@@ -76,6 +92,7 @@ class PrivacyLoss:
     extremes: npt.NDArray[Any]
     assumptions: Mapping[str, str]
     seed_entropy: str
+    PICTURE: ClassVar[str] = "plot_privacy_loss"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -167,28 +184,31 @@ class PrivacyLoss:
         InputError
             A label of no target.
         """
-        at = np.flatnonzero(self.index == label)
-        if not len(at):
-            raise InputError(f"{label!r} is no target; see the index of .records")
-        codes, rows = self.extremes[:, self.case[at[0]]], pd.Index(["most", "least"])
-        columns = {v.name: v.decode(codes[:, j], rows) for j, v in enumerate(self.variables)}
-        return pd.DataFrame(columns, index=rows)
+        codes = self.extremes[:, self.case[self.position(label)]]
+        return self.decoded(codes, pd.Index(["most", "least"]))
 
     @property
     def dataset(self) -> xr.Dataset:
         """The records as labelled arrays for NetCDF; no confidential values."""
-        table = self.records
-        values = self.index.to_numpy()
-        labels = values if values.dtype.kind in "iufb" else np.array([str(v) for v in values])
-        data = {str(c): (("record",), table[c].to_numpy()) for c in table}
-        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
-        return xr.Dataset(data, {"record": labels}, attrs | {"random_seed": self.seed_entropy})
+        return of_records(self)
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Share of records whose loss is at most so much; infinite losses are never reached."""
-        from bayes_risk.reporting.plots import plot_privacy_loss
+    def tables(self) -> dict[str, Table]:
+        """Measures; the records."""
+        return {
+            "measures": measures(self.summary(), WORDS, caption="The audited records."),
+            "records": for_file(self.records, "privacy_loss"),
+        }
 
-        return plot_privacy_loss(self, ax=ax)
+    def line(self) -> str:
+        """The loss of the median record, and the largest that is not infinite."""
+        rows = self.summary()["value"]
+        ruled = int(rows["with_guesses_ruled_out"])
+        infinite = f"; infinite for {ruled:,}, of whom guesses are ruled out" if ruled else ""
+        return (
+            f"{written(rows['median_privacy_loss'], 2)} for the median record, at most "
+            f"{written(rows['max_among_possible'], 2)} (0 without the release){infinite}"
+            f"{doubtful(self)}"
+        )
 
     def sentence(self) -> str:
         """The result in plain words."""
@@ -216,10 +236,6 @@ class PrivacyLoss:
             f"{self.assumptions['records']} {moved} That is what this release does with these data "
             f"and these guesses, no guarantee of differential privacy.{doubt}"
         )
-
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        return f"PrivacyLoss\n{self.sentence()}\n\n{rows.to_string()}"
 
 
 def _quantile(values: pd.Series, q: float) -> float:

@@ -4,9 +4,9 @@ Arrays live on *cases* (distinct combinations of confidential profile and linked
 records point to their case. Guesses are numbered ``g = 0 .. G-1``; ``truth`` says which is true.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,26 +14,70 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.batches import standard_error
-from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import plain
-from bayes_risk.data.variables import Number, Variable
+from bayes_risk._core.formats import NONE, in_brackets, number, percent, plain
+from bayes_risk.data.base_result import (
+    Kind,
+    Public,
+    Table,
+    Words,
+    measures,
+    spread,
+    storable,
+    value,
+)
 from bayes_risk.evidence.balance import Balance, rows_of
 from bayes_risk.evidence.mechanism_result import MechanismCheck
 from bayes_risk.evidence.modes import Modes
+from bayes_risk.intruder.guesses import how_many
 
-from .attribute_words import in_a_sentence
+from . import geography
+from .closeness import GuessPosterior
 from .exposure_result import Exposure
-from .second_prior import columns_beside, rows_beside
 from .truth import difference, log_odds, ranks_of
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Array = npt.NDArray[np.float64]
+# of a second prior, flat and predictive being computed by default: columns of `records`, rows of
+# `summary`
+BESIDE = (
+    *("prior", "probability", "mcse", "log_bayes_factor", "mcse_log_bayes_factor"),
+    "reliable",
+)
+MEASURED = (
+    *("mean_probability", "max_probability", "share_ranked_first", "mean_rank", "unreliable"),
+)
+MEASURES: Words = {
+    "mean_probability": ("Probability of the true values, mean over records", "number"),
+    "median_probability": ("Probability of the true values, median", "number"),
+    "q95_probability": ("Probability of the true values, 95th percentile", "number"),
+    "max_probability": ("Probability of the true values, worst record", "number"),
+    "share_ranked_first": ("Share of records whose truth is the likeliest guess", "share"),
+    "mean_rank": ("Mean rank of the true values among the guesses", "number"),
+}
+COUNTS: Words = {
+    "targets": ("Records audited", "count"),
+    "disclosed": ("Released unchanged", "count"),
+    "unreliable": ("Marked unreliable", "count"),
+}
+SCREEN: Words = {
+    "mean_probability": ("truth's probability, mean", "number"),
+    "max_probability": ("truth's probability, worst", "number"),
+    "share_ranked_first": ("truth ranked first", "share"),
+}
+CLOSENESS: Words = {
+    "mean_expected_absolute_error": ("Expected distance from the true value", "scale"),
+    "mean_mode_error": ("Distance of the likeliest value", "scale"),
+    "share_mode_is_truth": ("Likeliest value is the true one", "share"),
+    "mean_probability_of_truth": ("Probability of the true value", "scale"),
+    "mean_region_size": ("Values in the 90 % region", "scale"),
+    "mean_region_length": ("Length of the 90 % region", "scale"),
+    "share_truth_in_region": ("90 % region holds the true value", "share"),
+}
+DISTANCE = "mean_expected_absolute_error"
+ON_SCREEN = 2  # numbers whose distance stands on the screen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class AttributeRisk:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AttributeRisk(GuessPosterior):
     """The intruder's posterior for the confidential values of each target.
 
     Equation: ``Pr(Y_i = y* | Z, A, S)`` proportional to ``prior(y*) prod_l p(Z^(l) | y*, A, S)``
@@ -51,8 +95,6 @@ class AttributeRisk:
         The guesses: level codes of categories; a number is its own code.
     truth : ndarray of int, shape (n_cases,)
         Which guess is the true one.
-    log_evidence : ndarray, shape (m, G, n_cases)
-        ``log p(Z^(l) | y*, A)`` less that of the truth. Minus infinity: impossible.
     log_prior : ndarray, shape (G, n_cases)
         Normalised over guesses; minus infinity marks a guess that is not counted.
     log_probability : ndarray, shape (G, n_cases)
@@ -60,14 +102,16 @@ class AttributeRisk:
     mcse_log_evidence : ndarray, shape (G, n_cases)
         Monte Carlo standard error of the log evidence summed over releases, relative to the
         truth's.
+    reliable : ndarray of bool, shape (n_cases,)
+        False where the diagnostics say that the number cannot be trusted.
+    log_evidence : ndarray, shape (m, G, n_cases)
+        ``log p(Z^(l) | y*, A)`` less that of the truth. Minus infinity: impossible.
     deviations : ndarray, shape (F, B, n_cases)
         How far each of B batches of draws of each of F fits moves the probability of the truth.
     mcse, mcse_log_bayes_factor : ndarray, shape (n_cases,)
         Monte Carlo standard error of the probability of the truth, and of its log Bayes factor.
     khat, ess : ndarray, shape (n_cases,)
         Largest Pareto k-hat over fits (0: no weights were needed), smallest effective sample size.
-    reliable : ndarray of bool, shape (n_cases,)
-        False where the diagnostics say that the number cannot be trusted.
     disclosed : ndarray of bool, shape (n_cases,)
         True for records released unchanged: their values are known for certain.
     left_out : ndarray, shape (n_cases,)
@@ -99,21 +143,14 @@ class AttributeRisk:
         Why there is no such table, in a phrase.
     """
 
-    index: pd.Index
-    case: npt.NDArray[np.int64]
-    variables: tuple[Variable | Number, ...]
-    guesses: npt.NDArray[Any]
-    truth: npt.NDArray[np.int64]
+    PICTURE: ClassVar[str] = "plot_attribute_risk"
+
     log_evidence: Array
-    log_prior: Array
-    log_probability: Array
-    mcse_log_evidence: Array
     deviations: Array
     mcse: Array
     mcse_log_bayes_factor: Array
     khat: Array
     ess: Array
-    reliable: npt.NDArray[np.bool_]
     disclosed: npt.NDArray[np.bool_]
     left_out: Array
     assumptions: Mapping[str, str]
@@ -148,7 +185,7 @@ class AttributeRisk:
         how many other guesses tie with it (``ties``); ``log_bayes_factor`` (posterior over prior
         log odds of the truth; NaN where the prior settles it: no mass on the truth, or all of it),
         ``mcse_log_bayes_factor``; ``khat``; ``ess``; ``reliable``; ``disclosed`` (released
-        unchanged); ``left_out``. Under each of `priors` those of `second_prior.BESIDE`, its name
+        unchanged); ``left_out``. Under each of `priors` those of `BESIDE`, its name
         behind: ``probability_predictive``.
         """
         rank, ties = ranks_of(self.log_probability, self.truth)
@@ -174,7 +211,12 @@ class AttributeRisk:
             "left_out": self.left_out,
         }
         table = pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
-        return table.assign(**columns_beside(self.priors))
+        beside = {
+            f"{column}_{name}": risk.records[column]
+            for name, risk in self.priors.items()
+            for column in BESIDE
+        }
+        return table.assign(**beside)
 
     def summary(self) -> pd.DataFrame:
         """File level: one row per measure, columns ``value``, ``mcse`` and ``baseline``.
@@ -185,7 +227,7 @@ class AttributeRisk:
         file that shows most, ``identical_records``, ``replicated_uniques`` and
         ``genuine_unique_values``, as in `Exposure.most`. The baseline is what the intruder could
         say without the release; the error is NaN where a row has none. Under each of `priors` those
-        of `second_prior.MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where
+        of `MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where
         there is a `balance`; their baseline is what is expected.
         """
         table = self.records
@@ -206,7 +248,10 @@ class AttributeRisk:
         }
         shown = {} if self.exposure is None else self.exposure.most()
         rows |= {name: (count, np.nan, np.nan) for name, count in shown.items()}
-        rows |= rows_beside(self.priors) | rows_of(self.balance)
+        for name, risk in self.priors.items():
+            other = risk.summary().to_dict("index")
+            rows |= {f"{row}_{name}": tuple(other[row].values()) for row in MEASURED}
+        rows |= rows_of(self.balance)
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
 
     def certain(self) -> pd.DataFrame:
@@ -226,70 +271,26 @@ class AttributeRisk:
             columns[variable.name] = (known & ~self.disclosed)[self.case]
         return pd.DataFrame(columns, index=self.index)
 
-    def worst(self, k: int = 10) -> pd.DataFrame:
-        """The k records whose truth the intruder finds most probable; columns as ``records``."""
-        return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
-
     def posterior(self, label: Hashable, variable: str | None = None) -> pd.DataFrame:
         """The intruder's posterior for one record, one row per guess, likeliest first.
 
         Columns: the synthesised variables, then ``prior``, ``probability``, ``log_evidence``
         (summed over releases, relative to the truth) and ``is_truth``. With a variable: for that
-        one alone, one row per value, ascending; columns as in `closeness.marginal_posterior`.
+        one alone, one row per value, ascending; columns as in `marginal_posterior`.
         Contains confidential values.
         """
         if variable is not None:
-            from .closeness import marginal_posterior
-
-            return marginal_posterior(self, label, variable)
+            return self.marginal_posterior(label, variable)
         u = self.case[self.position(label)]
         counted = np.flatnonzero(
             np.isfinite(self.log_prior[:, u]) | (np.arange(self.n_guesses) == self.truth[u])
         )
-        values = pd.DataFrame(
-            {
-                v.name: v.decode(self.guesses[counted, u, j], pd.RangeIndex(len(counted)))
-                for j, v in enumerate(self.variables)
-            }
-        )
+        values = self.decoded(self.guesses[counted, u])
         values["prior"] = np.exp(self.log_prior[counted, u])
         values["probability"] = np.exp(self.log_probability[counted, u])
         values["log_evidence"] = self.log_evidence[:, counted, u].sum(axis=0)
         values["is_truth"] = counted == self.truth[u]
         return values.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
-
-    def marginal_probability(self) -> pd.DataFrame:
-        """Probability of each variable's true value by itself; see `marginal_probability`."""
-        from .closeness import marginal_probability
-
-        return marginal_probability(self)
-
-    def closeness(
-        self,
-        variable: str,
-        *,
-        within: float | Sequence[float] | None = None,
-        percent: float | Sequence[float] | None = None,
-        mass: float = 0.9,
-    ) -> pd.DataFrame:
-        """How close the intruder comes to a number, one row per target; see `closeness`."""
-        from .closeness import closeness
-
-        return closeness(self, variable, within=within, percent=percent, mass=mass)
-
-    def probability_between(
-        self, label: Hashable, variable: str, low: float, high: float
-    ) -> pd.Series:
-        """Probability that a record's number lies from low to high; see `probability_between`."""
-        from .closeness import probability_between
-
-        return probability_between(self, label, variable, low, high)
-
-    def closeness_summary(self, *, mass: float = 0.9) -> pd.DataFrame:
-        """The same on average, one row per number; see `closeness_summary`."""
-        from .closeness import closeness_summary
-
-        return closeness_summary(self, mass=mass)
 
     def geography(
         self,
@@ -301,9 +302,8 @@ class AttributeRisk:
         distance: str = "euclidean",
     ) -> pd.DataFrame:
         """How close the intruder comes to a place, one row per target; see `geography`."""
-        from .geography import geography
-
-        return geography(self, x, y, population=population, unique=unique, distance=distance)
+        how: dict[str, Any] = {"population": population, "unique": unique, "distance": distance}
+        return geography.geography(self, x, y, **how)
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -327,7 +327,7 @@ class AttributeRisk:
             data[key] = (("record",), column.to_numpy())
         names = [v.name for v in self.variables]
         coords = {
-            "record": _storable(self.index),
+            "record": storable(self.index),
             "release": np.arange(1, self.log_evidence.shape[0] + 1),
             "guess": np.arange(self.n_guesses),
             "variable": np.array(names, dtype=str),
@@ -339,27 +339,226 @@ class AttributeRisk:
 
     def sentence(self) -> str:
         """The result in plain words."""
-        return in_a_sentence(self)
+        table, rows = self.records, self.summary()["value"]
+        worst = table.iloc[int(np.argmax(table["probability"]))]
+        bad, kept = int(rows["unreliable"]), int(rows["disclosed"])
+        doubt = f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable."
+        certain = f" {kept:,} records were not replaced and are known for certain." * bool(kept)
+        error = in_brackets(worst["mcse"], worst["probability"])
+        return (
+            f"{self.assumptions['records']} Choosing among {how_many(self.guesses_each)} for each "
+            f"of {len(table):,} records, the intruder gives the truth "
+            f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
+            "without the release) and "
+            f"{number(worst['probability'])}{error} in the worst case; the truth "
+            f"ranks first for {percent(rows['share_ranked_first'])} of records.{certain}{doubt}"
+            f"{self._excluded()}{self._given_away()}{self._searched()}"
+        )
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Distribution of the probability of the truth, with the random-guess line."""
-        from bayes_risk.reporting.plots import plot_attribute_risk
+    def tables(self) -> dict[str, Table]:
+        """Measures, worst records, what each column gives away, how close to each number."""
+        found = {
+            "measures": self._measures(),
+            "worst": self._worst(),
+            "by-column": self._by_column(),
+        }
+        return {name: table for name, table in found.items() if table is not None} | self._close()
 
-        return plot_attribute_risk(self, ax=ax)
+    @property
+    def is_exact(self) -> bool:
+        """Whether the evidence has no Monte Carlo error: nothing was drawn to compute it."""
+        drawn = np.isfinite(self.ess).any() or self.deviations.any()
+        return self.assumptions.get("evidence", "").startswith("exact") or not drawn
 
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        said = "".join(f"\n{p.sentence()}" for p in (self.check, self.exposure) if p is not None)
-        return f"AttributeRisk\n{self.sentence()}{said}\n\n{rows.to_string()}"
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, assumptions, measures, closeness, labels of the worst, risk by column."""
+        return {
+            "sentence": self.sentence(),
+            "assumptions": self.assumptions,
+            "measures": self.summary(),
+            "closeness": self.closeness_summary(),
+            "worst_records": [str(label) for label in self.worst().index],
+            "by_column": self.by_column,
+            "not_by_column": self.not_by_column,
+        }
 
-    def position(self, label: Hashable) -> int:
-        """Which row of ``records`` a label stands for, the first if several."""
-        found = np.flatnonzero(self.index == label)
-        if not len(found):
-            raise InputError(
-                f"record {label!r} is not among the {len(self.index)} targets; see risk.index"
+    def line(self) -> str:
+        """Which column gives most away; nothing where it is not told."""
+        if self.by_column is None:
+            return ""
+        column, without, full = _first(self.by_column)
+        if not column:
+            return f"No column gives anything away alone (mean {full}, without any one {without})"
+        return f"Gives most away: {column} (mean {full}, without its evidence {without})"
+
+    def closest(self) -> pd.DataFrame:
+        """`closeness_summary`, first the number whose distance the release makes smallest."""
+        found = self.closeness_summary()
+        if found.empty:
+            return found
+        without = found[f"{DISTANCE}_prior"]
+        ratio = found[DISTANCE] / without.where(without > 0)
+        return found.loc[ratio.sort_values(kind="stable").index]
+
+    def _told(self) -> str:
+        return "\n".join(p.sentence() for p in (self, self.check, self.exposure) if p is not None)
+
+    def _under_priors(self, words: Words, text: str) -> dict[str, tuple[str, Kind]]:
+        """The measures that other priors have beside those of the first."""
+        return {
+            f"{key}_{name}": (text.format(words=words[key][0], prior=name), words[key][1])
+            for name in self.priors
+            for key in words
+            if key in MEASURED
+        }
+
+    def _measures(self) -> Table:
+        n, rows = len(self.index), self.summary()
+        summed = (
+            ("mean_probability", "Probability of the true values, summed"),
+            ("share_ranked_first", "Records whose true values come first"),
+        )
+        counted = (
+            ("disclosed", "Records released unchanged"),
+            ("unreliable", "Records with an unreliable number"),
+        )
+        at = rows.to_dict("index")
+        return measures(
+            rows,
+            {**MEASURES, **COUNTS, **self._under_priors(MEASURES, "{words} ({prior} prior)")},
+            caption=f"All {n:,} audited records; {how_many(self.guesses_each)} for each.",
+            public=[
+                *(Public(w, n * at[k]["value"], n, n * at[k]["baseline"]) for k, w in summed),
+                *(Public(w, at[k]["value"], n, whole=True) for k, w in counted),
+            ],
+        )
+
+    def screen(self) -> Table:
+        """The measures that say most, and the distances from the closest numbers."""
+        worst = {"max_probability": SCREEN["max_probability"]}
+        words = dict(SCREEN) | self._under_priors(worst, "  worst, {prior} prior")
+        found = self.closest()
+        close = found.head(ON_SCREEN).set_axis(
+            [f"distance from true {n}" for n in found.index[:ON_SCREEN]]
+        )
+        rows = [self.summary()]
+        if len(close):
+            names = {
+                DISTANCE: "value",
+                f"{DISTANCE}_mcse_bound": "bound",
+                f"{DISTANCE}_prior": "baseline",
+            }
+            rows.append(close[list(names)].rename(columns=names))
+        more = len(found) - ON_SCREEN
+        return measures(
+            pd.concat(rows),
+            words | {str(name): (str(name), "scale") for name in close.index},
+            ("value", "+- 2 s.e.", "without release"),
+            head=f"Attribute risk ({len(self.index):,} records)",
+            caption=f"  ({more} more in the report)" if more > 0 else "",
+        )
+
+    def _worst(self, k: int = 10) -> Table:
+        """The records at highest risk, by label; k-hat only where there were weights."""
+        table = self.records.assign(place=np.arange(len(self.index)))
+        worst = table.sort_values("probability", ascending=False, kind="stable").head(k)
+        known = self.certain()
+        names = known.columns.astype(str)
+        given_away = known.to_numpy()[worst["place"].to_numpy()]
+        columns = [
+            ("Probability of the truth", value("probability")),
+            ("Error (2 s.e.)", spread("mcse", "probability")),
+            ("Without the release", value("prior")),
+            ("Log Bayes factor", value("log_bayes_factor", digits=2)),
+            ("Place", _place),
+            ("k-hat", value("khat", digits=2)),
+            ("Remarks", _remarks),
+        ]
+        return Table(
+            title="The ten records at highest risk",
+            caption="Records are named by their label; values are not shown.",
+            frame=worst.assign(known=[", ".join(names[row]) for row in given_away]),
+            head="Record",
+            columns=[c for c in columns if c[0] != "k-hat" or not self.is_exact],
+        )
+
+    def _by_column(self) -> Table | None:
+        """The truth's probability without the evidence of each synthesised column, or why not."""
+        title, table = "Which column gives most away", self.by_column
+        if table is None:
+            why = f"Which column gives most away was not computed: {self.not_by_column}."
+            return (
+                Table(title=title, note=why, frame=pd.DataFrame()) if self.not_by_column else None
             )
-        return int(found[0])
+        column, without, full = _first(table)
+        note = (
+            f"Of the synthesised columns, {column} gives most away: without its evidence the mean "
+            f"probability is {without} instead of {full}."
+        )
+        if not column:
+            note = (
+                "No synthesised column gives anything away alone: without the evidence of any one "
+                f"of them the mean probability is {without} or more, and {full} with all."
+            )
+        return Table(
+            title=title,
+            note=note,
+            caption=(
+                "Probability of the truth without what the release says by how the column's values "
+                "came about; they still condition the columns drawn after it. A fall is against "
+                "the figure with all columns. Falls do not add up: columns that say the same each "
+                "fall little."
+            ),
+            frame=table,
+            head="Column left out",
+            columns=[
+                ("Mean probability", value("mean_probability")),
+                ("Fall", value("mean_fall")),
+                ("Largest probability", value("max_probability")),
+                ("Fall", value("max_fall")),
+            ],
+        )
+
+    def _close(self) -> dict[str, Table]:
+        """How close the intruder comes to each number."""
+        tables = {}
+        for place, (name, row) in enumerate(self.closeness_summary().iterrows(), start=1):
+            sides = {"value": "", "bound": "_mcse_bound", "baseline": "_prior"}
+            columns = {
+                c: row.reindex([f"{k}{s}" for k in CLOSENESS]).to_numpy() for c, s in sides.items()
+            }
+            tables[f"closeness-{place}"] = measures(
+                pd.DataFrame(columns, index=list(CLOSENESS)),
+                CLOSENESS,
+                ("Value", "Error (2 s.e., at most)", "Without the release"),
+                title="How close the intruder comes to numbers" if place == 1 else "",
+                note=NEARLY if place == 1 else "",
+                caption=f"{name}: means over {len(self.index):,} records.",
+            )
+        return tables
+
+    def _excluded(self) -> str:
+        """Records whose truth the prior gives no mass: no release can change that."""
+        prior = self.log_prior[self.truth, np.arange(len(self.truth))]
+        count = int((np.isneginf(prior) & ~self.disclosed)[self.case].sum())
+        if not count:
+            return ""
+        whose = "1 record" if count == 1 else f"{count:,} records"
+        return f" The prior rules out the true values of {whose}: their probability stays 0."
+
+    def _given_away(self) -> str:
+        known = self.certain()
+        count = int(known.any(axis=1).sum())
+        names = ", ".join(map(str, known.columns[known.any(axis=0)]))
+        if not count:
+            return ""
+        whose = "1 record is" if count == 1 else f"{count:,} records are"
+        return f" Values of {whose} given away for certain ({names}): nobody else can have them."
+
+    def _searched(self) -> str:
+        most = float(self.left_out.max())
+        share = f"up to {plain(100 * most, 2)} % of a posterior was left out"
+        return f" The joint grid was searched coarse to fine; {share}." * bool(most)
 
     def _at_truth(self, values: Array) -> Array:
         chosen: Array = np.take_along_axis(values, self.truth[None, :], axis=0)[0]
@@ -371,7 +570,29 @@ class AttributeRisk:
         return float(standard_error(means, led=self.modes is not None)[0])
 
 
-def _storable(index: pd.Index) -> npt.NDArray[Any]:
-    """Record labels that NetCDF can hold: numbers as numbers, the rest as text."""
-    values = index.to_numpy()
-    return values if values.dtype.kind in "iufb" else np.array([str(v) for v in index], dtype=str)
+NEARLY = (
+    "A guess that misses a number by little is nearly as good as the truth. Distances are in the "
+    "unit of the variable and averaged over records; only the difference from the last column is "
+    "attributable to the release."
+)
+
+
+def _first(table: pd.DataFrame) -> tuple[str, str, str]:
+    """The column that gives most away, if any, and the mean without and with its evidence."""
+    first = table.iloc[0]
+    mean, fall = float(first["mean_probability"]), float(first["mean_fall"])
+    without, full = number(mean), number(mean + fall)
+    return str(table.index[0]) if fall > 0 and without != full else "", without, full
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    return number(int(row["rank"])) + (f" (with {int(row['ties']):,} more)" if row["ties"] else "")
+
+
+def _remarks(row: Mapping[str, Any]) -> str:
+    said = {
+        "unreliable": not row["reliable"],
+        "released unchanged": row["disclosed"],
+        f"known for certain: {row['known']}": row["known"],
+    }
+    return "; ".join(remark for remark, holds in said.items() if holds) or NONE

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.formats import number, plain
+from bayes_risk._core.formats import NONE, error, number
+from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
 from bayes_risk.release.release import Release
 from bayes_risk.risk.result import AttributeRisk
 
@@ -40,8 +41,8 @@ class Round:
     utility: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reweighting:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Reweighting(Drawn):
     """Risk and utility of synthesis before and after records were weighed down by their risk.
 
     Attributes
@@ -66,6 +67,7 @@ class Reweighting:
     share: float
     reason: str
     seed_entropy: str
+    PICTURE: ClassVar[str] = "plot_before_after"
 
     @property
     def release(self) -> Release:
@@ -191,21 +193,76 @@ class Reweighting:
             return f"{said}."
         return f"{said}: weighing some records down has exposed others; more rounds would help."
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Probability of the truth before and after, record by record."""
-        from bayes_risk.reporting.plots import plot_before_after
-
-        return plot_before_after(self, ax=ax)
-
     def plot_path(self, ax: "Axes | None" = None) -> "Axes":
         """Risk against the distance of pairwise tables, round by round."""
-        from bayes_risk.reporting.plots import plot_path
+        return draw("plot_path", self, ax=ax)
 
-        return plot_path(self, ax=ax)
+    def screen(self) -> Table:
+        """Risk and utility before and after."""
+        rows = self.summary()
+        n, above = len(rows) - 1, "" if self.until is None else f"above {self.until:g}"
+        ends = {0: "before"} | ({n: f"after: {self.reason.partition(':')[0]}"} if n else {})
+        return Table(
+            frame=rows,
+            head=f"Reweighting ({n} round{'s' if n != 1 else ''} after the first)",
+            labels=ends,
+            columns=[
+                ("truth, mean", value("mean_probability")),
+                ("worst", value("max_probability")),
+                (above, lambda row: "" if pd.isna(row["above"]) else f"{int(row['above']):,}"),
+                ("pairs off by", value("pairs")),
+            ],
+        )
 
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        return f"Reweighting\n{self.sentence()}\n\n{rows.to_string()}"
+    def tables(self) -> dict[str, Table]:
+        """Risk and utility, round by round; the records."""
+        rows = self.summary()
+        above = "above" if self.until is None else f"above {self.until:g}"
+        without = float(self.risk.records["prior"].mean())
+        return {
+            "rounds": Table(
+                frame=rows,
+                note=(
+                    "All that a report says of attribute and identification risk beside this is of "
+                    "the last release."
+                ),
+                caption=(
+                    "Probability of the truth, mean over records and in the worst case, two "
+                    f"standard errors in brackets ({number(without)} on average without the "
+                    "release); then how far one-way and two-way tables are from the original's "
+                    "(total variation, 0 to 1)."
+                ),
+                head="Round",
+                labels=lambda r: f"{r} (all weights 1)" if r == 0 else str(r),
+                columns=[
+                    ("Truth, mean", lambda row: _with_error(row["mean_probability"], row["mcse"])),
+                    (
+                        "Truth, worst",
+                        lambda row: _with_error(row["max_probability"], row["mcse_max"]),
+                    ),
+                    (f"Records {above}", count("above")),
+                    ("Mean weight", value("mean_weight")),
+                    ("Least weight", value("min_weight")),
+                    ("Margins off by", value("margins")),
+                    ("Pairs off by", value("pairs")),
+                ],
+            ),
+            "records": for_file(self.records, "reweighting"),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, why it stopped, and the rounds."""
+        return {
+            "sentence": self.sentence(),
+            "reason": self.reason,
+            "until": self.until,
+            "rounds": self.summary(),
+        }
+
+
+def _with_error(value: float, mcse: float) -> str:
+    spread = error(float(mcse), float(value))
+    return number(float(value)) + ("" if spread in ("0", NONE) else f" ({spread})")
 
 
 def _standard_error(risk: AttributeRisk) -> Array:

@@ -1,27 +1,37 @@
 """Context measures of releases, frozen."""
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_risk._core.formats import percent, plain
+from bayes_risk._core.formats import NONE, number, percent
+from bayes_risk.data.base_result import Drawn, Public, Table, for_file
 
 from .meanings import MEANINGS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Array = npt.NDArray[np.float64]
 
 SHOWN = {"repu": "repU", "disco": "DiSCO", "dcap": "DCAP", "tcap": "TCAP", "dcr_zero": "DCR = 0"}
 
+WRITTEN = {  # as their authors write them
+    **{"uio": "UiO", "uis": "UiS", "uiois": "UiOiS", "repu": "repU", "dorig": "Dorig"},
+    **{"dsyn": "Dsyn", "iso": "iSO", "dis": "DiS", "disco": "DiSCO", "disdio": "DiSDiO"},
+    **{"correct": "DiSCO over DiS", "base_cap": "baseCAPd", "capd": "CAPd", "caps": "CAPs"},
+    **{"dcap": "DCAP", "tcap": "TCAP", "dcr_zero": "DCR = 0", "dcr_median": "DCR, median"},
+    **{"dcr_5_percent": "DCR, 5 %", "closer_than_holdout": "Closer than holdout"},
+}
+DISTANCES = ("dcr_median", "dcr_5_percent")  # the others are shares of records
+PUBLIC = ("uio", "uis", "uiois", "repu", "dorig", "dsyn", "iso", "dis", "disco")  # of a whole file
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ContextMeasures:
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ContextMeasures(Drawn):
     """Measures that other tools report, by release; made by `context_measures`.
 
     Attributes
@@ -63,6 +73,7 @@ class ContextMeasures:
     compared: tuple[str, ...]
     has_holdout: bool
     seed_entropy: str
+    PICTURE: ClassVar[str] = "plot_context"
 
     @property
     def m(self) -> int:
@@ -140,11 +151,71 @@ class ContextMeasures:
         }
         return xr.Dataset(data, {"release": np.arange(1, self.m + 1), "measure": labels}, attrs)
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """RepU, DiSCO, DCAP and TCAP beside what they compare with."""
-        from bayes_risk.reporting.plots import plot_context
+    def tables(self) -> dict[str, Table]:
+        """Each measure with its denominator, what it is and is not; the records."""
+        rows = self.summary()
+        what = "1 release" if self.m == 1 else f"Means over {self.m:,} releases"
+        keys = ", ".join(map(str, self.keys))
+        names = [f"{measure} ({target})" if target else measure for target, measure in rows.index]
+        return {
+            "measures": Table(
+                caption=f"Keys: {keys}. {what}. Shares are of so many records.",
+                frame=rows,
+                labels=_of_target,
+                columns=[
+                    ("Value", lambda row: _form(row)(row["value"])),
+                    ("Over releases", _range if self.m > 1 else lambda _: NONE),
+                    ("To read against", _beside),
+                    ("Records", lambda row: number(round(row["of"]))),
+                ],
+                public=[
+                    Public(
+                        MEANINGS[name].is_ + (f" ({target})" if target else ""),
+                        int(row["of"]) * row["value"],
+                        int(row["of"]),
+                    )
+                    for (target, name), (_, row) in zip(self.rows, rows.iterrows(), strict=True)
+                    if name in PUBLIC
+                ],
+            ),
+            "meanings": Table(
+                caption="What the measures are, and are not.",
+                frame=self.meanings(),
+                labels=lambda name: WRITTEN.get(name, name),
+                columns=[
+                    ("What it is", _definition),
+                    (
+                        "What it is not",
+                        lambda row: re.sub(r"(?<=see )\w+", _as_written, row["is_not"]),
+                    ),
+                ],
+            ),
+            "file": Table(
+                frame=rows.set_axis(pd.Index(names, name="measure")), file="context_measures"
+            ),
+            "records": for_file(self.records, "context"),
+        }
 
-        return plot_context(self, ax=ax)
+    def line(self) -> str:
+        """Replicated uniques, and DiSCO of the target for which it is largest."""
+        share = self.summary()["value"]
+        repu, uio = (percent(share["", name]) for name in ("repu", "uio"))
+        told = f"repU {repu} ({uio} unique in the original)"
+        if not self.targets:
+            return told
+        worst = max(self.targets, key=lambda target: float(share[target, "disco"]))
+        disco, dorig = (percent(float(share[worst, name])) for name in ("disco", "dorig"))
+        most = ", the largest of its targets" if len(self.targets) > 1 else ""
+        return f"{told}; DiSCO of {worst} {disco} ({dorig} in the original){most}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, keys, targets, measures."""
+        return {
+            "sentence": self.sentence(),
+            "keys": self.keys,
+            "targets": self.targets,
+            "measures": self.tables()["file"].frame,
+        }
 
     def sentence(self) -> str:
         """The result in plain words."""
@@ -163,9 +234,44 @@ class ContextMeasures:
         told.append("None of these is a probability that somebody is identified or learnt about.")
         return " ".join(told)
 
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        return f"ContextMeasures\n{self.sentence()}\n\n{rows.to_string()}"
-
     def _labels(self) -> pd.MultiIndex:
         return pd.MultiIndex.from_tuples(list(self.rows), names=["target", "measure"])
+
+
+def _form(row: Mapping[str, Any]) -> Callable[[float], str]:
+    """How a measure is written: a share of records, or a distance."""
+    return number if row["label"][1] in DISTANCES else percent
+
+
+def _of_target(label: tuple[str, str]) -> str:
+    name = WRITTEN.get(label[1], label[1])
+    return f"{name} of {label[0]}" if label[0] else name
+
+
+def _range(row: Mapping[str, Any]) -> str:
+    low, high = (_form(row)(row[name]) for name in ("lowest", "highest"))
+    return low if low == high else f"{low} to {high}"
+
+
+def _beside(row: Mapping[str, Any]) -> str:
+    """What a measure is compared with: the number, and which it is."""
+    measure, value = row["label"][1], _form(row)(row["compare"])
+    other = MEANINGS[measure].compare
+    if value == NONE:
+        return NONE
+    if other:
+        return f"{value} ({WRITTEN.get(other, other)})"
+    return value if measure == "closer_than_holdout" else f"{value} (original)"
+
+
+def _definition(row: Mapping[str, Any]) -> str:
+    """The definition without the name, which stands beside it, and what it is a share of."""
+    head, colon, rest = row["is"].partition(": ")
+    told = rest if colon and head == WRITTEN.get(row["label"]) else row["is"]
+    of = "" if row["label"] in DISTANCES else f" A share of: {row['share_of']}."
+    return f"{told[0].upper()}{told[1:]}.{of}"
+
+
+def _as_written(found: re.Match[str]) -> str:
+    """Names of measures as their authors write them."""
+    return WRITTEN.get(found[0], found[0])

@@ -1,29 +1,58 @@
 """Utility of releases, frozen."""
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_risk._core.formats import number, plain
+from bayes_risk._core.formats import NONE, number, plain
+from bayes_risk.data.base_result import Drawn, Public, Table, span, value
 
 from .compared_tables import MARGIN_MEASURES, PAIR_MEASURES
 from .inferences import COLUMNS
 from .propensity import MAX_PREDICTORS, MEASURES, MODELS
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Array = npt.NDArray[np.float64]
 
+ROWS = 10  # pairs, columns and estimates, the worst first
+WORDS = {
+    "ratio_main": "pMSE over chance, logistic model",
+    "ratio_interactions": "pMSE over chance, with interactions",
+    "ratio_cart": "pMSE over chance, tree",
+    "specks_main": "SPECKS, logistic model",
+    "specks_interactions": "SPECKS, with interactions",
+    "specks_cart": "SPECKS, tree",
+    "margins_total_variation": "Total variation of single columns, mean",
+    "margins_hellinger": "Hellinger distance of single columns, mean",
+    "margins_worst_ratio": "pMSE over chance, worst column",
+    "pairs_total_variation": "Total variation of pairs, mean",
+    "pairs_hellinger": "Hellinger distance of pairs, mean",
+    "pairs_worst_ratio": "pMSE over chance, worst pair",
+    "pairs_mutual_information": "Mutual information, largest difference",
+    "pairs_correlation": "Correlation, largest difference",
+    "interval_overlap": "Interval overlap, mean",
+    "lowest_interval_overlap": "Interval overlap, lowest",
+    "largest_standardized_difference": "Standardised difference of estimates, largest",
+}
+PUBLIC = {
+    "ratio_main": "Propensity score, ratio to what chance gives: main effects",
+    "ratio_cart": "Propensity score, ratio to what chance gives: tree",
+    "margins_total_variation": "Total variation of columns, mean",
+    "pairs_total_variation": "Total variation of pairs of columns, mean",
+}
+HOW_TO_READ = (
+    "Utility stands beside risk because a file that says nothing is safe and useless. A number is "
+    "to be read against its neighbour: what a release drawn from the truth itself shows on average."
+)
 GOOD = 3.0  # Raab, Nowok & Dibben (2021): S_pMSE of tables below 3 needs no more tuning
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Utility:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Utility(Drawn):
     """How like the original m releases are, by release and on average; made by `utility`.
 
     Attributes
@@ -78,6 +107,7 @@ class Utility:
     confidence: float
     permutations: int
     seed_entropy: str
+    PICTURE: ClassVar[str] = "plot_utility"
 
     @property
     def m(self) -> int:
@@ -186,11 +216,87 @@ class Utility:
         }
         return xr.Dataset(data, {"release": np.arange(1, self.m + 1), **coords}, attrs)
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """S_pMSE of every pair of columns (below the diagonal) and column (on it); 1: by chance."""
-        from bayes_risk.reporting.plots import plot_utility
+    def tables(self) -> dict[str, Table]:
+        """Propensity scores, columns and pairs, analyses; and all of them in one long table."""
+        rows = self.summary()
+        what = "1 release" if self.m == 1 else f"Means over {self.m} releases"
+        of_all = int(self.n_records[0])
+        found = {
+            "measures": Table(
+                note=HOW_TO_READ,
+                caption=f"{what}, {of_all:,} records of the original.",
+                frame=rows.dropna(subset="value"),
+                labels=WORDS,
+                columns=[
+                    ("Value", value()),
+                    ("By chance alone", value("null")),
+                    ("Over releases", span("lowest", "highest") if self.m > 1 else lambda _: NONE),
+                ],
+                public=[
+                    Public(words, float(rows["value"][name]), of_all, free=True)
+                    for name, words in PUBLIC.items()
+                    if name in rows.index
+                ],
+            )
+        }
+        if len(self.margins):
+            found["columns"] = _compared(self.margins, "Columns", "Column")
+        if len(self.pairs):
+            found["pairs"] = _compared(self.pairs, "Pairs of columns", "Pair")
+        if len(self.estimates):
+            found["estimates"] = self._estimates()
+        return found | {"long": Table(frame=self._long().set_index("kind"), file="utility")}
 
-        return plot_utility(self, ax=ax)
+    def line(self) -> str:
+        """How well a tree tells the files apart, and the worst pair."""
+        ratio = number(self.summary().at["ratio_cart", "value"])
+        told = f"a tree tells the files apart {ratio} times as well as by chance"
+        if not len(self.pairs):
+            return told
+        (a, b), worst = self.pairs.index[0], float(self.pairs["ratio"].iloc[0])
+        return f"{told}; worst kept pair {a}, {b} ({number(worst)})"
+
+    def doubt(self) -> str:
+        """A model that was left out."""
+        value = self.summary()["value"].get("ratio_interactions", 0.0)
+        out = "the logistic model with interactions has too many predictors and was left out"
+        return out if np.isnan(value) else ""
+
+    def _estimates(self) -> Table:
+        """Estimates of the analyses, those that differ most first."""
+        table = self.estimates.sort_values("interval_overlap", kind="stable")
+        return Table(
+            caption=(
+                f"Estimates ({_which(table)}) with {self.confidence:.0%} intervals, lowest overlap "
+                "first."
+            ),
+            frame=table.head(ROWS),
+            head="Estimate",
+            labels=lambda name: ": ".join(map(str, name)),
+            columns=[
+                ("Original", lambda row: _interval(row, "original", "_original")),
+                ("Releases", lambda row: _interval(row, "release", "")),
+                ("Standardised difference", value("standardized_difference", digits=2)),
+                ("Interval overlap", value("interval_overlap", digits=2)),
+            ],
+        )
+
+    def _long(self) -> pd.DataFrame:
+        """Columns, pairs and estimates in one long table.
+
+        One row a number: ``kind`` ("column", "pair" or "estimate"), ``first`` and ``second`` (the
+        two columns of a pair, or analysis and quantity), ``measure``, ``value``.
+        """
+        parts: list[pd.DataFrame] = []
+        named = {"column": self.margins, "pair": self.pairs, "estimate": self.estimates}
+        names = ["kind", "first", "second"]
+        for kind, table in named.items():
+            labels = [label if isinstance(label, tuple) else (label, "") for label in table.index]
+            rows = [(kind, *map(str, label)) for label in labels] or [("", "", "")][:0]
+            index = pd.MultiIndex.from_tuples(rows, names=names)
+            long = pd.DataFrame(table.to_numpy(), index, table.columns).reset_index()
+            parts.append(long.melt(names, var_name="measure"))
+        return pd.concat(parts, ignore_index=True)
 
     def sentence(self) -> str:
         """The result in plain words."""
@@ -203,10 +309,6 @@ class Utility:
                 f"{number(specks)}, 0 to 1)."
             )
         return f"{told}{self._worst()}{self._intervals()}{self._not_compared()}"
-
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        return f"Utility\n{self.sentence()}\n\n{rows.to_string()}"
 
     def _means(self, values: Array, measures: tuple[str, ...]) -> pd.DataFrame:
         table = pd.DataFrame(values.mean(axis=0), columns=list(measures))
@@ -286,6 +388,36 @@ class Utility:
         if self.left_out:
             told += f" Not compared, as a release lacks them: {', '.join(map(str, self.left_out))}."
         return told
+
+
+def _compared(table: pd.DataFrame, what: str, head: str) -> Table:
+    """Columns or pairs, those worst kept first."""
+    distances = (("Total variation", "total_variation"), ("Hellinger", "hellinger"))
+    beside = [
+        pair
+        for words, name in distances
+        for pair in ((words, value(name)), ("By chance", value(f"null_{name}")))
+    ]
+    return Table(
+        caption=f"{what} ({_which(table)}), those worst kept first.",
+        frame=table.head(ROWS),
+        head=head,
+        labels=_named,
+        columns=[("pMSE over chance", value("ratio")), *beside],
+    )
+
+
+def _which(table: pd.DataFrame) -> str:
+    return f"the worst {ROWS} of {len(table):,}" if len(table) > ROWS else f"{len(table):,}"
+
+
+def _named(label: Hashable) -> str:
+    times = " \N{MULTIPLICATION SIGN} "
+    return times.join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def _interval(row: Mapping[str, Any], name: str, side: str) -> str:
+    return f"{plain(row[name])} ({plain(row[f'low{side}'])} to {plain(row[f'high{side}'])})"
 
 
 def _spread(values: Array, null: float) -> tuple[float, ...]:

@@ -1,11 +1,13 @@
 """Results on disk: the folder, its tables, numbers and arrays, and how to do a run again."""
 
+from bayes_risk.reporting.provenance import versions
+
 from .folder import check_target, output_folder
-from .manifest import MANIFEST, manifest, settings, versions
+from .manifest import MANIFEST, manifest, settings
 from .numbers import plain, write_csv, write_json
 from .provenance import DataFile, Provenance, data_hash
 from .records import records_table
-from .study import identification_summary, write_study
+from .study import write_study
 from .workplace import workplace
 
 __all__ = [
@@ -14,7 +16,6 @@ __all__ = [
     "Provenance",
     "check_target",
     "data_hash",
-    "identification_summary",
     "manifest",
     "output_folder",
     "plain",

@@ -4,12 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from platform import python_version
 from typing import TYPE_CHECKING, Any
 
-from bayes_risk._core import __version__
 from bayes_risk.app.study.study import Study, model_files
+from bayes_risk.reporting.provenance import versions
 
 from .provenance import DataFile, data_hash
 
@@ -17,11 +15,6 @@ if TYPE_CHECKING:
     from bayes_risk.app.run import ComparisonResult, StudyResult, SweepResult
 
 MANIFEST = "manifest.json"
-PACKAGES = (
-    *("numpy", "pandas", "scipy", "numba", "xarray"),
-    *("pymc", "arviz", "scikit-learn", "statsmodels"),
-)
-PARTS = ("arviz-stats",)  # of ArviZ 1, where R-hat is computed; earlier versions have no parts
 
 
 def manifest(
@@ -73,15 +66,3 @@ def infinities_as_text(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [infinities_as_text(v) for v in value]
     return "inf" if isinstance(value, float) and math.isinf(value) else value
-
-
-def versions() -> dict[str, str]:
-    """Python's version and those of the packages that the numbers depend on."""
-    found = {"bayes_risk": __version__, "python": python_version()}
-    for package in (*PACKAGES, *PARTS):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            if package not in PARTS:
-                found[package] = "not installed"
-    return found

@@ -14,7 +14,6 @@ from bayes_risk.app.output import (
     MANIFEST,
     Provenance,
     check_target,
-    identification_summary,
     output_folder,
     records_table,
     versions,
@@ -28,7 +27,9 @@ from bayes_risk.matching.radii import Absolute, Radius, as_setting
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import identification_risk
 from bayes_risk.release.tables import files_of_releases, read_releases, read_table
-from bayes_risk.reporting.of_exposure import exposure_summary
+from bayes_risk.reporting.content import page
+from bayes_risk.reporting.provenance import origin
+from bayes_risk.reporting.sections import in_order
 from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
 
 TITLE = "Identification risk of a released file"
@@ -155,10 +156,22 @@ def run_identify(
 
 
 def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> None:
-    from bayes_risk.reporting.report import render_matches
-
-    page = render_matches(result, title=TITLE, record=made)
-    (folder / "report.html").write_text(page, encoding="utf-8")
+    text = page(
+        title=TITLE,
+        verdict=result.verdict,
+        attribute=None,
+        identification=result.risk,
+        diagnostics={},
+        origin=origin(
+            result.provenance,
+            files=made["files"],
+            finished=made["finished"],
+            synthesised=made["settings"]["synthesized"],
+        ),
+        others=in_order([result.risk.exposure, result.rows]),
+        reproduction={"seeds": [], "versions": made["versions"], "command": made["command"]},
+    )
+    (folder / "report.html").write_text(text, encoding="utf-8")
     write_json(folder / "summary.json", summary(result))
     table = records_table(None, result.risk)
     highest = table.sort_values("identification_probability", ascending=False, kind="stable")
@@ -178,8 +191,8 @@ def summary(result: IdentifyResult) -> dict[str, Any]:
             "thresholds": _judged(verdict.thresholds),
             "notes": result.notes,
         },
-        "identification_risk": identification_summary(result.risk),
-        "exposure": result.risk.exposure and exposure_summary(result.risk.exposure),
+        "identification_risk": result.risk.to_dict(),
+        "exposure": result.risk.exposure and result.risk.exposure.to_dict(),
         "correspondence": result.rows.summary(),
     }
 

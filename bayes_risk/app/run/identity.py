@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bayes_risk.app.output.manifest import infinities_as_text, settings, versions
+from bayes_risk.app.output.manifest import infinities_as_text, settings
 from bayes_risk.app.output.provenance import data_hash
 from bayes_risk.app.study.candidates import candidate_study
 from bayes_risk.app.study.study import Study, model_files
+from bayes_risk.reporting.provenance import versions
 
 
 def identity(study: Study, kind: str) -> dict[str, Any]:

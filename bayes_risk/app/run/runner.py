@@ -10,10 +10,9 @@ from bayes_risk._core.memory import bytes_of, check_memory, guarded
 from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output import check_target, output_folder, workplace, write_study
+from bayes_risk.app.output.study import write_comparison, write_sweep
 from bayes_risk.app.study.making import Progress
 from bayes_risk.app.study.study import Study
-from bayes_risk.reporting.compared import write_comparison
-from bayes_risk.reporting.swept import write_sweep
 
 from .audit import ComparisonResult, StudyResult, SweepResult, audit_of, compare_of, sweep_of
 from .costs import alone, estimate

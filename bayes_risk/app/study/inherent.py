@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.formats import number, plain
-from bayes_risk.reporting.verdicts.reason import begun
+from bayes_risk._core.formats import NONE, PLUS_MINUS, begun, number, plain, significant
+from bayes_risk.data.base_result import Result, Table, value
 from bayes_risk.studies.comparing.words import MEASURES
 
 Array = npt.NDArray[np.float64]
@@ -17,8 +17,8 @@ WRITTEN = {"repu": "repU", "disco": "DiSCO", "dcap": "DCAP", "tcap": "TCAP"}
 HEADLINES = ("expected_match_risk", "pmse_cart", "repu")  # the first of each kind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class InherentBounds:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class InherentBounds(Result):
     """Measures of a release beside those at the ends of the scale; made by a study's ``[bounds]``.
 
     Attributes
@@ -82,9 +82,38 @@ class InherentBounds:
         """A measure of each kind: of identification, of utility, of context."""
         return [name for name in HEADLINES if name in self.measures]
 
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        return f"InherentBounds\n{self.sentence()}\n\n{rows.to_string()}"
+    def line(self) -> str:
+        """The first measure between the ends."""
+        name = (self.headlines or self.measures)[0]
+        row = self.summary().loc[name]
+        return (
+            f"{words_of(name)} {number(row['release'])}, between {number(row['minimum'])} (uniform "
+            f"values) and {number(row['maximum'])} (redrawn within patterns)"
+        )
+
+    def tables(self) -> dict[str, Table]:
+        """Each measure at both ends, of the release between them, and unchanged."""
+        found = Table(
+            note=(
+                "The ends bound what synthesis given the patterns can do on average. A model that "
+                "knows more columns, or copies records, can be above the maximum, and that is a "
+                "finding. Where the ends are close together the position is noise."
+            ),
+            caption=f"Means over {self.m:,} data sets each.",
+            frame=self.summary(),
+            labels=lambda name: begun(words_of(str(name))),
+            columns=[
+                *((begun(place), value(place, significant, digits=4)) for place in PLACES),
+                ("Release, 2 s.e.", _error),
+                ("Position (0 to 1)", value("position", digits=2)),
+            ],
+            file="bounds",
+        )
+        return {"measures": found}
+
+
+def _error(row: Mapping[str, float]) -> str:
+    return NONE if pd.isna(row["mcse"]) else f"{PLUS_MINUS} {plain(2 * row['mcse'], 2)}"
 
 
 def words_of(measure: str) -> str:

@@ -7,11 +7,26 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.formats import number, percent, plain
+from bayes_risk._core.formats import NONE, number, percent
+from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
 
 Reals = npt.NDArray[np.float64]
 
 K = (2, 3, 5, 10)
+WORDS = {
+    "sample_uniques": "Alone with their key in the file",
+    "below_3": "Sharing it with fewer than 2 others (k-anonymity below 3)",
+    "below_5": "Sharing it with fewer than 4 others (below 5)",
+    "below_10": "Sharing it with fewer than 9 others (below 10)",
+    "population_uniques": "Alone in the file and in the population",
+    "unique_matches": "Right matches among those alone in the file",
+    "expected_matches": "Right matches among all records",
+}
+PUBLIC = (  # measure, words, whether it counts records
+    ("sample_uniques", "Records alone with their keys", True),
+    ("population_uniques", "Of them, alone in the population too", False),
+    ("expected_matches", "Expected number of right matches with the population", False),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,8 +52,8 @@ class FileTotal:
     without: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Uniqueness:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Uniqueness(Result):
     """How rare the keys of the records are, in the sample and in the population.
 
     Attributes
@@ -145,11 +160,40 @@ class Uniqueness:
             f"({self.population})."
         )
 
-    def __repr__(self) -> str:
-        shown = self.summary().map(lambda v: "-" if pd.isna(v) else plain(v))
-        return f"Uniqueness\n{self.sentence()}\n\n{shown.to_string()}"
+    def tables(self) -> dict[str, Table]:
+        """Records, share, error, interval; last for an intruder who knows who is in the file."""
+        table, n = self.summary(), self.n
+        people = f" Population: {self.population}." if self.population else ""
+        rare = Table(
+            note=(
+                "Of the confidential file by itself: no release comes in. What synthesis makes of "
+                "it is identification risk."
+            ),
+            caption=f"{n:,} records; keys: {', '.join(map(str, self.keys))}.{people}",
+            frame=table,
+            head="Records",
+            labels=WORDS,
+            columns=[
+                ("Number", value("value", some)),
+                ("Share of all", value("share", percent)),
+                ("Error (2 s.e.)", spread("error", digits=1)),
+                ("95 % interval", _interval),
+                ("If known to be in the file", value("without", some)),
+            ],
+            public=[
+                Public(words, float(table["value"][name]), n, whole=whole)
+                for name, words, whole in PUBLIC
+                if name in table.index
+            ],
+        )
+        return {"measures": rare}
+
+
+def _interval(row: Mapping[str, float]) -> str:
+    return NONE if np.isnan(row["low"]) else f"{row['low']:,.0f} to {row['high']:,.0f}"
 
 
 def _number(t: FileTotal) -> str:
-    value = number(t.value, 0 if float(t.value).is_integer() else 1)
-    return value if np.isnan(t.low) else f"{value} ({number(t.low, 0)} to {number(t.high, 0)})"
+    return some(t.value) + (
+        "" if np.isnan(t.low) else f" ({number(t.low, 0)} to {number(t.high, 0)})"
+    )

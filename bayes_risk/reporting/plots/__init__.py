@@ -8,27 +8,30 @@ draws the numbers of the release: bars, points or curve.
 
 from .attribute import (
     GOOD_KHAT,
+    calibration,
     plot_attribute_risk,
+    plot_calibration,
+    plot_closeness,
     plot_diagnostics,
+    plot_priors,
     plot_ranks,
     plot_worst,
     random_guess,
 )
-from .calibration import calibration, plot_calibration
 from .canvas import BLUE, EDGES, GREEN, GREY, MANY_POINTS, ORANGE, VERMILION, axes_of, legend
-from .closeness import plot_closeness
 from .comparison import plot_risk_utility
-from .context import plot_context
-from .full_table import plot_full_table, plot_likeliest
-from .geography import plot_geography
-from .identification import plot_match_probabilities
-from .membership import plot_privacy_loss, plot_roc
-from .posterior import MANY_BARS, plot_posterior
-from .priors import plot_priors
-from .reweighting import plot_before_after, plot_path
+from .matching import STYLES, plot_match_probabilities, plot_sweep
+from .membership import (
+    plot_before_after,
+    plot_full_table,
+    plot_likeliest,
+    plot_path,
+    plot_privacy_loss,
+    plot_roc,
+)
+from .posterior import MANY_BARS, plot_geography, plot_posterior
 from .sensitivity import plot_factor, plot_tornado
-from .sweeps import STYLES, plot_sweep
-from .utility import PAIRS, plot_utility, plot_worst_pairs
+from .utility import PAIRS, plot_context, plot_utility, plot_worst_pairs
 
 __all__ = [
     "BLUE",

@@ -6,24 +6,22 @@ label). Nothing is shown, and no global style is touched.
 
 import math
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
 from matplotlib import rcParams
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-
 BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"
 SKY, PURPLE = "#56B4E9", "#CC79A7"
+COLOURS = "cividis_r"  # the same order for every eye and in grey: the darker, the higher
 MANY_POINTS = 1_500
 OWN = "bayes_risk"  # label of the figures that are made here
 EDGES = [i / 50 for i in range(51)]
 
 
-def axes_of(ax: "Axes | None", size: tuple[float, float] = (6.4, 3.2)) -> "Axes":
+def axes_of(ax: Axes | None, size: tuple[float, float] = (6.4, 3.2)) -> Axes:
     """The axes given, or those of a new figure; without spines that say nothing."""
     if ax is None:
         ax = own_axes(Figure(figsize=size, layout="constrained"))
@@ -31,7 +29,7 @@ def axes_of(ax: "Axes | None", size: tuple[float, float] = (6.4, 3.2)) -> "Axes"
     return ax
 
 
-def own_axes(figure: Figure) -> "Axes":
+def own_axes(figure: Figure) -> Axes:
     """The only axes of a figure of ours: legends stand above them, where nothing else is."""
     figure.set_label(OWN)
     return figure.add_subplot()
@@ -48,7 +46,7 @@ def paper() -> str:
     return "white" if face == "none" else face
 
 
-def legend(axes: "Axes", *, side: str = "left", columns: int = 3) -> None:
+def legend(axes: Axes, *, side: str = "left", columns: int = 3) -> None:
     """Above the plot in a figure of ours, flush with a side; inside the axes in another's.
 
     There a title, or the next axes, may stand above them.
@@ -62,7 +60,7 @@ def legend(axes: "Axes", *, side: str = "left", columns: int = 3) -> None:
     )
 
 
-def log_counts(axes: "Axes") -> None:
+def log_counts(axes: Axes) -> None:
     """Counts of records on a log scale, so that one among thousands is seen."""
     axes.set_yscale("log")
     axes.set_ylim(bottom=0.7)
@@ -71,7 +69,7 @@ def log_counts(axes: "Axes") -> None:
     few_ticks(axes.yaxis)
 
 
-def few_ticks(axis: "Axis") -> None:
+def few_ticks(axis: Axis) -> None:
     """Ticks of a log axis at powers of ten alone: dozens between them cost more than they say."""
     axis.set_minor_locator(NullLocator())
 

@@ -1,22 +1,19 @@
 """The risk-utility map: candidates by what they give away and what they keep."""
 
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from bayes_risk._core.formats import number
+from bayes_risk.studies.comparing.result import Comparison
 from bayes_risk.studies.comparing.words import MEASURES, UTILITY, chosen
 
 from .canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, axes_of, ink, legend, paper
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-    from bayes_risk.studies.comparing.result import Comparison
 
 Array = npt.NDArray[np.float64]
 
@@ -36,16 +33,16 @@ class Look(NamedTuple):
 
 
 def plot_risk_utility(
-    found: "Comparison",
+    found: Comparison,
     *,
     risk: str | None = None,
     utility: str | None = None,
     kind: str = "boxes",
     whiskers: float | None = None,
     bounds: bool = False,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     **kwargs: Any,
-) -> "Axes":
+) -> Axes:
     """The risk-utility map: candidates on utility (x) and risk (y), the Pareto front drawn.
 
     Parameters
@@ -90,12 +87,12 @@ def plot_risk_utility(
 
 
 def _candidate(
-    axes: "Axes",
+    axes: Axes,
     points: Array,
     look: Look,
     kind: str,
     whiskers: float | None,
-    row: "pd.Series",
+    row: pd.Series,
 ) -> None:
     """Replicates, and their rectangle, box or error."""
     alone, middle = len(points) == 1, points.mean(axis=0)
@@ -115,7 +112,7 @@ def _candidate(
         axes.errorbar(x, y, xerr=across, yerr=up, color=look.colour, lw=1, capsize=2, zorder=3)
 
 
-def _mark(axes: "Axes", middle: Array, look: Look, name: str, given: dict[str, Any]) -> None:
+def _mark(axes: Axes, middle: Array, look: Look, name: str, given: dict[str, Any]) -> None:
     """The mean, which carries the name."""
     style: dict[str, Any] = {"marker": look.marker, "color": look.colour, "ms": 8, "ls": ""}
     style |= {"mec": paper(), "mew": 1.0, "label": _plain(name), "zorder": 4}
@@ -141,7 +138,7 @@ def whisker_ends(points: Array, whiskers: float | None) -> Array:
     return np.array([np.nanmin(inside, axis=0), np.nanmax(inside, axis=0)])
 
 
-def _rectangle(axes: "Axes", points: Array, look: Look) -> None:
+def _rectangle(axes: Axes, points: Array, look: Look) -> None:
     low, high = quartiles(points)
     wide, tall = high - low
     for fill, alpha in ((True, 0.18), (False, 1.0)):
@@ -153,7 +150,7 @@ def _rectangle(axes: "Axes", points: Array, look: Look) -> None:
         )  # fmt: skip
 
 
-def _whiskers(axes: "Axes", points: Array, ends: Array, look: Look) -> None:
+def _whiskers(axes: Axes, points: Array, ends: Array, look: Look) -> None:
     """From the sides of the rectangle, at the median of the other measure."""
     (low, high), middle = quartiles(points), np.median(points, axis=0)
     how: dict[str, Any] = {"color": look.colour, "lw": 1.2, "zorder": 1.5}
@@ -164,7 +161,7 @@ def _whiskers(axes: "Axes", points: Array, ends: Array, look: Look) -> None:
     axes.plot([middle[0]] * 2, [low[1], high[1]], **how)
 
 
-def _front(axes: "Axes", table: "pd.DataFrame") -> None:
+def _front(axes: Axes, table: pd.DataFrame) -> None:
     """Steps between the candidates of the front: below and before them nobody stands."""
     front = table[table["on_front"]]  # the most useful first
     if len(front) > 1:
@@ -174,7 +171,7 @@ def _front(axes: "Axes", table: "pd.DataFrame") -> None:
         )  # fmt: skip
 
 
-def _level(axes: "Axes", found: "Comparison", of: tuple[str, str]) -> None:
+def _level(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
     """Risk without the release, where it is one number for all candidates; chance of utility."""
     words = ("without the release", "drawn from the truth")
     for name, draw, said, style in zip(
@@ -186,7 +183,7 @@ def _level(axes: "Axes", found: "Comparison", of: tuple[str, str]) -> None:
             draw(float(known[0]), color=GREY, ls=style, lw=1, label=said, zorder=1)
 
 
-def _ends(axes: "Axes", found: "Comparison", of: tuple[str, str]) -> None:
+def _ends(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
     """Releases at the ends of the scale; those far off stand at the edge, with an arrow."""
     table = found.bounds
     assert table is not None
@@ -201,7 +198,7 @@ def _ends(axes: "Axes", found: "Comparison", of: tuple[str, str]) -> None:
         _end(axes, str(name), true, np.clip(true, low, high))
 
 
-def _end(axes: "Axes", name: str, true: Array, shown: Array) -> None:
+def _end(axes: Axes, name: str, true: Array, shown: Array) -> None:
     """One of them, its true place in numbers if it is not there."""
     beyond = ""
     for off, (low, high) in zip(true - shown, ((LEFT, RIGHT), (DOWN, UP)), strict=True):
@@ -230,7 +227,7 @@ def _label(name: str, arrows: tuple[str, str]) -> tuple[str, str]:
     return measure.words, f"{low} {better}" if measure.lower else f"{better} {high}"
 
 
-def _legend(axes: "Axes") -> None:
+def _legend(axes: Axes) -> None:
     longest = max(map(len, axes.get_legend_handles_labels()[1]))
     legend(axes, columns=4 if longest <= 13 else 3 if longest <= 20 else 2)
 

@@ -1,23 +1,19 @@
 """Pictures of sensitivity: the tornado of all factors, and a measure along one of them."""
 
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.formats import plain
-from bayes_risk.studies.sweeping.result import BESIDE, RISK
+from bayes_risk.studies.sweeping.result import BESIDE, RISK, Sensitivity
 from bayes_risk.studies.sweeping.settings import value_in_words
 
 from .canvas import BLUE, GREY, ORANGE, VERMILION, axes_of, legend
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-    from matplotlib.axes import Axes
-
-    from bayes_risk.studies.sweeping.result import Sensitivity
 
 WORDS = {
     "mean_probability": "probability of the truth, mean over records",
@@ -39,8 +35,8 @@ STILL = 1e-3  # share of the widest bar below which nothing has moved
 
 
 def plot_tornado(
-    found: "Sensitivity", *, measure: str = RISK, ax: "Axes | None" = None, **kwargs: Any
-) -> "Axes":
+    found: Sensitivity, *, measure: str = RISK, ax: Axes | None = None, **kwargs: Any
+) -> Axes:
     """One bar a factor, from its lowest to its highest value of the measure, widest on top.
 
     Left of the base setting in blue, right of it in vermilion; the values of the factor stand at
@@ -78,9 +74,7 @@ def plot_tornado(
     return axes
 
 
-def _side(
-    axes: "Axes", table: "pd.DataFrame", side: str, spread: float, given: dict[str, Any]
-) -> None:
+def _side(axes: Axes, table: pd.DataFrame, side: str, spread: float, given: dict[str, Any]) -> None:
     """Bars from the base to one end, with the value of the factor beside each that moves."""
     left = side == "low"
     base, ends = table["base"].to_numpy(float), table[side].to_numpy(float)
@@ -105,7 +99,7 @@ def _side(
         )
 
 
-def _error_band(axes: "Axes", found: "Sensitivity", base: float, measure: str) -> None:
+def _error_band(axes: Axes, found: Sensitivity, base: float, measure: str) -> None:
     error = BESIDE.get(measure, (None, None))[0]
     spread = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
     if spread > 0:
@@ -116,13 +110,13 @@ def _error_band(axes: "Axes", found: "Sensitivity", base: float, measure: str) -
 
 
 def plot_factor(
-    found: "Sensitivity",
+    found: Sensitivity,
     factor: str,
     *,
     measure: str = RISK,
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     **kwargs: Any,
-) -> "Axes":
+) -> Axes:
     """A measure along one factor, the others at their base; two standard errors, the baseline.
 
     Parameters
@@ -148,10 +142,10 @@ def plot_factor(
 
 
 def _curve(
-    axes: "Axes",
-    line: "xr.Dataset",
+    axes: Axes,
+    line: xr.Dataset,
     what: tuple[str, str],
-    found: "Sensitivity",
+    found: Sensitivity,
     given: dict[str, Any],
 ) -> None:
     factor, measure = what
@@ -178,10 +172,10 @@ def _curve(
 
 
 def _bars(
-    axes: "Axes",
-    line: "xr.Dataset",
+    axes: Axes,
+    line: xr.Dataset,
     what: tuple[str, str],
-    found: "Sensitivity",
+    found: Sensitivity,
     given: dict[str, Any],
 ) -> None:
     factor, measure = what
@@ -212,7 +206,7 @@ def _bars(
         axes.set_xlim(left=0)
 
 
-def _beside(line: "xr.Dataset", measure: str) -> "tuple[np.ndarray | None, np.ndarray | None]":
+def _beside(line: xr.Dataset, measure: str) -> tuple[np.ndarray | None, np.ndarray | None]:
     error, baseline = BESIDE.get(measure, (None, None))
     spread = None if error is None else 2 * np.nan_to_num(line[error].to_numpy())
     if spread is not None and not spread.any():
@@ -220,11 +214,11 @@ def _beside(line: "xr.Dataset", measure: str) -> "tuple[np.ndarray | None, np.nd
     return spread, None if baseline is None else line[baseline].to_numpy()
 
 
-def _two_errors(error: "np.ndarray | None") -> str:
+def _two_errors(error: np.ndarray | None) -> str:
     return "" if error is None else " (\N{PLUS-MINUS SIGN} 2 s.e.)"
 
 
-def _room(table: "pd.DataFrame", spread: float, letter: float) -> tuple[float, float]:
+def _room(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, float]:
     """Limits that leave room for the labels of both sides; ``letter``: share of the axes."""
     share = [0.03, 0.03]  # of the width of the axes
     for side, name in enumerate(("low", "high")):
@@ -235,7 +229,7 @@ def _room(table: "pd.DataFrame", spread: float, letter: float) -> tuple[float, f
     return float(table["low"].min()) - share[0] * wide, float(table["high"].max()) + share[1] * wide
 
 
-def _factor(name: str, found: "Sensitivity") -> str:
+def _factor(name: str, found: Sensitivity) -> str:
     """A factor and its base value on two lines."""
     return f"{_named(name)}\n(base: {_short(name, found.base[name])})"
 

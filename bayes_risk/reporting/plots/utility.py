@@ -1,28 +1,25 @@
-"""Pictures of utility: which relations between columns the release has lost."""
+"""Pictures of utility and of the measures that other tools report."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
 
 from bayes_risk._core.formats import plain
+from bayes_risk.utilities.context_result import SHOWN, ContextMeasures
+from bayes_risk.utilities.result import Utility
 
-from .canvas import BLUE, ORANGE, VERMILION, as_text, axes_of, few_ticks, legend
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from bayes_risk.utilities.result import Utility
+from .canvas import BLUE, COLOURS, ORANGE, VERMILION, as_text, axes_of, few_ticks, legend
 
 PAIRS = 10
 LEAST = 0.1  # ratios are drawn from here; smaller ones say nothing more
-COLOURS = "cividis_r"  # the same order for every eye and in grey: the darker, the worse
 TOP = 10.0  # ratio at which the colours end, if none is above
 STEPS = [step * 10**k for k in range(7) for step in (1, 2, 5)]
 WRITTEN = 14  # columns up to which numbers stand in the squares
 
 
-def plot_utility(found: "Utility", *, ax: "Axes | None" = None, **kwargs: Any) -> "Axes":
+def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """S_pMSE of every pair of columns (below the diagonal) and column (on it).
 
     A release drawn from the truth has 1 on average: the lightest. Pairs of columns that were not
@@ -60,7 +57,7 @@ def plot_utility(found: "Utility", *, ax: "Axes | None" = None, **kwargs: Any) -
     return axes
 
 
-def ratios_of(found: "Utility") -> npt.NDArray[np.float64]:
+def ratios_of(found: Utility) -> npt.NDArray[np.float64]:
     """S_pMSE of columns and pairs, (p, p), below the diagonal; NaN: not compared."""
     at = {name: j for j, name in enumerate([*found.unsynthesized, *found.synthesized])}
     grid = np.full((len(at), len(at)), np.nan)
@@ -72,7 +69,7 @@ def ratios_of(found: "Utility") -> npt.NDArray[np.float64]:
     return grid
 
 
-def _write(axes: "Axes", ratios: npt.NDArray[np.float64], dark: float) -> None:
+def _write(axes: Axes, ratios: npt.NDArray[np.float64], dark: float) -> None:
     """The numbers, readable on their square."""
     for row, column in np.argwhere(np.isfinite(ratios)):
         ratio = ratios[row, column]
@@ -82,8 +79,8 @@ def _write(axes: "Axes", ratios: npt.NDArray[np.float64], dark: float) -> None:
 
 
 def plot_worst_pairs(
-    found: "Utility", *, k: int = PAIRS, ax: "Axes | None" = None, **kwargs: Any
-) -> "Axes":
+    found: Utility, *, k: int = PAIRS, ax: Axes | None = None, **kwargs: Any
+) -> Axes:
     """The pairs of columns worst kept together: S_pMSE of their tables, on a log scale.
 
     A release drawn from the truth has 1 on average (the dashed line). Diamonds: the worse of the
@@ -123,7 +120,33 @@ def plot_worst_pairs(
     return axes
 
 
-def _alone(found: "Utility", pair: tuple[str, str]) -> float:
+def _alone(found: Utility, pair: tuple[str, str]) -> float:
     """Largest ratio of the synthesised columns of a pair by themselves."""
     margins = found.margins["ratio"]
     return max(max(float(margins[name]) for name in pair if name in margins.index), LEAST)
+
+
+def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
+    """Replicated uniques, DiSCO, DCAP, TCAP and released copies, beside what they compare with.
+
+    Parameters
+    ----------
+    found : ContextMeasures
+    ax : matplotlib Axes, optional
+    **kwargs
+        To `Axes.barh`, for the bars of the release.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    table = found.summary()
+    table = table[[measure in SHOWN for _, measure in found.rows]].iloc[::-1]
+    axes, places = axes_of(ax), np.arange(len(table))
+    style: dict[str, Any] = {"height": 0.6, "color": BLUE, "label": "with the release"} | kwargs
+    axes.barh(places, table["value"], **style)
+    axes.plot(table["compare"], places, "D", color=ORANGE, label="with the original")
+    axes.set_yticks(places, [as_text(f"{SHOWN[m]} {t}".strip()) for t, m in table.index])
+    axes.set(xlim=(0, 1), xlabel="share of records")
+    legend(axes)
+    return axes

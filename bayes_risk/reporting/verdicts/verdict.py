@@ -6,17 +6,35 @@ decision of the person who signs the release.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bayes_risk._core.formats import percent
+from bayes_risk._core.formats import begun, percent
+from bayes_risk.matching.correspondence import RowCorrespondence
+from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.risk.exposure_result import Exposure, exposure_of
+from bayes_risk.risk.membership.result import Membership
+from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.utilities.result import Utility
 
-from .attribute import known_for_certain, of_attribute
-from .cures import Where, resolved, settings_that_settle
-from .exposure import ORIGINAL, of_exposure
-from .further import (
+from .reason import (
+    Outcome,
+    Reason,
+    Thresholds,
+    Usefulness,
+    Where,
+    against,
+    doubt,
+    no_objection,
+    resolved,
+    settings_that_settle,
+)
+from .reasons import (
+    ORIGINAL,
+    known_for_certain,
+    of_attribute,
     of_balance,
     of_chains,
+    of_exposure,
     of_mechanism,
     of_membership,
     of_modes,
@@ -26,14 +44,6 @@ from .further import (
     standard_errors,
     standing,
 )
-from .reason import Outcome, Reason, Thresholds, Usefulness, against, begun, doubt, no_objection
-
-if TYPE_CHECKING:
-    from bayes_risk.matching.correspondence import RowCorrespondence
-    from bayes_risk.matching.result import IdentificationRisk
-    from bayes_risk.risk.membership.result import Membership
-    from bayes_risk.risk.result import AttributeRisk
-    from bayes_risk.utilities.result import Utility
 
 __all__ = [
     "Outcome",
@@ -126,15 +136,15 @@ USED: dict[Usefulness, str] = {
 
 
 def judge(
-    attribute: "AttributeRisk | None",
-    identification: "IdentificationRisk | None",
+    attribute: AttributeRisk | None,
+    identification: IdentificationRisk | None,
     thresholds: Thresholds | None = None,
     *,
     diagnostics: Mapping[str, Any] | None = None,
-    membership: "Membership | None" = None,
-    utility: "Utility | None" = None,
+    membership: Membership | None = None,
+    utility: Utility | None = None,
     exposure: Exposure | None = None,
-    rows: "RowCorrespondence | None" = None,
+    rows: RowCorrespondence | None = None,
     where: Where = "python",
 ) -> Verdict:
     """Compare the results with the thresholds; a number within its error of one is inconclusive.
@@ -202,7 +212,7 @@ def judge(
     )
 
 
-def _identification_reasons(risk: "IdentificationRisk | None", limits: Thresholds) -> list[Reason]:
+def _identification_reasons(risk: IdentificationRisk | None, limits: Thresholds) -> list[Reason]:
     if risk is None:
         text = "Identification risk was not measured, so nothing is said of it."
         return [doubt("identification risk", text, "identification")]
@@ -217,9 +227,7 @@ def _identification_reasons(risk: "IdentificationRisk | None", limits: Threshold
     return [no_objection("true match rate", text)]
 
 
-def _assumptions(
-    attribute: "AttributeRisk | None", identification: "IdentificationRisk | None"
-) -> str:
+def _assumptions(attribute: AttributeRisk | None, identification: IdentificationRisk | None) -> str:
     parts: list[str] = []
     if attribute is not None:
         known = attribute.assumptions

@@ -2,26 +2,23 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import number, plain
+from bayes_risk._core.formats import number
+from bayes_risk.data.base_result import OfTargets, Result, Table, for_file, of_records
 from bayes_risk.data.variables import Number, Variable
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Likeliest:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Likeliest(OfTargets):
     """The values found for each target, and what is known of those that were not.
 
     Attributes
@@ -73,6 +70,7 @@ class Likeliest:
     exact: bool
     assumptions: Mapping[str, str]
     seed_entropy: str
+    PICTURE: ClassVar[str] = "plot_likeliest"
 
     @property
     def records(self) -> pd.DataFrame:
@@ -118,32 +116,16 @@ class Likeliest:
         }
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "baseline"])
 
-    def worst(self, k: int = 10) -> pd.DataFrame:
-        """The k records whose truth the intruder finds most probable; columns as ``records``."""
-        return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
-
     @property
     def dataset(self) -> xr.Dataset:
         """Everything about the records, labelled ``record``; no confidential values."""
-        labels = self.index.to_numpy()
-        stored = labels if labels.dtype.kind in "iufb" else np.array([str(v) for v in labels])
-        data = {str(name): (("record",), c.to_numpy()) for name, c in self.records.items()}
-        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
-        return xr.Dataset(data, {"record": stored}, attrs | {"random_seed": self.seed_entropy})
+        return of_records(self)
 
     def top(self, label: Hashable, k: int = 10) -> pd.DataFrame:
         """The likeliest values of one record: columns as `FullTableRisk.top`."""
-        rows = np.flatnonzero(self.index == label)
-        if not len(rows):
-            raise InputError(f"record {label!r} is not among the {len(self.index)} targets")
-        u = int(self.case[rows[0]])
+        u = int(self.case[self.position(label)])
         codes = self.codes[u][:k]
-        values = pd.DataFrame(
-            {
-                v.name: v.decode(codes[:, j].astype(np.int32), pd.RangeIndex(len(codes)))
-                for j, v in enumerate(self.variables)
-            }
-        )
+        values = self.decoded(codes.astype(np.int32))
         values["prior"] = np.exp(self.log_prior[u][:k])
         values["probability"] = np.exp(self.log_probability[u][:k])
         values["distance"] = (codes != self.truth[u]).sum(axis=1)
@@ -168,12 +150,6 @@ class Likeliest:
             f"{number(table['probability'].max())} in the worst case.{seen}"
         )
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Probability of the truth against that of the likeliest value, one point a record."""
-        from bayes_risk.reporting.plots import plot_likeliest
-
-        return plot_likeliest(self, ax=ax)
-
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        return f"Likeliest\n{self.sentence()}\n\n{rows.to_string()}"
+    def tables(self) -> dict[str, Table]:
+        """Measures; the records."""
+        return Result.tables(self) | {"records": for_file(self.records, "likeliest")}

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,9 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import in_brackets, number, plain
+from bayes_risk._core.formats import in_brackets, number
+from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures, storable
+from bayes_risk.data.base_result import Table as Shown
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Targets
@@ -19,11 +20,20 @@ from bayes_risk.evidence.contract import Targets
 from .spread import Spread
 from .tables import Table, Weighed
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+WORDS: Words = {
+    "mean_probability": ("Probability of the true values, mean over records", "number"),
+    "max_probability": ("Probability of the true values, worst record", "number"),
+    "median_rank": ("Rank of the true values among all values, median", "place"),
+    "share_ranked_first": ("Share of records whose truth is the likeliest value", "share"),
+    "share_in_first_100": ("Share of records whose truth is among the first 100", "share"),
+    "mean_within_1": ("Posterior within 1 variable of the truth, mean", "number"),
+    "mean_within_2": ("Posterior within 2 variables of the truth, mean", "number"),
+    "values": ("Values considered", "count"),
+    "targets": ("Records audited", "count"),
+    "unreliable": ("Marked unreliable", "count"),
+}
 NUMBERS = {
     "log_prior": "log_prior",
     "log_probability": "log_probability",
@@ -38,8 +48,8 @@ NUMBERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FullTableRisk:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FullTableRisk(OfTargets):
     """The intruder's posterior for each target over all values of the unknown columns.
 
     Arrays live on cases, as in `AttributeRisk`.
@@ -115,6 +125,7 @@ class FullTableRisk:
     n_draws: tuple[int, ...]
     assumptions: Mapping[str, str]
     seed_entropy: str
+    PICTURE: ClassVar[str] = "plot_full_table"
 
     @classmethod
     def of(
@@ -224,29 +235,15 @@ class FullTableRisk:
         }
         return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
 
-    def worst(self, k: int = 10) -> pd.DataFrame:
-        """The k records whose truth the intruder finds most probable; columns as ``records``."""
-        return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
-
     def top(self, label: Hashable, k: int = 10) -> pd.DataFrame:
         """The likeliest values of one record, likeliest first; at most as many as were kept.
 
         Columns: the guessed variables, then ``prior``, ``probability``, ``distance`` (in how many
         variables it differs from the truth) and ``is_truth``. Contains confidential values.
         """
-        rows = np.flatnonzero(self.index == label)
-        if not len(rows):
-            raise InputError(
-                f"record {label!r} is not among the {len(self.index)} targets; see risk.index"
-            )
-        u = int(self.case[rows[0]])
+        u = int(self.case[self.position(label)])
         codes = self.best[:k, u]
-        values = pd.DataFrame(
-            {
-                v.name: v.decode(codes[:, j].astype(np.int32), pd.RangeIndex(len(codes)))
-                for j, v in enumerate(self.variables)
-            }
-        )
+        values = self.decoded(codes.astype(np.int32))
         values["prior"] = np.exp(self.best_log_prior[:k, u])
         values["probability"] = np.exp(self.best_log_probability[:k, u])
         values["distance"] = (codes != self.truth[u]).sum(axis=1)
@@ -266,10 +263,8 @@ class FullTableRisk:
         data["best_log_prior"] = (("guess", "record"), self.best_log_prior[:, self.case])
         data["best_code"] = (("guess", "record", "variable"), self.best[:, self.case])
         data["truth_code"] = (("record", "variable"), self.truth[self.case])
-        labels = self.index.to_numpy()
-        stored = labels if labels.dtype.kind in "iufb" else np.array([str(v) for v in labels])
         coords = {
-            "record": stored,
+            "record": storable(self.index),
             "guess": np.arange(1, len(self.best) + 1),
             "variable": np.array([v.name for v in self.variables], dtype=str),
         }
@@ -293,15 +288,24 @@ class FullTableRisk:
             f"({number(worst['prior'])} without the release). {doubt} marked unreliable."
         )
 
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Rank of the truth with the release against its rank without, on log scales."""
-        from bayes_risk.reporting.plots import plot_full_table
+    def tables(self) -> dict[str, Shown]:
+        """Measures; the records."""
+        n = len(self.index)
+        caption = f"{n:,} records, among all values of the unknown columns."
+        return {
+            "measures": measures(self.summary(), WORDS, caption=caption),
+            "records": for_file(self.records, "full_table"),
+        }
 
-        return plot_full_table(self, ax=ax)
-
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        return f"FullTableRisk\n{self.sentence()}\n\n{rows.to_string()}"
+    def line(self) -> str:
+        """For how many records the truth is the likeliest value, and its median place."""
+        table = self.records
+        first, before = (int((table[c] < 1.5).sum()) for c in ("rank", "prior_rank"))
+        return (
+            f"of {len(table):,} records the truth is the likeliest of {int(self.n_values.max()):,} "
+            f"values for {first:,} ({before:,} without the release), median place "
+            f"{table['rank'].median():,.0f} ({table['prior_rank'].median():,.0f}){doubtful(self)}"
+        )
 
     def _mcse_of_mean(self) -> float:
         """Records share their draws, so the error of a mean is taken from batch means."""

@@ -11,7 +11,18 @@ import xarray as xr
 from scipy.special import expit
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import factor, number, plain, two_errors
+from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
+from bayes_risk.data.base_result import (
+    Public,
+    Result,
+    Table,
+    Words,
+    doubtful,
+    draw,
+    for_file,
+    measures,
+    of_records,
+)
 
 from .curve import BASELINE, GRID, MEASURES, Standing, level, power
 
@@ -19,10 +30,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = npt.NDArray[np.float64]
+WORDS: Words = {
+    "auc": ("How often the release points to the member of a pair", "share"),
+    "power_at_1_percent": ("Members found, taking 1 of 100 others for one", "share"),
+    "power_at_5_percent": ("Members found, taking 5 of 100 others for one", "share"),
+    "median_log_bayes_factor": ("Log Bayes factor of a member, median", "number"),
+    "max_log_bayes_factor": ("Log Bayes factor of a member, largest", "number"),
+    "max_probability": ("Probability that a member is in the data, largest", "number"),
+    "members": ("Members asked about", "count"),
+    "others": ("People outside the data asked about", "count"),
+    "unreliable": ("Marked unreliable", "count"),
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Membership:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Membership(Result):
     """Log Bayes factors that records are in the confidential data, against somebody else.
 
     ``BF = p(Z | A, c) / E[p(Z | A, y')]``, y' from p(. | A): is the record that the intruder does
@@ -176,12 +198,7 @@ class Membership:
     @property
     def dataset(self) -> xr.Dataset:
         """The records as labelled arrays for NetCDF; no confidential values but who is a member."""
-        table = self.records
-        values = self.index.to_numpy()
-        labels = values if values.dtype.kind in "iufb" else np.array([str(v) for v in values])
-        data = {str(c): (("record",), table[c].to_numpy()) for c in table}
-        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
-        return xr.Dataset(data, {"record": labels}, attrs | {"random_seed": self.seed_entropy})
+        return of_records(self)
 
     def plot(self, ax: "Axes | None" = None, *, log: bool = False) -> "Axes":
         """The curve of `roc`; ``log``: on logarithmic axes, which show the small rates.
@@ -191,31 +208,56 @@ class Membership:
         InputError
             Nobody outside the data was asked about.
         """
-        from bayes_risk.reporting.plots import plot_roc
-
-        return plot_roc(self, log=log, ax=ax)
+        return draw("plot_roc", self, log=log, ax=ax)
 
     def sentence(self) -> str:
         """The result in plain words."""
         doubtful = int((~self.reliable).sum())
         doubt = f" {doubtful:,} of these numbers are marked unreliable." if doubtful else ""
-        with np.errstate(over="ignore"):
-            top = float(np.exp(self.log_bayes_factor[self.member].max()))
         largest = (
-            f"A member's odds of being in the data change by at most the factor {factor(top)}."
+            f"A member's odds of being in the data change by at most the factor {self._top()}."
         )
         told = ""
         if self.has_others:
-            auc, power5 = self.measures[0], self.measures[2]
-            error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
+            auc, error = self._auc()
             told = (
-                f"Of a member and somebody outside the data, the release points to the member "
-                f"{number(100 * auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
-                "without the release). Taking 5 of 100 people outside the data for members, the "
-                f"intruder finds {number(100 * power5, 1)} of 100 members (5 without the release). "
+                "Of a member and somebody outside the data, the release points to the member "
+                f"{auc} times in 100 (+- {error}; 50 without the release). Taking 5 of 100 people "
+                "outside the data for members, the intruder finds "
+                f"{number(100 * self.measures[2], 1)} of 100 members (5 without the release). "
             )
         return f"{self.assumptions['records']} {told}{largest}{doubt}"
 
-    def __repr__(self) -> str:
-        rows = self.summary().map(lambda v: "" if pd.isna(v) else plain(v))
-        return f"Membership\n{self.sentence()}\n\n{rows.to_string()}"
+    def tables(self) -> dict[str, Table]:
+        """Measures of the curve and of members; the records asked about."""
+        rows = self.summary()
+        told = rows["value"]
+        fewer = int(min(told["members"], told["others"]))
+        auc = Public("Chance to tell the member of a pair", told["auc"], fewer, free=True)
+        return {
+            "measures": measures(rows, WORDS, caption="Persons asked about.", public=[auc]),
+            "records": for_file(self.records, "membership"),
+        }
+
+    def line(self) -> str:
+        """How often the member of a pair is told, or how far odds move."""
+        if not self.has_others:
+            return (
+                f"the odds that a member is in the data change by at most the factor {self._top()} "
+                f"(1 without the release){doubtful(self)}"
+            )
+        auc, error = self._auc()
+        return (
+            f"the member of a pair is told {auc} times in 100 ({PLUS_MINUS} {error}; 50 without "
+            f"the release){doubtful(self)}"
+        )
+
+    def _top(self) -> str:
+        """By how much the odds of a member change at most."""
+        with np.errstate(over="ignore"):
+            return factor(float(np.exp(self.log_bayes_factor[self.member].max())))
+
+    def _auc(self) -> tuple[str, str]:
+        """How often of 100 the release points to the member, and two standard errors."""
+        error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
+        return number(100 * self.measures[0], 1), two_errors(100 * error, digits=1)

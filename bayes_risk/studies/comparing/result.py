@@ -1,6 +1,6 @@
 """Candidates compared: every measure of every replicate, and who is on the front."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,9 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import number, plain
+from bayes_risk._core.formats import NONE, PLUS_MINUS, error, number, percent, percent_error, plain
 from bayes_risk._core.validate import one_of
+from bayes_risk.data.base_result import Result, Table, draw
 
 from .front import dominates, drawn_means, on_front
 from .words import MEASURES, UTILITY, chosen
@@ -23,12 +24,16 @@ Array = npt.NDArray[np.float64]
 
 DRAWS = 4000  # for the probability of being on the front: its error is below 0.01
 SURE = 0.975
+SHOWN = (
+    *("mean_probability", "max_probability", "expected_match_risk", "true_match_rate"),
+    *("ratio_cart", "pmse_cart", "pairs_worst_ratio", "interval_overlap"),
+)
 KINDS = ("points", "rectangles", "boxes")
 SEEDS = ("fit", "release", "attribute", "utility")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Comparison(Result):
     """Risk and utility of candidate releases, replicate by replicate; made by `compare`.
 
     Attributes
@@ -246,8 +251,6 @@ class Comparison:
             A measure that was not taken; an unknown kind; bounds that were not asked for, or have
             no such measure (attribute risk has none: no model made them).
         """
-        from bayes_risk.reporting.plots import plot_risk_utility
-
         one_of("kind", kind, KINDS)
         if whiskers is not None and not whiskers > 0:
             raise InputError(f"whiskers={whiskers!r}; give a number above 0, say 1.5, or None")
@@ -259,7 +262,7 @@ class Comparison:
                 'risk="expected_match_risk" here'
             )
         how: dict[str, Any] = {"kind": kind, "whiskers": whiskers, "bounds": bounds}
-        return plot_risk_utility(self, risk=of[0], utility=of[1], **how, ax=ax)
+        return draw("plot_risk_utility", self, risk=of[0], utility=of[1], **how, ax=ax)
 
     def points(self, name: str, risk: str, utility: str) -> Array:
         """Utility and risk of a candidate's replicates, shape (R, 2); rows without NaN."""
@@ -282,6 +285,49 @@ class Comparison:
         most = self.replicates["unreliable"].groupby(level="candidate", sort=False).max()
         some = [f"{name} (up to {count:,.0f} records)" for name, count in most.items() if count > 0]
         return f"Marked unreliable: {_listed(some)}." if some else ""
+
+    def tables(self, risk: str | None = None, utility: str | None = None) -> dict[str, Table]:
+        """Measures of the candidates, those of the map among them.
+
+        Parameters
+        ----------
+        risk, utility : str, optional
+            As in `pareto`.
+        """
+        table, most = self.summary(), max(self.replicates_of)
+        wanted = {*SHOWN, risk, utility}
+        found = Table(
+            caption=(
+                f"Means over {most} replicate{'s' if most > 1 else ''} (fits and releases with "
+                "other seeds). Risks are to be read against the same without the release, utility "
+                "against a release drawn from the truth."
+            ),
+            frame=table[[measure in wanted for _, measure in table.index]],
+            head="Candidate and measure",
+            labels=lambda of: f"{of[0]}: {MEASURES[of[1]].words if of[1] in MEASURES else of[1]}",
+            columns=[
+                ("Mean", lambda row: _forms(row)[0](row["mean"])),
+                ("Error (2 s.e.)", _spread),
+                ("To read against", lambda row: _forms(row)[0](_against(row))),
+            ],
+        )
+        return {"measures": found}
+
+    def screen(self, risk: str | None = None, utility: str | None = None) -> Table:
+        """One row a candidate: risk and utility with two standard errors, baseline, front."""
+        of = chosen("risk", risk, self.measures)
+        rows, most = self.pareto(risk, utility), max(self.replicates_of)
+        baseline = self.summary()["baseline"].xs(of, level="measure")
+        return Table(
+            frame=rows.assign(baseline=baseline.reindex(rows.index)),
+            head=f"{most} replicates" if most > 1 else "Candidate",
+            columns=[
+                (f"risk {PLUS_MINUS} 2 s.e.", lambda row: _with_error(row, "risk")),
+                ("without", lambda row: number(float(row["baseline"]))),
+                (f"utility {PLUS_MINUS} 2 s.e.", lambda row: _with_error(row, "utility")),
+                ("front", _placed),
+            ],
+        )
 
     def __repr__(self) -> str:
         head = f"Comparison: {len(self.names)} candidates, {_counted(self.replicates_of)}"
@@ -388,3 +434,31 @@ def _mean(values: Array) -> float:
 def ordered(found: Mapping[str, Any]) -> tuple[str, ...]:
     """Measures in the order of their list."""
     return tuple(name for name in MEASURES if name in found)
+
+
+def _forms(row: Mapping[str, Any]) -> tuple[Callable[[float], str], Callable[..., str]]:
+    """How a measure and its error are written: rates as per cent."""
+    rate = row["label"][1].endswith("_rate")
+    return (percent, lambda mcse, _: percent_error(mcse)) if rate else (number, error)
+
+
+def _spread(row: Mapping[str, Any]) -> str:
+    return _forms(row)[1](row["mcse"], row["mean"])
+
+
+def _against(row: Mapping[str, Any]) -> float:
+    return float(row["null"] if pd.isna(row["baseline"]) else row["baseline"])
+
+
+def _with_error(row: Mapping[str, Any], which: str) -> str:
+    """A number, and two standard errors beside it where there are any."""
+    spread = error(float(row[f"{which}_mcse"]), float(row[which]))
+    return number(float(row[which])) + ("" if spread in ("0", NONE) else f" {spread}")
+
+
+def _placed(row: Mapping[str, Any]) -> str:
+    """Whether a candidate is on the front, and how sure that is."""
+    word = "yes" if row["on_front"] else "no"
+    if np.isnan(row["probability"]):
+        return f"{word} (?)"
+    return f"{word} ({number(100 * row['probability'], 0)} %)" if row["in_doubt"] else word

@@ -9,12 +9,25 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import number, plain
+from bayes_risk._core.formats import error, number, plain, signed
+from bayes_risk.data.base_result import Result, Table, draw, spread
+
+from .settings import value_in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 RISK = "mean_probability"
+FACTORS = {
+    "prior": "prior",
+    "knows_records": "records known",
+    "knows_columns": "columns known",
+    "guesses": "guesses",
+    "classes": "classes, as believed",
+    "parameters": "parameters, as believed",
+    "evidence": "computed by",
+    "m": "data sets (m)",
+}
 # the error and the baseline that go with a measure, where there are any
 BESIDE = {
     "mean_probability": ("mcse", "baseline"),
@@ -24,8 +37,8 @@ BESIDE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sensitivity:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Sensitivity(Result):
     """Attribute risk under many settings of what the intruder believes, knows and is told.
 
     Attributes
@@ -142,12 +155,94 @@ class Sensitivity:
         InputError
             An unknown factor or measure.
         """
-        from bayes_risk.reporting.plots import plot_factor, plot_tornado
-
         self._of(measure)
         if factor is None:
-            return plot_tornado(self, measure=measure, ax=ax)
-        return plot_factor(self, factor, measure=measure, ax=ax)
+            return draw("plot_tornado", self, measure=measure, ax=ax)
+        return draw("plot_factor", self, factor, measure=measure, ax=ax)
+
+    def sentence(self) -> str:
+        """The risk of the base setting, and the setting of the largest mean."""
+        return f"{self.base_sentence()} {self.worst_sentence()}"
+
+    def base_sentence(self) -> str:
+        """The risk of the study's own audit."""
+        base = self.dataset.sel(dict(self.base))
+        mean, most = (float(base[f"{which}_probability"]) for which in ("mean", "max"))
+        spread, without = error(float(base["mcse"]), mean), number(float(base["baseline"]))
+        return (
+            f"The audit of the study: the intruder gives the truth {number(mean)} on "
+            f"average{f' ({spread})' if spread != '0' else ''}, {without} without the release; "
+            f"{number(most)} in the worst case."
+        )
+
+    def worst_sentence(self) -> str:
+        """The setting of the largest mean, in so far as it differs from the base."""
+        worst = self.worst()
+        moved = [
+            f"{name_of(name)}: {value_in_words(name, worst[name])}"
+            for name in self.factors
+            if worst[name] != self.base[name]
+        ]
+        where = "at the base" if not moved else f"at {'; '.join(moved)}"
+        return (
+            f"Largest mean: {number(worst['mean_probability'])} ({number(worst['baseline'])} "
+            f"without the release), {where}."
+        )
+
+    def doubt(self) -> str:
+        """Settings with unreliable records, and the one that has most; empty: there are none."""
+        table = self.summary()["unreliable"].reset_index()
+        some = table[table["unreliable"] > 0]
+        if some.empty:
+            return ""
+        worst = some.sort_values("unreliable", kind="stable").iloc[-1].to_dict()
+        moved = [n for n in self.factors if n != "prior" and worst[n] != self.base[n]]
+        where = "; ".join(f"{name_of(n)}: {value_in_words(n, worst[n])}" for n in moved)
+        return (
+            f"Records are marked unreliable at {len(some):,} of {len(table):,} settings, the most "
+            f"({worst['unreliable']:,.0f} records) at {where or 'the base'}"
+        )
+
+    def screen(self) -> Table:
+        """How far each factor by itself moves the risk, and the most that the release adds."""
+        return Table(
+            frame=self.tornado(),
+            head="One factor at a time",
+            labels=lambda name: name_of(str(name)),
+            columns=[
+                ("lowest", lambda row: number(row["low"])),
+                ("at", lambda row: value_in_words(row["label"], row["at_low"])),
+                ("highest", lambda row: number(row["high"])),
+                ("at", lambda row: value_in_words(row["label"], row["at_high"])),
+                ("adds at most", lambda row: signed(float(self.along(row["label"])["gain"].max()))),
+            ],
+        )
+
+    def tables(self) -> dict[str, Table]:
+        """How far each factor by itself moves the risk."""
+        found = Table(
+            frame=self.tornado(),
+            head="Factor",
+            caption=(
+                "Probability of the truth, mean over records, in brackets the same without the "
+                "release; one factor at a time, widest first."
+            ),
+            labels=lambda name: name_of(str(name)),
+            columns=[
+                ("Lowest", lambda row: self._end(row, "low")),
+                ("At", lambda row: value_in_words(row["label"], row["at_low"])),
+                ("Highest", lambda row: self._end(row, "high")),
+                ("At", lambda row: value_in_words(row["label"], row["at_high"])),
+                ("Error (2 s.e.)", spread("mcse", "low")),
+            ],
+        )
+        return {"tornado": found}
+
+    def _end(self, row: Mapping[str, Any], side: str) -> str:
+        """The lowest or highest risk along a factor, beside what holds without the release."""
+        name = row["label"]
+        without = float(self.along(name)["baseline"].sel({name: row[f"at_{side}"]}))
+        return f"{number(float(row[side]))} ({number(without)})"
 
     def _row(self, factor: str, measure: str) -> dict[str, Any]:
         line = self.along(factor)
@@ -180,3 +275,10 @@ class Sensitivity:
             f"({number(without)} without the release) at {at}.\nOne factor at a time:"
             f"\n\n{table}"
         )
+
+
+def name_of(factor: str) -> str:
+    """A factor for people."""
+    if factor.startswith("hyper "):
+        return f"model: {factor.removeprefix('hyper ')}"
+    return FACTORS.get(factor, factor)

@@ -1,31 +1,64 @@
-"""Pictures of sweeps: a curve over numbers, bars over everything else."""
+"""Pictures of identification risk: over all records, and over what was swept."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.sweep import IdentificationSweep
 
-from .canvas import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_of, legend
+from .canvas import BLUE, EDGES, GREEN, GREY, ORANGE, VERMILION, axes_of, legend, log_counts
 
-if TYPE_CHECKING:
-    import xarray as xr
-    from matplotlib.axes import Axes
 
-    from bayes_risk.matching.sweep import IdentificationSweep
+def plot_match_probabilities(
+    ident: IdentificationRisk, *, ax: Axes | None = None, **kwargs: Any
+) -> Axes:
+    """Distribution over records of the probability of a correct match, pooled over releases.
+
+    Parameters
+    ----------
+    ident : IdentificationRisk
+    ax : matplotlib Axes, optional
+    **kwargs
+        To `Axes.hist`, for the bars.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = axes_of(ax)
+    table = ident.records
+    style: dict[str, Any] = {"bins": EDGES, "color": BLUE, "label": "with the release"} | kwargs
+    axes.hist(table["probability"], **style)
+    axes.hist(
+        table["baseline"],
+        bins=EDGES,
+        histtype="step",
+        color=VERMILION,
+        ls="--",
+        label="by the unsynthesised keys alone",
+    )
+    log_counts(axes)
+    axes.set(xlim=(0, 1), xlabel="probability that the intruder's match is the target")
+    legend(axes)
+    return axes
+
 
 HATCHES = ("", "//", "..", "xx")
 STYLES = [(BLUE, "-", "o"), (VERMILION, "--", "s"), (GREEN, "-.", "^"), (ORANGE, ":", "D")]
 
 
 def plot_sweep(
-    sweep: "IdentificationSweep",
+    sweep: IdentificationSweep,
     *,
     measure: str = "expected_match_risk",
     rule: str = "pooled",
-    ax: "Axes | None" = None,
+    ax: Axes | None = None,
     **kwargs: Any,
-) -> "Axes":
+) -> Axes:
     """Draw a measure over one or two swept settings.
 
     Parameters
@@ -76,19 +109,19 @@ def plot_sweep(
     return axes
 
 
-def _numeric(labels: "xr.DataArray") -> bool:
+def _numeric(labels: xr.DataArray) -> bool:
     return labels.dtype.kind in "iuf"
 
 
-def _error(part: "xr.Dataset", measure: str) -> "np.ndarray | None":
+def _error(part: xr.Dataset, measure: str) -> np.ndarray | None:
     if measure != "expected_match_risk" or bool(part["mcse"].isnull().all()):
         return None
     return 2 * part["mcse"].fillna(0).to_numpy()
 
 
 def _curve(
-    axes: "Axes",
-    part: "xr.Dataset",
+    axes: Axes,
+    part: xr.Dataset,
     what: tuple[str, str],
     place: tuple[int, int],
     given: dict[str, Any],
@@ -100,8 +133,8 @@ def _curve(
 
 
 def _bars(
-    axes: "Axes",
-    part: "xr.Dataset",
+    axes: Axes,
+    part: xr.Dataset,
     what: tuple[str, str],
     place: tuple[int, int],
     given: dict[str, Any],
@@ -124,11 +157,11 @@ def _bars(
             text.set(rotation=30, horizontalalignment="right")
 
 
-def _where(part: "xr.Dataset", over: list[str]) -> str:
+def _where(part: xr.Dataset, over: list[str]) -> str:
     return f"{over[1]} = {part[over[1]].item()}" if len(over) > 1 else ""
 
 
-def _baseline(axes: "Axes", part: "xr.Dataset", over: str, colour: str, label: str) -> None:
+def _baseline(axes: Axes, part: xr.Dataset, over: str, colour: str, label: str) -> None:
     if _numeric(part[over]):
         axes.plot(part[over], part["baseline"], color=colour, ls=":", label=label)
     else:

@@ -1,22 +1,72 @@
-"""Results without what must not leave: ranges for counts, no record, no label, no largest value."""
+"""Results without what must not leave: ranges for counts, no record, no label, no largest value.
+
+Which numbers may leave is said by the tables of the results (`base_result.Public`). A range is wide
+enough for what it hides, and no other range narrows it.
+"""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import at_least
-
-from .measures import TOLD, Measure
-from .ranges import Range, range_of, rounded
+from bayes_risk.data.base_result import Public, Result
 
 NAN = float("nan")
+DIGITS = 2  # of what counts no records
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Redacted:
+class Range(NamedTuple):
+    """Where a number of records lies, both ends included."""
+
+    low: float
+    high: float
+
+
+def range_of(value: float, n: int, min_count: int, *, whole: bool) -> Range | None:
+    """The range that a number of records, or a sum of probabilities over records, is given as.
+
+    All ranges begin at multiples of ``min_count``, the first at 0. The last ends at n and begins at
+    the largest multiple that leaves it ``min_count`` numbers. So "none" and "all" are not told
+    from "few" and "all but few", and of two numbers of which one cannot exceed the other
+    neither narrows the range of the other.
+
+    Parameters
+    ----------
+    value : float
+        From 0 to n.
+    n : int
+        Records in all.
+    min_count : int
+    whole : bool
+        A count; False: a sum of probabilities.
+
+    Returns
+    -------
+    Range or None
+        None where n is too small for two ranges, or there is no number.
+
+    Examples
+    --------
+    >>> range_of(3, 100, 10, whole=True), range_of(57, 100, 10, whole=True)
+    (Range(low=0, high=9), Range(low=50, high=59))
+    >>> range_of(100, 100, 10, whole=True)
+    Range(low=90, high=100)
+    """
+    if n < 2 * min_count or not np.isfinite(value):
+        return None
+    last = (n - min_count + whole) // min_count * min_count
+    given = round(value) if whole else value + 1e-9 * n  # sums that should be whole are not quite
+    low = min(int(given // min_count) * min_count, last)
+    return Range(low, n if low == last else low + min_count - whole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Redacted(Result):
     """File-level numbers of some results, none of which rests on fewer than so many records.
 
     Attributes
@@ -90,28 +140,30 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     if not results:
         raise InputError("redact() was given no result; give at least one")
     kinds = [type(result).__name__ for result in results]
-    rows = [
-        _row(kind, measure, min_count)
-        for kind, result in zip(kinds, results, strict=True)
-        if kind in TOLD
-        for measure in TOLD[kind](result)
-    ]
+    told = [(kind, _public(result)) for kind, result in zip(kinds, results, strict=True)]
+    rows = [_row(kind, one, min_count) for kind, found in told for one in found]
     names = ["result", "measure", "records", *_ENDS, "value"]
     return Redacted(
         min_count=min_count,
         table=pd.DataFrame(rows, columns=names),
-        left_out=[kind for kind in kinds if kind not in TOLD],
+        left_out=[kind for kind, found in told if not found],
     )
+
+
+def _public(result: Any) -> list[Public]:
+    """What the tables of a result let leave."""
+    tables = result.tables().values() if isinstance(result, Result) else ()
+    return [one for table in tables for one in table.public]
 
 
 _ENDS = ("low", "high", "low_without", "high_without")
 
 
-def _row(kind: str, measure: Measure, min_count: int) -> dict[str, Any]:
+def _row(kind: str, measure: Public, min_count: int) -> dict[str, Any]:
     row: dict[str, Any] = {"result": kind, "measure": measure.words, "records": measure.n}
     if measure.free:
         enough = measure.n >= 2 * min_count
-        return row | {"value": rounded(measure.value) if enough else NAN}
+        return row | {"value": float(f"{measure.value:.{DIGITS}g}") if enough else NAN}
     ends: Sequence[float] = ()
     for number in (measure.value, measure.without):
         found = range_of(number, measure.n, min_count, whole=measure.whole)
@@ -126,7 +178,9 @@ def _written(row: dict[Hashable, Any]) -> dict[str, Any]:
     def ends(low: float, high: float, none: str) -> str:
         if low != low:
             return none
-        return f"{low:,.0f} to {high:,.0f} ({100 * low / n:.3g} to {100 * high / n:.3g} %)"
+        return (
+            f"{low:,.0f} to {high:,.0f} ({plain(100 * low / n, 3)} to {plain(100 * high / n, 3)} %)"
+        )
 
     value = row.get("value", NAN)
     found = ends(row["low"], row["high"], "not told") if value != value else f"{value:g}"

@@ -1,0 +1,335 @@
+"""What results share: tables that people read, one text, and a picture that `plots` draws.
+
+A result says what its numbers are and how they are written; terminal, HTML, CSV and redaction walk
+over its `tables`, and no result knows of them.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import xarray as xr
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import (
+    NONE,
+    at_most,
+    error,
+    number,
+    percent,
+    percent_error,
+    plain,
+    significant,
+)
+
+from .variables import Number, Variable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Form = Callable[[Any], str]  # of a row: a mapping of column to value, and ``label``
+Kind = Literal["number", "share", "count", "place", "scale"]
+Words = Mapping[str, tuple[str, Kind]]
+HEADS = ("Value", "Error (2 s.e.)", "Without the release")
+
+
+class Public(NamedTuple):
+    """A number that may leave the place of the data, and of how many records it is made.
+
+    ``value`` and ``without`` (the same without the release, or in the original alone; NaN: none)
+    are numbers of records, or sums of probabilities over them if not ``whole``. Those of ``free``
+    measures are made of all records at once. None is a largest value, a quantile or anything else
+    that one record decides; of counts that add up to another, or to all records, one is left out.
+    """
+
+    words: str
+    value: float
+    n: int
+    without: float = float("nan")
+    whole: bool = False
+    free: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """A table of a result: its numbers, and how people read them.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The numbers, one row per label.
+    title, caption, note : str
+        A heading of its own, what the table is, what to know before reading; empty: nothing.
+    head : str
+        What stands over the labels.
+    labels : mapping of label to words, or function of a label
+        A mapping also chooses the rows and their order.
+    columns : sequence of (head, function of a row)
+        How people read it; empty: it is not shown, only written.
+    file : str
+        Name of the CSV file in a run's folder; empty: none.
+    public : sequence of Public
+        What of it may leave.
+    """
+
+    frame: pd.DataFrame
+    title: str = ""
+    caption: str = ""
+    note: str = ""
+    head: str = "Measure"
+    labels: Mapping[Any, str] | Callable[[Any], str] = str
+    columns: Sequence[tuple[str, Form]] = ()
+    file: str = ""
+    public: Sequence[Public] = ()
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The head over the labels, and those of the columns."""
+        return (self.head, *(head for head, _ in self.columns))
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Cells as text, row by row; the first is the label in words."""
+        found = list(zip(self.frame.index, self.frame.to_dict("records"), strict=True))
+        if isinstance(self.labels, Mapping):
+            at = dict(found)
+            named = [(words, k, at[k]) for k, words in self.labels.items() if k in at]
+        else:
+            named = [(self.labels(k), k, row) for k, row in found]
+        return [
+            (words, *(form({**row, "label": k}) for _, form in self.columns))
+            for words, k, row in named
+        ]
+
+
+def value(column: str = "value", form: Callable[..., str] = number, **how: Any) -> Form:
+    """A column as real numbers, each written by ``form``."""
+    return lambda row: form(float(row[column]), **how)
+
+
+def count(column: str = "value") -> Form:
+    """A column of counts; a dash where there is none."""
+    return lambda row: NONE if pd.isna(row[column]) else number(int(row[column]))
+
+
+def spread(column: str = "mcse", beside: str = "", digits: int | None = None) -> Form:
+    """Two standard errors, with the decimals of the column that they stand beside."""
+    return lambda row: error(float(row[column]), float(row[beside]) if beside else 0.0, digits)
+
+
+def span(low: str, high: str, form: Callable[..., str] = number) -> Form:
+    """From one column to the other."""
+    return lambda row: f"{form(float(row[low]))} to {form(float(row[high]))}"
+
+
+def _any(column: Hashable) -> Form:
+    """A column of whatever."""
+
+    def written(row: Any) -> str:
+        value = row[column]
+        if value is None or isinstance(value, str):
+            return value or (NONE if value is None else "")
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return number(value if whole else float(value))
+
+    return written
+
+
+def some(number_of: float) -> str:
+    """A number of records, whole or expected: one decimal unless it is whole."""
+    return number(float(number_of), 0 if float(number_of).is_integer() else 1)
+
+
+def measures(
+    summary: pd.DataFrame, words: Words, heads: Sequence[str] = HEADS, **rest: Any
+) -> Table:
+    """File-level measures: value, two standard errors, and the same without the release.
+
+    ``words``: of each measure, in their order, and its kind; those that do not exist are left out.
+    Errors over the draws and over the persons asked about are added; a ``bound`` is written as one.
+    """
+    known = summary["value"].dropna().index
+    there = [k for k in words if k in known]
+    forms: dict[Kind, Callable[[float], str]] = {
+        **{"number": number, "share": percent, "place": some},
+        **{"scale": lambda x: significant(x, 4), "count": lambda x: number(int(x))},
+    }
+
+    def kind_of(row: Any) -> Kind:
+        return words[row["label"]][1]
+
+    def without(row: Any) -> str:
+        kind, known = kind_of(row), float(row["baseline"])
+        return NONE if kind == "count" or np.isnan(known) else forms[kind](known)
+
+    def errors(row: Any) -> str:
+        if not np.isnan(bound := row.get("bound", np.nan)):
+            return at_most(2 * bound)
+        if np.isnan(mcse := row.get("mcse", np.nan)):
+            return NONE
+        total = float(np.sqrt(np.nansum([row.get("standard_error", 0.0) ** 2, mcse**2])))
+        return percent_error(total) if kind_of(row) == "share" else error(total, row["value"])
+
+    return Table(
+        frame=summary.loc[there],
+        labels={name: words[name][0] for name in there},
+        columns=[
+            (heads[0], lambda row: forms[kind_of(row)](float(row["value"]))),
+            (heads[1], errors),
+            (heads[2], without),
+        ],
+        **rest,
+    )
+
+
+def for_file(table: pd.DataFrame, file: str) -> Table:
+    """Records, or other rows of a result, for a file alone: nothing of them is shown."""
+    return Table(frame=table.rename_axis("record"), file=file)
+
+
+class Result:
+    """A result: numbers, tables and a sentence. None of it is a picture."""
+
+    __slots__ = ()
+    MOST_ROWS: ClassVar[int] = 1000  # that are printed
+
+    def summary(self) -> pd.DataFrame:
+        """File level."""
+        raise NotImplementedError
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        raise NotImplementedError
+
+    def tables(self) -> dict[str, Table]:
+        """Its tables by name, with captions, words of rows and columns, and what may leave."""
+        rows = self.summary()
+        columns = [(str(c).replace("_", " "), _any(c)) for c in rows.columns]
+        return {
+            "summary": Table(
+                frame=rows, caption=f"{self.words()}: file level.", head="", columns=columns
+            )
+        }
+
+    def words(self) -> str:
+        """What it is called where nothing else is known of it: its class in words."""
+        return re.sub(r"(?<!^)([A-Z])", lambda c: f" {c[0].lower()}", type(self).__name__)
+
+    def screen(self) -> Table | None:
+        """The table that the screen has room for; None: `line` says it."""
+        return None
+
+    def line(self) -> str:
+        """What the screen says of it, in one line."""
+        return ""
+
+    def doubt(self) -> str:
+        """What is not reliable, in a phrase; empty: nothing."""
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, measures and assumptions, for JSON."""
+        known = getattr(self, "assumptions", {})
+        return {"sentence": self.sentence(), "measures": self.summary(), "assumptions": known}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}\n{self._told()}\n\n{as_text(self.summary(), self.MOST_ROWS)}"
+
+    def _told(self) -> str:
+        """What stands above the table when the result is printed."""
+        return self.sentence()
+
+
+class Drawn(Result):
+    """A result of which there is a picture."""
+
+    __slots__ = ()
+    PICTURE: ClassVar[str]
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """The result's own picture in `bayes_risk.reporting.plots`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return draw(self.PICTURE, self, ax=ax)
+
+
+class OfTargets(Drawn):
+    """A result with numbers of each target; its arrays live on cases, to which targets point."""
+
+    __slots__ = ()
+    index: pd.Index
+    case: npt.NDArray[np.int64]
+    variables: tuple[Variable | Number, ...]
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target."""
+        raise NotImplementedError
+
+    def worst(self, k: int = 10) -> pd.DataFrame:
+        """The k records whose truth the intruder finds most probable; columns as ``records``."""
+        return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
+
+    def position(self, label: Hashable) -> int:
+        """Which row of ``records`` a label stands for, the first if several."""
+        found = np.flatnonzero(self.index == label)
+        if not len(found):
+            raise InputError(
+                f"record {label!r} is not among the {len(self.index)} targets; see its index"
+            )
+        return int(found[0])
+
+    def decoded(self, codes: npt.NDArray[Any], rows: pd.Index | None = None) -> pd.DataFrame:
+        """Guesses by their codes, shape (k, q); confidential values."""
+        rows = pd.RangeIndex(len(codes)) if rows is None else rows
+        found = {v.name: v.decode(codes[:, j], rows) for j, v in enumerate(self.variables)}
+        return pd.DataFrame(found)
+
+
+def draw(picture: str, *of: Any, **how: Any) -> "Axes":
+    """Call a function of `bayes_risk.reporting.plots` by name: results know no pictures."""
+    axes: Axes = getattr(import_module("bayes_risk.reporting.plots"), picture)(*of, **how)
+    return axes
+
+
+def storable(index: pd.Index) -> npt.NDArray[Any]:
+    """Record labels that NetCDF can hold: numbers as numbers, the rest as text."""
+    values = index.to_numpy()
+    return values if values.dtype.kind in "iufb" else np.array([str(v) for v in index], dtype=str)
+
+
+def of_records(result: Any) -> xr.Dataset:
+    """The records of a result as labelled arrays for NetCDF; no confidential values."""
+    data = {str(name): (("record",), c.to_numpy()) for name, c in result.records.items()}
+    attrs = {f"assumption_{k}": v for k, v in result.assumptions.items()}
+    labels = {"record": storable(result.index)}
+    return xr.Dataset(data, labels, attrs | {"random_seed": result.seed_entropy})
+
+
+def doubtful(result: Any) -> str:
+    """How many records of a result are marked unreliable; empty: none."""
+    reliable = result.records["reliable"]
+    n = int((~reliable).sum())
+    return f"; {n:,} of {len(reliable):,} records unreliable" if n else ""
+
+
+def as_text(table: pd.DataFrame, most: int = 1000) -> str:
+    """Numbers to four digits, of long tables the ends."""
+    if len(table) > most:
+        table = pd.concat([table.iloc[: most - 3], table.iloc[-2:]])
+    return table.map(
+        lambda v: v if isinstance(v, str) else "" if pd.isna(v) else plain(v)
+    ).to_string()

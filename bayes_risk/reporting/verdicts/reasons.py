@@ -1,0 +1,576 @@
+"""Reasons of the verdict: attribute risk, chains, models, membership, what files show, use."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.formats import begun, number, percent
+from bayes_risk.matching.correspondence import RowCorrespondence
+from bayes_risk.risk.exposure_result import Exposure
+from bayes_risk.risk.membership.result import Membership
+from bayes_risk.risk.posterior import MAX_LEFT_OUT
+from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.studies.comparing.words import MEASURES
+from bayes_risk.utilities.result import Utility
+
+from .reason import (
+    Reason,
+    Thresholds,
+    Usefulness,
+    against,
+    doubt,
+    limited,
+    no_objection,
+    out_of,
+    times,
+)
+
+Array = Any  # one number a record: a column of a table, or an array (n,)
+Marks = npt.NDArray[np.bool_]
+NAMED = 10  # records given away that the verdict names
+
+
+def of_attribute(
+    risk: AttributeRisk | None, limits: Thresholds, width: float, *, identical: bool = False
+) -> list[Reason]:
+    """What attribute risk says; ``width``: how many standard errors are allowed for.
+
+    ``identical``: some records came out as they were, so that to say "all were replaced" misleads.
+    """
+    if risk is None:
+        text = "Attribute risk was not measured, so nothing is said of it."
+        return [doubt("attribute risk", text, "attribute")]
+    return [
+        *_given_away(risk),  # first: the screen shows two reasons
+        _probability(risk, limits, width),
+        _bayes_factor(risk, limits, width),
+        *_not_replaced(risk, identical),
+        _reliability(risk, limits.share_unreliable),
+    ]
+
+
+def known_for_certain(risk: AttributeRisk) -> list[str]:
+    """Names of the variables that the release gives away for certain, one text per target."""
+    known = risk.certain()
+    names = known.columns.astype(str)
+    rows, row_of = np.unique(known.to_numpy(), axis=0, return_inverse=True)
+    texts = [", ".join(names[row]) for row in rows]
+    return [texts[k] for k in row_of.ravel()]
+
+
+def _not_replaced(risk: AttributeRisk, identical: bool) -> list[Reason]:
+    """Records whose values were not replaced at all; a replaced value can equal the true one."""
+    count, all_of = int(risk.records["disclosed"].sum()), len(risk.index)
+    if count:
+        text = f"{begun(out_of(count, all_of))}: values not replaced, so that anyone can read them."
+        return [against("disclosed", text)]
+    text = f"The values of all {all_of:,} audited records were replaced."
+    return [] if identical else [no_objection("disclosed", text)]
+
+
+def _given_away(risk: AttributeRisk) -> list[Reason]:
+    """Records, by name, for which the release leaves no value but the true one possible."""
+    known = risk.certain()
+    labels = known.index[known.any(axis=1)]
+    if not len(labels):
+        return []
+    shown = ", ".join(str(label) for label in labels[:NAMED])
+    more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
+    names = known.columns[known.any(axis=0)].astype(str)
+    which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
+    return [
+        against(
+            "certain disclosure",
+            f"For {out_of(len(labels), len(known))} the release leaves only the true value of "
+            f"{which} possible; known for certain: {shown}{more}.",
+        )
+    ]
+
+
+class Counted(NamedTuple):
+    """Records (n,) surely and perhaps above a limit under one prior.
+
+    And those that are above it and do not count: without the release, or raised by little.
+    """
+
+    sure: Marks
+    maybe: Marks
+    before: Marks
+    little: Marks
+
+
+def _probability(risk: AttributeRisk, limits: Thresholds, width: float) -> Reason:
+    """Records that the release lifts above the level; of those above it before see the change."""
+    limit, factor = limits.attribute_probability, limits.attribute_odds_factor
+
+    def counted(one: AttributeRisk) -> Counted:
+        table = one.records
+        above = _beyond(table["probability"], table["mcse"], np.full(len(table), limit), width)
+        if one.modes is not None:  # what another audit would find, in every mode that is left open
+            low, high = table["low"].to_numpy(), table["high"].to_numpy()
+            above = Beyond(above.sure & (low > limit), above.either | (high > limit))
+        raised = _raised(one, math.log(factor), width)
+        before = table["prior"].to_numpy() > limit
+        open_ = ~table["disclosed"].to_numpy()  # these have a reason of their own
+        sure = open_ & ~before & table["reliable"].to_numpy() & above.sure & raised.sure
+        maybe = open_ & ~before & ~sure & above.either & raised.either
+        over = open_ & ~sure & ~maybe & (table["probability"].to_numpy() > limit)
+        return Counted(sure, maybe, over & before, over & ~before)
+
+    words = f"the release {{}} the probability of the true values above {limit:g}, and their odds "
+    words += f"by more than a factor {factor:g}"
+    name, found = _worse(risk, counted)
+    reason = _limited(
+        risk, "probability of the truth", words, ("raises", "may raise"), found, width
+    )
+    apart = _apart(found, limit, factor, f"under the {name or 'flat'} prior " * bool(risk.priors))
+    return replace(reason, sentence=f"{_under(risk, name, reason)}{apart}")
+
+
+def _apart(found: Counted, limit: float, factor: float, under: str) -> str:
+    """What is said of records above the limit, but not through the release; ``under`` a prior."""
+    n, said = len(found.before), ""
+    for marks, words in (
+        (found.before, f"above {limit:g} without the release: not attributable to it"),
+        (found.little, f"lifted above {limit:g} by a factor of {factor:g} or less"),
+    ):
+        count = int(marks.sum())
+        verb = "is" if count == 1 else "are"
+        said += f" {begun(f'{under}{out_of(count, n)}')} {verb} {words}." if count else ""
+    return said
+
+
+def _bayes_factor(risk: AttributeRisk, limits: Thresholds, width: float) -> Reason:
+    """Records whose odds the release raises by too much, wherever it raises them to."""
+    limit = limits.attribute_log_bayes_factor
+
+    def counted(one: AttributeRisk) -> Counted:
+        table, raised = one.records, _raised(one, limit, width)
+        open_ = ~table["disclosed"].to_numpy()
+        sure = open_ & table["reliable"].to_numpy() & raised.sure
+        none = np.zeros(len(table), dtype=bool)
+        return Counted(sure, open_ & ~sure & raised.either, none, none)
+
+    words = f"the release {{}} the odds of the true values by more than {times(limit)}"
+    name, found = _worse(risk, counted)
+    verbs = ("multiplies", "may multiply")
+    reason = _limited(risk, "log Bayes factor", words, verbs, found, width)
+    return replace(reason, sentence=_under(risk, name, reason))
+
+
+def _worse(risk: AttributeRisk, counted: Callable[[AttributeRisk], Counted]) -> tuple[str, Counted]:
+    """The prior under which most records count: surely, then perhaps, then not."""
+    found = {name: counted(_of(risk, name)) for name in ("", *risk.priors)}
+    return max(found.items(), key=lambda pair: tuple(int(marks.sum()) for marks in pair[1]))
+
+
+def _of(risk: AttributeRisk, name: str) -> AttributeRisk:
+    return risk.priors[name] if name else risk
+
+
+def _under(risk: AttributeRisk, name: str, reason: Reason) -> str:
+    """The sentence, with the prior that it holds under where there are several."""
+    if not risk.priors:
+        return reason.sentence
+    if reason.outcome == "within your thresholds":
+        which = f"under the flat prior and under the {' and '.join(risk.priors)} one"
+    else:
+        which = f"under the {name or 'flat'} prior"
+    return f"{begun(which)}: {reason.sentence[0].lower()}{reason.sentence[1:]}"
+
+
+def _limited(
+    risk: AttributeRisk,
+    measure: str,
+    words: str,
+    verbs: tuple[str, str],
+    found: Counted,
+    width: float,
+) -> Reason:
+    """The reason of records marked as surely and perhaps above a limit."""
+    n, some, more = len(risk.index), int(found.sure.sum()), int(found.maybe.sum())
+    return limited(
+        measure,
+        (f"For {out_of(some, n)} {words.format(verbs[0])}", some),
+        (f"For {out_of(more, n)} {words.format(verbs[1])}", more),
+        f"For {out_of(0, n)} {words.format(verbs[0])}.",
+        _cure(risk, found.maybe, width),
+    )
+
+
+class Beyond(NamedTuple):
+    """Which values (n,) are surely above their limits, and which surely or perhaps."""
+
+    sure: Marks
+    either: Marks
+
+
+def _beyond(value: Array, mcse: Array, limit: Array, width: float) -> Beyond:
+    """A number without an error (NaN) can be a doubt, but decides nothing."""
+    value, error = np.asarray(value), width * np.asarray(mcse)
+    with np.errstate(invalid="ignore"):
+        return Beyond(value - error > limit, value + np.nan_to_num(error) > limit)
+
+
+def _raised(risk: AttributeRisk, limit: float, width: float) -> Beyond:
+    """Records whose log odds the release raises by more than a limit; NaN: settled beforehand."""
+    table = risk.records
+    change, error = table["log_bayes_factor"], table["mcse_log_bayes_factor"]
+    return _beyond(change, error, np.full(len(table), limit), width)
+
+
+def _cure(risk: AttributeRisk, which: Marks, width: float = 2.0) -> str:
+    """What would settle the records marked: where chains disagree more of them, before all."""
+    table = risk.records[which]
+    if risk.assumptions.get("evidence", "").startswith("reuse"):
+        return "reuse"
+    if (table["left_out"] > MAX_LEFT_OUT).any():
+        return "left out"
+    if width > 2:
+        return "chains"
+    if not table["reliable"].all():
+        return "unreliable"
+    return "chains" if risk.modes is not None and len(risk.modes.kept) > 1 else "error"
+
+
+def _reliability(risk: AttributeRisk, limit: float) -> Reason:
+    reliable = risk.records["reliable"].to_numpy()
+    count, share = int((~reliable).sum()), float((~reliable).mean())
+    text = f"The numbers of {out_of(count, len(reliable))} ({percent(share)}) are marked unreliable"
+    if not count:
+        return no_objection("unreliable records", f"{text.replace(' (0.0 %)', '')}.")
+    if share > limit:
+        text = f"{text}, more than the {percent(limit)} allowed."
+        return doubt("unreliable records", text, _cure(risk, ~reliable))
+    return no_objection("unreliable records", f"{text}; {percent(limit)} are allowed.")
+
+
+NOT_MEASURED = ("attribute risk", "membership")  # reasons of what nobody computed
+BALANCE = "balance of the evidence"
+DRAWS_A_CHAIN = 100  # Vehtari et al. (2021): what an estimated error needs
+
+
+def of_chains(diagnostics: Mapping[str, Any], limit: float | None) -> list[Reason]:
+    """Whether chains agree, or errors between them have to be taken wider.
+
+    The largest of some hundred R-hats is above the limit now and then in sound chains too, so that
+    it counts only beside a smallest effective number of draws below ``DRAWS_A_CHAIN`` a chain.
+    """
+    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
+    if limit is None or math.isinf(limit) or "max_rhat" not in diagnostics:
+        return []
+    chains = int(diagnostics.get("chains", 1))
+    if chains == 1:
+        text = "The fit has one chain, so that nobody can tell whether it has settled."
+        return [doubt("agreement of the chains", text, "chains")]
+    if not rhat > limit:
+        text = f"The chains of the fit agree (largest R-hat {rhat:.3f}; {limit:g} is allowed)."
+        return [no_objection("agreement of the chains", text)] if rhat == rhat else []
+    wanted = DRAWS_A_CHAIN * chains
+    worst = f"largest R-hat {rhat:.3f}, above {limit:g}"
+    if ess >= wanted:
+        text = f"The chains of the fit hold enough draws ({worst}, but {ess:,.0f} effective draws)."
+        return [no_objection("agreement of the chains", text)]
+    width = standard_errors(diagnostics, limit)
+    text = (
+        f"The chains of the fit disagree ({worst}, and {ess:,.0f} effective draws where {wanted} "
+        f"are wanted): {width:.1f} standard errors were allowed for instead of 2."
+    )
+    return [no_objection("agreement of the chains", text)]
+
+
+def of_rows(rows: RowCorrespondence | None) -> list[Reason]:
+    """Whether matches were counted for the right records, where that was looked at."""
+    measure = "correspondence of rows"
+    if rows is None:
+        return []
+    if not rows.unmatched:
+        return [no_objection(measure, rows.sentence())]
+    little = "Where rows do not correspond, few matches say little."
+    found = (("rows moved", rows.of_moved()), ("rows unknown", rows.of_unknown()))
+    return [doubt(measure, f"{text} {little}", cure) for cure, text in found if text]
+
+
+def of_modes(risk: AttributeRisk | None) -> list[Reason]:
+    """Whether the chains of an audit led by the release are of the mode that made it."""
+    found = None if risk is None else risk.modes
+    if found is None:
+        return []
+    measure, text = "agreement of the chains", f"{begun(found.sentence())}."
+    if len(found.used) < 2:
+        text = f"{text[:-1]}: nobody can tell how much chains of that mode differ."
+        return [doubt(measure, text, "chains")]
+    return [no_objection(measure, text)]
+
+
+def of_the_audit(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, Any]:
+    """The fit's diagnostics; without those of its chains where the audit has led chains instead."""
+    led = risk is not None and risk.modes is not None
+    of_chains = ("max_rhat", "median_rhat", "min_ess", "median_ess") if led else ()
+    return {name: value for name, value in diagnostics.items() if name not in of_chains}
+
+
+def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> float:
+    """How many standard errors hold the true value as surely as 2 do if it were normal.
+
+    Errors are taken between chains. Of C chains that have not met, each is one draw: Student's t
+    with C - 1 degrees of freedom.
+    """
+    rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
+    chains = int(diagnostics.get("chains", 1))
+    if limit is None or chains == 1 or not rhat > limit or ess >= DRAWS_A_CHAIN * chains:
+        return 2.0
+    from scipy.stats import norm, t
+
+    return float(t.ppf(norm.cdf(2.0), chains - 1))
+
+
+def of_mechanism(risk: AttributeRisk | None) -> list[Reason]:
+    """Whether the synthesis model is known, or was only assumed of files made elsewhere."""
+    if risk is None or not risk.assumed:
+        return []
+    if rejected(risk) and risk.check is not None:
+        text = f"{risk.check.sentence()} What was computed under it is not judged."
+        return [doubt("synthesis model", text, "model rejected")]
+    text = (
+        "The synthesis model is assumed, not verified, and could not be checked."
+        if risk.check is None
+        else risk.check.sentence()
+    )
+    if risk.check is not None and risk.check.kept_models:
+        return [no_objection("synthesis model", text)]
+    text = f"{text} Under another model the numbers would be others."
+    return [doubt("synthesis model", text, "mechanism")]
+
+
+def rejected(risk: AttributeRisk | None) -> bool:
+    """Whether the check says that the model assumed did not make the files."""
+    return risk is not None and risk.check is not None and risk.check.failed
+
+
+def standing(risk: AttributeRisk | None, reasons: Sequence[Reason]) -> list[Reason]:
+    """Reasons that stand: where the model is rejected, those that rest on none of its numbers.
+
+    That its evidence is out of balance may say why; that it is in balance says nothing.
+    """
+    if not rejected(risk):
+        return list(reasons)
+    stand = ("disclosed", *NOT_MEASURED)
+    return [r for r in reasons if r.measure in stand or (r.measure == BALANCE and r.cure)]
+
+
+def of_balance(risk: AttributeRisk | None) -> list[Reason]:
+    """Whether the evidence is in balance; nothing where it cannot be told."""
+    found = None if risk is None else risk.balance
+    if found is None or found.outcome == "says nothing":
+        return []
+    if found.outcome == "balanced":
+        return [no_objection(BALANCE, f"The evidence is in balance. {found.sentence()}")]
+    may = MEANS_SHARED if found.outcome == "shared" else MEANS_UNBALANCED
+    text = f"The evidence is out of balance. {found.sentence()} It may mean: {may}."
+    return [doubt(BALANCE, text, found.outcome)]
+
+
+MEANS_SHARED = "all files come from one draw of the parameters, or from a point estimate of them"
+MEANS_UNBALANCED = (
+    "files made by another mechanism than the one audited, records synthesised from their own "
+    "classes audited as new, or a fit that was stopped early"
+)
+
+
+def of_membership(found: Membership | None, limits: Thresholds, width: float = 2.0) -> list[Reason]:
+    """Whether it can be told who is in the data, where the agency has set a threshold."""
+    asked = (limits.membership_auc, limits.membership_log_bayes_factor)
+    if asked == (None, None):
+        return []
+    if found is None:
+        text = "Membership has a threshold and was not measured, so nothing is said of it."
+        return [doubt("membership", text, "membership")]
+    reasons = [] if asked[0] is None else [_told_apart(found, asked[0], width)]
+    return reasons + ([] if asked[1] is None else [_members(found, asked[1], width)])
+
+
+def _told_apart(found: Membership, limit: float, width: float) -> Reason:
+    """The area under the curve; its error is over the persons asked about, and over the draws."""
+    measure = "membership, area under the curve"
+    if not found.has_others:
+        text = "Nobody outside the data was asked about, so that members cannot be told apart."
+        return doubt(measure, text, "others")
+    row = found.summary().to_dict("index")["auc"]
+    value, error = float(row["value"]), math.hypot(2 * row["standard_error"], width * row["mcse"])
+    asked = f"of {int(found.member.sum()):,} members and {int((~found.member).sum()):,} others"
+    text = f"The release points to the member of a pair, {asked}, {100 * value:.1f} times in 100"
+    allowed = f"{100 * limit:g} are allowed"
+    if value - error > limit:
+        return against(measure, f"{text}; {allowed}.")
+    if not value + error <= limit:
+        text = f"{text}; {allowed}, and the error leaves open if it is more."
+        return doubt(measure, text, "membership error")
+    return no_objection(measure, f"{text}; {allowed}.")
+
+
+def _members(found: Membership, limit: float, width: float) -> Reason:
+    """Bayes factors of members, one by one; an unreliable one can be a doubt, no decision."""
+    value, error = found.log_bayes_factor[found.member], width * found.mcse[found.member]
+    sure = found.reliable[found.member] & (value - error > limit)
+    maybe = ~sure & (value + np.nan_to_num(error) > limit)
+    n, some, more = len(value), int(sure.sum()), int(maybe.sum())
+    words = f"the release {{}} the odds of being in the data by more than {times(limit)}"
+    return limited(
+        "membership, log Bayes factor",
+        (f"For {out_of(some, n, MEMBERS)} {words.format('multiplies')}", some),
+        (f"For {out_of(more, n, MEMBERS)} {words.format('may multiply')}", more),
+        f"For {out_of(0, n, MEMBERS)} {words.format('multiplies')}.",
+        "draws",
+    )
+
+
+MEMBERS = "members asked about"
+
+
+def of_usefulness(found: Utility | None, limits: Thresholds) -> list[Reason]:
+    """Whether the release is as useful as the agency wants it, by the measures it has named."""
+    wanted = limits.utility or {}
+    if wanted and found is None:
+        text = "Utility has a threshold and was not measured, so nothing is said of it."
+        return [_of_use("utility", "usefulness inconclusive", text, "utility")]
+    return [] if found is None else [_useful(found, name, x) for name, x in wanted.items()]
+
+
+def _useful(found: Utility, name: str, limit: float) -> Reason:
+    rows, lower = found.summary(), MEASURES[name].lower
+    words = MEASURES[name].words
+    value = float(rows["value"].get(name, float("nan")))
+    if math.isnan(value):
+        text = f"Not measured: {words}, of which a threshold was set."
+        return _of_use(name, "usefulness inconclusive", text, "measure")
+    error = 2 * error_of_null(found, name)
+    low, high = (value - error, value + error) if lower else (-value - error, -value + error)
+    most = limit if lower else -limit
+    wanted = f"at {'most' if lower else 'least'} {limit:g} is wanted"
+    text = f"{begun(words)}: {number(value)}; {wanted}"
+    if low > most:
+        return _of_use(name, "less useful than wanted", f"{text}.")
+    if high > most:
+        text = f"{text}, and the error of the computation leaves it open."
+        return _of_use(name, "usefulness inconclusive", text, "permutations")
+    return _of_use(name, "useful enough", f"{text}.")
+
+
+def error_of_null(found: Utility, name: str) -> float:
+    """Monte Carlo error of a measure of the files as they are; 0 but for a tree's null.
+
+    The null is the mean over K permutations with standard deviation s, so that its error is
+    ``s / sqrt(K)``; that of s is about ``s / sqrt(2 (K - 1))``. A ratio moves by as much as its
+    denominator; ``z = (pMSE - null) / s`` by ``1 / sqrt(K)`` and ``z / sqrt(2 (K - 1))``.
+    """
+    K, rows = found.permutations, found.propensity.xs("cart", level="model")
+    if name == "ratio_cart":
+        relative = (rows["null_sd"] / rows["null_pmse"]).mean() / math.sqrt(K)
+        return float(rows["ratio"].mean() * relative)
+    if name == "standardized_cart":
+        z = float(rows["standardized"].mean())
+        return math.hypot(1 / math.sqrt(K), z / math.sqrt(2 * (K - 1)))
+    return 0.0
+
+
+def _of_use(measure: str, outcome: Usefulness, sentence: str, cure: str = "") -> Reason:
+    return Reason(measure=measure, outcome=outcome, sentence=sentence, cure=cure)
+
+
+ORIGINAL = "original released"
+
+
+def of_exposure(
+    exposure: Exposure | None, limits: Thresholds, moved: Sequence[tuple[int, str]] = ()
+) -> list[Reason]:
+    """Originals, identical records, values of single records, replicated uniques; exact counts.
+
+    ``moved``: file, counted from 1, and column that were kept and stand in another order.
+    """
+    if exposure is None:
+        return []
+    return [
+        *_originals(exposure),
+        *_identical(exposure, limits.identical_records),
+        *_unique_values(exposure, limits.unique_values, moved),
+        *_replicated(exposure, limits.replicated_uniques),
+    ]
+
+
+def _originals(found: Exposure) -> list[Reason]:
+    which = np.flatnonzero(found.same_as_original)
+    text = "{} is the original itself: all of its {:,} records are equal."
+    return [
+        against(ORIGINAL, text.format(_file(found, l), int(found.n_released[l])))
+        for l in map(int, which)
+    ]
+
+
+def _identical(found: Exposure, limit: float) -> list[Reason]:
+    """Records equal to that of their own row which nobody else equals; doubles say nothing.
+
+    Records that were not replaced are known to be equal: they are left out of both numbers.
+    """
+    if not found.corresponds.any():
+        return []
+    alone = (found.identical & found.alone[:, None]).sum(axis=0) - found.not_replaced
+    counts = np.where(found.corresponds, np.maximum(alone, 0), -1)
+    l, among = int(counts.argmax()), found.n - found.not_replaced
+    equal = int(found.identical[:, l].sum()) - found.not_replaced
+    text = (
+        f"{int(counts[l]):,} of the {among:,} replaced records of {_file(found, l).lower()} are "
+        f"identical to the original's record of their row, which nobody else there equals "
+        f"({percent(counts[l] / max(among, 1))}; with doubles {equal:,} are)"
+    )
+    return [_within(counts[l] / max(among, 1), limit, "identical records", text)]
+
+
+def _unique_values(found: Exposure, limit: float, moved: Sequence[tuple[int, str]]) -> list[Reason]:
+    """Released values that a single record of the original has, beyond those of a fresh sample."""
+    table = found.columns
+    table = table[table["judged"].astype(bool) & (table["values"] > 0)]
+    table = table.drop(index=[at for at in moved if at in table.index])
+    reasons = []
+    for name, rows in table.groupby(level="column", sort=False):
+        beyond = rows["unique_share"] - rows["expected_unique_share"]
+        at = int(np.argmax(beyond.to_numpy()))
+        row, l = rows.iloc[at], int(rows.index[at][0]) - 1
+        text = (
+            f"{int(row['unique']):,} of the {int(row['values']):,} released values of {name} in "
+            f"{_file(found, l).lower()} are genuine values of a single "
+            f"record ({percent(row['unique_share'])}; a fresh sample would show "
+            f"{percent(row['expected_unique_share'])})"
+        )
+        words = f"{percent(limit)} more than a fresh sample are allowed"
+        measure = f"unique values of {name}"
+        reasons.append(_within(float(beyond.iloc[at]), limit, measure, text, words))
+    return reasons
+
+
+def _replicated(found: Exposure, limit: float) -> list[Reason]:
+    """Uniques on the keys that stay so; by design all of them where no key was synthesised."""
+    if not found.keys_synthesized:
+        return []
+    counts = found.replicated.sum(axis=0)
+    l = int(counts.argmax())
+    text = (
+        f"{int(counts[l]):,} of the {int(found.unique.sum()):,} records that are unique on "
+        f"{', '.join(map(str, found.keys))} stay so in {_file(found, l).lower()}: "
+        f"{percent(counts[l] / found.n)} of all {found.n:,} records"
+    )
+    return [_within(counts[l] / found.n, limit, "replicated uniques", text)]
+
+
+def _within(share: float, limit: float, measure: str, text: str, allowed: str = "") -> Reason:
+    allowed = allowed or f"{percent(limit)} are allowed"
+    return (against if share > limit else no_objection)(measure, f"{text}; {allowed}.")
+
+
+def _file(found: Exposure, l: int) -> str:
+    """How file l is named: those of several by number."""
+    return "The file" if found.m == 1 else f"File {l + 1} of {found.m}"
