@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayes_risk import __version__
+from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
 
 from .cli_options import (

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from bayes_risk import __version__
+from bayes_risk._core import __version__
 from bayes_risk.risk.result import AttributeRisk
 
 ATTRIBUTE = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayes_risk import __version__
+from bayes_risk._core import __version__
 from bayes_risk._core.formats import NONE, number
 
 from .sections import TextTable

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_risk import __version__
+from bayes_risk._core import __version__
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.content import page, replaced
