@@ -108,7 +108,7 @@ class CART:
             See `Microdata.from_frame`.
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1], powers of the multinomial likelihood in the leaves
-            (docs/risk-weighted-synthesis.md): the bootstrap's Dirichlet has them in the place of
+            (docs/sensitivity.md): the bootstrap's Dirichlet has them in the place of
             ones, plain draws are in proportion to them, and splits are found with them.
             ``min_leaf`` still counts records.
         random_seed : int, Generator or None

@@ -130,14 +130,14 @@ class DPMPM:
             ``releases``.
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1]: Theta is drawn from the pseudo-posterior
-            ``p(Theta) prod_i sum_k [pi_k f_k(y_i)]^alpha_i`` (docs/risk-weighted-synthesis.md).
+            ``p(Theta) prod_i sum_k [pi_k f_k(y_i)]^alpha_i`` (docs/sensitivity.md).
         draws, tune, chains : int
             Kept draws and warm-up of each chain, at least 4, 0 and 1.
         thin : int
             Sweeps between kept draws.
         splits : int
             How often each sweep proposes to split a latent class in two, or to merge two: moves
-            that plain sweeps make slowly (docs/split-merge.md). By default 5, and 0 where there are
+            that plain sweeps make slowly (docs/mixtures.md). By default 5, and 0 where there are
             no such moves (``weights``, ``impossible``, ``sampler="nuts"``). With the fit, all that
             is sampled later from the table or from it and a release takes them; except where a
             release was drawn given columns that stay, and where unknown records are imputed.

@@ -2,7 +2,7 @@
 
 Caiola & Reiter (2010): a forest of each column is grown on the genuine values of the records that
 are replaced; the votes of its trees for a record are the data of the multinomial distribution from
-which its synthetic value is drawn. The evidence of a release is derived in `docs/forests.md`.
+which its synthetic value is drawn. The evidence of a release is derived in `docs/trees.md`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence

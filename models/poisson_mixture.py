@@ -141,7 +141,7 @@ class PoissonMixture:
         weights : array (n,) or Series, optional
             kind="MP" without covariates and structural zeros: record weights alpha_i in (0, 1],
             powers of the records' complete-data likelihood. Theta is drawn from the
-            pseudo-posterior (docs/risk-weighted-synthesis.md).
+            pseudo-posterior (docs/sensitivity.md).
         random_seed : int, Generator or None
             Same seed, same draws, for any ``n_jobs``.
         n_jobs : int

@@ -105,7 +105,7 @@ class PyMCModel:
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1], powers of the likelihood of the modelled columns of
             each record: Theta is drawn from the pseudo-posterior
-            (docs/risk-weighted-synthesis.md). The model gets a potential
+            (docs/sensitivity.md). The model gets a potential
             ``sum_i (alpha_i - 1) log p(y_i | Theta)``.
         random_seed : int, Generator or None
             Same seed, same draws, for any ``n_jobs``.

@@ -38,7 +38,7 @@ class Regression:
     formulas : mapping of column to formula
         In the order of synthesis; each a right-hand side in formulaic's syntax, "1 + x + C(z)". A
         formula may use columns that are not modelled, and modelled ones that come before, and
-        listed functions alone (``docs/confidentiality.md``): it is never run as a program.
+        listed functions alone (``docs/reading-the-numbers.md``): it is never run as a program.
     families : mapping of column to family, optional
         "normal", "lognormal", "student", "bernoulli", "poisson", "negative-binomial", "ordered",
         "categorical", or ``Binomial(trials=...)``. By default numbers are normal, categories of two
@@ -129,7 +129,7 @@ class Regression:
             others categories; outcomes are what their family says.
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1], powers of the records' likelihood: Theta is drawn from
-            the pseudo-posterior (docs/risk-weighted-synthesis.md).
+            the pseudo-posterior (docs/sensitivity.md).
         draws, tune, chains : int
             Kept draws and warm-up of each chain, at least 4, 0 and 1.
         nuts_sampler : {"pymc", "nutpie"}

@@ -1,4 +1,4 @@
-"""The figures of `docs/parameters.md`, in closed form: risk, balance, and variance of estimates."""
+"""The figures of `docs/evidence.md`, in closed form: risk, balance, and variance of estimates."""
 
 import re
 from functools import cache
@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import bayes_risk as br
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "parameters.md").read_text()
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "evidence.md").read_text()
 N, CELLS, M, GUESSES, RECORDS, SETS = 10_000, 2_000, 5, 36, 250, 40
 WAYS = ("independent", "shared", "plug-in")
 WRONG = (
@@ -64,7 +64,7 @@ def figures(a):
 
 def row_of(first):
     """Numbers of the line of the page's tables that begins so."""
-    (line,) = re.findall(rf"^\| {re.escape(first)} \|(.*)\|$", PAGE, flags=re.MULTILINE)
+    (line,) = re.findall(rf"^\|{re.escape(first)}\|(.*)\|$", PAGE, flags=re.MULTILINE)
     return [float(x) for x in re.findall(r"[\d.]+", line)]
 
 

@@ -11,17 +11,15 @@ from bayes_risk.app.run import audit as auditing
 from bayes_risk.app.run import run_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study import making
-from bayes_risk.app.study.contents import SECTIONS
 from bayes_risk.app.study.identification import IdentificationSection
 from bayes_risk.app.study.models import (
-    KINDS,
     DPMPMSection,
     PyMCSection,
     RegressionPriorSection,
     RegressionSection,
 )
 from bayes_risk.app.study.sections import AttributeSection, GridSection
-from bayes_risk.app.study.study import Study, parse_study, read_study
+from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.app.study.trees import CARTSection, ForestSection
 from bayes_risk.demo import STUDIES
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
@@ -51,22 +49,6 @@ def test_the_examples_are_the_demo_studies(file, demo):
     said = {"evidence": study.attribute.evidence}
     assert said["evidence"] in (None, "predictive")
     assert study == ours.model_copy(update={"attribute": ours.attribute.model_copy(update=said)})
-
-
-@pytest.mark.parametrize("name", [name for name in Study.model_fields if name != "model"])
-def test_every_key_is_documented(name):
-    text = (ROOT / "docs" / "study-file.md").read_text()
-    section = SECTIONS.get(name)
-    keys = [name] if section is None else section.model_fields
-    assert section is None or f"`[{name}]`" in text
-    assert [key for key in keys if f"`{key}`" not in text] == []
-
-
-@pytest.mark.parametrize("section", [*KINDS.values(), RegressionPriorSection, GridSection])
-def test_every_key_of_models_and_grids_is_documented(section):
-    text = (ROOT / "docs" / "study-file.md").read_text()
-    assert "`[model]`" in text
-    assert [key for key in section.model_fields if f"`{key}`" not in text] == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The Python blocks of the pages on utility and context measures run in their order."""
+"""The Python blocks of the page on utility run in their order; every context measure is on it."""
 
 import re
 from pathlib import Path
@@ -10,20 +10,18 @@ from bayes_risk.utilities.meanings import MEANINGS
 
 pytestmark = pytest.mark.check
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "utility.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["utility.md", "context-measures.md"])
-def test_the_blocks_of_a_page_run_in_order(page):
+def test_the_blocks_of_the_page_run_in_order():
     names: dict[str, object] = {}
-    blocks = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+    blocks = BLOCK.findall(PAGE)
     assert blocks
     for block in blocks:
-        exec(compile(block, page, "exec"), names)
+        exec(compile(block, "utility.md", "exec"), names)
     plt.close("all")
 
 
 def test_every_measure_is_defined_on_the_page():
-    text = (DOCS / "context-measures.md").read_text(encoding="utf-8")
-    assert [name for name in MEANINGS if f"`{name}`" not in text] == []
+    assert [name for name in MEANINGS if f"`{name}`" not in PAGE] == []

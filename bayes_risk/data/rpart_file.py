@@ -1,6 +1,6 @@
 """What synthpop keeps of the trees that made its releases, as JSON: read, and checked for its form.
 
-`docs/synthpop-trees.md` has the R function that writes it, and the form.
+`docs/trees.md` has the R function that writes it, and the form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bayes_risk._core.errors import InputError
 
-CURE = "write it with the R function of docs/synthpop-trees.md, from syn(..., models = TRUE)"
+CURE = "write it with the R function of docs/trees.md, from syn(..., models = TRUE)"
 LEAF, ABSENT = "<leaf>", 2
 MISSING = "NAtemp"  # synthpop's level for what is missing
 

@@ -1,6 +1,6 @@
 """How the parameters behind m data sets were drawn: what a release says, what a model can judge.
 
-Auditing one way as another changes the risk; `docs/parameters.md` has the formulas and figures.
+Auditing one way as another changes the risk; `docs/evidence.md` has the formulas and figures.
 """
 
 from typing import Any

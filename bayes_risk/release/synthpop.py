@@ -116,7 +116,7 @@ def read_synthpop(
         Declared missing codes of Stata and SPSS files, as in `read_table`.
     models : path, optional
         The trees that ``syn(..., models = TRUE)`` keeps, written as JSON by the R function of
-        docs/synthpop-trees.md: ``models.json.gz``.
+        docs/trees.md: ``models.json.gz``.
 
     Returns
     -------

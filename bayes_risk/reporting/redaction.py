@@ -129,7 +129,7 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     Notes
     -----
     Ranges begin at multiples of `min_count`, the last takes what is left, so neither totals nor
-    other counts of the same output narrow one (``docs/confidentiality.md``, with what is not
+    other counts of the same output narrow one (``docs/reading-the-numbers.md``, with what is not
     promised: several outputs of changed data can be subtracted from one another).
 
     Examples

@@ -2,7 +2,7 @@
 
 Each record's likelihood is raised to a power alpha_i in (0, 1] that falls with its risk (Hu,
 Savitsky & Williams 2022); the audit itself gives the weights. Derivations and what the weights
-assume: `docs/risk-weighted-synthesis.md`.
+assume: `docs/sensitivity.md`.
 
 Two simple measures of what a release keeps: margins and pairwise tables against the original.
 """

@@ -10,7 +10,7 @@ order 4 % and 89 %; given only earlier variables 2.8 % and 91 %. Run
 
 What differs from the paper: the survey is of 1995, not 2000, has no household income, social
 security, child support or property tax (the regression here is of dividends), and other predictors;
-level order decides splits of nominal predictors (see docs/forests.md). The attribute risk is not in
+level order decides splits of nominal predictors (see docs/trees.md). The attribute risk is not in
 the paper.
 """
 

@@ -9,7 +9,7 @@ with Chilean plants of the R package *prodest*: columns ``id``, ``year``, ``skil
 ``unskilled``; of each plant its last year is taken.
 
 What differs from the paper: other plants, no wages, and our reading of how tails are collapsed (see
-docs/poisson-mixtures.md). The paper's own figures are not at hand.
+docs/mixtures.md). The paper's own figures are not at hand.
 """
 
 import sys

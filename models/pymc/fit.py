@@ -122,7 +122,7 @@ class PyMCFit:
             Records to synthesise, all by default.
         parameters : {"independent", "shared"}, optional
             How the parameters are drawn: for each data set anew (the default), or once for all of
-            them. See `docs/parameters.md`.
+            them. See `docs/evidence.md`.
         random_seed : int, Generator or None
 
         Returns

@@ -3,7 +3,7 @@
 Target: p(y_U | y_A, Z^(1..m)) proportional to p(y)^(1-m) prod_l p(y, Z^(l)), for normal and
 log-normal regressions in sequence. One sweep draws theta^(l) ~ p(theta | y, Z^(l)) in closed form,
 proposes a row for every unknown record from a normal distribution between the theta^(l), and takes
-or leaves them one after another. The derivation stands in `docs/weaker-regression-counts.md`.
+or leaves them one after another. The derivation stands in `docs/regression.md`.
 """
 
 from collections.abc import Callable, Sequence

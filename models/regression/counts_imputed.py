@@ -2,7 +2,7 @@
 
 For each regression on published predictors chains over the unknown counts and the coefficients of
 each data set (see the kernels); regressions are independent of one another. Predictives integrate
-the coefficients out again. The derivation stands in `docs/weaker-regression-counts.md`.
+the coefficients out again. The derivation stands in `docs/regression.md`.
 """
 
 from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ Of n rows with published predictors the table's counts say nothing but t = sum_i
 
 psi = log I is Laplace's approximation with the next term of the series, right to the third order in
 1 / n (an intercept alone with a flat prior: log Gamma(t) with 1 / 12 t, missing -1 / 360 t^3).
-Derivation: `docs/weaker-regression-counts.md`.
+Derivation: `docs/regression.md`.
 
 ``design``: distinct rows X (n, k), how many there are of each w (n,), prior centre and precision
 (k,). Of a release's rows w counts once more; data sets differ in t alone.

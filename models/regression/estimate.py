@@ -6,7 +6,7 @@ synthpop's ``norm`` has them with ``proper = FALSE``. A release drawn from it sa
 
 log p(Z | Theta-hat(y*, y_-i)) = -R/2 log sigma^2 - (z'z - 2 beta'X'z + beta'X'X beta) / 2 sigma^2,
 
-X and z the R released rows: `docs/parameters.md`.
+X and z the R released rows: `docs/evidence.md`.
 """
 
 from collections.abc import Sequence

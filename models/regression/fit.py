@@ -201,7 +201,7 @@ class RegressionFit:
         parameters : {"independent", "shared", "plug-in"}, optional
             How Theta is drawn: for each data set anew (the default), once for all of them, or not
             at all: normal regressions at the posterior mean of the coefficients and its residual
-            variance. See `docs/parameters.md`.
+            variance. See `docs/evidence.md`.
         random_seed : int, Generator or None
 
         Returns

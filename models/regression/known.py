@@ -3,7 +3,7 @@
 An unknown record's row enters no regression, but what the release shows does: all columns that stay
 as they are, everything of records that were not replaced, and the synthetic rows. With several
 releases the unknown rows of normal regressions are imputed. The derivation stands in
-`docs/weaker-regression-counts.md`.
+`docs/regression.md`.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ Normal regression under record weights: what a record adds, with the parameters 
 
 With p(y | beta, sigma)^w the normal-inverse-gamma prior stays conjugate: X'WX, X'Wy, y'Wy and the
 sum of the weights take the place of X'X, X'y, y'y and n. Derivation:
-`docs/risk-weighted-synthesis.md`.
+`docs/sensitivity.md`.
 """
 
 from collections.abc import Callable, Sequence

@@ -248,7 +248,7 @@ class CARTFit:
         parameters : {"independent", "shared", "plug-in"}, optional
             How the shares of values in a leaf are drawn: by the Bayesian bootstrap for each data
             set anew, or once for all of them; or not at all, values drawn plainly. By default what
-            the model's ``bootstrap`` says. See `docs/parameters.md`.
+            the model's ``bootstrap`` says. See `docs/evidence.md`.
         random_seed : int, Generator or None
 
         Returns

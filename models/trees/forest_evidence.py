@@ -3,7 +3,7 @@
 With splits and bootstrap samples fixed, a guess for record i changes, in the trees that drew it,
 the leaf it is taken out of and the leaf it is put into; where that changes what the leaf votes for,
 it changes the votes for the released records in the leaf, and for no others. The evidence is the
-change of sum_k log(votes for the released value of record k). Derivation: `docs/forests.md`.
+change of sum_k log(votes for the released value of record k). Derivation: `docs/trees.md`.
 """
 
 from collections.abc import Sequence

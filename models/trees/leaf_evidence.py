@@ -5,7 +5,7 @@ Dirichlet-multinomial given the records' values, p = Gamma(N) / Gamma(N + R) pro
 / Gamma(n_v); drawn plainly they are multinomial, prod_v (n_v / N)^r_v. A guess puts the target into
 the leaf that its predictors lead to, with the guessed value. With record weights, n_v and N are
 sums of weights. The derivation, and what happens to values that nobody else holds, stands in
-`docs/trees.md`; with weights in `docs/risk-weighted-synthesis.md`.
+`docs/trees.md`; with weights in `docs/sensitivity.md`.
 """
 
 import math

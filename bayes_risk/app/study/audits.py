@@ -14,7 +14,18 @@ Weight = Annotated[Float, Field(gt=0, le=1, description="a number above 0 and at
 
 
 class MembershipSection(Section):
-    """``[membership]``: can it be told who is in the data? The options of ``membership``."""
+    """``[membership]``: can it be told who is in the data? The options of ``membership``.
+
+    held_out: this share plays people outside the data: membership is asked of a release of a model
+        fitted without them
+    others: instead of `held_out`, of the same population; asked of the release itself
+    records: members to ask about
+    knows_records: other records that are known; less than all of one data set only
+    prior_odds: odds of being in the data before the release
+    comparisons: at most so many people outside the data for each member
+    alternatives: draws of "somebody else" for each member, where there are several data sets
+    refit_budget: at most so many records with poor weights are refitted
+    """
 
     held_out: Fraction | None = Field(None, description="a fraction above 0 and below 1: 0.5")
     others: Path | None = Field(
@@ -40,7 +51,14 @@ class MembershipSection(Section):
 
 
 class FullTableSection(Section):
-    """``[full_table]``: where the truth stands among all values. Options of ``full_table_risk``."""
+    """``[full_table]``: where the truth stands among all values. Options of ``full_table_risk``.
+
+    targets: so many records, those at highest attribute risk (without `[attribute]` at random), or
+        these
+    prior: what the model says without the release, flat, or from margins
+    draws: draws of each fit to use; by the size of the table if left out
+    keep: so many of the likeliest values are kept
+    """
 
     targets: Count | Annotated[list[Label], Field(min_length=1)] = Field(
         20, description="a number of records, or a list of labels"
@@ -53,7 +71,16 @@ class FullTableSection(Section):
 
 
 class ReweightSection(Section):
-    """``[reweight]``: weigh records at risk down and begin again. Options of ``reweight``."""
+    """``[reweight]``: weigh records at risk down and begin again. Options of ``reweight``.
+
+    until: stop when no record's true values are more probable
+    share: this share of records may stay above
+    rounds: at most so many rounds after the first
+    c: weights are multiplied by `c (1 - IR) + g`, IR the risk that the release adds
+    g: see `c`
+    floor: smallest weight
+    steps: weights are rounded down to multiples of 1 / steps: fewer are quicker
+    """
 
     until: Annotated[Float, Field(gt=0, lt=1, description="a number above 0 and below 1")]
     share: Annotated[Float, Field(ge=0, lt=1, description="a number from 0, below 1")] = 0.0

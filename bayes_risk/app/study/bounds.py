@@ -11,7 +11,14 @@ if TYPE_CHECKING:
 
 
 class BoundsSection(Section):
-    """``[bounds]``: the options of ``release_bounds``."""
+    """``[bounds]``: the options of ``release_bounds``.
+
+    patterns: columns whose combinations are the patterns; all unsynthesised ones if left out
+    m: data sets of each end; as many as the release has if left out
+    how: values within a pattern are drawn with replacement, or exchanged
+    numbers: synthesised columns drawn over their range, the others over their levels; those with
+        more than 20 values if left out
+    """
 
     patterns: SomeColumns = None
     m: Count | None = Field(None, description="a whole number >= 1, or leave it out")

@@ -20,7 +20,12 @@ USEFUL = 'the name of a measure of utility, such as "pmse_cart"'
 
 
 class CandidateSection(Section):
-    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
+    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change.
+
+    model: keys of `[model]` that change; another `kind` takes nothing over
+    release: keys of `[release]` that change; with `files` there is no attribute risk
+    attribute: keys of `[attribute]` that change: `{ evidence = "predictive" }`
+    """
 
     model: dict[str, Any] | None = Field(None, description="a table of keys of [model]")
     release: dict[str, Any] | None = Field(None, description="a table of keys of [release]")
@@ -34,7 +39,15 @@ class CandidateSection(Section):
 
 
 class CompareSection(Section):
-    """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
+    """``[compare]``: how often each candidate is made, what the map shows, and the candidates.
+
+    replicates: how often each candidate is fitted and synthesised
+    risk: of the map; `"mean_probability"`, else `"expected_match_risk"`, if left out
+    utility: of the map; `"pmse_cart"` if left out
+    kind: how the map draws a candidate
+    bounds: measure the ends of the scale too, as `[bounds]` says
+    candidates: candidates as one table, where a name is one of these keys
+    """
 
     replicates: Count = 5
     risk: str | None = Field(None, description=RISK)
@@ -110,4 +123,4 @@ def _nearest(given: str, known: tuple[str, ...]) -> str:
     said = unknown(given, "", known)
     if "did you mean" in said:
         return said.rpartition("did you mean ")[2].rstrip("?")
-    return f"{known[0]!r}, {known[1]!r} or another one of docs/comparing.md"
+    return f"{known[0]!r}, {known[1]!r} or another one of docs/sensitivity.md"

@@ -13,7 +13,15 @@ def _listed(value: Any) -> Any:
 
 
 class ContextSection(Section):
-    """``[context]``: the options of ``context_measures``."""
+    """``[context]``: the options of ``context_measures``.
+
+    keys: columns that somebody knows of a person
+    target: columns to be found out; without one no DiSCO, DCAP and TCAP
+    groups: number of groups into which a number is cut; others match by their exact value
+    distances: to the closest record over all columns, these, or none
+    holdout: is the release closer to the data than to these people of the same population?
+    lookups: at most so many released records are looked up for distances
+    """
 
     keys: Annotated[list[str], Field(min_length=1, description="a list of column names")]
     target: Annotated[SomeColumns, BeforeValidator(_listed)] = Field(

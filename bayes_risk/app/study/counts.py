@@ -13,7 +13,20 @@ Pair = tuple[Positive, Positive]
 
 
 class PoissonMixtureSection(Section):
-    """``[model]`` of kind ``"PoissonMixture"``: counts, as of plants and their workers."""
+    """``[model]`` of kind ``"PoissonMixture"``: counts, as of plants and their workers.
+
+    synthesizer: MP: counts drawn from the mixture; MM: confidential totals of each component
+        allocated to its records; TCMM: the same, the tail of each column apart
+    quantile: of TCMM, required there: records above it are the tail of a column
+    n_classes: most classes; raise it when the report says that the truncation binds
+    concentration_prior: gamma prior of the concentration
+    rate_prior: gamma; shape 0.5 and as mean the power of ten above the column's mean if left out
+    zeros: of MP: beta prior of each component's chance of a structural zero
+    covariates: categories that tell about the component; never synthesised
+    exposure: a column of positive numbers that multiply the rates; never synthesised
+    level_prior: Dirichlet prior weight of each level of a covariate in each component
+    thin: sweeps between kept draws
+    """
 
     kind: Literal["PoissonMixture"] = Field("PoissonMixture", description='"PoissonMixture"')
     synthesizer: Literal["MP", "MM", "TCMM"] = Field("MP", description='"MP", "MM" or "TCMM"')

@@ -28,7 +28,14 @@ Missing = Literal["level", "wildcard", "never"]
 
 
 class RadiusSection(Section):
-    """``{ absolute = 1000 }``, or ``{ sd = 1, groups = 20 }``, or ``{ quantile = 0.02 }``."""
+    """``{ absolute = 1000 }``, or ``{ sd = 1, groups = 20 }``, or ``{ quantile = 0.02 }``.
+
+    absolute: in the unit of the column
+    sd: so many standard deviations
+    groups: beside `sd`: of the one of so many equal parts of the file that the target is in; 1 if
+        left out
+    quantile: this share of the file on either side
+    """
 
     absolute: FromZero | None = Field(None, description="a number >= 0")
     sd: FromZero | None = Field(None, description="a number >= 0")
@@ -49,7 +56,12 @@ class RadiusSection(Section):
 
 
 class PopulationSection(Section):
-    """``{ file = "everybody.csv" }``, or ``{ size = 500_000, fitted_to = "original" }``."""
+    """``{ file = "everybody.csv" }``, or ``{ size = 500_000, fitted_to = "original" }``.
+
+    file: read as the data are; may have people and values that the data cannot
+    size: instead: number of people; counts are estimated by an all-two-way log-linear model
+    fitted_to: beside `size`: the original, or each release
+    """
 
     file: Path | None = Field(None, description="the path of a table with a row for everybody")
     size: Count | None = None
@@ -89,7 +101,20 @@ def _strategy(value: Any) -> Any:
 
 
 class IdentificationSection(Section):
-    """``[identification]``: what the matching intruder holds."""
+    """``[identification]``: what the matching intruder holds.
+
+    known: keys that were not synthesised
+    synthesized: keys that were: true values are matched against synthetic ones
+    radius: by column; a number is a share of the true value (0.1: 10 %), other kinds are tables;
+        all other keys match exactly
+    shape: with several radii each must hold, or all together
+    closed: the ends of these intervals belong to them
+    missing: missing values match missing ones, everything, or nothing
+    population: the intruder does not know who is in the file; not beside `radius`
+    strategy: `"always"`: a match is claimed for everybody; `"likeliest"`: unless the target is
+        likeliest outside the file; a number: if it is outside with a probability below it
+    fallback: when nothing matches, the intruder chooses among all who share the `known` keys
+    """
 
     known: Columns
     synthesized: Columns

@@ -23,7 +23,16 @@ BY_MODEL = (
 
 
 class IntruderSection(Section):
-    """``[attribute.intruder]``: the fields of ``Intruder``, but for its columns and beliefs."""
+    """``[attribute.intruder]``: the fields of ``Intruder``, but for its columns and beliefs.
+
+    knows_records: other records that are known; of counts also business competitors: the record
+        with the second largest value, that value alone, all but the target and `other`
+    largest: the count of which the target has the largest value; it alone is guessed, `targets` is
+        left out
+    other: label of the second record that is not known, beside `"all-but-two"`
+    knows_totals: the total of a guessed column is known (needed by `"all-but-two"`)
+    groups: whether it is known which records share a total; `"inferred"` (of MM) from the release
+    """
 
     knows_records: Records = Field(
         "all-but-target",

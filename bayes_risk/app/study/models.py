@@ -50,7 +50,16 @@ EXACT = ("normal", "lognormal")
 
 
 class DPMPMSection(Section):
-    """``[model]`` of kind ``"DPMPM"``: a Dirichlet process mixture of multinomials."""
+    """``[model]`` of kind ``"DPMPM"``: a Dirichlet process mixture of multinomials.
+
+    n_classes: most classes; raise it when the report says that the truncation binds
+    concentration_prior: gamma prior of the concentration
+    level_prior: Dirichlet prior weight of each level in each class
+    impossible: rules, or the path of a table with one rule a row, empty fields standing for any
+        value
+    splits: proposals a sweep to split or merge classes; 5, with `impossible` and `[reweight]` 0, if
+        left out
+    """
 
     kind: Literal["DPMPM"] = Field("DPMPM", description='"DPMPM"')
     n_classes: Count = 30
@@ -97,7 +106,15 @@ class BinomialSection(Section):
 
 
 class RegressionPriorSection(Section):
-    """``[model.prior]``, ``[model.priors.COLUMN]``: the fields of ``RegressionPrior``."""
+    """``[model.prior]``, ``[model.priors.COLUMN]``: the fields of ``RegressionPrior``.
+
+    intercept: standard deviation, on standardised predictors; `inf`: flat
+    slopes: the same
+    sigma2: inverse-gamma prior of the variance; normal and log-normal
+    sigma: scale of the prior of the standard deviation; Student-t
+    nu: gamma prior of the degrees of freedom; Student-t
+    overdispersion: scale of its prior; negative binomial
+    """
 
     intercept: Float = Field(10.0, gt=0, description="a number above 0, or inf")
     slopes: Float = Field(2.5, gt=0, description="a number above 0, or inf")
@@ -148,7 +165,18 @@ Prior = RegressionPriorSection | Literal["reference"]
 
 
 class RegressionSection(Section):
-    """``[model]`` of kind ``"Regression"``: regressions in sequence."""
+    """``[model]`` of kind ``"Regression"``: regressions in sequence.
+
+    formulas: columns without a formula, and those before, may be used; odd names in backticks
+    families: `"normal"`, `"lognormal"`, `"student"`, `"bernoulli"`, `"poisson"`,
+        `"negative-binomial"`, `"ordered"`, `"categorical"`, or `{ binomial = "trials" }` (a column,
+        or one number)
+    prior: of every regression: a table of its fields, or `"reference"`: flat, for normal and
+        log-normal ones
+    priors: of one regression, instead of `prior`: `[model.priors.COLUMN]`
+    nuts_sampler: `"nutpie"` is faster: `pip install "bayes-risk[fast]"`
+    draws: kept draws of each chain, or files of draws brought from elsewhere
+    """
 
     kind: Literal["Regression"] = Field("Regression", description='"Regression"')
     formulas: dict[str, str] = Field(
@@ -229,7 +257,11 @@ class RegressionSection(Section):
 
 
 class PyMCSection(Section):
-    """``[model]`` of kind ``"PyMCModel"``: a function in a Python file builds the model."""
+    """``[model]`` of kind ``"PyMCModel"``: a function in a Python file builds the model.
+
+    build: a Python file and the function in it that makes a PyMC model of a table; the file is run
+    columns: columns that the model can draw, in the order of synthesis
+    """
 
     kind: Literal["PyMCModel"] = Field("PyMCModel", description='"PyMCModel"')
     build: str = Field(
@@ -262,7 +294,18 @@ class PyMCSection(Section):
 
 
 class PMMSection(Section):
-    """``[model]`` of kind ``"PMM"``: predictive mean matching of sensitive records."""
+    """``[model]`` of kind ``"PMM"``: predictive mean matching of sensitive records.
+
+    order: columns to synthesise, in this order and together: `[release] columns` is left out
+    identifying: columns whose cells tell which records are sensitive; no others are replaced
+    threshold: records in cells of at most so many are sensitive
+    cuts: where identifying numbers are cut
+    models: by the column if left out
+    constraints: says of each row of a table whether it is possible
+    donors: one of the so many nearest donors is taken
+    later: predictors that come later in the order hold a record's own values, or random ones
+    selection: whether the intruder knows which records were synthesised, or the rule alone
+    """
 
     kind: Literal["PMM"] = Field("PMM", description='"PMM"')
     order: DistinctColumns

@@ -61,7 +61,13 @@ class PriorDensity(Section):
 
 
 class PriorInterval(Section):
-    """``prior = { interval = [500, 700], probability = 0.8 }``."""
+    """``prior = { interval = [500, 700], probability = 0.8 }``.
+
+    interval: the number lies in it ("industry sources say")
+    probability: of the interval; the rest goes to the guesses outside
+    column: which number, where several are guessed
+    spread: how probability is spread inside and outside
+    """
 
     interval: tuple[Number, Number] = Field(description="[low, high], two numbers")
     probability: Float = Field(

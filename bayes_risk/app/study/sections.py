@@ -31,7 +31,19 @@ MissingCodes = Literal["error", "level", "blank"]
 
 
 class DataSection(Section):
-    """``[data]``: the confidential table."""
+    """``[data]``: the confidential table.
+
+    path: the confidential table; value labels become levels
+    demo: instead of `path`: Redbook survey of 1974, Hawala's Italian table, RAND health insurance
+        experiment
+    columns: columns to use; all if left out
+    index: no model uses these labels, no synthetic file shows them; rows are numbered if left out
+    missing: missing values stop the run, or are one more level of their column
+    missing_codes: of Stata, SAS, SPSS: stop the run, become levels, or plain missing values
+    na: mean a missing value in a CSV field without quotes, besides the empty field (files of R)
+    levels: levels that exist, whether or not a record has them; `"codes"`: value labels left out;
+        `"labels"`: values without a label are levels too
+    """
 
     path: Path | None = Field(
         None, description="the path of a CSV, Parquet, Stata, SAS or SPSS file"
@@ -68,7 +80,16 @@ class DataSection(Section):
 
 
 class ReleaseSection(Section):
-    """``[release]``: how the synthetic files are made, or where they lie."""
+    """``[release]``: how the synthetic files are made, or where they lie.
+
+    m: number of files, at most the model's draws
+    columns: columns whose values are replaced; all that the model can draw if left out
+    classes: of DPMPM and MP: a fresh latent class, or that of the record's own confidential values
+        (more risk; of MP where covariates or counts stay)
+    parameters: how the parameters behind the files are or were drawn; as the model usually does if
+        left out
+    files: instead of `m`: releases made elsewhere; `columns` is then required
+    """
 
     m: Count = 5
     columns: SomeColumns = None
@@ -92,7 +113,16 @@ class ReleaseSection(Section):
 
 
 class GridSection(Section):
-    """``{ percent = 10, n = 11 }``: guesses for a number, the fields of ``Grid``."""
+    """``{ percent = 10, n = 11 }``: guesses for a number, the fields of ``Grid``.
+
+    percent: from the truth less so many percent to the truth plus as many
+    additive: from the truth less so much to the truth plus as much
+    bounds: the same interval for every target
+    values: the same values for every target
+    n: number of guesses, evenly spaced; whole numbers are guessed as whole numbers
+    truth: where the grid has no place for the truth: stop, add it, or the nearest guess stands for
+        it
+    """
 
     percent: Positive | None = Field(None, description="a number above 0")
     additive: Positive | None = Field(None, description="a number above 0")
@@ -162,7 +192,22 @@ def _intruder(value: Any) -> Any:
 
 
 class AttributeSection(Section):
-    """``[attribute]``: the attribute-risk audit."""
+    """``[attribute]``: the attribute-risk audit.
+
+    guesses: values that differ from the truth in one variable (`"neighbourhood"`), in up to two
+        (`"hamming-2"`), ..., or grids
+    prior: belief before the release; uniform, with predictive beside it where the evidence has a
+        base fit, if left out
+    knows_columns: synthesised columns of the target that the intruder knows anyway
+    intruder: one who knows less than all other records: `[attribute.intruder]`
+    targets: whose risk is estimated
+    evidence: the first that the model offers (below) if left out
+    target_mcse: sample on until the error of the log evidence is below this
+    max_doublings: how often sampling may be doubled for `target_mcse`
+    refit_budget: at most so many records with poor weights are refitted
+    guess_budget: joint grids with more guesses are searched coarse to fine
+    privacy_loss: the realised privacy loss of each record too; not of a grid that is searched
+    """
 
     guesses: Annotated[Guesses, BeforeValidator(lambda value: read_guesses(value))] = (
         "neighbourhood"
@@ -247,7 +292,16 @@ class AttributeSection(Section):
 
 
 class OutputSection(Section):
-    """``[output]``: where results go."""
+    """``[output]``: where results go.
+
+    folder: `--output` wins; the study's name with `-risk` if left out
+    confidential: the guessed values go into `risk.nc`, and nowhere else
+    release: the synthetic files are written too (`synthetic-1.csv`, ...), rows in the original's
+        order
+    keep_labels: these files have the record labels too
+    redact: of an audit `public.html` and `public.json` are written too
+    min_count: every number of records there is a range of at least so many numbers
+    """
 
     folder: Path | None = Field(None, description="the path of a folder that does not exist yet")
     confidential: Switch = False

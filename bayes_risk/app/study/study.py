@@ -162,7 +162,12 @@ def _check_keys(path: Path, text: str) -> None:
 
 
 class Study(Section):
-    """Everything one run does. Equal studies with a seed give equal numbers."""
+    """Everything one run does. Equal studies with a seed give equal numbers.
+
+    title: heading of the report
+    random_seed: same seed, data, settings and versions: same numbers; drawn and written into the
+        manifest if left out
+    """
 
     title: str = Field("Disclosure risk of a synthetic file", description="one line of text")
     random_seed: int | None = Field(None, ge=0, strict=True, description="a whole number >= 0")

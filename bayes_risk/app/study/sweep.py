@@ -78,7 +78,22 @@ def _hyper(given: Any) -> Any:
 
 
 class SweepSection(Section):
-    """``[sweep]``: lists of values, one factor varied at a time around the study's own setting."""
+    """``[sweep]``: lists of values, one factor varied at a time around the study's own setting.
+
+    priors: list of priors as in `[attribute]`; all are taken at every setting, which costs next to
+        nothing
+    knows_records: as in `[attribute.intruder]`: `["all-but-target", 0.5, "none"]`
+    knows_columns: lists of columns: `[[], ["age"], ["age", "job"]]`
+    guesses: as in `[attribute]`: `["neighbourhood", "hamming-2"]`, grids
+    classes: `["new", "own"]`: what the intruder takes the release to be
+    parameters: how the intruder takes the parameters behind the files to have been drawn
+    evidence: how it is computed, a check of the computation; the first is the base if `[attribute]`
+        names none
+    m: `[1, 3]`: the first so many data sets of the release
+    model: `[sweep.model]`: keys of `[model]`, each with a list of values, as the intruder takes
+        them to have been
+    combinations: all combinations of all values
+    """
 
     priors: Annotated[
         Values | None, _each("priors", read_prior, '["uniform", "marginal", { truth_factor = 10 }]')

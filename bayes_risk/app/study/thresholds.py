@@ -16,7 +16,28 @@ ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardize
 
 
 class ThresholdsSection(Section):
-    """``[thresholds]``: what the agency accepts."""
+    """``[thresholds]``: what the agency accepts.
+
+    attribute_probability: above when the release lifts some record's true values above this
+    attribute_odds_factor: ... and raises its odds by more than this factor
+    attribute_log_bayes_factor: above when the release raises the log odds of some record's truth by
+        more
+    true_match_rate: above when more records would be matched uniquely and correctly
+    identical_records: above when a larger share of a file's records equals the original's of the
+        same row, and nobody else's
+    unique_values: above when a larger share of released values of a number are a single record's,
+        beyond a fresh sample
+    replicated_uniques: above when a larger share of records is unique on the keys in original and
+        file
+    share_unreliable: inconclusive when more targets than this have unreliable numbers
+    rhat: errors are taken wider where the largest R-hat is above this, with fewer than 100
+        effective draws a chain (not in led audits)
+    membership_auc: above when the release points to the member rather than somebody else more
+        often; needs people outside the data
+    membership_log_bayes_factor: above when the release raises the log odds that some member is in
+        the data by more
+    utility: the most a measure may be (of `interval_overlap`, `lowest_interval_overlap` the least)
+    """
 
     attribute_probability: Share = 0.5
     attribute_odds_factor: Annotated[Float, Field(ge=1, description="a number >= 1")] = 1.5

@@ -17,7 +17,18 @@ def is_number(column: pd.Series) -> bool:
 
 
 class CARTSection(Section):
-    """``[model]`` of kind ``"CART"``: trees in sequence."""
+    """``[model]`` of kind ``"CART"``: trees in sequence.
+
+    order: columns to synthesise, in this order; predictors of each are all columns that do not come
+        later
+    min_leaf: least number of records in a leaf
+    bootstrap: values of a leaf are drawn by the Bayesian bootstrap, or plainly
+    smoothing: numbers are drawn from kernels around the genuine ones
+    floor: trees grown here are assumed for files whose trees are gone; probability of a value that
+        its leaf does not have; with `bootstrap = "none"`
+    models: trees that synthpop grew; `min_leaf`, `bootstrap`, `smoothing` are left out
+    missing_numbers: beside `models`: a number that stands for a missing value: `{ income = -9 }`
+    """
 
     kind: Literal["CART"] = Field("CART", description='"CART"')
     order: DistinctColumns
@@ -77,7 +88,15 @@ class CARTSection(Section):
 
 
 class ForestSection(Section):
-    """``[model]`` of kind ``"Forest"``: random forests in sequence."""
+    """``[model]`` of kind ``"Forest"``: random forests in sequence.
+
+    order: columns to synthesise, in this order
+    n_trees: trees of each forest
+    min_leaf: least number of different records in a leaf
+    votes: of all trees, or only of trees that have not seen the record
+    dirichlet: added to the votes before a value is drawn
+    chain: predictors are all other columns, or those not synthesised and those before
+    """
 
     kind: Literal["Forest"] = Field("Forest", description='"Forest"')
     order: DistinctColumns

@@ -22,7 +22,17 @@ Rules = Literal["partially synthetic", "fully synthetic"]
 
 
 class UtilitySection(Section):
-    """``[utility]``: how like the original the release is. The options of ``utility``."""
+    """``[utility]``: how like the original the release is. The options of ``utility``.
+
+    columns: columns to compare; all that the releases hold if left out
+    numbers: columns that are numbers; those with more than 20 values if left out
+    groups: into how many groups numbers are cut for tables
+    missing: missing values are a level of their own, or stop the run
+    permutations: trees grown for the null of CART
+    analyses: functions of a table that return a fitted model of statsmodels; the file is run
+    rules: combining rules; in fully synthetic files every record is a new draw
+    confidence: of intervals
+    """
 
     columns: SomeColumns = None
     numbers: SomeColumns = None

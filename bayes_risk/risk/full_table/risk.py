@@ -109,7 +109,7 @@ def full_table_risk(
     Notes
     -----
     Cost: a target takes C x T multiplications for C values and T terms, classes times draws, in
-    single precision where that is exact enough (`docs/wide-searches.md`). Memory: 4 bytes a value,
+    single precision where that is exact enough (`docs/evidence.md`). Memory: 4 bytes a value,
     and 4 T sqrt(C), for each thread. Leave-one-out weights come from all draws. Error: between
     batches of chains. It is large under a uniform prior: values that hardly any draw allows
     have a posterior of ``prod_l S_l / S_0^m``, in which the base fit's error counts m times.

@@ -2,7 +2,7 @@
 
 Given the labels, record i is taken out of its class and p(y* | z_-i, y_-i) is a sum over classes of
 products of (count + a) / (total + d a), the class weights being the stick-breaking predictive. The
-derivation stands in `docs/collapsed-predictive.md`. Columns can instead be *fixed* at their drawn
+derivation stands in `docs/evidence.md`. Columns can instead be *fixed* at their drawn
 probabilities: all of them for the published importance sampler, the unsynthesised ones where the
 release was drawn conditionally on them.
 

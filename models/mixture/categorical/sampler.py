@@ -38,7 +38,7 @@ def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State
     """A scattered start: every class half like some record, half like everybody.
 
     Where classes are split and merged everybody starts in one class: from there chains soon agree,
-    while many classes are slow to merge (docs/split-merge.md).
+    while many classes are slow to merge (docs/mixtures.md).
     """
     K = prior.n_classes
     phi = np.ones((prior.width, K))

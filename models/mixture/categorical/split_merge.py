@@ -3,7 +3,7 @@
 After the labels z are drawn, R moves leave p(z | alpha, y) as it is, and the sweep then draws V and
 phi given the labels, as ever: one step of a partially collapsed Gibbs sampler. A move splits one
 class in two, the second half into an empty slot, or merges two. Members are dealt to the halves one
-after the other (Dahl 2005). The derivation stands in `docs/split-merge.md`.
+after the other (Dahl 2005). The derivation stands in `docs/mixtures.md`.
 
 A side of a split is ``M2[s, D]`` counts of levels, ``T2[s, p + 1]`` totals of variables plus prior
 mass (the last for padding, whose only level is sure) and ``n2[s]`` individuals.

@@ -1,7 +1,7 @@
 """Compiled loops of weighted latent classes: sweeps with powers, and the tempered predictive.
 
 A unit of power w enters with ``sum_k (pi_k f_k(y))^w``: its label has probabilities proportional to
-``(pi_k f_k)^w``, and it counts w in its class. Derivation: `docs/risk-weighted-synthesis.md`.
+``(pi_k f_k)^w``, and it counts w in its class. Derivation: `docs/sensitivity.md`.
 Counts are sums of dyadic numbers (`latent_weighted.py`), so adding and taking away is exact.
 """
 

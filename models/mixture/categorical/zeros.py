@@ -2,7 +2,7 @@
 
 The model is cut off: ``p(y | Theta) = 1{y not in S} f(y | Theta) / (1 - pi_0(S; Theta))``. Its
 sampler adds the ``n_0 ~ NegBinomial(N, pi_0)`` records that fell into S (Manrique-Vallier & Reiter
-2014), and so do the predictives here. Derivations stand in `docs/structural-zeros.md`.
+2014), and so do the predictives here. Derivations stand in `docs/mixtures.md`.
 
 Compiled loops of latent classes with structural zeros: rows possible given some levels.
 

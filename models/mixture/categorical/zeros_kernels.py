@@ -1,6 +1,6 @@
 """Compiled loops of latent classes with structural zeros: the records that fell into the zeros.
 
-Derivations stand in `docs/structural-zeros.md`. ``zero`` is the tuple of a `ZeroLayout`: ``boxes
+Derivations stand in `docs/mixtures.md`. ``zero`` is the tuple of a `ZeroLayout`: ``boxes
 [B, D]`` flags of levels; ``of[B, p]`` the factor of each box and variable; ``narrow[F]`` whether a
 factor leaves out any level; its levels are ``rows[ptr[f]:ptr[f + 1]]``. ``G[F, K]`` is the
 probability of a factor in a class, so that a box has mass ``prod_j G[of[b, j], k]`` there.

@@ -149,7 +149,7 @@ class PoissonMixtureFit:
             TCMM: another one than the model declares.
         parameters : {"independent", "one-mode", "shared"}, optional
             How Theta is drawn: for each data set anew (the default), so but from one chain alone,
-            whose mode the data sets share, or once for all of them. See `docs/parameters.md`.
+            whose mode the data sets share, or once for all of them. See `docs/evidence.md`.
         random_seed : int, Generator or None
 
         Returns

@@ -2,7 +2,7 @@
 
 Of an unknown record the sampler sees what the release shows: with fresh classes nothing but its
 synthetic row; with classes of its own one unit, its covariates, kept counts and synthetic counts,
-which share its class. The derivation stands in `docs/weaker-regression-counts.md`.
+which share its class. The derivation stands in `docs/mixtures.md`.
 """
 
 from dataclasses import dataclass, replace

@@ -7,7 +7,7 @@ writes masses as Stirling errors and deviances, of which none cancels: with
     log NegBin(x; A, B, e)  = -A f(-d / A) - x f(d / x) + delta(A + x) - delta(A) - delta(x)
                               + log(A / ((A + x) 2 pi x)) / 2,   d = (A e - x B) / (B + e),
 
-for ``x | r ~ Poisson(e r)``, ``r ~ Gamma(A, rate B)``. Derivation in `docs/poisson-mixtures.md`;
+for ``x | r ~ Poisson(e r)``, ``r ~ Gamma(A, rate B)``. Derivation in `docs/mixtures.md`;
 held against sixty digits in `tests/test_poisson_predictive.py`. A Poisson mass of known rate is in
 `poisson_kernels`.
 """

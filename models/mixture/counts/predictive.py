@@ -2,7 +2,7 @@
 
 Given the labels, the target is taken out of its class and p(y* | labels, y_-i) is a sum over
 classes of products of negative binomials, the class weights being the stick-breaking predictive.
-The derivation stands in `docs/poisson-mixtures.md`. Everything can instead be *fixed* at the drawn
+The derivation stands in `docs/mixtures.md`. Everything can instead be *fixed* at the drawn
 Theta: that is what the published importance sampler takes.
 
 A target tied to its own synthetic counts z enters with the sums y + z and twice its exposure: two

@@ -3,7 +3,7 @@
 With weights alpha_i the sampler draws from p(Theta) prod_i sum_k [pi_k f_k(y_i)]^alpha_i, powers of
 the *complete-data* likelihood: given labels it is conjugate, with weighted sums. Synthetic rows
 have weight 1. What a record contributes, g_i(y) = sum_k [pi_k f_k(y)]^alpha_i, also weighs guesses.
-Derivation: `docs/risk-weighted-synthesis.md`.
+Derivation: `docs/sensitivity.md`.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Compiled loops of weighted Poisson mixtures: sweeps with powers, and the tempered predictive.
 
 A unit of power w enters with ``sum_k (pi_k f_k(y))^w``: its label has probabilities proportional to
-``(pi_k f_k)^w``, and it counts w in its class. Derivation: `docs/risk-weighted-synthesis.md`.
+``(pi_k f_k)^w``, and it counts w in its class. Derivation: `docs/sensitivity.md`.
 Layout of ``M[3 p, K]``: weighted sums of counts, nothing, and weighted exposures, as the first rows
 in `poisson_kernels`; there are neither structural zeros nor covariates.
 """
