@@ -76,7 +76,7 @@ def table(section: type[Section]) -> str:
 
 
 def _value(key: str, right: str) -> str:
-    """What a key may be: as the messages say it, with the upper bound of whole numbers, in short."""
+    """What a key may be, as messages say it but shorter, with the bound of whole numbers."""
     if key != "random_seed" and key in MOST:
         right = re.sub(
             r"a whole number(?: >= (\d+))?", lambda n: f"{n[1] or 1}\N{EN DASH}{MOST[key]:,}", right
