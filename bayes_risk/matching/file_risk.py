@@ -1,6 +1,6 @@
 """Identification risk of files larger than memory: the sums over all records; no record is kept.
 
-What is counted, and what it costs: ``docs/large-files.md``.
+What is counted, and what it costs: ``docs/identification.md``.
 """
 
 from collections.abc import Sequence

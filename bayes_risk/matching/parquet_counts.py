@@ -5,7 +5,7 @@ some release, by the set of releases that show it. So files of any size are coun
 ``(key, set of releases) -> records that show it in just these, targets among them who hold it``,
 on disk where memory does not suffice, and matched as tables in memory are. Letters: ``m`` releases,
 ``l`` a table (0: the original), ``U`` keys, ``R`` rows of the result. Derivation:
-``docs/large-files.md``.
+``docs/identification.md``.
 """
 
 import math
