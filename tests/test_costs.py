@@ -29,7 +29,7 @@ from tests import worker_audits as audits
 
 pytestmark = pytest.mark.check
 
-FACTOR = 4  # that docs/large-files.md states
+FACTOR = 4  # that docs/reliability.md states
 COLUMNS = [f"v{j}" for j in range(8)]
 TOLD = r"took 9\.0 GiB in stage '.*', and max_memory is 8\.0 GiB; raise max_memory"
 OTHERS = {

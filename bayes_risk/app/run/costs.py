@@ -2,7 +2,7 @@
 
 With ``GU`` pairs of a guess and a distinct case, m releases, ``F`` fits (m + 1, or 1 for trees) and
 ``B`` batches of draws, what counts in large files is the evidence, ``(8 m + 4 F B) GU`` bytes; the
-other parts grow with the records alone. The derivation stands in ``docs/large-files.md``.
+other parts grow with the records alone. The derivation stands in ``docs/reliability.md``.
 """
 
 import logging
