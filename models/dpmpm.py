@@ -23,6 +23,7 @@ from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.mixture.categorical.fit import DPMPMFit
+from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_dpmpm
 from bayes_risk.models.mixture.categorical.posterior import LatentPosterior
 from bayes_risk.models.mixture.categorical.predictive import log_masses
 from bayes_risk.models.mixture.categorical.sampler import initial_state
@@ -99,9 +100,8 @@ class DPMPM:
         InputError
             A power that is not positive, or that makes a prior improper.
         """
-        from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_dpmpm
-
-        return power_scaled_dpmpm(self, positive("power", power))
+        scaled: DPMPM = power_scaled_dpmpm(self, positive("power", power))
+        return scaled
 
     def fit(
         self,

@@ -18,10 +18,11 @@ from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.regression.draws import brought
+from bayes_risk.models.regression.draws import BroughtDraws, brought, to_idata
 from bayes_risk.models.regression.families import Family, OrderedLogit, family_of
 from bayes_risk.models.regression.fit import RegressionFit
 from bayes_risk.models.regression.formulas import parse
+from bayes_risk.models.regression.hyper import power_scaled_regression
 from bayes_risk.models.regression.part import Part, check_outcome
 from bayes_risk.models.regression.prior import RegressionPrior
 from bayes_risk.models.regression.sampling import fitted
@@ -100,9 +101,8 @@ class Regression:
         InputError
             A power that is not positive, or that makes a prior improper.
         """
-        from bayes_risk.models.regression.hyper import power_scaled_regression
-
-        return power_scaled_regression(self, positive("power", power))
+        scaled: Regression = power_scaled_regression(self, positive("power", power))
+        return scaled
 
     def fit(
         self,
@@ -206,7 +206,16 @@ class Regression:
             Draws that lack a coefficient (named), are not finite, or of unequal number.
         """
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
-        return brought(self, data, self._parts(data), draws)
+        parts = self._parts(data)
+        held = brought(parts, draws)
+        one = held[0].draws
+        return RegressionFit(
+            model=self,
+            microdata=data,
+            idata=to_idata(parts, [p.draws for p in held]),
+            posterior=BroughtDraws(parts=held),
+            diagnostics={"draws": len(one) // one.n_chains, "chains": one.n_chains},
+        )
 
     def _parts(self, data: Microdata) -> list[Part]:
         return [

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
+from bayes_risk.release.release import EncodedRelease
 
 N, M = 48, 2
 
@@ -104,3 +105,14 @@ def release_of(name: str) -> br.Release:
     """Two data sets of it, made once."""
     release: br.Release = fit_of(name).synthesize(M, random_seed=2)
     return release
+
+
+def encoded(fit: Any, release: br.Release) -> EncodedRelease:
+    """The release read against the table of a fit."""
+    return EncodedRelease.of(release, fit.microdata)
+
+
+def offered(fit: Any, release: br.Release, **knows: Any) -> frozenset[str]:
+    """Ways to the evidence that a fit offers an intruder."""
+    methods: frozenset[str] = fit.capabilities(encoded(fit, release), br.Intruder(**knows)).methods
+    return methods

@@ -11,7 +11,7 @@ import bayes_risk as br
 from bayes_risk._core.logspace import log_sum
 from tests import test_cart as trees
 from tests.edge_results import attribute, study_result
-from tests.fits import fit_of, release_of
+from tests.fits import encoded, fit_of, release_of
 from tests.pmm_tables import small_fit, small_table
 from tests.regression_oracle import Normal, guess_values, log_evidence
 from tests.test_cli import screen
@@ -184,7 +184,7 @@ def test_joint_models_and_whole_releases_have_no_factors():
     assert "no factor for each column" in risk.tables()["by-column"].note
     assert risk.line() == ""
     fit = REGRESSION.fit(table(), draws=20, chains=2, random_seed=1)
-    release = released(table(), ["income", "spend"])
+    release = encoded(fit, released(table(), ["income", "spend"]))
     assert isinstance(fit.factors("reuse", release, None), str)
     assert isinstance(fit.factors("imputed", release, None), str)
 

@@ -16,6 +16,7 @@ from bayes_risk.models.trees.kernel_nodes import bandwidth
 from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, Shown, numbered
 from bayes_risk.models.trees.tree import grow
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
+from tests.fits import offered
 
 N = 24
 GUESSES = {"a": br.Levels(), "num": br.Grid(values=range(20, 26)), "b": br.Levels()}
@@ -304,10 +305,10 @@ def test_smoothed_numbers_stay_in_the_range_of_their_leaf_and_are_not_copies():
     with pytest.raises(br.InputError, match=r"offers \['refit', 'simulated'\]"):
         br.attribute_risk(fit, release, guesses=br.Grid(additive=1), evidence="exact")
     only = fit.synthesize(m=1, columns=["k"], random_seed=3)
-    assert fit.offers(only) == frozenset({"simulated", "refit"})
+    assert offered(fit, only) == frozenset({"simulated", "refit"})
     plain = br.models.CART(["x"], smoothing="kde").fit(df, random_seed=1)
-    assert "exact" in plain.offers(
-        plain.synthesize(1, random_seed=1)
+    assert "exact" in offered(
+        plain, plain.synthesize(1, random_seed=1)
     )  # categories are not smoothed
 
 

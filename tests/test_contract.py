@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from tests.fits import M, example, fit_of, fitted, release_of
+from tests.fits import M, encoded, example, fit_of, fitted, offered, release_of
 
 OWN = pytest.param("PyMCModel", marks=pytest.mark.check)  # PyTensor compiles
 MODELS = [*sorted(set(br.models.BUILT_IN) - {"PyMCModel"}), OWN]
@@ -46,7 +46,7 @@ def test_what_is_fitted_is_not_touched_and_is_what_the_fit_holds(name):
     assert list(fit.microdata.columns) == list(made.table.columns)
     assert list(fit.microdata.index) == list(made.table.index)
     assert fit.n_draws >= 0 and isinstance(fit.records_differ, bool)
-    assert isinstance(fit.mechanism(release_of(name)), str)
+    assert isinstance(fit.mechanism(encoded(fit, release_of(name))), str)
 
 
 @every_model
@@ -78,9 +78,9 @@ def test_equal_seeds_give_equal_bytes_and_others_do_not(name):
 @every_model
 @pytest.mark.parametrize("evidence", WAYS)
 def test_evidence_that_is_offered_is_a_posterior_and_other_evidence_is_refused(name, evidence):
-    offered = fit_of(name).offers(release_of(name))
-    assert offered and offered <= set(WAYS)
-    if evidence not in offered:
+    ways = offered(fit_of(name), release_of(name))
+    assert ways and ways <= set(WAYS)
+    if evidence not in ways:
         with pytest.raises(br.InputError, match=evidence):
             risk_of(name, evidence)
         return
@@ -96,6 +96,35 @@ def test_evidence_that_is_offered_is_a_posterior_and_other_evidence_is_refused(n
 
 @every_model
 def test_an_audit_has_a_seed(name):
-    evidence = sorted(fit_of(name).offers(release_of(name)))[0]
+    evidence = sorted(offered(fit_of(name), release_of(name)))[0]
     one, two = risk_of(name, evidence).records, risk_of.__wrapped__(name, evidence).records
     pd.testing.assert_frame_equal(one, two, check_exact=True)
+
+
+@pytest.mark.parametrize("evidence", ["predictive", "refit", "reuse"])
+@pytest.mark.parametrize("classes", ["new", "own"])
+def test_an_audit_encodes_a_release_once(monkeypatch, classes, evidence):
+    fit, asked, codes = fit_of("DPMPM"), [], br.Release.codes
+    release = fit.synthesize(M, classes=classes, random_seed=5)
+    monkeypatch.setattr(
+        br.Release, "codes", lambda self, *given: asked.append(self) or codes(self, *given)
+    )
+    br.attribute_risk(fit, release, evidence=evidence, targets=3, prior="release", random_seed=1)
+    assert asked == [release]
+
+
+@every_model
+@pytest.mark.parametrize("knows", ["all-but-target", "none"])
+def test_what_is_offered_names_what_it_takes_or_why_it_is_not(name, knows):
+    """Every way has the part of the fit that it asks; where there is none, a reason or no door."""
+    fit, release = fit_of(name), encoded(fit_of(name), release_of(name))
+    can = fit.capabilities(release, br.Intruder(knows_records=knows))
+    takes = {"predictive": can.sampled, "product": can.sampled, "refit": can.sampled}
+    takes |= {"imputed": can.imputing, "reuse": can.importance}
+    assert can.computed <= can.methods
+    for way in can.methods:
+        assert (can.closed_form if way in can.computed else takes[way]) is fit
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        can.methods = frozenset()
+    if knows == "none" and not can.reasons and can.partial is not None:
+        assert can.methods

@@ -13,6 +13,7 @@ from bayes_risk.models.mixture.categorical.posterior import Mechanism
 from bayes_risk.models.mixture.categorical.predictive import log_masses
 from bayes_risk.models.mixture.categorical.pymc_model import build
 from bayes_risk.models.mixture.categorical.state import units_of
+from tests.fits import encoded
 from tests.latent_classes import LEVELS, K, layout
 from tests.twins import codes_of, simulate
 
@@ -225,7 +226,7 @@ def test_log_release_is_the_density_of_what_was_drawn(fit):
             classes=classes,
             random_seed=3,
         )
-        found = fit.log_release(release)
+        found = fit.log_release(encoded(fit, release))
         others = [0, 1, 2] if classes == "own" else [j for j in range(3) if j not in columns]
         for l, Z in enumerate(release.datasets):
             z, total = codes_of(Z), 0.0
@@ -240,7 +241,7 @@ def test_log_release_is_the_density_of_what_was_drawn(fit):
 def test_what_the_sampler_sees_of_a_release(fit):
     release = fit.synthesize(2, ["x0", "x2"], np.arange(60) % 2 > 0, random_seed=3)
     prior = fit.posterior.prior
-    how = Mechanism.of(release, 1, fit.microdata, prior)
+    how = Mechanism.of(encoded(fit, release), 1, prior)
     assert how.conditional.tolist() == [False, True, False] and how.linked is None
     units = how.units(prior.width - 1)
     assert units.multiplicity.sum() == 60

@@ -12,6 +12,7 @@ import bayes_risk as br
 from bayes_risk.models.forest import Forest, search_orders
 from bayes_risk.models.trees.forest_fit import draw_levels, log_p
 from bayes_risk.models.trees.forest_trees import _single, bag_of
+from tests.fits import encoded, offered
 from tests.forest_by_hand import CHAINS, MASK, VOTES, check, evidence, table, targets_of
 
 # --- synthesis ---------------------------------------------------------------------------------
@@ -165,12 +166,12 @@ def test_in_words():
     fit = Forest(["a"], n_trees=7, votes="out-of-bag", dirichlet=0.5, min_leaf=3)
     fit = replace(fit, n_trees=40).fit(table(), random_seed=1)
     release = fit.synthesize(m=1, random_seed=2)
-    assert fit.mechanism(release) == (
+    assert fit.mechanism(encoded(fit, release)) == (
         "forests of 40 trees and the order a are known, splits and bootstrap samples included, not "
         "what the leaves vote for; out-of-bag votes, smoothed by Dirichlet(0.5)"
     )
     assert repr(fit).startswith("ForestFit: 24 records; a (40 trees, ")
-    assert fit.offers(release) == {"exact", "refit"} and fit.n_draws == 0
+    assert offered(fit, release) == {"exact", "refit"} and fit.n_draws == 0
 
 
 # --- errors ------------------------------------------------------------------------------------
@@ -186,9 +187,9 @@ def test_release_errors():
     with pytest.raises(br.InputError, match="columns names column 'c'"):
         fit.synthesize(columns=["c"])
     with pytest.raises(br.InputError, match="'c' synthesised, for which there is no forest"):
-        fit.offers(replace(release, synthesized=("a", "c")))
+        offered(fit, br.Release(datasets=[table()], synthesized=("a", "c")))
     with pytest.raises(br.InputError, match="24 records were replaced.*grown on 18"):
-        fit.offers(replace(release, records=None))
+        offered(fit, replace(release, records=None))
     z = release.datasets[0].copy()
     z.loc[MASK, "a"] = np.where(z.loc[MASK, "a"] == "x", "z", "x")
     targets = targets_of(fit, release, [1])

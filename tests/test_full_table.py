@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,14 +16,14 @@ from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import combined
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.prior_weights import log_prior
-from bayes_risk.evidence.problem import cases_of
-from bayes_risk.evidence.runner import Plan
+from bayes_risk.evidence.problem import AuditProblem, cases_of
+from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.models.mixture.categorical import predictive as latent_predictive
 from bayes_risk.risk.full_table import risk as full_table
 from bayes_risk.risk.full_table import tables
 from bayes_risk.risk.full_table.likeliest import searched
 from bayes_risk.risk.full_table.search import best_first
-from bayes_risk.risk.full_table.tables import Table, posteriors_to_parts, thinned
+from bayes_risk.risk.full_table.tables import Table, thinned
 
 LEVELS = (3, 2, 4, 3)
 NAMES = ["a", "b", "c", "d"]
@@ -68,13 +69,17 @@ def fit():
 
 def enumerated(fit, release, *, intruder=None, n=7, known=None):
     """Posteriors, and the cases of n targets with all values of the unknown columns as guesses."""
-    intruder = br.Intruder() if intruder is None else intruder
+    if intruder is None:
+        intruder = br.Intruder() if known is None else br.Intruder(knows_records=known)
     rows = np.random.default_rng(2).choice(len(fit.microdata.codes), n, replace=False)
+    rng = np.random.default_rng(0)
     columns = [c for c in release.synthesized if c not in intruder.knows_columns]
     listed = br.Listed(EVERY[columns].drop_duplicates())
-    cases, _ = cases_of(fit, release, intruder, listed, rows, known)
-    plan = Plan(fit, release, np.random.default_rng(3), 1, None, known)
-    return plan.fits(cases), cases
+    labels = list(fit.microdata.index[rows])
+    problem = AuditProblem.prepare(fit, release, intruder, listed, labels, choose=rng, knowing=rng)
+    cases, _ = cases_of(problem.release, intruder, listed, rows, known)
+    runner = EvidenceRunner(replace(problem, known=known), np.random.default_rng(3), 1, None)
+    return runner.fits(cases), cases
 
 
 def predictive_evidence(posteriors, cases, rngs):
@@ -91,12 +96,13 @@ def both_ways(fit, release, prior="uniform", **how):
     rngs = [np.random.default_rng(seed) for seed in seeds]
     found = predictive_evidence(posteriors, cases, rngs)
     rngs = [np.random.default_rng(seed) for seed in seeds]
-    parts = posteriors_to_parts(posteriors, cases, rngs)
+    each = zip(posteriors, rngs, strict=True)
+    parts = [fit.tabulated(posterior, cases, rng=rng) for posterior, rng in each]
     grid = Table.of(fit.microdata.n_levels[cases.columns])
     fits, spreads = full_table.tabulated(
         parts, cases, fit.microdata, prior, grid, draws=10**6, keep=10
     )
-    beliefs = log_prior(prior, fit.microdata, cases, release, found.base)
+    beliefs = log_prior(prior, fit.microdata, cases, None, found.base)
     log_p = beliefs + found.log_evidence.sum(axis=0)
     log_p -= np.logaddexp.reduce(log_p, axis=0)
     return SimpleNamespace(

@@ -11,12 +11,11 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.evidence import mechanism_check
-from bayes_risk.evidence.mechanism_check import check_mechanism, checked
+from bayes_risk.evidence.mechanism_check import check_mechanism
 from bayes_risk.evidence.mechanism_statistics import decimals_of, stands_out
 from bayes_risk.reporting.verdicts.verdict import judge
-from bayes_risk.studies.sweeping.remembered import RememberedFit
 from tests.edge_results import attribute, identification
-from tests.fits import fit_of, release_of
+from tests.fits import encoded, fit_of, offered, release_of
 from tests.test_rpart import CODED, real
 
 CALM = identification(n=60, ages=7)  # nobody is unique, nobody matched uniquely
@@ -170,12 +169,13 @@ def test_every_model_can_be_checked_and_passes_its_own_files(name):
 @pytest.mark.parametrize("name", QUICK)
 def test_the_density_of_some_draws_is_that_of_all(name):
     fit, release = fit_of(name), release_of(name)
-    if "reuse" not in fit.offers(release):
+    if "reuse" not in offered(fit, release):
         assert not any(m.kind == "density" for m in check_mechanism(fit, release).measures)
         return
     some = np.array([7, 2, 5])
+    coded = encoded(fit, release)
     np.testing.assert_allclose(
-        fit.log_release(release, some), fit.log_release(release)[:, some], rtol=1e-12
+        fit.log_release(coded, some), fit.log_release(coded)[:, some], rtol=1e-12
     )
 
 
@@ -263,16 +263,14 @@ def test_audits_of_files_made_elsewhere_carry_the_check_and_own_releases_need_no
 
 
 def test_settings_of_a_sweep_share_the_check(monkeypatch):
-    asked = []
+    asked, check = [], mechanism_check._check
     monkeypatch.setattr(
-        mechanism_check, "check_mechanism", lambda *_, **how: asked.append(how) or "found"
+        mechanism_check, "_check", lambda *given: asked.append(given) or check(*given)
     )
-    fit = RememberedFit.of(fitted())
-    release = made()
-    for _ in range(2):
-        assert checked(fit, release, np.random.default_rng(1)) == "found"
+    over = {"evidence": ["exact", "predictive"]}
+    grid = {"pay": br.Grid(percent=10, n=5)}
+    br.sensitivity(fitted(), made(), over=over, targets=2, guesses=grid, random_seed=1)
     assert len(asked) == 1
-    assert checked(fit, release, np.random.default_rng(2)) == "found" and len(asked) == 2
 
 
 def test_a_failed_check_makes_the_verdict_inconclusive_whatever_the_numbers():

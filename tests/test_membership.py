@@ -212,7 +212,7 @@ def doubtful(log_weights, reff):
 
 @pytest.mark.slow
 def test_refits_agree_with_brute_force(two_classes, monkeypatch):
-    monkeypatch.setattr("bayes_risk.risk.membership.predicted.pareto_smoothed", doubtful)
+    monkeypatch.setattr("bayes_risk.evidence.leave_one_out.pareto_smoothed", doubtful)
     release = release_of([table_of(z, (2, 2)) for z in RELEASES])
     found = br.membership(two_classes, release, random_seed=7, refit_budget=3)
     assert not found.khat.any()
@@ -607,7 +607,7 @@ def test_a_standing_of_nobody():
 
 
 def test_doubt_is_a_warning(two_classes, monkeypatch):
-    monkeypatch.setattr("bayes_risk.risk.membership.predicted.pareto_smoothed", doubtful)
+    monkeypatch.setattr("bayes_risk.evidence.leave_one_out.pareto_smoothed", doubtful)
     release = release_of([table_of(z, (2, 2)) for z in RELEASES])
     with pytest.warns(br.UnreliableWeightsWarning, match="2 of 3 log Bayes factors are unreliable"):
         found = br.membership(two_classes, release, random_seed=7, refit_budget=1)

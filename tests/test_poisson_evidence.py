@@ -8,6 +8,7 @@ import pytest
 
 import bayes_risk as br
 from tests import count_classes as by_hand
+from tests.fits import offered
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 PRIOR = (1.5, 0.2)
@@ -220,7 +221,7 @@ def keeping_totals(kind, quantile):
 def test_totals_give_the_target_away(kind, quantile):
     fit = keeping_totals(kind, quantile)
     release = fit.synthesize(2, random_seed=2)
-    assert fit.offers(release) == {"exact"}
+    assert offered(fit, release) == {"exact"}
     risk = br.attribute_risk(fit, release, guesses=br.Grid(additive=2, n=5), random_seed=3)
     total = risk.log_evidence.sum(axis=0)
     truth = np.arange(len(total))[:, None] == risk.truth

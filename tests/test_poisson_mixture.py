@@ -15,6 +15,7 @@ from bayes_risk.models.mixture.business.totals import dealt, groups_of, threshol
 from bayes_risk.models.mixture.counts.pymc_start import build
 from bayes_risk.models.mixture.counts.units import CountColumns, log_masses, read_counts, units_of
 from bayes_risk.models.poisson_mixture import PoissonMixture, prior_of
+from tests.fits import encoded
 from tests.poisson_twins import log_label_masses
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
@@ -339,8 +340,8 @@ def test_singletons_are_named():
 
 
 def test_mechanisms_are_said(fit):
-    assert "fresh component" in fit.mechanism(fit.synthesize(1, random_seed=1))
+    assert "fresh component" in fit.mechanism(encoded(fit, fit.synthesize(1, random_seed=1)))
     own = fit.synthesize(1, classes="own", random_seed=1)
-    assert "own confidential values" in fit.mechanism(own)
+    assert "own confidential values" in fit.mechanism(encoded(fit, own))
     deal = of_kind(fit, "TCMM", 0.9)
-    assert "tails apart" in deal.mechanism(deal.synthesize(1, random_seed=1))
+    assert "tails apart" in deal.mechanism(encoded(deal, deal.synthesize(1, random_seed=1)))

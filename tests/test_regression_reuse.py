@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 
 import bayes_risk as br
 from bayes_risk._compat import draws_of_posterior
+from tests.fits import offered
 
 Regression = br.models.Regression
 CLOSE = 1e-9
@@ -307,7 +308,7 @@ def test_the_idata_of_a_fit_comes_back(fitted):
     model, df, fit, release, grids = fitted
     again = model.from_draws(df, fit.idata)
     assert again.diagnostics["chains"] == 3 and again.diagnostics["draws"] == 40
-    assert again.offers(release) == {"reuse"}
+    assert offered(again, release) == {"reuse"}
     a, b = risk_of(fit, release, grids), risk_of(again, release, grids)
     assert np.array_equal(a.log_evidence, b.log_evidence) and np.array_equal(a.mcse, b.mcse)
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from tests.fits import encoded
 from tests.twins import simulate
 
 
@@ -18,7 +19,7 @@ def test_it_warns_on_the_acs_file(shared_data):
         table, draws=150, tune=150, chains=2, thin=1, random_seed=1
     )
     release = fit.synthesize(2, random_seed=2)
-    assert np.ptp(fit.log_release(release), axis=1).min() > 100
+    assert np.ptp(fit.log_release(encoded(fit, release)), axis=1).min() > 100
     with pytest.warns(br.UnreliableWeightsWarning, match='100 of 100 .*use evidence="predictive"'):
         risk = br.attribute_risk(fit, release, targets=100, evidence="reuse", random_seed=3)
     assert not risk.reliable.any()

@@ -16,6 +16,7 @@ from bayes_risk.app.study.declare import declare_model, fit_model
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.models.trees.rpart_import import Columns, imported
+from tests.fits import encoded, offered
 
 LEAF = {"var": "<leaf>", "ncompete": 0, "nsurrogate": 0}
 PEOPLE = pd.DataFrame(
@@ -226,12 +227,16 @@ def test_mismatch_counts_released_values_that_no_record_of_the_leaf_holds():
 def test_what_is_said_of_the_mechanism():
     fit = fitted()
     release = fit.synthesize(m=2, random_seed=3)
-    assert fit.mechanism(release).startswith("synthpop's own trees and the order job, pay, own")
-    assert fit.offers(release) == {"exact"}
-    assert "floor" not in fit.mechanism(release) and "assumed" not in fit.mechanism(release)
+    assert fit.mechanism(encoded(fit, release)).startswith(
+        "synthpop's own trees and the order job, pay, own"
+    )
+    assert offered(fit, release) == {"exact"}
+    assert "floor" not in fit.mechanism(encoded(fit, release)) and "assumed" not in fit.mechanism(
+        encoded(fit, release)
+    )
     grown = br.models.CART(["job", "own"], bootstrap="none", min_leaf=2, floor=0.01)
     there = grown.fit(PEOPLE.drop(columns="pay"))
-    said = there.mechanism(br.Release(datasets=[PEOPLE], synthesized=["job"]))
+    said = there.mechanism(encoded(there, br.Release(datasets=[PEOPLE], synthesized=["job"])))
     assert "order job are assumed, not known to have made the files" in said
 
 

@@ -70,10 +70,10 @@ def test_a_budget_too_small_for_the_posterior_is_said_to_be(audit):
 
 
 def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
-    from bayes_risk.evidence.runner import Plan
+    from bayes_risk.evidence.runner import EvidenceRunner
 
-    calls, fits = [], Plan.later
-    monkeypatch.setattr(Plan, "later", lambda self: calls.append(1) or fits(self))
+    calls, fits = [], EvidenceRunner.later
+    monkeypatch.setattr(EvidenceRunner, "later", lambda self: calls.append(1) or fits(self))
     one = audit.few.synthesize(m=1, random_seed=4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", br.UnreliableWeightsWarning)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 import bayes_risk as br
+from bayes_risk.models.mixture.categorical.fit import DPMPMFit
 from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_gamma
 from bayes_risk.models.regression.hyper import (
     RegressionUnder,
@@ -20,9 +21,8 @@ from bayes_risk.models.regression.hyper import (
 from bayes_risk.models.regression.part import Coefficients
 from bayes_risk.models.regression.posterior import ExactPart
 from bayes_risk.models.regression.prior import RegressionPrior
-from bayes_risk.risk.attribute import attribute_evidence
-from bayes_risk.studies.sweeping.remembered import RememberedFit
-from bayes_risk.studies.sweeping.reweighted import ReweightedFit
+from bayes_risk.risk.attribute import attribute_evidence, gather
+from tests.fits import encoded
 from tests.twins import simulate
 
 PRIORS = {"flat": "uniform", "margins": "marginal", "leaning": br.TruthFactor(4.0)}
@@ -196,32 +196,17 @@ def test_knowledge_of_records_is_a_curve_of_audits(mixture):
 
 
 @quiet
-def test_fits_are_sampled_once(mixture):
+def test_fits_are_sampled_once(mixture, monkeypatch):
     fit, release = mixture
-    counted = {"augmented": 0}
-
-    class Counting:
-        def __init__(self, fit):
-            self.fit = fit
-
-        def __getattr__(self, name):
-            return getattr(self.fit, name)
-
-        def augmented(self, *given, **how):
-            counted["augmented"] += 1
-            return self.fit.augmented(*given, **how)
-
-        def led(self, *given, **how):
-            return Counting(self.fit.led(*given, **how))
-
-        def carried(self, *given, **how):
-            return Counting(self.fit.carried(*given, **how))
-
-    over = {"guesses": [1, 2], "knows_columns": [[], ["x0"]], "m": [1, 2], "prior": PRIORS}
-    br.sensitivity(
-        Counting(fit), release, over=over, one_at_a_time=False, random_seed=3, refit_budget=0
+    counted, augmented = [], DPMPMFit.augmented
+    monkeypatch.setattr(
+        DPMPMFit,
+        "augmented",
+        lambda fit, *given, **how: counted.append(given) or augmented(fit, *given, **how),
     )
-    assert counted["augmented"] == release.m
+    over = {"guesses": [1, 2], "knows_columns": [[], ["x0"]], "m": [1, 2], "prior": PRIORS}
+    br.sensitivity(fit, release, over=over, one_at_a_time=False, random_seed=3, refit_budget=0)
+    assert len(counted) == release.m
 
 
 # --- other hyper-priors ------------------------------------------------------------------------
@@ -231,8 +216,7 @@ def test_with_one_class_weights_give_the_closed_form_of_the_other_prior():
     """Level probabilities are integrated out, so that one class knows nothing but its counts."""
     fit, release = fitted(br.models.DPMPM(n_classes=1), tune=0, thin=1)
     other = br.models.DPMPM(n_classes=1, level_prior=2.5)
-    weighted = ReweightedFit(RememberedFit.of(fit), fit.under(other))
-    kept = attribute_evidence(weighted, release, random_seed=3)
+    kept = gather(fit, release, under=fit.under(other), random_seed=3)
     again, _ = fitted(other, tune=0, thin=1)
     direct = attribute_evidence(again, release, random_seed=3)
     assert np.allclose(kept.found.log_evidence, direct.found.log_evidence, atol=1e-8)
@@ -253,9 +237,8 @@ def test_reweighted_evidence_agrees_with_that_of_a_new_fit(columns, changed):
     length = {"draws": 1000, "tune": 200, "chains": 2, "thin": 2}
     fit, release = fitted(br.models.DPMPM(n_classes=3), columns=columns, m=1, **length)
     other = br.models.DPMPM(n_classes=3, **changed)
-    weighted = ReweightedFit(RememberedFit.of(fit), fit.under(other))
     how = {"random_seed": 3, "refit_budget": 0}
-    ours = attribute_evidence(weighted, release, **how).found
+    ours = gather(fit, release, under=fit.under(other), **how).found
     again, _ = fitted(other, columns=columns, **length)
     theirs = attribute_evidence(again, release, **how).found
     gap = (ours.log_evidence - theirs.log_evidence).sum(axis=0)
@@ -379,7 +362,7 @@ def test_exact_parts_are_drawn_again_and_carry_no_weight():
     assert isinstance(under, RegressionUnder)
     grid = br.Grid(additive=1.0, n=7)
     kept = attribute_evidence(fit, release, guesses=grid, random_seed=3)
-    posterior = fit.informed(release)
+    posterior = fit.informed(encoded(fit, release))
     (found,) = under.predictives(posterior, kept.cases, rng=np.random.default_rng(0))
     assert (found[1] == 0).all()
     begun = under.started(posterior).parts[0]
@@ -559,9 +542,7 @@ def test_sampled_regressions_are_reweighted_as_a_new_fit_would_have_it():
     release = fit.synthesize(m=1, random_seed=2)
     how = {"guesses": br.Grid(bounds=(0, 9), n=10, truth="add"), "random_seed": 3}
     how |= {"refit_budget": 0}
-    ours = attribute_evidence(
-        ReweightedFit(RememberedFit.of(fit), fit.under(again.model)), release, **how
-    ).found
+    ours = gather(fit, release, under=fit.under(again.model), **how).found
     theirs = attribute_evidence(again, release, **how).found
     assert (ours.khat < 0.7).mean() > 0.8
     gap = (ours.log_evidence - theirs.log_evidence).sum(axis=0)

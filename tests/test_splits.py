@@ -34,6 +34,7 @@ from bayes_risk.models.mixture.categorical.sweep import (
     draw_sticks,
     swap_neighbours,
 )
+from tests.fits import encoded
 from tests.latent_classes import LEVELS, layout, random_theta
 from tests.twins import simulate
 
@@ -416,7 +417,7 @@ def test_the_audit_s_own_fits_take_the_moves():
         drawn = []
         for splits in (0, 4):
             prior = replace(start.prior, splits=splits)
-            units = fits[0]._units(Mechanism.of(release, 0, fits[0].microdata, prior))
+            units = fits[0]._units(Mechanism.of(encoded(fits[0], release), 0, prior))
             drawn.append(
                 run_chains(
                     prior, units, [start.draws.last(0)], draws=5, tune=5, thin=1,

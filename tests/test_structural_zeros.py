@@ -22,6 +22,7 @@ from bayes_risk.models.mixture.categorical.zeros import (
     possible_rows,
 )
 from tests import zeros_oracle as oracle
+from tests.fits import encoded
 from tests.latent_classes import draws_of, random_theta
 
 RULES = [{"x0": ["b"], "x1": ["b"]}, {"x1": "b", "x2": ["b"]}]
@@ -274,7 +275,7 @@ def test_posterior_after_a_release_against_quadrature(fits, synthesized):
     p = oracle.possible(f)
     w = w * np.prod([p[:, oracle.cell(y)] for y in oracle.Y], axis=0)
     w = w * oracle.release_density(p, oracle.Y, oracle.Z, synthesized)
-    after = fit.augmented(release_of(synthesized), 0, rng=np.random.default_rng(17))
+    after = fit.augmented(encoded(fit, release_of(synthesized)), 0, rng=np.random.default_rng(17))
     check_moments(after.draws, after.prior.zeros, w, f)
 
 
@@ -364,8 +365,10 @@ def test_predictives_are_normalised_over_what_is_possible(fits, K, how):
     fit, (f, w) = fits[K], exact_theta(K)
     synthesized = [1, 2] if how == "after two" else [0, 1, 2]
     release, rng = release_of(synthesized), np.random.default_rng(8)
-    cases, case = cases_of(fit, release, br.Intruder(), br.Neighbourhood(1), np.arange(4))
-    posterior = fit.posterior if how == "before" else fit.augmented(release, 0, rng=rng)
+    cases, case = cases_of(encoded(fit, release), br.Intruder(), br.Neighbourhood(1), np.arange(4))
+    posterior = (
+        fit.posterior if how == "before" else fit.augmented(encoded(fit, release), 0, rng=rng)
+    )
     log_p = posterior.predictives(cases, rng=rng)[0].log_truth(slice(0, len(cases)))
     for i in range(4):
         after = () if how == "before" else (synthesized,)
@@ -373,7 +376,7 @@ def test_predictives_are_normalised_over_what_is_possible(fits, K, how):
         error = error if K == 2 else 1e-5
         within(4, np.exp(-log_p[:, case[i]] + exact), 1.0, error)
         if i < 2:
-            z = None if how == "before" else release
+            z = None if how == "before" else encoded(fit, release)
             start = fit.without(i, z, 0, start=posterior, rng=rng)
             only = cases.only(np.array([case[i]]))
             alone = start.predictives(only, rng=rng)[0].log_truth(slice(0, 1))[:, 0]

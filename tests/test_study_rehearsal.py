@@ -10,6 +10,8 @@ from bayes_risk.app.run.costs import estimate
 from bayes_risk.app.study.declare import fit_model
 from bayes_risk.app.study.making import declared, synthesized
 from bayes_risk.app.study.study import parse_study
+from bayes_risk.intruder.intruder import Intruder
+from tests.fits import encoded, offered
 
 RUNS = {"audit": run_study, "sweep": run_sweep, "comparison": run_compare}
 KEYS = {"identification": {"known": [], "synthesized": ["a", "b"]}}
@@ -198,18 +200,16 @@ def test_sections_promise_what_fits_offer(model, columns, made, m):
     fit = fit_model(study, declared(study, df), df, random_seed=1)
     release = synthesized(fit, study, random_seed=2)
     names, section = study.made(df), study.model
-    assert set(section.offers(names, df)) == fit.offers(release)
-    try:
-        knowing = fit.offers_knowing(release) if hasattr(fit, "offers_knowing") else set()
-    except InputError:
-        knowing = set()
+    assert set(section.offers(names, df)) == offered(fit, release)
+    can = fit.capabilities(encoded(fit, release), Intruder(knows_records="none"))
+    knowing = set() if can.partial is None else can.methods
     promised = set(section.offers_knowing(names, m, df))
     if model["kind"] == "CART":  # "exact" or "product", which the grown trees tell
         assert knowing <= promised and bool(knowing) == bool(promised)
     else:
         assert promised == knowing
     # without the table nothing is refused that it would allow
-    assert fit.offers(release) <= set(section.offers(names))
+    assert offered(fit, release) <= set(section.offers(names))
     assert knowing <= set(section.offers_knowing(names, m))
 
 

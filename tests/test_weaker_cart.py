@@ -12,6 +12,7 @@ from scipy.special import gammaln, logsumexp
 import bayes_risk as br
 from bayes_risk.data.variables import Number
 from bayes_risk.models.trees.leaf_evidence import PLAIN
+from tests.fits import offered
 
 N = 8
 
@@ -159,7 +160,7 @@ def test_evidence_is_the_sum_over_all_unknown_values(column, knows, m, bootstrap
         table(3, [column]), random_seed=1
     )
     release = fit.synthesize(m=m, random_seed=2)
-    assert fit.offers_knowing(release) == {"exact"}
+    assert offered(fit, release, knows_records="none") == {"exact"}
     risk = compare(fit, release, KNOWN[knows], [column])
     assert (risk.mcse_log_evidence == 0).all()
 
@@ -177,7 +178,7 @@ def sequence(seed, min_leaf=2, bootstrap="bayesian"):
 def test_trees_that_split_on_synthesised_columns_are_summed_node_by_node(knows, bootstrap):
     fit = sequence(5, min_leaf=1, bootstrap=bootstrap)
     release = fit.synthesize(m=2, random_seed=4)
-    assert fit.offers_knowing(release) == {"product"}
+    assert offered(fit, release, knows_records="none") == {"product"}
     compare(fit, release, KNOWN[knows], ["a", "b"])
 
 

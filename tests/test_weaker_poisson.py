@@ -13,6 +13,7 @@ import bayes_risk as br
 from bayes_risk.models.mixture.categorical.sampler import run_chains
 from bayes_risk.models.mixture.counts.units import units_of
 from tests import count_classes as by_hand
+from tests.fits import encoded, offered
 from tests.oracle import log_label_prior
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
@@ -86,12 +87,12 @@ def test_the_product_adds_the_releases():
         frame(y), draws=20, tune=10, chains=2, random_seed=1
     )
     release = fit.synthesize(3, random_seed=2)
-    assert fit.offers_knowing(release) == {"imputed", "product"}
+    assert offered(fit, release, knows_records="none") == {"imputed", "product"}
     options = {"guesses": br.Grid(additive=3, n=7), "random_seed": 3}
     risk = br.attribute_risk(fit, release, intruder=intruder(known), evidence="product", **options)
     for l, Z in enumerate(release.datasets):
         one = br.Release(datasets=[Z], synthesized=release.synthesized)
-        assert fit.offers_knowing(one) == {"predictive"}
+        assert offered(fit, one, knows_records="none") == {"predictive"}
         alone = br.attribute_risk(fit, one, intruder=intruder(known), **options)
         assert np.allclose(risk.log_evidence[l], alone.log_evidence[0], atol=1e-8)
 
@@ -390,7 +391,7 @@ def test_same_bytes_for_any_number_of_workers_and_any_stranger(quick, classes, m
 
 
 def test_further_sampling_continues_the_chains(quick):
-    release = quick.synthesize(2, random_seed=2)
+    release = encoded(quick, quick.synthesize(2, random_seed=2))
     given = quick.knowing(
         np.arange(40) < 20, release, rng=np.random.default_rng(1), n_jobs=1, progress=None
     )

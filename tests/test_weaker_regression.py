@@ -17,6 +17,7 @@ from bayes_risk.models.regression.counts_imputed import ImputedCountsPosterior, 
 from bayes_risk.models.regression.families import Poisson
 from bayes_risk.models.regression.part import Part
 from tests import weaker_oracle as by_hand
+from tests.fits import encoded, offered
 from tests.regression_oracle import (
     Normal,
     columns_of,
@@ -108,7 +109,7 @@ def test_one_release_is_the_closed_form(knows, sequence, family):
     release = fit.synthesize(1, random_seed=3)
     grids = {c: br.Grid(percent=20, n=3) for c in release.synthesized}
     risk = audit(fit, release, known, grids, targets=[0, 1, 2])
-    assert fit.offers_knowing(release) == {"exact", "predictive"}
+    assert offered(fit, release, knows_records="none") == {"exact", "predictive"}
     for i, u in zip(risk.index, risk.case, strict=True):
         exact = np.array(
             [
@@ -231,7 +232,7 @@ def test_imputation_with_known_variance_is_gaussian(knows, m):
     model = Regression({"income": "1 + age"}, prior=Prior(sigma2=(1e7, 1e7 * variance)))
     fit = model.fit(df, draws=100, chains=4, random_seed=1)
     release = fit.synthesize(m, random_seed=2)
-    assert fit.offers_knowing(release) == {"imputed", "product"}
+    assert offered(fit, release, knows_records="none") == {"imputed", "product"}
     X, inside = on_scale(df)
     z = [inside(Z["income"]) for Z in release.datasets]
     risk = audit(fit, release, known, br.Grid(percent=30, n=5))
@@ -300,15 +301,14 @@ def joint(part, whole, rows, files, j, points):
 
 def test_rows_are_imputed_in_proportion_to_their_density():
     """Means and variances of imputed outcomes against the Gaussian closed form."""
-    from bayes_risk.models.regression.known import imputed, knowing
-
     df, known, variance, m = table(), KNOWS["half"], 0.6, 3
     model = Regression({"income": "1 + age"}, prior=Prior(sigma2=(1e7, 1e7 * variance)))
     fit = model.fit(df, draws=300, chains=4, random_seed=1)
     release = fit.synthesize(m, random_seed=2)
     rng = np.random.default_rng(3)
-    part = knowing(fit, known, release, rng=rng, progress=None)
-    draws = imputed(part, release, rng=rng, n_jobs=1, progress=None).draws
+    how = {"rng": rng, "n_jobs": 1, "progress": None}
+    part = fit.knowing(known, encoded(fit, release), **how)
+    draws = part.imputed(encoded(fit, release), **how).draws
     X, inside = on_scale(df)
     z, U = [inside(Z["income"]) for Z in release.datasets], np.flatnonzero(~known)
     spread = variance * (
@@ -436,7 +436,7 @@ def test_poisson_regression_against_quadrature(knows):
     )
     y = df["visits"].to_numpy()
     release = fit.synthesize(1, random_seed=2)
-    assert fit.offers_knowing(release) == {"predictive"}
+    assert offered(fit, release, knows_records="none") == {"predictive"}
     risk = audit(fit, release, known, br.Grid(additive=2, n=5), targets=[0, 1])
     z = release.datasets[0]["visits"].to_numpy()
     for i, u in zip(risk.index, risk.case, strict=True):
@@ -476,7 +476,7 @@ def test_imputation_of_counts_against_quadrature(knows, m):
         df, draws=800, tune=300, chains=4, random_seed=1
     )
     release, y = fit.synthesize(m, random_seed=2), df["visits"].to_numpy()
-    assert fit.offers_knowing(release) == {"imputed", "product"}
+    assert offered(fit, release, knows_records="none") == {"imputed", "product"}
     risk = audit(fit, release, KNOWS[knows], br.Grid(additive=2, n=5))
     assert risk.assumptions["evidence"].startswith("imputed")
     zs = [d["visits"].to_numpy() for d in release.datasets]

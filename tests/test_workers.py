@@ -25,7 +25,6 @@ from bayes_risk.app.run.costs import estimate
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.evidence import leave_one_out as log_ratios
 from bayes_risk.models.trees import forest_evidence
-from bayes_risk.risk.membership import predicted
 from tests import worker_audits as audits
 from tests import worker_jobs as jobs_of
 
@@ -207,7 +206,6 @@ def test_an_audit_is_the_same_with_blocks_of_any_size(monkeypatch, name, size):
         (log_ratios, "ROOM", room),
         (log_ratios, "FEW", few),
         (log_ratios, "SHARES", shares),
-        (predicted, "BLOCK", block),
         (forest_evidence, "BLOCK", block),
     ):
         assert hasattr(module, constant)

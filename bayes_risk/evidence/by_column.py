@@ -10,20 +10,16 @@ condition the columns after it.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.logspace import log_sum
+from bayes_risk.release.release import EncodedRelease
 
-from .contract import Simulated
-
-if TYPE_CHECKING:
-    from bayes_risk.release.release import Release
-
-    from .contract import Fit, Targets
+from .contract import Capabilities, Targets
 
 Array = npt.NDArray[np.float64]
 ONE = "one column was synthesised, and all the evidence is its"
@@ -31,32 +27,18 @@ SEARCHED = "the guesses were searched where all the evidence together leads"
 FIRST = "of the first releases it is not kept"
 
 
-def product_of(factors: Iterable[Array]) -> Simulated:
-    """Exact evidence that is a product of factors, the log of each of shape (m, G, U)."""
-    each = iter(factors)
-    log_p = next(each).copy()
-    by_column = [log_p.sum(axis=0)]
-    for factor in each:
-        by_column.append(factor.sum(axis=0))
-        log_p += factor
-    nothing = np.broadcast_to(0.0, (2, *by_column[0].shape))
-    apart = np.stack(by_column) if len(by_column) > 1 else None
-    return Simulated(log_p, nothing, np.full(log_p.shape[2], np.inf), apart)
-
-
 def factors_of(
-    fit: "Fit", evidence: str, release: "Release", targets: "Targets"
+    can: Capabilities, evidence: str, release: EncodedRelease, targets: Targets
 ) -> tuple[str, ...] | str:
-    """As `FactoredFit.factors`; of other fits a phrase, why there are none."""
+    """As `Factored.factors`; of other fits a phrase, why there are none."""
     if len(release.synthesized) == 1:
         return ONE
-    if not hasattr(fit, "factors"):
+    if can.factored is None:
         return (
             "this evidence has no factor for each column, and it would take "
             f"{len(release.by_draw)} more fits to leave one out"
         )
-    found: tuple[str, ...] | str = fit.factors(evidence, release, targets)
-    return found
+    return can.factored.factors(evidence, release, targets)
 
 
 def by_column(

@@ -1,20 +1,22 @@
 """The contract that a model keeps, as Protocols. No inheritance: having the methods is enough.
 
-A *declaration* (say ``DPMPM``) has ``fit``; a *Fit* synthesises and hands out *posteriors*; a
-posterior, whatever data it is conditioned on, hands out the *predictive* of targets and guesses.
+A *declaration* (say ``DPMPM``) has ``fit``; a *Fit* synthesises, and says in one record of
+`Capabilities` what it offers for a release and an intruder, and by which of the protocols below; a
+*posterior*, whatever data it is conditioned on, hands out the *predictive* of targets and guesses.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 Array = npt.NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
@@ -121,13 +123,30 @@ class Simulated:
     ess : ndarray, shape (U,)
         Effective number of draws.
     by_column : ndarray, shape (k, G, U), or None
-        Of a `FactoredFit` with k > 1 factors: log p of each by itself, summed over releases.
+        Of a `Factored` fit with k > 1 factors: log p of each by itself, summed over releases.
     """
 
     log_p: Array
     deviations: Array
     ess: Array
     by_column: Array | None = None
+
+    @classmethod
+    def exact(cls, log_p: Array, by_column: Array | None = None) -> "Simulated":
+        """Log evidence (m, G, U) without an error."""
+        nothing = np.broadcast_to(0.0, (2, *log_p.shape[1:]))
+        return cls(log_p, nothing, np.full(log_p.shape[2], np.inf), by_column)
+
+    @classmethod
+    def product(cls, factors: Iterable[Array]) -> "Simulated":
+        """Exact evidence that is a product of factors, the log of each of shape (m, G, U)."""
+        each = iter(factors)
+        log_p = next(each).copy()
+        by_column = [log_p.sum(axis=0)]
+        for factor in each:
+            by_column.append(factor.sum(axis=0))
+            log_p += factor
+        return cls.exact(log_p, np.stack(by_column) if len(by_column) > 1 else None)
 
 
 class Predictive(Protocol):
@@ -170,7 +189,24 @@ class Posterior(Protocol):
         """The same posterior after twice the sampling, in the same memory."""
 
 
-class Fit(Protocol):
+class Conditioned(Protocol):
+    """A model given the records that an intruder knows: what evidence takes of a fit."""
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws of p(Theta | what is known); 0 for models without."""
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> "Capabilities":
+        """What is offered for a release and an intruder, and why not what is not.
+
+        Raises
+        ------
+        InputError
+            A release that the model cannot have made.
+        """
+
+
+class Fit(Conditioned, Protocol):
     """A fitted synthesis model."""
 
     @property
@@ -178,8 +214,8 @@ class Fit(Protocol):
         """The confidential table."""
 
     @property
-    def n_draws(self) -> int:
-        """Number H of draws of p(Theta | y); 0 for models without."""
+    def weights(self) -> Array | None:
+        """Weights alpha_i of the records in a pseudo-posterior, (n,); None: all count in full."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -189,58 +225,40 @@ class Fit(Protocol):
     def records_differ(self) -> bool:
         """Whether the evidence may differ between records with the same values."""
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence of a release, of those that `attribute_risk` names."""
-
-    def direct(
-        self,
-        evidence: str,
-        release: Release,
-        targets: Targets,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None,
-    ) -> Array | Simulated | None:
-        """log p(Z^(l) | y*, A) as the model itself computes it, shape (m, G, U).
-
-        Up to a constant for each target; `Simulated`: with an error. None: the engine is to compute
-        it from posteriors. m counts draws of the parameters, ``len(release.by_draw)``.
-        """
-
-    def mechanism(self, release: Release) -> str:
+    def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
 
     def synthesize(self, m: int = 5, *args: Any, **options: Any) -> Release:
         """Draw m synthetic data sets."""
 
 
-class WeakerFit(Fit, Protocol):
-    """A fit with evidence for intruders who do not know all other records."""
+class ClosedForm(Protocol):
+    """A fit that computes evidence itself."""
 
-    def weaker(
+    def closed_form(
         self,
-        intruder: Intruder,
-        release: Release,
+        evidence: str,
+        release: EncodedRelease,
         targets: Targets,
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array | Simulated:
-        """log p(Z^(l) | y*, A), shape (m, G, U), records that are not known integrated out."""
+    ) -> Simulated:
+        """log p(Z^(l) | y*, A), shape (m, G, U), up to a constant for each target.
 
-    def weaker_in_words(self, intruder: Intruder, release: Release, targets: Targets) -> str:
-        """How that was computed: every approximation by name, one phrase for reports."""
+        m counts draws of the parameters, ``len(release.by_draw)``.
+        """
 
 
-class SampledFit(Fit, Protocol):
-    """A fit with draws of Theta, from which the engine computes what the model does not itself."""
+class Sampled(Protocol):
+    """A fit with draws of Theta, from which the engine computes evidence."""
 
-    def informed(self, release: Release) -> Posterior:
+    def informed(self, release: EncodedRelease) -> Posterior:
         """p(Theta | y) of those parameters that made the release and can learn from it."""
 
     def augmented(
         self,
-        release: Release,
+        release: EncodedRelease,
         l: int,
         *,
         rng: np.random.Generator,
@@ -255,7 +273,7 @@ class SampledFit(Fit, Protocol):
     def without(
         self,
         record: int,
-        release: Release | None,
+        release: EncodedRelease | None,
         l: int,
         *,
         start: Any,
@@ -266,31 +284,28 @@ class SampledFit(Fit, Protocol):
         Of y alone (``release=None``), or of y and Z^(l).
         """
 
-    def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> Predictive:
+
+class Importance(Protocol):
+    """A fit whose own draws can be weighed by the release, as published."""
+
+    def theta_predictive(
+        self, targets: Targets, release: EncodedRelease, l: int | None
+    ) -> Predictive:
         """Predictive at the drawn Theta, nothing integrated out, nobody left out.
 
         With l, jointly with what data set l of the release ties to the record itself.
         """
 
-    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+    def log_release(
+        self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
+    ) -> Array:
         """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
 
 
-class LedPosterior(Posterior, Protocol):
-    """A posterior whose chains can be told apart."""
-
-    @property
-    def n_chains(self) -> int:
-        """Number C of chains, of equal length, one after another."""
-
-    def of_chains(self, which: npt.NDArray[np.int64]) -> "LedPosterior":
-        """Some of the chains."""
-
-
-class LedFit(SampledFit, Protocol):
+class Led(Fit, Sampled, Importance, Protocol):
     """A fit whose chains settle in modes, of which a release chooses one."""
 
-    def led(self, release: Release, **how: Any) -> "LedFit":
+    def led(self, release: EncodedRelease, **how: Any) -> "Led":
         """The same fit with short chains, each led by the release from a cold start of its own.
 
         ``how``: rng, n_jobs and progress.
@@ -300,53 +315,46 @@ class LedFit(SampledFit, Protocol):
     def led_chains(self) -> int:
         """How many of these are carried on, at most."""
 
-    def carried(self, which: npt.NDArray[np.int64], **how: Any) -> "LedFit":
+    @property
+    def n_chains(self) -> int:
+        """Number C of chains, of equal length, one after another."""
+
+    def carried(self, which: npt.NDArray[np.int64], **how: Any) -> "Led":
         """The same fit with as many draws as it had before, of some of these chains."""
 
-    def informed(self, release: Release) -> LedPosterior:
-        """p(Theta | y), chain by chain."""
+    def of_chains(self, posterior: Any, which: npt.NDArray[np.int64]) -> Posterior:
+        """Some of the chains of a posterior of this fit."""
 
 
-class FactoredFit(Fit, Protocol):
-    """A fit whose evidence is a product with a factor for each synthesised column.
+class Imputing(Protocol):
+    """A fit, given some records, that can impute the others."""
 
-    The factor of a column is p(its values | the values drawn before them, y*, A).
-    """
+    def informed(self, release: EncodedRelease) -> Posterior:
+        """p(Theta | y_A)."""
 
-    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
-        """Columns whose factors guesses move, in this way to the evidence; or a phrase, why not.
-
-        In the order of `Simulated.by_column` and of `Posterior.predictives`. The factor of any
-        other synthesised column is the same for all guesses.
-        """
-
-
-class WeightedFit(Fit, Protocol):
-    """A fit of a pseudo-posterior, to which records may contribute less than in full."""
-
-    @property
-    def weights(self) -> Array | None:
-        """Weights alpha_i of the records, shape (n,); None: every record counts in full."""
-
-
-class PartFit(Fit, Protocol):
-    """A fit with evidence for intruders who know only some of the other records."""
-
-    def offers_knowing(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence of a release for such an intruder.
-
-        ``"predictive"`` of one release; ``"imputed"`` and ``"product"`` of several; ``"exact"``.
-        """
-
-    def knowing(
+    def imputed(
         self,
-        known: npt.NDArray[np.bool_],
-        release: Release,
+        release: EncodedRelease,
         *,
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
-    ) -> SampledFit:
+    ) -> Posterior:
+        """p(Theta^(1..m), y_U | y_A, Z^(1..m)), with the records that are not known imputed."""
+
+
+class Partial(Protocol):
+    """A fit with evidence for intruders who know only some of the other records."""
+
+    def knowing(
+        self,
+        known: npt.NDArray[np.bool_],
+        release: EncodedRelease,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int,
+        progress: Progress | None,
+    ) -> Conditioned:
         """The same model with only the known records' values seen, known (n,).
 
         Records released unchanged are among them; of the others it sees the columns that the
@@ -355,22 +363,215 @@ class PartFit(Fit, Protocol):
         """
 
 
-class WordedPartFit(PartFit, Protocol):
-    """One that says itself how it integrates out the records that are not known."""
+class Weaker(Protocol):
+    """A fit with evidence for competing businesses, who know the second largest value, or two."""
 
-    def knowing_in_words(self, evidence: str) -> str:
-        """How that way to the evidence was computed, one phrase for reports."""
-
-
-class ImputingFit(SampledFit, Protocol):
-    """A fit, given some records, that can impute the others."""
-
-    def imputed(
+    def weaker(
         self,
-        release: Release,
+        intruder: Intruder,
+        release: EncodedRelease,
+        targets: Targets,
         *,
         rng: np.random.Generator,
-        n_jobs: int,
         progress: Progress | None,
-    ) -> Posterior:
-        """p(Theta^(1..m), y_U | y_A, Z^(1..m)), with the records that are not known imputed."""
+    ) -> Simulated:
+        """log p(Z^(l) | y*, A), shape (m, G, U), records that are not known integrated out."""
+
+    def weaker_in_words(self, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
+        """How that was computed: every approximation by name, one phrase for reports."""
+
+
+class Factored(Protocol):
+    """A fit whose evidence is a product with a factor for each synthesised column.
+
+    The factor of a column is p(its values | the values drawn before them, y*, A).
+    """
+
+    def factors(
+        self, evidence: str, release: EncodedRelease, targets: Targets
+    ) -> tuple[str, ...] | str:
+        """Columns whose factors guesses move, in this way to the evidence; or a phrase, why not.
+
+        In the order of `Simulated.by_column` and of `Posterior.predictives`. The factor of any
+        other synthesised column is the same for all guesses.
+        """
+
+
+class Terms(Protocol):
+    """Draws and their classes for one target: a mixture of products over the guessed variables."""
+
+    @property
+    def factor(self) -> Array:
+        """Level probabilities (D, T), variables below one another."""
+
+    @property
+    def log_weight(self) -> Array:
+        """Log weights of the terms, shape (T,)."""
+
+    @property
+    def start(self) -> npt.NDArray[np.int64]:
+        """Where the levels of each variable begin, shape (q + 1,)."""
+
+    def log_at(self, codes: npt.NDArray[np.int64]) -> Array:
+        """Log of the sum at cells (G, q)."""
+
+    def sums(self, cut: int) -> Any:
+        """The sums of all cells; the first ``cut`` guessed variables make the rows."""
+
+
+class TablePredictive(Predictive, Protocol):
+    """A predictive that is, draw by draw, a mixture of products over variables."""
+
+    @property
+    def n_classes(self) -> int:
+        """Terms that a draw makes, at most."""
+
+    def terms(
+        self,
+        u: int,
+        targets: Targets,
+        n_levels: npt.NDArray[np.int64],
+        log_weights: Array,
+        draws: npt.NDArray[np.int64],
+    ) -> Terms:
+        """Terms of target u: those of the sums that `log_sums` gives, over some of the draws."""
+
+
+class Tabulated(Protocol):
+    """A fit whose predictives are mixtures of products, which a full table can be filled with."""
+
+    def tabulated(
+        self, posterior: Any, targets: Targets, *, rng: np.random.Generator
+    ) -> TablePredictive:
+        """The predictive of a posterior of this fit."""
+
+
+class Under(Protocol):
+    """Draws of a model under another declaration of it, that differs in hyper-parameters alone."""
+
+    def predictives(
+        self, posterior: Any, targets: Targets, *, rng: np.random.Generator
+    ) -> list[tuple[Predictive, Array]]:
+        """Predictives of a posterior's draws, with the log ratio of priors of each draw (H,)."""
+
+    def started(self, posterior: Any) -> Any:
+        """The posterior, to be sampled under the other declaration from where it stopped."""
+
+
+class Reweighted(Protocol):
+    """A fit whose draws can be re-weighted to other hyper-priors."""
+
+    def under(self, model: Any) -> Under | None:
+        """The draws under another declaration; None: only a new fit can tell."""
+
+
+class Grown(Protocol):
+    """A fit of trees, which hold what they can make."""
+
+    @property
+    def of_files(self) -> bool:
+        """Whether the trees were not grown here: each file has its own."""
+
+    @property
+    def floored(self) -> bool:
+        """Whether values that a leaf does not hold have a probability all the same."""
+
+    def without_floor(self) -> Fit:
+        """The same trees, which make only what their leaves hold."""
+
+    def report_mismatch(self, release: Release | None = None) -> Any:
+        """Where trees and files disagree: a table by release and column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Capabilities:
+    """What a fit offers for a release and an intruder, and why not what it does not.
+
+    Attributes
+    ----------
+    methods : set of str
+        Ways to the evidence, of those that `attribute_risk` names.
+    computed : set of str
+        Those of them that the model computes itself, by ``closed_form``.
+    reasons : mapping of str to str
+        Why a way is not offered, a whole refusal; under ``""``, why none is.
+    closed_form, sampled, importance, led, imputing, partial, weaker : the fit, or None
+        What the methods ask it for. ``led``: only where releases are of one mode.
+    factored, tabulated, reweighted, grown : the fit, or None
+        What else it can say: of columns, of full tables, of other hyper-priors, of files.
+    in_words : mapping of str to str
+        How a way is computed, where the model has more to say than its name.
+    """
+
+    methods: frozenset[str] = frozenset()
+    computed: frozenset[str] = frozenset()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    closed_form: ClosedForm | None = None
+    sampled: Sampled | None = None
+    importance: Importance | None = None
+    led: Led | None = None
+    imputing: Imputing | None = None
+    partial: Partial | None = None
+    weaker: Weaker | None = None
+    factored: Factored | None = None
+    tabulated: Tabulated | None = None
+    reweighted: Reweighted | None = None
+    grown: Grown | None = None
+    in_words: Mapping[str, str] = field(default_factory=dict)
+
+    def refused(self, why: str) -> "Capabilities":
+        """The same without any way to the evidence."""
+        return replace(self, methods=frozenset(), reasons={"": why})
+
+
+def drawn(fit: Fit, release: Release | EncodedRelease) -> str:
+    """How the parameters of a release were drawn; if it does not say, as the fit usually does.
+
+    Raises
+    ------
+    InputError
+        A way that the fit has no evidence for; several data sets from one draw, each tied to the
+        records' own classes.
+    """
+    if release.parameters is None:
+        return fit.parameters[0]
+    if release.parameters not in fit.parameters:
+        raise InputError(
+            f"the release has parameters={release.parameters!r} "
+            f"({PARAMETERS[release.parameters]}), and {type(fit).__name__} has no evidence for "
+            f"that; it has for {', '.join(map(repr, fit.parameters))}: audit the release with a "
+            "model like the one that made it"
+        )
+    if release.parameters == "shared" and release.classes == "own" and release.m > 1:
+        raise InputError(
+            'parameters="shared" with classes="own" is not offered for several data sets: a record '
+            "would be tied to all of them through one draw; synthesise with "
+            'parameters="independent", or with classes="new"'
+        )
+    return release.parameters
+
+
+def why_all_must_be_known(fit: Fit, release: EncodedRelease) -> str:
+    """Why there is no evidence for an intruder who does not know all other records; or nothing."""
+    way = drawn(fit, release)
+    if way == "plug-in" or (way == "shared" and release.m > 1):
+        return (
+            f"parameters={way!r} with m = {release.m} is not offered by {type(fit).__name__} for "
+            "an intruder who does not know all other records; give "
+            'knows_records="all-but-target"'
+        )
+    return ""
+
+
+def without_weights(intruder: Intruder) -> str:
+    """Why there is no evidence for such an intruder under record weights."""
+    return (
+        f"{intruder.in_words()[:-1]}: not offered for a fit with record weights; give "
+        'knows_records="all-but-target"'
+    )
+
+
+def drawn_in_words(fit: Fit, release: EncodedRelease) -> str:
+    """How many data sets, and how their parameters were drawn, one phrase for reports."""
+    said = PARAMETERS[drawn(fit, release)]
+    return f"m = {release.m}, {said}{'' if release.parameters else ' (assumed: not stated)'}"

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
 from bayes_risk._core.parallel import in_order
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
-from .contract import Posterior, Progress, SampledFit, Simulated, Targets
+from .contract import Importance, Posterior, Progress, Sampled, Simulated, Targets
 from .diagnostics import pareto_smoothed, weight_ess
 from .leave_one_out import FEW, Ratio, ratio_of_sums, together, weighted_ratio
 from .modes import Modes
@@ -51,7 +51,7 @@ class Evidence:
     apart : tuple of Evidence
         That of each mode, where the release does not choose between several.
     by_column : ndarray, shape (k, G, U), or None
-        Log evidence of each factor of a `FactoredFit`, summed over releases, up to a constant for
+        Log evidence of each factor of a `Factored` fit, summed over releases, up to a constant for
         each target; None: one factor, or none that can be told.
     """
 
@@ -118,11 +118,9 @@ class Evidence:
         )
 
 
-def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
-    """Log evidence (m, G, U) that the model computed itself: no draws, no error, or its own."""
+def known_evidence(found: Simulated, targets: Targets) -> Evidence:
+    """Log evidence that the model computed itself."""
     U = len(targets)
-    if not isinstance(found, Simulated):
-        found = Simulated(found, np.zeros((2, *found.shape[1:])), np.full(U, np.inf))
     return _relative_to_truth(
         Evidence(
             log_evidence=found.log_p.copy(),
@@ -137,8 +135,8 @@ def known_evidence(found: Array | Simulated, targets: Targets) -> Evidence:
 
 
 def refit_evidence(
-    fit: SampledFit,
-    release: Release,
+    fit: Sampled,
+    release: EncodedRelease,
     fits: Sequence[Callable[[], Posterior]],
     targets: Targets,
     which: Sequence[int],
@@ -174,7 +172,9 @@ def of_refits(parts: Sequence[Evidence]) -> Evidence:
     )
 
 
-def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_jobs: int) -> Evidence:
+def reuse_evidence(
+    fit: Importance, release: EncodedRelease, targets: Targets, *, n_jobs: int
+) -> Evidence:
     """The published estimator (Reiter, Wang & Zhang 2014), where one draw may decide it all.
 
     For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)`` relative to the truth,
@@ -184,7 +184,7 @@ def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_job
     by_table = fit.log_release(release)  # shape (m, H)
     log_p = np.stack([by_table[list(l)].sum(axis=0) for l in release.by_draw])
     made_it = np.zeros(log_p.shape[1], dtype=bool)
-    made_it[list(release.draw_index or ())] = True
+    made_it[list(release.source.draw_index or ())] = True
     log_p[:, made_it] = -np.inf
     plain = np.where(made_it, -np.inf, 0.0)
     at_theta = fit.theta_predictive(targets, release, None)
@@ -210,8 +210,8 @@ def reuse_evidence(fit: SampledFit, release: Release, targets: Targets, *, n_job
 
 
 def _refitted(
-    fit: SampledFit,
-    release: Release,
+    fit: Sampled,
+    release: EncodedRelease,
     base: Posterior,
     augmented: Sequence[Posterior],
     target: Targets,

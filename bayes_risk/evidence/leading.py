@@ -3,7 +3,7 @@
 The derivation stands in `docs/modes.md`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.intruder.guesses import Neighbourhood, possible
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
-from .contract import LedFit, LedPosterior, Progress, Targets
-from .leave_one_out import ratio_of_fit
+from .contract import Led, Progress, Targets
+from .leave_one_out import Reading, ratio_of_fit
 from .modes import Modes, told_apart
 
 Array = npt.NDArray[np.float64]
@@ -35,15 +35,19 @@ def probed(data: Microdata, cases: Targets) -> Targets:
 
 
 def within_mode(
-    fit: LedFit,
-    release: Release,
+    fit: Led,
+    release: EncodedRelease,
     probes: Targets,
     *,
+    read: Reading,
+    remember: Callable[[tuple[Hashable, ...], Callable[[], Led]], Led],
     rngs: Sequence[np.random.Generator],
     n_jobs: int,
     progress: Progress | None,
-) -> tuple[LedFit, Modes]:
+) -> tuple[Led, Modes]:
     """The fit with chains in the mode that the release has led them to.
+
+    ``read`` gives the predictives of a posterior, ``remember`` makes a fit unless it is known.
 
     Notes
     -----
@@ -51,22 +55,25 @@ def within_mode(
     """
     lead, score, carry = rngs
     how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
-    led = fit.led(release, rng=lead, **how)
+
+    led = remember(("starts",), lambda: fit.led(release, rng=lead, **how))
     base = led.informed(release)
     ratios = []
-    for c, rng in enumerate(score.spawn(base.n_chains)):
-        one = partial(base.of_chains, np.array([c]))
-        ratios.append(ratio_of_fit(one, probes, rng, n_jobs))
+    for c, rng in enumerate(score.spawn(led.n_chains)):
+        one = partial(led.of_chains, base, np.array([c]))
+        ratios.append(ratio_of_fit(one, probes, rng, n_jobs, read))
     value = np.stack([r.value for r in ratios])
     error = np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float)
-    found = told_apart(value, error, _scores(led, release, base), fit.led_chains)
-    return led.carried(found.used, rng=carry, **how), found
+    found = told_apart(value, error, _scores(led, release), fit.led_chains)
+
+    key = ("carried", found.used.tobytes())
+    return remember(key, lambda: led.carried(found.used, rng=carry, **how)), found
 
 
-def _scores(fit: LedFit, release: Release, base: LedPosterior) -> Array:
+def _scores(fit: Led, release: EncodedRelease) -> Array:
     """Mean log p(Z | Theta_h) of the halves of each chain, shape (C, 2); some draws will do."""
-    C = base.n_chains
-    size = base.n_draws // C
+    C = fit.n_chains
+    size = fit.n_draws // C
     few = np.unique(np.linspace(0, size - 1, min(size, SCORED)).astype(np.int64))
     draws = (size * np.arange(C)[:, None] + few).ravel()
     log_p = fit.log_release(release, draws).sum(axis=0).reshape(C, len(few))

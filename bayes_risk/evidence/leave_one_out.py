@@ -1,10 +1,10 @@
-"""log E[p(y*)] - log E[p(y_i)] of one fit: sums over draws and their batches, block by block.
+"""Predictives of one fit with the target left out: sums over draws and batches, block by block.
 
 The weights are smoothed 1 / p(y_i), which take the target out, or given by the draw alone.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from .contract import Posterior, Predictive, Targets
 from .diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 
 Array = npt.NDArray[np.float64]
+Reading = Callable[[Posterior, Targets, np.random.Generator], Sequence[Predictive]]
 FIRST = 128  # targets whose draws tell how much chains repeat themselves
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
 ROOM = 2**18  # targets x draws
@@ -25,10 +26,11 @@ FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of wor
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ratio:
-    """log E[p(y*)] - log E[p(y_i)] of one fit.
+    """log E[p(y*)] of one fit, or that less log E[p(y_i)].
 
-    ``value`` (G, U); ``deviation`` of each batch of draws (B, G, U); ``khat`` and ``ess`` (U,);
-    ``parts`` (k, G, U): the values that it is the sum of, where there are several.
+    ``value`` (G, U), minus infinity where no draw allows the guess; ``deviation`` of each batch of
+    draws (B, G, U); ``khat`` and ``ess`` (U,); ``parts`` (k, G, U): the values that it is the sum
+    of, where there are several.
     """
 
     value: Array
@@ -37,23 +39,66 @@ class Ratio:
     ess: Array
     parts: Array | None = None
 
+    def replaced(self, which: npt.NDArray[np.integer], other: "Ratio") -> "Ratio":
+        """The same with some targets taken from another fit; it must have as many batches."""
+        value, deviation = self.value.copy(), self.deviation.copy()
+        khat, ess = self.khat.copy(), self.ess.copy()
+        value[:, which], deviation[..., which] = other.value, other.deviation
+        khat[which], ess[which] = other.khat, other.ess
+        return Ratio(value=value, deviation=deviation, khat=khat, ess=ess)
+
+
+def read(posterior: Posterior, targets: Targets, rng: np.random.Generator) -> Sequence[Predictive]:
+    """The predictives of a posterior."""
+    return posterior.predictives(targets, rng=rng)
+
 
 def ratio_of_fit(
-    fit: Callable[[], Posterior], targets: Targets, rng: np.random.Generator, n_jobs: int
+    fit: Callable[[], Posterior],
+    targets: Targets,
+    rng: np.random.Generator,
+    n_jobs: int,
+    read: Reading = read,
 ) -> Ratio:
     """Leave-one-out log ratios of a fit, its parts together."""
-    parts = fit().predictives(targets, rng=rng)
-    return together([loo_ratio(part, targets, n_jobs) for part in parts])
+    return together([leave_one_out(part, targets, n_jobs) for part in read(fit(), targets, rng)])
 
 
-def loo_ratio(predictive: Predictive, targets: Targets, n_jobs: int) -> Ratio:
-    """E[w p(y*)] / E[w p(y_i)] with w the smoothed 1 / p(y_i), block by block."""
+def leave_one_out(
+    predictive: Predictive,
+    targets: Targets,
+    n_jobs: int,
+    *,
+    to_truth: bool = True,
+    first: int = FIRST,
+) -> Ratio:
+    """log of sum_h w_h p_h(y*) with w the smoothed 1 / p(y_i), block by block.
+
+    Relative to the same sum of the truth, or (``to_truth=False``) to the sum of the weights, which
+    makes it the predictive itself. ``first``: targets whose draws give the efficiency.
+    """
     blocks = blocks_of(predictive, targets)
-    first = predictive.log_truth(slice(0, min(FIRST, len(targets))))
-    n_chains = (int(predictive.batch.max()) + 1) // 2
-    reff = relative_efficiency(first, n_chains)
-    jobs = [partial(_loo_block, predictive, b, reff, targets.fitted[b]) for b in blocks]
-    return _side_by_side(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
+    log_first = predictive.log_truth(slice(0, min(first, len(targets))))
+    reff = efficiency(predictive, log_first)
+
+    jobs = [partial(_loo_block, predictive, b, reff, targets.fitted[b], to_truth) for b in blocks]
+    return side_by_side(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
+
+
+def efficiency(predictive: Predictive, log_p: Array) -> float:
+    """Effective draws per draw, by the truth's log predictives (H, U)."""
+    return relative_efficiency(log_p, (int(predictive.batch.max()) + 1) // 2)
+
+
+def left_out(log_p: Array, fitted: npt.NDArray[np.bool_], reff: float) -> tuple[Array, Array]:
+    """Log weights that take the targets out again, (H, U), and their k-hat.
+
+    Of log p(y_i), (H, U). Targets that the fit has not seen (``fitted``, (U,)) need no weights.
+    """
+    log_w, khat = np.zeros(log_p.shape), np.zeros(log_p.shape[1])
+    if fitted.any():
+        log_w[:, fitted], khat[fitted] = pareto_smoothed(-log_p[:, fitted], reff)
+    return log_w, khat
 
 
 def blocks_of(predictive: Predictive, targets: Targets) -> list[slice]:
@@ -65,32 +110,42 @@ def blocks_of(predictive: Predictive, targets: Targets) -> list[slice]:
 
 
 def _loo_block(
-    predictive: Predictive, block: slice, reff: float, fitted: npt.NDArray[np.bool_]
+    predictive: Predictive,
+    block: slice,
+    reff: float,
+    fitted: npt.NDArray[np.bool_],
+    to_truth: bool,
 ) -> Ratio:
-    """One block; targets that the fit has not seen (``fitted``, (U,)) need no weights."""
     log_p = predictive.log_truth(block)  # shape (H, U)
-    log_w, khat = np.zeros(log_p.shape), np.zeros(log_p.shape[1])
-    if fitted.any():
-        log_w[:, fitted], khat[fitted] = pareto_smoothed(-log_p[:, fitted], reff)
-    part = ratio_of_sums(predictive, block, log_w + log_p)
-    return Ratio(
-        value=part.value, deviation=part.deviation, khat=khat, ess=reff * weight_ess(log_w)
-    )
+    log_w, khat = left_out(log_p, fitted, reff)
+    log_v = log_w + log_p
+    part = ratio_of_sums(predictive, block, log_v, log_v if to_truth else log_w)
+    return replace(part, khat=khat, ess=reff * weight_ess(log_w))
 
 
-def ratio_of_sums(predictive: Predictive, block: slice, log_v: Array) -> Ratio:
-    """log of sum_h v_h p_h(y*)/p_h(y_i) over sum_h v_h, in all and batch by batch."""
+def ratio_of_sums(
+    predictive: Predictive, block: slice, log_v: Array, log_below: Array | None = None
+) -> Ratio:
+    """log of sum_h v_h p_h(y*)/p_h(y_i) over sum_h of ``below``, in all and batch by batch.
+
+    ``below`` is v by default, which makes it relative to the truth.
+    """
     batch = predictive.batch
     sums = predictive.log_sums(block, log_v)  # shape (B, G, U)
-    norm = np.stack([log_sum(log_v[batch == b]) for b in range(batch.max() + 1)])
+    norm = by_batch(log_v if log_below is None else log_below, batch)
     value = change(log_sum(sums), log_sum(norm))
-    by_batch = change(sums, norm[:, None])
+    each = change(sums, norm[:, None])
     return Ratio(
         value=value,
-        deviation=change(by_batch, value, nothing=0.0).astype(np.float32),
+        deviation=change(each, value, nothing=0.0).astype(np.float32),
         khat=np.zeros(log_v.shape[1]),
         ess=np.full(log_v.shape[1], float(len(log_v))),
     )
+
+
+def by_batch(log_w: Array, batch: npt.NDArray[np.int64]) -> Array:
+    """Log sums of weights (H, U) over the draws of each batch, shape (B, U)."""
+    return np.stack([log_sum(log_w[batch == b]) for b in range(int(batch.max()) + 1)])
 
 
 def weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_jobs: int) -> Ratio:
@@ -99,7 +154,7 @@ def weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_job
     floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)
     jobs = [partial(_of_weights, predictive, block, floor) for block in blocks]
     parts = list(in_order(jobs, n_jobs=n_jobs, what="evidence"))
-    return _side_by_side(parts)
+    return side_by_side(parts)
 
 
 def _of_weights(predictive: Predictive, block: slice, log_v: Array) -> Ratio:
@@ -108,7 +163,7 @@ def _of_weights(predictive: Predictive, block: slice, log_v: Array) -> Ratio:
     return ratio_of_sums(predictive, block, of_each)
 
 
-def _side_by_side(parts: Sequence[Ratio]) -> Ratio:
+def side_by_side(parts: Sequence[Ratio]) -> Ratio:
     """Blocks of targets, one after another."""
     return Ratio(
         value=np.concatenate([p.value for p in parts], axis=1),

@@ -6,17 +6,17 @@ them: whatever a file is measured by, its rank among simulated ones is uniform.
 
 import inspect
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.validate import at_least
-from bayes_risk.release.parameters import drawn, ways_of
-from bayes_risk.release.release import Release
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.release.release import EncodedRelease, Release
 
-from .contract import Fit, SampledFit
+from .contract import Capabilities, Fit, Grown, drawn
 from .mechanism_result import ALL, MechanismCheck
 from .mechanism_statistics import SMALLEST_SD, Measure, Measures, decimals_of, stands_out
 
@@ -108,14 +108,41 @@ def check_mechanism(
     """
     if n_simulated is not None:
         at_least("n_simulated", n_simulated, FEWEST_FILES)
-    rng = np.random.default_rng(random_seed)
+    encoded = EncodedRelease.of(release, fit.microdata)
+    can = fit.capabilities(encoded, Intruder())
+    return _check(fit, encoded, can, n_simulated, np.random.default_rng(random_seed))
+
+
+def checked(
+    fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
+) -> MechanismCheck | None:
+    """The check of files made elsewhere; None: own ones, or the model has no files like them."""
+    if not release.source.assumed:
+        return None
+    try:
+        return _check(fit, release, can, None, rng)
+    except (InputError, ModelError):  # nothing to compare with: stays "not verified"
+        return None
+
+
+def _check(
+    fit: Fit,
+    release: EncodedRelease,
+    can: Capabilities,
+    n_simulated: int | None,
+    rng: np.random.Generator,
+) -> MechanismCheck:
     simulating, choosing, scoring = rng.spawn(3)
-    size = release.m if _belong_together(fit, release) else 1  # files of a unit
+    grown = can.grown
+    own_trees = grown is not None and grown.of_files
+    together = own_trees or drawn(fit, release) in ("shared", "one-mode")
+    size = release.m if together else 1  # files of a unit, which are not exchangeable one by one
     units = release.m // size
     R = n_simulated or _how_many(fit, units, size)
-    files = _Files(fit, release, scoring)
+    files = _Files(fit, release, can, scoring)
     files.add(release)
-    for some in _simulated(fit, release, R, size, simulating):
+    maker = fit if grown is None else grown.without_floor()
+    for some in _simulated(fit, maker, release, R, size, simulating):
         files.add(some)
     measures, values = files.found()
     smallest = np.array([SMALLEST_SD[measure.kind] for measure in measures])
@@ -128,34 +155,10 @@ def check_mechanism(
         columns=tuple(files.columns),
         n_simulated=R,
         m=release.m,
-        impossible=_impossible(fit, release),
+        impossible={} if grown is None else _impossible(grown, release),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        kept_models=_kept_models(fit),
+        kept_models=grown is not None and grown.of_files and not grown.floored,
     )
-
-
-def checked(fit: Fit, release: Release, rng: np.random.Generator) -> MechanismCheck | None:
-    """The check of files made elsewhere; None: own ones, or the model has no files like them."""
-    if not release.assumed:
-        return None
-    if hasattr(fit, "checked"):  # settings of a sweep share it
-        return cast(MechanismCheck | None, fit.checked(release, rng=rng))
-    try:
-        return check_mechanism(fit, release, random_seed=rng)
-    except (InputError, ModelError):  # nothing to compare with: stays "not verified"
-        return None
-
-
-def _belong_together(fit: Fit, release: Release) -> bool:
-    """Whether files are not exchangeable one by one: from one draw or chain, or own trees each."""
-    own_trees = getattr(fit, "of_release", None) is not None
-    return own_trees or drawn(fit, release) in ("shared", "one-mode")
-
-
-def _kept_models(fit: Fit) -> bool:
-    """Whether the trees are those that made the files, and no floor says that they may not be."""
-    floor = getattr(getattr(fit, "model", None), "floor", None)
-    return getattr(fit, "of_release", None) is not None and floor is None
 
 
 def _how_many(fit: Fit, units: int, size: int) -> int:
@@ -165,10 +168,9 @@ def _how_many(fit: Fit, units: int, size: int) -> int:
 
 
 def _simulated(
-    fit: Fit, release: Release, R: int, size: int, rng: np.random.Generator
-) -> Iterator[Release]:
+    fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: np.random.Generator
+) -> Iterator[EncodedRelease]:
     """Releases of R units in all, as many files at once as memory and draws allow."""
-    maker = fit.without_floor() if hasattr(fit, "without_floor") else fit
     options = _options(maker, release)
     n, p = fit.microdata.codes.shape
     most = max(AT_ONCE // (n * p), 1)
@@ -177,33 +179,33 @@ def _simulated(
     left = R * size
     while left:
         made = maker.synthesize(size if size > 1 else min(left, most), random_seed=rng, **options)
-        _check_alike(maker, release, made)
         left -= made.m
-        yield made
+        files = EncodedRelease.of(made, fit.microdata)
+        _check_alike(maker, release, files)
+        yield files
 
 
-def _options(fit: Fit, release: Release) -> dict[str, Any]:
+def _options(fit: Fit, release: EncodedRelease) -> dict[str, Any]:
     """What the release says of how it was made, as far as the fit can be asked for it."""
     way = drawn(fit, release)
     wanted: dict[str, Any] = {
         "columns": list(release.synthesized),
         "classes": release.classes,
-        "records": release.records,
-        "parameters": None if way == ways_of(fit)[0] else way,
+        "records": release.source.records,
+        "parameters": None if way == fit.parameters[0] else way,
     }
     takes = inspect.signature(fit.synthesize).parameters
     return {key: x for key, x in wanted.items() if x is not None and key in takes}
 
 
-def _check_alike(fit: Fit, release: Release, made: Release) -> None:
+def _check_alike(fit: Fit, release: EncodedRelease, made: EncodedRelease) -> None:
     """Whether simulated files replace the same columns of the same records."""
-    n = len(fit.microdata.codes)
     same = set(made.synthesized) == set(release.synthesized)
-    if not (same and np.array_equal(made.replaced(n), release.replaced(n))):
+    if not (same and np.array_equal(made.replaced, release.replaced)):
         raise InputError(
             f"{type(fit).__name__} replaces {', '.join(map(str, made.synthesized))} of "
-            f"{int(made.replaced(n).sum()):,} records, the release "
-            f"{', '.join(map(str, release.synthesized))} of {int(release.replaced(n).sum()):,}: "
+            f"{int(made.replaced.sum()):,} records, the release "
+            f"{', '.join(map(str, release.synthesized))} of {int(release.replaced.sum()):,}: "
             "check it with a model of the same columns and records"
         )
 
@@ -211,33 +213,33 @@ def _check_alike(fit: Fit, release: Release, made: Release) -> None:
 class _Files:
     """Released and simulated files, measured one after the other."""
 
-    def __init__(self, fit: Fit, release: Release, rng: np.random.Generator) -> None:
+    def __init__(
+        self, fit: Fit, release: EncodedRelease, can: Capabilities, rng: np.random.Generator
+    ) -> None:
         data = fit.microdata
-        self.fit, self.columns = fit, [c for c in data.columns if c in release.synthesized]
+        self.columns = [c for c in data.columns if c in release.synthesized]
         made = [data.columns.index(c) for c in self.columns]
-        replaced = release.replaced(len(data.codes))
         shown = {j for j in made if not data.n_levels[j]}
         decimals: dict[int, int | None] = dict.fromkeys(shown)
         for j in shown:
-            found = [
-                decimals_of(release.codes(data, l)[replaced, j].astype(float))
-                for l in range(release.m)
-            ]
-            decimals[j] = None if None in found else max(cast(list[int], found))
-        self.measures = Measures(data, made, replaced, decimals)
+            found = [decimals_of(z[release.replaced, j].astype(float)) for z in release.codes]
+            rounded = [d for d in found if d is not None]
+            decimals[j] = max(rounded) if len(rounded) == len(found) else None
+        self.measures = Measures(data, made, release.replaced, decimals)
+        self.scored = can.importance if "reuse" in can.methods else None  # has a density of files
         self.scoring = np.zeros(0, dtype=np.int64)
-        if "reuse" in fit.offers(release):  # has draws of Theta and their density of files
+        if self.scored is not None:
             self.scoring = np.sort(rng.permutation(fit.n_draws)[: 2 * SCORING])
         self.log_p: list[Array] = []
         self.used: set[int] = set()
 
-    def add(self, files: Release) -> None:
+    def add(self, files: EncodedRelease) -> None:
         """Measure every file."""
-        for l in range(files.m):
-            self.measures.add(files.codes(self.fit.microdata, l))
-        if len(self.scoring):
-            self.log_p.append(cast(SampledFit, self.fit).log_release(files, self.scoring))
-        self.used.update(files.draw_index or ())
+        for z in files.codes:
+            self.measures.add(z)
+        if self.scored is not None and len(self.scoring):
+            self.log_p.append(self.scored.log_release(files, self.scoring))
+        self.used.update(files.source.draw_index or ())
 
     def found(self) -> tuple[Sequence[Measure], Array]:
         """Measures and their values, shape (files, measures)."""
@@ -251,9 +253,7 @@ class _Files:
         return [*names, words], np.column_stack([values, log_p])
 
 
-def _impossible(fit: Fit, release: Release) -> dict[str, int]:
+def _impossible(grown: Grown, release: EncodedRelease) -> dict[str, int]:
     """Values in leaves that do not hold them, by column, of the file that shows most."""
-    if not hasattr(fit, "report_mismatch"):
-        return {}
-    worst = fit.report_mismatch(release).groupby("column", sort=False)["elsewhere"].max()
+    worst = grown.report_mismatch(release.source).groupby("column", sort=False)["elsewhere"].max()
     return {str(name): int(count) for name, count in worst.items() if count}

@@ -17,7 +17,7 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.intruder.grid_cells import log_widths
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.intruder.priors import NAMED, Density, Interval, Mixture, Prior, TruthFactor
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .contract import Targets
 from .release_prior import from_release
@@ -30,7 +30,7 @@ class Grounds(NamedTuple):
 
     microdata: Microdata
     cases: Targets
-    release: Release | None = None
+    release: EncodedRelease | None = None
     base: Array | None = None
 
 
@@ -49,7 +49,7 @@ def log_prior(
     prior: Prior,
     microdata: Microdata,
     cases: Targets,
-    release: Release | None = None,
+    release: EncodedRelease | None = None,
     base: Array | None = None,
 ) -> Array:
     """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
@@ -65,7 +65,7 @@ def log_prior(
         DataFrame of a target's guesses to weights.
     microdata : Microdata
     cases : Targets
-    release : Release, optional
+    release : EncodedRelease, optional
         For the priors that rest on it.
     base : ndarray, shape (G, U), optional
         Log predictive of the base fit up to a constant, for "predictive".

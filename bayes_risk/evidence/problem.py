@@ -1,5 +1,9 @@
-"""Whom to audit, and what is guessed of them: rows, guessed columns, distinct cases."""
+"""The audit problem: whom to audit, what is guessed of them, and what the fit offers for it.
 
+Everything that an audit is given is read, checked and encoded here, once.
+"""
+
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,24 +12,105 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
-from bayes_risk.intruder.guesses import Guesses, possible
+from bayes_risk.intruder.grids import as_guesses
+from bayes_risk.intruder.guesses import Guesses, Neighbourhood, possible
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 
-from .contract import Fit, Targets
+from .contract import Capabilities, Fit, Targets, drawn
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AuditProblem:
+    """What an audit asks, read and checked.
+
+    Attributes
+    ----------
+    fit : Fit
+    release : EncodedRelease
+    intruder : Intruder
+    capabilities : Capabilities
+        What the fit offers for this release and intruder.
+    guesses : Guesses
+    rows : ndarray of int, shape (n_targets,)
+        Rows of the targets.
+    known : ndarray of bool, shape (n,), or None
+        Records that the intruder sees, see `seen_by`.
+    cases : Targets
+        Distinct targets and their guesses.
+    case : ndarray of int, shape (n_targets,)
+        The case that each target belongs to.
+    """
+
+    fit: Fit
+    release: EncodedRelease
+    intruder: Intruder
+    capabilities: Capabilities
+    guesses: Guesses
+    rows: Ints
+    known: Mask | None
+    cases: Targets
+    case: Ints
+
+    @classmethod
+    def prepare(
+        cls,
+        fit: Fit,
+        release: Release,
+        intruder: Intruder | None,
+        guesses: Any,
+        targets: Any,
+        *,
+        choose: np.random.Generator,
+        knowing: np.random.Generator,
+    ) -> "AuditProblem":
+        """Read and check all of it.
+
+        ``choose`` draws targets, ``knowing`` the records that a fraction stands for.
+
+        Raises
+        ------
+        InputError
+            What does not fit the table, the model or itself.
+        """
+        intruder = Intruder() if intruder is None else intruder
+        drawn(fit, release)  # refused where the model has no evidence for it
+        encoded = EncodedRelease.of(release, fit.microdata)
+        weighed = as_guesses(
+            Neighbourhood(1) if guesses is None else guesses, guessed_numbers(encoded, intruder)
+        )
+        capabilities = fit.capabilities(encoded, intruder)
+        rows = rows_of(targets, encoded, intruder, choose)
+        known = seen_by(intruder, encoded, knowing)
+        weights, apart = fit.weights, fit.records_differ
+        cases, case = cases_of(encoded, intruder, weighed, rows, known, weights, apart)
+        return cls(
+            fit=fit,
+            release=encoded,
+            intruder=intruder,
+            capabilities=capabilities,
+            guesses=weighed,
+            rows=rows,
+            known=known,
+            cases=cases,
+            case=case,
+        )
 
 
 def rows_of(
-    targets: Any, release: Release, fit: Fit, intruder: Intruder, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+    targets: Any, release: EncodedRelease, intruder: Intruder, rng: np.random.Generator
+) -> Ints:
     """Row numbers of the targets; by default those that the intruder can ask about.
 
     All whose values were replaced, or the record with the largest value of ``intruder.largest``.
     """
-    index = fit.microdata.index
-    replaced = np.flatnonzero(release.replaced(len(index)))
+    index = release.microdata.index
+    replaced = np.flatnonzero(release.replaced)
     if targets is None:
-        return replaced if not intruder.of_trade else _largest(fit, release, intruder)
+        return replaced if not intruder.of_trade else _largest(release, intruder)
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
         wanted = at_least("targets", targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
@@ -48,92 +133,89 @@ def rows_of(
     return rows.astype(np.int64)
 
 
-def seen_by(
-    intruder: Intruder, release: Release, fit: Fit, rng: np.random.Generator
-) -> npt.NDArray[np.bool_] | None:
+def seen_by(intruder: Intruder, release: EncodedRelease, rng: np.random.Generator) -> Mask | None:
     """Records whose values the intruder sees, (n,): those known, and those released unchanged.
 
     None: every record but the target's; or the model itself answers, for an intruder of the trade.
     """
     if intruder.of_trade or not intruder.knows_less:
         return None
-    index = fit.microdata.index
-    return intruder.known(index, rng) | ~release.replaced(len(index))
+    return intruder.known(release.microdata.index, rng) | ~release.replaced
 
 
-def guessed(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
+def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:
     """Synthesised columns that the intruder does not know; of who knows the largest, that one."""
-    names = known_columns("synthesized", release.synthesized, fit.microdata.columns)
-    known = known_columns("knows_columns", intruder.knows_columns, fit.microdata.columns)
+    columns, names = release.microdata.columns, list(release.synthesized)
+    known = known_columns("knows_columns", intruder.knows_columns, columns)
     if intruder.largest is not None:
-        return [_largest_column(fit, names, intruder.largest)]
+        return [_largest_column(release, names, intruder.largest)]
     return [c for c in names if c not in known]
 
 
-def _largest_column(fit: Fit, synthesized: list[str], name: str) -> str:
+def _largest_column(release: EncodedRelease, synthesized: list[str], name: str) -> str:
     """The column of which the target holds the largest value: a number that was synthesised."""
+    numbers = release.microdata.numbers
     if name not in synthesized:
         raise InputError(
             f"largest={name!r} is no column that the release has synthesised; give one of "
             f"{synthesized}"
         )
-    if name not in fit.microdata.numbers:
+    if name not in numbers:
         raise InputError(
             f"largest={name!r} is a category and has no largest value; give one of "
-            f"{[c for c in synthesized if c in fit.microdata.numbers]}"
+            f"{[c for c in synthesized if c in numbers]}"
         )
     return name
 
 
-def _largest(fit: Fit, release: Release, intruder: Intruder) -> npt.NDArray[np.int64]:
+def _largest(release: EncodedRelease, intruder: Intruder) -> Ints:
     """The record with the largest value."""
     if intruder.largest is None:
         raise InputError(
             f"knows_records={intruder.knows_records!r} asks about one record: give targets=[label]"
         )
-    data, (name,) = fit.microdata, guessed(fit, release, intruder)
+    data, (name,) = release.microdata, guessed(release, intruder)
     return np.array([np.argmax(data.codes[:, data.columns.index(name)])])
 
 
-def guessed_numbers(fit: Fit, release: Release, intruder: Intruder) -> list[str]:
+def guessed_numbers(release: EncodedRelease, intruder: Intruder) -> list[str]:
     """Guessed columns that are numbers."""
-    return [c for c in guessed(fit, release, intruder) if c in fit.microdata.numbers]
+    return [c for c in guessed(release, intruder) if c in release.microdata.numbers]
 
 
 def cases_of(
-    fit: Fit,
-    release: Release,
+    release: EncodedRelease,
     intruder: Intruder,
     guesses: Guesses,
-    rows: npt.NDArray[np.int64],
-    known: npt.NDArray[np.bool_] | None = None,
-) -> tuple[Targets, npt.NDArray[np.int64]]:
+    rows: Ints,
+    known: Mask | None = None,
+    weights: npt.NDArray[np.float64] | None = None,
+    records_differ: bool = False,
+) -> tuple[Targets, Ints]:
     """Distinct cases among the targets, and the case of each.
 
     ``known`` (n,): records that the intruder sees, the target's own apart; see `seen_by`.
+    ``weights`` (n,) of the records; ``records_differ``: each is a case of its own.
     """
-    data = fit.microdata
-    z = release.codes(data)
-    names = guessed(fit, release, intruder)
+    data = release.microdata
+    names = guessed(release, intruder)
     if not names:
         raise InputError(
             "the intruder knows every synthesised column of the target; leave at least one to be "
             "guessed"
         )
     columns = np.array([data.columns.index(c) for c in names])
-    keys = data.codes[rows]
+    keys = [data.codes[rows]]
     if release.classes == "own":  # the record's own synthetic values matter
-        keys = np.hstack([keys, *z[:, rows]])
-    replaced = release.replaced(len(data.codes))[rows]
-    keys = np.hstack([keys, replaced[:, None]])
+        keys += list(release.codes[:, rows])
+    keys.append(release.replaced[rows][:, None])
     if known is not None:
-        keys = np.hstack([keys, known[rows][:, None]])
-    weights = getattr(fit, "weights", None)
+        keys.append(known[rows][:, None])
     if weights is not None:  # first, so that targets of equal weight stand together
-        keys = np.hstack([weights[rows][:, None], keys])
-    if fit.records_differ:
-        keys = np.hstack([keys, rows[:, None]])
-    _, first, case = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        keys.insert(0, weights[rows][:, None])
+    if records_differ:
+        keys.append(rows[:, None])
+    _, first, case = np.unique(np.hstack(keys), axis=0, return_index=True, return_inverse=True)
     record = rows[first]
     profiles = data.codes[record]
     targets = Targets(
@@ -144,4 +226,4 @@ def cases_of(
         known=known,
         weight=np.ones(len(record)) if weights is None else weights[record],
     )
-    return targets, case.astype(np.int64)
+    return targets, case.reshape(-1).astype(np.int64)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.grid_cells import edges
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .contract import Targets
 
@@ -20,7 +20,7 @@ Array = npt.NDArray[np.float64]
 
 
 def from_release(
-    release: Release | None, microdata: Microdata, cases: Targets, *, joint: bool = False
+    release: EncodedRelease | None, microdata: Microdata, cases: Targets, *, joint: bool = False
 ) -> Array:
     """Log weights of the guesses, not normalised, shape (G, U).
 
@@ -36,7 +36,7 @@ def from_release(
     """
     if release is None:
         raise InputError('prior="release" needs the release: use it with attribute_risk')
-    z = release.codes(microdata)[:, :, cases.columns]  # shape (m, n, q)
+    z = release.codes[:, :, cases.columns]  # shape (m, n, q)
     raw = np.zeros(cases.guesses.codes.shape[:2])
     for q, j in enumerate(cases.columns):
         name = microdata.columns[j]

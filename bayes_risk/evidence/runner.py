@@ -1,180 +1,274 @@
-"""The order of work of an attribute audit: fits, evidence, more sampling where wanted, refits."""
+"""The order of work of an audit: fits, evidence, more sampling where it is wanted, refits.
 
-from collections.abc import Callable, Iterator, Sequence
+Of a fit it asks what `Capabilities` names, and nothing else.
+"""
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.checkpoint import Stage, in_stages, stage
-from bayes_risk.release.parameters import drawn, ways_of
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .contract import (
-    Fit,
-    ImputingFit,
-    LedFit,
-    LedPosterior,
-    PartFit,
+    Led,
     Posterior,
+    Predictive,
     Progress,
-    SampledFit,
-    Simulated,
+    Sampled,
+    TablePredictive,
     Targets,
+    Under,
 )
 from .diagnostics import khat_threshold
 from .evidence import Evidence, combined, known_evidence, of_refits, refit_evidence, reuse_evidence
 from .leading import probed, within_mode
-from .leave_one_out import Ratio, ratio_of_fit
+from .leave_one_out import Ratio, Reading, ratio_of_fit, read
 from .modes import Modes
+from .problem import AuditProblem
 
 Array = npt.NDArray[np.float64]
+Key = tuple[Hashable, ...]
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """Which evidence, how exact, and how much work for it; see `attribute_risk`."""
+class Budget(NamedTuple):
+    """How exact the evidence is to be, and how much work for it; see `attribute_risk`."""
 
-    evidence: str
-    target_mcse: float | None
-    max_doublings: int
-    refit_budget: int
+    target_mcse: float | None = None
+    max_doublings: int = 0
+    refit_budget: int = 0
 
 
-Fitted = Callable[[], Posterior]  # made when it is asked for
-DIRECT = frozenset(["exact", "simulated"])  # ways that the model computes itself
+class Memory:
+    """Results of sampling, kept by all that they depend on: settings of a sweep share them.
+
+    A posterior is a function of its data and its seed, so that asking twice for the same one can be
+    answered from memory, to the byte. One memory serves one fit.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Key, Any] = {}
+
+    def __call__(self, key: Key, make: Callable[[], T]) -> T:
+        """What stands under the key; made the first time."""
+        if key not in self._found:
+            self._found[key] = make()
+        found: T = self._found[key]
+        return found
 
 
-class Plan:
+def no_memory(key: Key, make: Callable[[], T]) -> T:
+    """Keep nothing."""
+    return make()
+
+
+def seed_of(rng: np.random.Generator) -> Key:
+    """What a generator that nobody has drawn from will draw."""
+    seed: Any = rng.bit_generator.seed_seq
+    return (str(seed.entropy), tuple(seed.spawn_key), seed.n_children_spawned)
+
+
+def key_of(release: EncodedRelease, sets: Sequence[int] | slice = slice(None)) -> Key:
+    """Some data sets of a release, and the mechanism that they are taken to have."""
+    groups = release.groups
+    arrays = [release.codes[sets], release.replaced, release.columns]
+    arrays += [] if groups is None else [groups[sets]]
+    digest = hashlib.blake2b(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays))
+    return (digest.hexdigest(), tuple(release.synthesized), release.classes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A posterior that is made when it is asked for, and what it depends on."""
+
+    key: Key
+    later: Callable[[], Posterior]
+
+    def __call__(self) -> Posterior:
+        """The posterior."""
+        return self.later()
+
+
+class EvidenceRunner:
     """The order of work: fits, evidence, more sampling where it is wanted, refits.
 
     Fits are kept, so that further guesses cost no further fit.
+
+    Parameters
+    ----------
+    problem : AuditProblem
+    rng : Generator
+    n_jobs : int
+    progress : callable or None
+    memory : Memory, optional
+        Of this fit, where several audits share it.
+    under : Under, optional
+        Another declaration of the model, that the draws are re-weighted to.
     """
 
     def __init__(
         self,
-        fit: Fit,
-        release: Release,
+        problem: AuditProblem,
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
-        known: npt.NDArray[np.bool_] | None = None,
+        *,
+        memory: Memory | None = None,
+        under: Under | None = None,
     ) -> None:
-        self.fit, self.release = fit, release
-        self.rng, self.n_jobs, self.progress = rng, n_jobs, progress
-        self.posteriors: list[Fitted] = []
+        self.problem, self.release, self.rng = problem, problem.release, rng
+        self.n_jobs, self.progress = n_jobs, progress
+        self.remember = memory or no_memory
+        self.under = under
+        self.read: Reading = read if under is None else partial(_reweighted, under)
+        self.can, self.n_draws = problem.capabilities, problem.fit.n_draws
+        self.key: Key = ()
+        self.led: Led | None = None
         self.modes: Modes | None = None
-        self.knows_less = known is not None
-        if known is not None:
-            self.fit = cast(PartFit, fit).knowing(
-                known, release, rng=rng.spawn(1)[0], n_jobs=n_jobs, progress=progress
-            )
+        self.posteriors: list[Held] = []
+        if problem.known is not None:
+            self._condition(problem.known)
+
+    def _condition(self, known: npt.NDArray[np.bool_]) -> None:
+        """Take the model given the known records alone."""
+        (rng,) = self.rng.spawn(1)
+        fit = needed(self.can.partial)
+        self.key = ("knowing", known.tobytes(), *self._data(), *seed_of(rng))
+        given = self.remember(
+            self.key, lambda: fit.knowing(known, self.release, rng=rng, **self._how)
+        )
+        self.can = given.capabilities(self.release, self.problem.intruder)
+        self.n_draws = given.n_draws
+
+    def _data(self, sets: Sequence[int] | slice = slice(None)) -> Key:
+        """The key of some data sets, where anything is remembered."""
+        return () if self.remember is no_memory else key_of(self.release, sets)
 
     @property
-    def sampled(self) -> SampledFit:
-        """The fit, which offers evidence that it does not compute itself."""
-        return cast(SampledFit, self.fit)
+    def _how(self) -> dict[str, Any]:
+        return {"n_jobs": self.n_jobs, "progress": self.progress}
+
+    @property
+    def sampled(self) -> Sampled:
+        """The fit whose posteriors are sampled: that of the mode, where a release has chosen it."""
+        return self.led or needed(self.can.sampled)
 
     @property
     def threshold(self) -> float:
         """Largest k-hat that can be trusted."""
-        return khat_threshold(self.fit.n_draws)
+        return khat_threshold(self.n_draws)
 
-    def run(self, cases: Targets, effort: Effort) -> Evidence:
-        """Evidence of every case."""
-        direct = self.direct(effort.evidence, cases)
-        if direct is not None:
-            return known_evidence(direct, cases)
-        if effort.evidence == "reuse":
-            return reuse_evidence(self.sampled, self.release, cases, n_jobs=self.n_jobs)
-        if not self.posteriors:
-            self.lead(cases)
-            self.posteriors = self.imputed() if effort.evidence == "imputed" else self.later()
-        if effort.evidence == "refit":
-            return replace(self._refit(cases), modes=self.modes)
-        return self._predictive(cases, effort)
+    def closed_form(self, way: str, cases: Targets) -> Evidence:
+        """What the model computes itself; kept where that is all there is to do."""
+        fit = needed(self.can.closed_form)
+        make = partial(fit.closed_form, way, self.release, cases, progress=self.progress)
+        if way not in ("exact", "simulated"):
+            return known_evidence(make(rng=self.rng), cases)
+        (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
+        return known_evidence(stage("evidence", lambda: make(rng=rng)), cases)
 
-    def lead(self, cases: Targets) -> None:
-        """Chains that the release leads to its mode, where its draws come from one; strays go."""
-        if not self.led:
-            return
-        self.fit, self.modes = within_mode(
-            cast(LedFit, self.fit),
-            self.release,
-            probed(self.fit.microdata, cases),
-            rngs=self.rng.spawn(3),
-            n_jobs=self.n_jobs,
-            progress=self.progress,
+    def weaker(self, cases: Targets, budget: Budget) -> Evidence:
+        """Evidence for competing businesses, which the model computes itself."""
+        (rng,), fit = self.rng.spawn(1), needed(self.can.weaker)
+        make = partial(fit.weaker, self.problem.intruder, self.release, cases)
+        return known_evidence(
+            stage("evidence", lambda: make(rng=rng, progress=self.progress)),
+            cases,
         )
 
-    @property
-    def led(self) -> bool:
-        """Whether the fits are those of the mode that the release chooses."""
-        of_one_mode = drawn(self.fit, self.release) in ("one-mode", "shared")
-        has_modes = "one-mode" in ways_of(self.fit) and hasattr(self.fit, "led")
-        return of_one_mode and has_modes and not self.knows_less
+    def reuse(self, cases: Targets, budget: Budget) -> Evidence:
+        """The published importance sampler."""
+        fit = needed(self.can.importance)
+        return reuse_evidence(fit, self.release, cases, n_jobs=self.n_jobs)
 
-    def _predictive(self, cases: Targets, effort: Effort) -> Evidence:
+    def refit(self, cases: Targets, budget: Budget) -> Evidence:
+        """Predictives of fits without the target."""
+        self._begin(cases)
+        return replace(self._refit(cases), modes=self.modes)
+
+    def predictive(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; then refit where the weights are poor."""
-        found = self.evidence(cases, self.posteriors)
-        limit = np.inf if effort.target_mcse is None else effort.target_mcse
-        for _ in range(effort.max_doublings):
-            if float(np.quantile(found.mcse(), 0.95)) <= limit:
-                break
-            self.posteriors = self.doubled(self.posteriors, found.share_by_fit())
-            found = self.evidence(cases, self.posteriors)
-        if effort.evidence == "imputed":  # nothing to fit again: the unknown records stay imputed
-            return found
+        self._begin(cases)
+        found = self._until(cases, budget)
         worst = np.flatnonzero((found.khat > self.threshold) & cases.fitted)
-        worst = worst[np.argsort(-found.khat[worst], kind="stable")][: effort.refit_budget]
+        worst = worst[np.argsort(-found.khat[worst], kind="stable")][: budget.refit_budget]
         if len(worst):
             found = found.replaced(worst, self._refit(cases.only(worst)))
         return self._spanned(found, cases)
 
-    def _spanned(self, found: Evidence, cases: Targets) -> Evidence:
-        """The evidence with that of each mode apart, where the release does not choose."""
-        if self.modes is None:
-            return found
-        apart = []
-        for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
-            parts = [partial(_chains_of, posterior, those) for posterior in self.posteriors]
-            apart.append(self.evidence(cases, parts))
-        return replace(found, modes=self.modes, apart=tuple(apart))
-
-    def direct(self, evidence: str, cases: Targets) -> Array | Simulated | None:
-        """What the model computes itself; kept where that is all there is to do."""
-        if evidence not in DIRECT:
-            return self.fit.direct(
-                evidence, self.release, cases, rng=self.rng, progress=self.progress
-            )
-        (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
-        return stage(
-            "evidence",
-            lambda: self.fit.direct(evidence, self.release, cases, rng=rng, progress=self.progress),
-        )
+    def imputed(self, cases: Targets, budget: Budget) -> Evidence:
+        """Sample until the error is small enough; the unknown records stay imputed."""
+        if not self.posteriors:
+            self.posteriors = self._imputing()
+        return self._until(cases, budget)
 
     def fits(self, cases: Targets) -> list[Posterior]:
         """Fits for these cases: one augmented fit per draw of the parameters, and the base fit.
 
         The base fit runs about as many times as long as each as there are such draws: m, or 1.
         """
-        self.lead(cases)
-        return [posterior() for posterior in self.later()]
+        self._begin(cases)
+        return [posterior() for posterior in self.posteriors]
 
-    def later(self) -> list[Fitted]:
-        """The same fits, each made when it is asked for."""
+    def tables(
+        self, cases: Targets, rngs: Callable[[int], Sequence[np.random.Generator]]
+    ) -> list[TablePredictive]:
+        """Predictives of these fits that are mixtures of products."""
+        fit, posteriors = needed(self.can.tabulated), self.fits(cases)
+        each = zip(posteriors, rngs(len(posteriors)), strict=True)
+        return [fit.tabulated(posterior, cases, rng=rng) for posterior, rng in each]
+
+    def _begin(self, cases: Targets) -> None:
+        """Chains that the release leads to its mode, where its draws come from one; then fits."""
+        if self.posteriors:
+            return
+        if self.can.led is not None:
+            self.key = ("led", *self._data(), *seed_of(self.rng))
+            self.led, self.modes = within_mode(
+                self.can.led,
+                self.release,
+                probed(self.release.microdata, cases),
+                read=self.read,
+                remember=lambda name, make: self.remember((*self.key, *name), make),
+                rngs=self.rng.spawn(3),
+                **self._how,
+            )
+            self.key, self.n_draws = (*self.key, self.modes.used.tobytes()), self.led.n_draws
+        self.posteriors = self.later()
+
+    def later(self) -> list[Held]:
+        """The fits, each made when it is asked for."""
         *children, base_rng = self.rng.spawn(len(self.release.by_draw) + 1)
+        base = self._held("fit 0", self._data(), base_rng, self._base)
         augmented = [
-            Stage(f"fit {l + 1}", partial(self._augmented, l, child))
-            for l, child in enumerate(children)
+            self._held(f"fit {l + 1}", self._data(sets), child, partial(self._fit_of, l))
+            for l, (sets, child) in enumerate(zip(self._sets, children, strict=True))
         ]
-        return [Stage("fit 0", partial(self._base, base_rng)), *augmented]
+        return [base, *augmented]
 
-    def _augmented(self, l: int, rng: np.random.Generator) -> Posterior:
-        how: Any = {"n_jobs": self.n_jobs, "progress": self.progress}
-        return self.sampled.augmented(self.release, l, rng=rng, **how)
+    @property
+    def _sets(self) -> list[list[int]]:
+        return [list(sets) for sets in self.release.by_draw]
+
+    def _held(
+        self,
+        name: str,
+        data: Key,
+        rng: np.random.Generator,
+        make: Callable[[np.random.Generator], Posterior],
+    ) -> Held:
+        """A posterior under the key of its data and seed."""
+        key = (*self.key, name, *data, *seed_of(rng))
+        return Held(key, Stage(name, lambda: self.remember(key, lambda: make(rng))))
+
+    def _fit_of(self, l: int, rng: np.random.Generator) -> Posterior:
+        return self.sampled.augmented(self.release, l, rng=rng, **self._how)
 
     def _base(self, rng: np.random.Generator) -> Posterior:
         base = self.sampled.informed(self.release)
@@ -184,50 +278,70 @@ class Plan:
             self._tell("base fit", k, rounds)
         return base
 
-    def imputed(self) -> list[Fitted]:
+    def _imputing(self) -> list[Held]:
         """The base fit, and one that has seen all releases and imputes what is not known."""
-        (rng,) = self.rng.spawn(1)
-        how: Any = {"rng": rng, "n_jobs": self.n_jobs, "progress": self.progress}
-        fit = cast(ImputingFit, self.fit)
+        (rng,), fit, data = self.rng.spawn(1), needed(self.can.imputing), self._data()
         return [
-            lambda: self.sampled.informed(self.release),
-            Stage("fit 1", lambda: fit.imputed(self.release, **how)),
+            Held((*self.key, "fit 0", *data), lambda: fit.informed(self.release)),
+            self._held("fit 1", data, rng, lambda r: fit.imputed(self.release, rng=r, **self._how)),
         ]
 
-    def evidence(self, cases: Targets, posteriors: Sequence[Fitted]) -> Evidence:
+    def _until(self, cases: Targets, budget: Budget) -> Evidence:
+        """Evidence of fits that run until its error is small enough."""
+        found = self.evidence(cases)
+        limit = np.inf if budget.target_mcse is None else budget.target_mcse
+        for _ in range(budget.max_doublings):
+            if float(np.quantile(found.mcse(), 0.95)) <= limit:
+                break
+            self.double(found.share_by_fit())
+            found = self.evidence(cases)
+        return found
+
+    def double(self, share: Array) -> None:
+        """Double the base fit where it brings most of the error, all the others otherwise."""
+        base_first = share[0] >= share[1:].sum()
+        children = self.rng.spawn(len(self.posteriors))
+        for k, (held, child) in enumerate(zip(self.posteriors, children, strict=True)):
+            if (k == 0) == base_first:
+                key = (*held.key, "doubled", *seed_of(child))
+                make = partial(self.remember, key, partial(self._doubled, held, child))
+                self.posteriors[k] = Held(key, Stage(f"fit {k}, doubled", make))
+
+    def _doubled(self, held: Held, rng: np.random.Generator) -> Posterior:
+        return held().doubled(rng=rng, n_jobs=self.n_jobs)
+
+    def _spanned(self, found: Evidence, cases: Targets) -> Evidence:
+        """The evidence with that of each mode apart, where the release does not choose."""
+        if self.led is None or self.modes is None:
+            return found
+        apart = []
+        for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
+            parts = [partial(_chains_of, self.led, one, those) for one in self.posteriors]
+            apart.append(self.evidence(cases, parts))
+        return replace(found, modes=self.modes, apart=tuple(apart))
+
+    def evidence(
+        self, cases: Targets, fits: Sequence[Callable[[], Posterior]] | None = None
+    ) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""
+        posteriors = self.posteriors if fits is None else fits
         rngs = self.rng.spawn(len(posteriors))
 
         def ratios() -> Iterator[Ratio]:
             for k, (fit, rng) in enumerate(zip(posteriors, rngs, strict=True)):
-                one = partial(ratio_of_fit, fit, cases, rng, self.n_jobs)
+                one = partial(ratio_of_fit, fit, cases, rng, self.n_jobs, self.read)
                 yield stage(f"evidence of fit {k}", one)
                 self._tell("evidence", k + 1, len(posteriors))
 
         return combined(ratios(), len(posteriors) - 1, cases)
 
-    def doubled(self, posteriors: Sequence[Fitted], share: Array) -> list[Fitted]:
-        """Double the base fit where it brings most of the error, all the others otherwise."""
-        base_first = share[0] >= share[1:].sum()
-        out = []
-        for k, (posterior, child) in enumerate(
-            zip(posteriors, self.rng.spawn(len(posteriors)), strict=True)
-        ):
-            if (k == 0) == base_first:
-                posterior = Stage(f"fit {k}, doubled", partial(self._doubled, posterior, child))
-            out.append(posterior)
-        return out
-
-    def _doubled(self, posterior: Fitted, rng: np.random.Generator) -> Posterior:
-        return posterior().doubled(rng=rng, n_jobs=self.n_jobs)
-
     def _refit(self, cases: Targets) -> Evidence:
-        how: Any = {"n_jobs": self.n_jobs, "progress": self.progress}
         rngs = self.rng.spawn(1)[0].spawn(len(cases))
+        fits = [partial(_started, self.under, one) for one in self.posteriors]
 
         def run(which: Sequence[int]) -> Iterator[Evidence]:
-            fits = self.posteriors
-            return refit_evidence(self.sampled, self.release, fits, cases, which, rngs=rngs, **how)
+            how: Any = {"rngs": rngs, **self._how}
+            return refit_evidence(self.sampled, self.release, fits, cases, which, **how)
 
         return of_refits(in_stages("refits", len(cases), run))
 
@@ -236,5 +350,55 @@ class Plan:
             self.progress(stage, done, total)
 
 
-def _chains_of(posterior: Fitted, which: npt.NDArray[np.int64]) -> Posterior:
-    return cast(LedPosterior, posterior()).of_chains(which)
+def needed(fit: T | None) -> T:
+    """What the capabilities say that there is."""
+    if fit is None:
+        raise TypeError("a way to the evidence is offered without what it takes")
+    return fit
+
+
+def _chains_of(
+    led: Led, posterior: Callable[[], Posterior], which: npt.NDArray[np.int64]
+) -> Posterior:
+    return led.of_chains(posterior(), which)
+
+
+def _started(under: Under | None, posterior: Callable[[], Posterior]) -> Posterior:
+    """From where refits start: under the other declaration, if there is one."""
+    started: Posterior = posterior() if under is None else under.started(posterior())
+    return started
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedPredictive:
+    """A predictive whose draws have weights of their own, ``log_r`` (H,).
+
+    Draws under one hyper-prior become draws under another: with ``r_h`` the ratio of the priors the
+    leave-one-out predictive is ``sum_h r_h w_h p(y* | Theta_h) / sum_h r_h w_h``. Dividing the
+    truth's density by them puts them into the leave-one-out weights, so that both are
+    Pareto-smoothed together; where those are used they are already in (docs/sensitivity.md).
+    """
+
+    inner: Predictive
+    log_r: Array
+
+    @property
+    def batch(self) -> npt.NDArray[np.int64]:
+        """Batch of each draw."""
+        return self.inner.batch
+
+    def log_truth(self, block: slice) -> Array:
+        """log p(y_i | theta_h) / r_h, shape (H, block): its inverse is the joint weight."""
+        return self.inner.log_truth(block) - self.log_r[:, None]
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """As the inner one's; the weights given lack r_h, which log_truth has divided out."""
+        return self.inner.log_sums(block, log_weights + self.log_r[:, None])
+
+
+def _reweighted(
+    under: Under, posterior: Posterior, targets: Targets, rng: np.random.Generator
+) -> list[Predictive]:
+    """Leave-one-out predictives, the ratio of priors among the weights."""
+    found = under.predictives(posterior, targets, rng=rng)
+    return [WeightedPredictive(part, log_r - log_r.max()) for part, log_r in found]

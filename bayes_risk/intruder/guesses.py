@@ -54,6 +54,20 @@ class Guesses(Protocol):
         ...
 
 
+class Itself:
+    """The target's own values, the only guess: where guesses are made otherwise."""
+
+    def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
+        """One guess for each of the profiles (U, p)."""
+        codes, U = profiles[None][:, :, columns], len(profiles)
+        cells = np.zeros((1, len(columns)), dtype=np.int64)
+        return GuessSet(codes, np.zeros(U, dtype=np.int64), np.ones((1, U), dtype=bool), cells)
+
+    def in_words(self) -> str:
+        """One sentence for reports."""
+        return "the target's own values"
+
+
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:
     """All values that differ from the truth in at most ``distance`` variables.

@@ -1,7 +1,7 @@
 """The released data sets Z: what was synthesised, of whom, and by which mechanism."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,17 @@ class Release:
         """Whether the files come from elsewhere: the model they are audited under is assumed."""
         return self.seed_entropy == "unknown"
 
+    def first(self, m: int) -> "Release":
+        """The first m data sets."""
+        if m == self.m:
+            return self
+        return replace(
+            self,
+            datasets=list(self.datasets)[:m],
+            groups=None if self.groups is None else self.groups[:m],
+            draw_index=None if self.draw_index is None else self.draw_index[:m],
+        )
+
     def codes(self, microdata: Microdata, l: int | None = None) -> Codes:
         """Codes of all data sets, shape (m, n, p), or of data set l, counted from 0, shape (n, p).
 
@@ -195,9 +206,73 @@ class Release:
             )
 
 
-def refuse_release(release: Release, microdata: Microdata) -> None:
-    """Stop if a data set of a release holds records that the table says are impossible."""
-    if microdata.impossible is not None:
-        for l in range(release.m):
-            codes = release.codes(microdata, l)
-            microdata.impossible.refuse(codes, f"release {l + 1}")
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EncodedRelease:
+    """A release read against a confidential table: encoded and checked once, for all that follows.
+
+    Attributes
+    ----------
+    source : Release
+    microdata : Microdata
+    codes : ndarray, shape (m, n, p)
+        Codes of all data sets; unsynthesised columns and records are the original's.
+    replaced : ndarray of bool, shape (n,)
+        Records whose values were replaced.
+    columns : ndarray of bool, shape (p,)
+        Columns that were synthesised.
+    """
+
+    source: Release
+    microdata: Microdata
+    codes: Codes
+    replaced: npt.NDArray[np.bool_]
+    columns: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, release: Release, microdata: Microdata) -> "EncodedRelease":
+        """Encode a release; errors as those of `Release.codes`, and of impossible records."""
+        codes = release.codes(microdata)
+        if microdata.impossible is not None:
+            for l, table in enumerate(codes, start=1):
+                microdata.impossible.refuse(table, f"release {l}")
+        return cls(
+            source=release,
+            microdata=microdata,
+            codes=codes,
+            replaced=release.replaced(len(microdata.codes)),
+            columns=np.array([c in list(release.synthesized) for c in microdata.columns]),
+        )
+
+    @property
+    def m(self) -> int:
+        """Number of data sets."""
+        return self.source.m
+
+    @property
+    def by_draw(self) -> tuple[tuple[int, ...], ...]:
+        """As that of the release."""
+        return self.source.by_draw
+
+    @property
+    def synthesized(self) -> Sequence[str]:
+        """Names of the synthesised columns, as the release gives them."""
+        return self.source.synthesized
+
+    @property
+    def classes(self) -> str:
+        """As those of the release."""
+        return self.source.classes
+
+    @property
+    def groups(self) -> npt.NDArray[np.int64] | None:
+        """As those of the release."""
+        return self.source.groups
+
+    @property
+    def parameters(self) -> str | None:
+        """As those of the release: None where it does not say."""
+        return self.source.parameters
+
+    def first(self, m: int) -> "EncodedRelease":
+        """The first m data sets."""
+        return replace(self, source=self.source.first(m), codes=self.codes[:m])

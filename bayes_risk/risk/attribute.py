@@ -2,27 +2,25 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.checkpoint import stage
-from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of, positive
+from bayes_risk._core.validate import at_least, positive
 from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.by_column import factors_of
-from bayes_risk.evidence.contract import Fit, PartFit, Progress, Targets, WeakerFit, WordedPartFit
-from bayes_risk.evidence.evidence import Evidence, known_evidence
+from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
 from bayes_risk.evidence.mechanism_check import checked
-from bayes_risk.evidence.problem import cases_of, guessed_numbers, rows_of, seen_by
-from bayes_risk.evidence.runner import Effort, Plan
+from bayes_risk.evidence.mechanism_result import MechanismCheck
+from bayes_risk.evidence.methods import EvidenceMethod, choose_method, in_words, predictive_alone
+from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, seed_of
 from bayes_risk.intruder import priors
-from bayes_risk.intruder.grids import Grid, JointGrid, Levels, as_guesses
-from bayes_risk.intruder.guesses import Guesses, Neighbourhood
+from bayes_risk.intruder.grids import Grid, JointGrid, Levels
+from bayes_risk.intruder.guesses import Guesses
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.parameters import drawn
-from bayes_risk.release.parameters import in_words as drawn_in_words
 from bayes_risk.release.release import Release
 
 from .exposure import exposure
@@ -32,8 +30,6 @@ from .result import AttributeRisk
 
 Array = npt.NDArray[np.float64]
 MAX_MCSE_LOG_ODDS = 1.0
-MIN_ESS = {"reuse": 100.0, "simulated": 10.0, "weaker": 10.0}
-EVIDENCE = ("exact", "predictive", "imputed", "product", "simulated", "refit", "reuse")
 
 
 def attribute_risk(
@@ -191,164 +187,120 @@ def attribute_evidence(
     -----
     Cost: that of `attribute_risk`.
     """
-    intruder = Intruder() if intruder is None else intruder
-    weighed = as_guesses(
-        Neighbourhood(1) if guesses is None else guesses, guessed_numbers(fit, release, intruder)
+    return gather(
+        fit,
+        release,
+        intruder=intruder,
+        guesses=guesses,
+        search_prior=search_prior,
+        targets=targets,
+        evidence=evidence,
+        target_mcse=target_mcse,
+        max_doublings=max_doublings,
+        refit_budget=refit_budget,
+        random_seed=random_seed,
+        n_jobs=n_jobs,
+        progress=progress,
     )
-    evidence = _chosen(evidence, fit, release, intruder)
+
+
+def gather(
+    fit: Fit,
+    release: Release,
+    *,
+    intruder: Intruder | None = None,
+    guesses: Any = None,
+    search_prior: priors.Prior = "uniform",
+    targets: Any = None,
+    evidence: str | None = None,
+    target_mcse: float | None = None,
+    max_doublings: int = 4,
+    refit_budget: int = 10,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+    memory: Memory | None = None,
+    under: Under | None = None,
+) -> AttributeEvidence:
+    """`attribute_evidence`; audits of a sweep share a memory, and may re-weight the draws."""
     at_least("refit_budget", refit_budget, 0)
     at_least("max_doublings", max_doublings, 0)
     if target_mcse is not None:
         positive("target_mcse", target_mcse)
     rng = np.random.default_rng(random_seed)
     choose, sampling, knowing, checking = rng.spawn(4)
-    rows = rows_of(targets, release, fit, intruder, choose)
-    known = seen_by(intruder, release, fit, knowing)
-    cases, case = cases_of(fit, release, intruder, weighed, rows, known)
-    plan = Plan(fit, release, sampling, n_jobs, progress, known)
-    effort = Effort(evidence, target_mcse, max_doublings, refit_budget)
-    searched = search_prior if cases.guesses.finer is not None else None
-    cases, log_rest = _narrowed(cases, plan, effort, search_prior, intruder)
-    unchanged = ~release.replaced(len(fit.microdata.codes))[cases.record]
+    problem = AuditProblem.prepare(
+        fit, release, intruder, guesses, targets, choose=choose, knowing=knowing
+    )
+    if under is not None:
+        problem = replace(problem, capabilities=predictive_alone(problem.capabilities))
+    method = choose_method(problem, evidence)
+    runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
+    budget = Budget(target_mcse, max_doublings, refit_budget)
+    searched = search_prior if problem.cases.guesses.finer is not None else None
+    cases, log_rest = _narrowed(runner, method, budget, search_prior)
+    found = method.run(runner, cases, budget)
+    unchanged = ~problem.release.replaced[cases.record]
     return AttributeEvidence(
         microdata=fit.microdata,
         release=release,
-        index=fit.microdata.index[rows],
-        case=case,
+        encoded=problem.release,
+        index=fit.microdata.index[problem.rows],
+        case=problem.case,
         cases=cases,
-        found=certain(_found(cases, plan, effort, intruder), unchanged, cases.guesses.truth),
+        found=certain(found, unchanged, cases.guesses.truth),
         disclosed=unchanged,
         log_rest=log_rest,
         searched=searched,
         limits=Limits(
             log_odds=MAX_MCSE_LOG_ODDS if target_mcse is None else target_mcse,
-            khat=plan.threshold,
-            ess=MIN_ESS.get(evidence, 0.0),
+            khat=runner.threshold,
+            ess=method.min_ess,
         ),
-        way=evidence,
-        words=_in_words(intruder, weighed, evidence, release, fit, cases),
-        any_release=not intruder.of_trade and "predictive" in fit.offers(release),
-        factors=factors_of(plan.fit, evidence, release, cases),
+        way=method.name,
+        words=_in_words(problem, method, cases),
+        any_release="predictive" in problem.capabilities.methods,
+        factors=factors_of(runner.can, method.name, problem.release, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure(fit.microdata, release),
-        check=checked(fit, release, checking),
+        check=_checked(problem, checking, memory),
     )
 
 
-def _found(cases: Targets, plan: Plan, effort: Effort, intruder: Intruder) -> Evidence:
-    """Evidence by the plan, or by the model itself where records besides the target's are unknown.
-
-    The generator is the plan's, spawned anew for each call.
-    """
-    if not intruder.of_trade:
-        return plan.run(cases, effort)
-    (rng,), fit = plan.rng.spawn(1), cast(WeakerFit, plan.fit)
-    found = stage(
-        "evidence",
-        lambda: fit.weaker(intruder, plan.release, cases, rng=rng, progress=plan.progress),
-    )
-    assert found is not None
-    return known_evidence(found, cases)
+def _checked(
+    problem: AuditProblem, rng: np.random.Generator, memory: Memory | None
+) -> MechanismCheck | None:
+    """The check of files made elsewhere; settings of a sweep share it."""
+    release = problem.release
+    make = partial(checked, problem.fit, release, problem.capabilities, rng)
+    if memory is None:
+        return make()
+    return memory(("check", release.parameters, *key_of(release), *seed_of(rng)), make)
 
 
 def _narrowed(
-    cases: Targets, plan: Plan, effort: Effort, prior: priors.Prior, intruder: Intruder
+    runner: EvidenceRunner, method: EvidenceMethod, budget: Budget, prior: priors.Prior
 ) -> tuple[Targets, Array]:
     """Coarse guesses replaced by fine ones where the posterior is, and what that leaves out."""
+    cases, release = runner.problem.cases, runner.release
     finer = cases.guesses.finer
     if finer is None:
         return cases, np.full(len(cases), -np.inf)
-    found = _found(cases, plan, replace(effort, refit_budget=0), intruder)
-    log_prior = prior_weights.log_prior(prior, plan.fit.microdata, cases, plan.release, found.base)
+    found = method.run(runner, cases, budget._replace(refit_budget=0))
+    log_prior = prior_weights.log_prior(prior, release.microdata, cases, release, found.base)
     guesses, log_rest = finer(log_prior + found.log_evidence.sum(axis=0))
     return cases.with_guesses(guesses), log_rest
 
 
-def _chosen(evidence: str | None, fit: Fit, release: Release, intruder: Intruder) -> str:
-    """The evidence asked for, if it is offered; else the first that needs no asking."""
-    drawn(fit, release)  # refused where the model has no evidence for it
-    if intruder.of_trade:
-        return _by_model(evidence, fit, intruder)
-    offers = _offers(fit, release, intruder)
-    if evidence is None:
-        usual = [way for way in EVIDENCE[:-1] if way in offers]
-        if usual:
-            return usual[0]
-        raise InputError(
-            f"{type(fit).__name__} offers {sorted(offers) or 'no evidence'} for this release; "
-            'if it is to be "reuse", ask for it: evidence="reuse"'
-        )
-    if one_of("evidence", evidence, EVIDENCE) not in offers:
-        raise InputError(
-            f"evidence={evidence!r} is not offered by {type(fit).__name__}; it offers "
-            f"{sorted(offers) or 'none for a release of this kind'}"
-        )
-    return evidence
-
-
-def _offers(fit: Fit, release: Release, intruder: Intruder) -> frozenset[str]:
-    """Ways to the evidence for an intruder who knows all other records, or some of them."""
-    if not intruder.knows_less:
-        return fit.offers(release)
-    if getattr(fit, "weights", None) is not None:
-        raise InputError(
-            f"{intruder.in_words()[:-1]}: not offered for a fit with record weights; give "
-            'knows_records="all-but-target"'
-        )
-    if not hasattr(fit, "offers_knowing"):
-        raise InputError(
-            f"{intruder.in_words()[:-1]}: {type(fit).__name__} offers no evidence for that; "
-            'give knows_records="all-but-target"'
-        )
-    return cast(PartFit, fit).offers_knowing(release)
-
-
-def _by_model(evidence: str | None, fit: Fit, intruder: Intruder) -> str:
-    """Evidence for an intruder of the trade."""
-    if not hasattr(fit, "weaker"):
-        raise InputError(
-            f"knows_records={intruder.knows_records!r} is not offered by {type(fit).__name__}; it "
-            'is by models.PoissonMixture; give knows_records="all-but-target"'
-        )
-    if evidence is not None:
-        raise InputError(
-            f"evidence={evidence!r} is for an intruder who knows every other record; with "
-            f"knows_records={intruder.knows_records!r} leave it out: the model computes it"
-        )
-    return "weaker"
-
-
-def _in_words(
-    intruder: Intruder,
-    guesses: Guesses,
-    evidence: str,
-    release: Release,
-    fit: Fit,
-    cases: Targets,
-) -> dict[str, str]:
-    ways = {
-        "predictive": "predictive: leave-one-out predictives before and after seeing the release",
-        "reuse": "reuse: the published importance sampler over draws given the confidential table",
-        "imputed": "imputed: predictives before and after seeing all releases, the records that "
-        "are not known imputed in the sampler",
-        "product": "product: predictives before and after seeing each release, multiplied as if "
-        "the releases did not share the records that are not known (an approximation)",
-        "refit": "refit: models fitted anew, without the target or for each of its guesses",
-        "exact": "exact: in closed form",
-        "simulated": "simulated: in closed form but for the bootstrap within leaves, which is "
-        "integrated by simulation",
-    }
-    if intruder.of_trade:
-        ways["weaker"] = cast(WeakerFit, fit).weaker_in_words(intruder, release, cases)
-    elif intruder.knows_less and hasattr(fit, "knowing_in_words"):
-        ways[evidence] = cast(WordedPartFit, fit).knowing_in_words(evidence)
+def _in_words(problem: AuditProblem, method: EvidenceMethod, cases: Targets) -> dict[str, str]:
+    fit, release = problem.fit, problem.release
     names = [fit.microdata.columns[j] for j in cases.columns]
     return {
-        "records": intruder.in_words(),
+        "records": problem.intruder.in_words(),
         "columns": f"guessed: {', '.join(map(str, names))}",
         "synthesis": fit.mechanism(release),
-        "guesses": _guesses_in_words(guesses, names),
-        "evidence": ways[evidence],
+        "guesses": _guesses_in_words(problem.guesses, names),
+        "evidence": in_words(method, problem, cases),
         "releases": drawn_in_words(fit, release),
     }
 

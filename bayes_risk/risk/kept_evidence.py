@@ -20,9 +20,10 @@ from bayes_risk.evidence.by_column import FIRST, SEARCHED, by_column
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_result import MechanismCheck
+from bayes_risk.evidence.methods import METHODS
 from bayes_risk.evidence.prior_weights import Grounds, prior_weights
 from bayes_risk.intruder import priors
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 
 from .exposure_result import Exposure
 from .posterior import MAX_LEFT_OUT, Limits, Summed, error_over_modes, interval, reliable, weigh
@@ -30,19 +31,7 @@ from .prior_comparison import comparison
 from .result import AttributeRisk
 
 Array = npt.NDArray[np.float64]
-CURES = {
-    "reuse": 'use evidence="predictive"',
-    "predictive": "give a larger refit_budget, a target_mcse, or a fit with more draws",
-    "product": "give a larger refit_budget, a target_mcse, or a fit with more draws",
-    "imputed": "give a target_mcse or a fit with more draws",
-    "refit": "give a target_mcse or a fit with more draws",
-    "weaker": "give a fit with more draws, or more classes where all are occupied",
-    "exact": "look at the worst records",
-    "simulated": "look at the worst records: the leaves they stand in show many values",
-}
 SECOND = "predictive"  # beside the flat prior, where the evidence has it
-BALANCED = ("predictive", "refit", "exact")  # of these `AttributeEvidence.balance` is known
-BY_RELEASE = ("predictive", "product", "refit", "reuse", "exact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,6 +44,8 @@ class AttributeEvidence:
         The confidential table.
     release : Release
         What was released.
+    encoded : EncodedRelease
+        The same, read against the table.
     index : pandas.Index, length n
         Labels of the n targets.
     case : ndarray of int, shape (n,)
@@ -89,6 +80,7 @@ class AttributeEvidence:
 
     microdata: Microdata
     release: Release
+    encoded: EncodedRelease
     index: pd.Index
     case: npt.NDArray[np.int64]
     cases: Targets
@@ -167,7 +159,7 @@ class AttributeEvidence:
         Cost: see `bayes_risk.evidence.balance.balance`.
         """
         known = self.cases.known is None and self.any_release and self.release.groups is None
-        if self.way not in BALANCED or not known:
+        if not METHODS[self.way].balanced or not known:
             return None
         guesses, U = self.cases.guesses, len(self.cases)
         own = guesses.codes[guesses.truth, np.arange(U)]
@@ -225,22 +217,25 @@ class AttributeEvidence:
             )
         if not 1 <= m <= among:
             raise InputError(f"m={m} is out of range; give 1 to {among} releases")
-        release = replace(
-            self.release,
-            datasets=list(self.release.datasets)[:m],
-            groups=None if self.release.groups is None else self.release.groups[:m],
-        )
+        encoded = self.encoded.first(m)
         said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
         words = {**self.words, "releases": f"{said}; the first of {among}"}
         shown = self.exposure.first(m)
         found = self.found.first(m)
-        return replace(self, found=found, release=release, words=words, exposure=shown)
+        return replace(
+            self,
+            found=found,
+            release=encoded.source,
+            encoded=encoded,
+            words=words,
+            exposure=shown,
+        )
 
     @property
     def by_release(self) -> bool:
         """Whether the evidence of the first releases can be read off that of all."""
         together = len(self.release.by_draw) < self.release.m
-        return self.way in BY_RELEASE and self.searched is None and not together
+        return METHODS[self.way].by_release and self.searched is None and not together
 
     def _both(self, summed: Summed) -> AttributeRisk:
         """Flat and predictive; where the evidence has no predictive prior, flat and why."""
@@ -264,7 +259,7 @@ class AttributeEvidence:
                 "evidence anew with search_prior=, or give JointGrid a larger budget"
             )
         found, guesses = self.found, self.cases.guesses
-        grounds = Grounds(self.microdata, self.cases, self.release, found.base)
+        grounds = Grounds(self.microdata, self.cases, self.encoded, found.base)
         weights = prior_weights(prior, grounds)
         posterior = weigh(found, summed, weights, guesses.truth, self.log_rest, self.disclosed)
         apart = [
@@ -322,7 +317,7 @@ def _warn(risk: AttributeRisk, way: str) -> None:
     doubtful = int((~risk.reliable[risk.case]).sum())
     if not doubtful:
         return
-    cure = CURES[way]
+    cure = METHODS[way].cure
     if (risk.left_out > MAX_LEFT_OUT).any():
         cure += "; where the search of a joint grid left much out, raise JointGrid's budget"
     warnings.warn(

@@ -15,8 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Fit
-from bayes_risk.release.parameters import ways_of
-from bayes_risk.release.release import PARAMETERS, Release
+from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 Mask = npt.NDArray[np.bool_]
 
@@ -89,7 +88,7 @@ class Request:
 
 def _way(fit: Fit, asked: str | None) -> str:
     """How parameters are to be drawn, if the fit can."""
-    ways = ways_of(fit)
+    ways = fit.parameters
     if asked is None:
         return ways[0]
     if one_of("parameters", asked, tuple(PARAMETERS)) not in ways:
@@ -116,7 +115,7 @@ def _draws(
 
 
 def made_columns(
-    release: Release, microdata: Microdata, modelled: Sequence[str], lacking: str
+    release: EncodedRelease, microdata: Microdata, modelled: Sequence[str], lacking: str
 ) -> list[str]:
     """Columns of a release in the order of the model; ``lacking`` says what another one lacks."""
     names = known_columns("synthesized", release.synthesized, microdata.columns)

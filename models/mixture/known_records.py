@@ -20,17 +20,27 @@ Rows = npt.NDArray[np.int32]
 BASE_CHAINS = 8  # of an imputation; see `latent_imputation_kernels.py`
 
 
-def ways_in_words(evidence: str) -> str:
-    """How evidence for an intruder who knows some records was computed, for reports."""
-    return {
-        "predictive": "predictive: leave-one-out predictives before and after seeing the release, "
-        "the records that are not known integrated out",
-        "imputed": "imputed: predictives before and after seeing all releases, the records that "
-        f"are not known imputed in the sampler; p(y_j | y_-j) of an imputed record by {BASE_CHAINS}"
-        " base chains (an approximation, unless there is one class)",
-        "product": "product: predictives before and after seeing each release, multiplied as if "
-        "the releases did not share the records that are not known (an approximation)",
-    }[evidence]
+IN_WORDS = {
+    "predictive": "predictive: leave-one-out predictives before and after seeing the release, "
+    "the records that are not known integrated out",
+    "imputed": "imputed: predictives before and after seeing all releases, the records that "
+    f"are not known imputed in the sampler; p(y_j | y_-j) of an imputed record by {BASE_CHAINS}"
+    " base chains (an approximation, unless there is one class)",
+    "product": "product: predictives before and after seeing each release, multiplied as if "
+    "the releases did not share the records that are not known (an approximation)",
+}
+
+
+def ways_knowing(m: int, whole: bool, zeros: bool) -> frozenset[str]:
+    """Ways to the evidence of m data sets for an intruder who knows only some other records.
+
+    ``whole``: every column was synthesised; ``zeros``: the table has structural zeros.
+    """
+    if zeros and not whole:
+        return frozenset()
+    if m == 1:
+        return frozenset({"predictive"})
+    return frozenset({"product"} if zeros else {"imputed", "product"})
 
 
 def base_units(

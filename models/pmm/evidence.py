@@ -5,23 +5,19 @@ Exact: it needs no draws. `docs/pmm.md` has the derivation.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes
-from bayes_risk.evidence.by_column import product_of
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.models.fits.guessed import with_guess
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .match import cell_keys
 from .mechanism import Mechanism, fit_mechanism
-
-if TYPE_CHECKING:
-    from .fit import PMMFit
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -61,7 +57,7 @@ class _Selections:
     differ: Flags
 
     @classmethod
-    def of(cls, fit: "PMMFit", targets: Targets) -> "_Selections":
+    def of(cls, fit: Any, targets: Targets) -> "_Selections":
         """Cells of all records, and of the targets under each guess."""
         data, model, n = fit.microdata, fit.model, len(fit.rows)
         rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
@@ -74,17 +70,17 @@ class _Selections:
         differ = (other != own) & (count[other] >= model.threshold) & fit.chosen[targets.record]
         return cls(cell, other[alike], differ[alike])
 
-    def chosen(self, fit: "PMMFit", targets: Targets, g: int, u: int) -> Flags:
+    def chosen(self, fit: Any, targets: Targets, g: int, u: int) -> Flags:
         """Sensitive records under such a guess, shape (n,)."""
-        out = fit.chosen.copy()
+        out: Flags = fit.chosen.copy()
         out[targets.record[u]] = False
         out[self.cell == self.guessed[g, u]] = False
         return out
 
 
 def log_evidence(
-    fit: "PMMFit", release: Release, targets: Targets, progress: Progress | None
-) -> Array | Simulated:
+    fit: Any, release: EncodedRelease, targets: Targets, progress: Progress | None
+) -> Simulated:
     """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
     Guesses that leave the same records sensitive keep all donors: what counts is the chance of the
@@ -97,13 +93,13 @@ def log_evidence(
     InputError
         A release that the fit cannot have made; more than ``MAX_REFITS`` sets of kept records.
     """
-    z = [release.codes(fit.microdata, l) for l in range(release.m)]
+    z = list(release.codes)
     own = _own(fit, targets, z)
     selections = _Selections.of(fit, targets)
     if fit.model.selection == "known":
         for factor in own:
             factor[:, selections.differ] = -np.inf  # whatever the column
-        return product_of(own)
+        return Simulated.product(own)
     out: Array = own.sum(axis=0)
     out += _of_others(fit, targets, z)
     out[:, selections.differ] = -np.inf
@@ -111,10 +107,10 @@ def log_evidence(
     for g, u in np.argwhere(selections.differ).tolist():
         other = _considered(fit, targets, g, u, selections.chosen(fit, targets, g, u), z)
         found += [other] if other.possible.any() else []
-    return _refitted(fit, out, found, z, progress)
+    return Simulated.exact(_refitted(fit, out, found, z, progress))
 
 
-def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
+def _own(fit: Any, targets: Targets, z: Sequence[Codes]) -> Array:
     """log of the chance of the target's own synthetic values, (q, m, G, U); 0 if it is kept."""
     m, G, U = len(z), *targets.guesses.codes.shape[:2]
     out = np.zeros((len(fit.base.steps), m, G, U))
@@ -132,7 +128,7 @@ def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
     return out
 
 
-def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Places) -> Array:
+def _own_of(fit: Any, targets: Targets, z: Sequence[Codes], which: Places) -> Array:
     """The same of a few targets, none of which is kept, shape (q, m, G, len(which))."""
     guesses, record = targets.guesses.codes[:, which], targets.record[which]
     m, G = len(z), len(guesses)
@@ -141,11 +137,11 @@ def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Places) 
     released = np.stack([codes[record][:, fit.base.columns] for codes in z])
     released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, U, q)
     flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
-    chance = fit.base.log_chances(flat, released.reshape(len(flat), -1))
+    chance: Array = fit.base.log_chances(flat, released.reshape(len(flat), -1))
     return chance.reshape(len(chance), m, G, -1)
 
 
-def _of_others(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
+def _of_others(fit: Any, targets: Targets, z: Sequence[Codes]) -> Array:
     """log of the chance of all synthetic values but the target's own, shape (m, 1, U)."""
     record = np.flatnonzero(fit.chosen)
     each = np.zeros((len(z), len(fit.chosen)))
@@ -162,7 +158,7 @@ def _chances(made: Mechanism, rows: Codes, record: npt.NDArray[np.int64], z: Cod
 
 
 def _considered(
-    fit: "PMMFit", targets: Targets, g: int, u: int, chosen: Flags, z: Sequence[Codes]
+    fit: Any, targets: Targets, g: int, u: int, chosen: Flags, z: Sequence[Codes]
 ) -> _Other:
     """Whether all records that a guess keeps were released as the guess has them."""
     rows = with_guess(fit.rows, targets, g, u)
@@ -172,7 +168,7 @@ def _considered(
 
 
 def _refitted(
-    fit: "PMMFit",
+    fit: Any,
     out: Array,
     found: Sequence[_Other],
     z: Sequence[Codes],
@@ -202,7 +198,7 @@ def _refitted(
     return out
 
 
-def _anew(fit: "PMMFit", kept: Codes) -> Mechanism:
+def _anew(fit: Any, kept: Codes) -> Mechanism:
     return fit_mechanism(
         fit.microdata,
         fit.variables,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +11,13 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
+from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Request
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 
 from .evidence import log_evidence
 from .mechanism import Mechanism
-
-if TYPE_CHECKING:
-    from bayes_risk.models.pmm_model import PMM
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -47,7 +45,7 @@ class PMMFit:
         each `synthesize`, ``redraws``: how often a constraint refused the nearest donors.
     """
 
-    model: "PMM"
+    model: Any
     microdata: Microdata
     rows: Codes
     variables: Sequence[Variable | Number]
@@ -76,12 +74,17 @@ class PMMFit:
         """Records with the same values have the same evidence."""
         return False
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence."""
-        self._check(release)
-        return frozenset({"refit", "exact"} if self.model.selection == "known" else {"refit"})
+    @property
+    def weights(self) -> None:
+        """Every record counts in full."""
 
-    def mechanism(self, release: Release) -> str:
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered."""
+        self._check(release)
+        ways = frozenset({"refit", "exact"} if self.model.selection == "known" else {"refit"})
+        return Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
+
+    def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
         chosen = {
             "known": "which records were synthesised is known",
@@ -146,31 +149,31 @@ class PMMFit:
         codes[self.chosen] = rows[:, : codes.shape[1]]
         return codes
 
-    def direct(
+    def closed_form(
         self,
         evidence: str,
-        release: Release,
+        release: EncodedRelease,
         targets: Targets,
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array | Simulated:
+    ) -> Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U)."""
-        self._check(release)
         return log_evidence(self, release, targets, progress)
 
-    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+    def factors(
+        self, evidence: str, release: EncodedRelease, targets: Targets
+    ) -> tuple[str, ...] | str:
         """The columns in their order, where it is known which records were synthesised."""
         if self.model.selection == "known":
             return tuple(self.microdata.columns[j] for j in self.base.columns)
         return "which records were synthesised is not known, and all columns tell of it together"
 
-    def _check(self, release: Release) -> None:
-        n = len(self.microdata.codes)
+    def _check(self, release: EncodedRelease) -> None:
         same = set(release.synthesized) == set(self.model.order)
-        if not same or (release.replaced(n) != self.chosen).any():
+        if not same or (release.replaced != self.chosen).any():
             raise InputError(
-                f"the release has {list(release.synthesized)} of {int(release.replaced(n).sum())} "
+                f"the release has {list(release.synthesized)} of {int(release.replaced.sum())} "
                 f"records synthesised, and this fit synthesises {list(self.model.order)} of "
                 f"{int(self.chosen.sum())} records, those in sensitive cells; audit a release with "
                 "the fit that made it"

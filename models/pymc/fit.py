@@ -12,12 +12,13 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.contract import Progress, Targets
+from bayes_risk.evidence.contract import Capabilities, Progress, Targets
 from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from bayes_risk.models.fits.synthesis import Request
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 
 from .contract import Builder
 from .density import Engine
@@ -72,26 +73,23 @@ class PyMCFit:
         """Records with the same values have the same evidence."""
         return False
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence of a release."""
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered for a release and an intruder."""
         self._synthesized(release)
-        return frozenset({"predictive", "refit", "reuse"})
+        ways = frozenset({"predictive", "refit", "reuse"})
+        return Capabilities(methods=ways, sampled=self, importance=self)
 
-    def informed(self, release: Release) -> PyMCPosterior:
+    def informed(self, release: EncodedRelease) -> PyMCPosterior:
         """p(Theta | y): every release may inform all of it."""
         self._synthesized(release)
         return self.posterior
-
-    def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> None:
-        """Nothing: the engine computes the evidence from posteriors."""
-        return
 
     @property
     def n_draws(self) -> int:
         """Number H of draws."""
         return self.posterior.n_draws
 
-    def mechanism(self, release: Release) -> str:
+    def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
         order = " then ".join(self._synthesized(release))
         return (
@@ -160,7 +158,7 @@ class PyMCFit:
 
     def augmented(
         self,
-        release: Release,
+        release: EncodedRelease,
         l: int,
         *,
         rng: np.random.Generator,
@@ -184,7 +182,7 @@ class PyMCFit:
     def without(
         self,
         record: int,
-        release: Release | None,
+        release: EncodedRelease | None,
         l: int,
         *,
         start: PyMCPosterior,
@@ -195,11 +193,15 @@ class PyMCFit:
         draws = max(start.n_draws // start.n_chains // 2, 4)
         return start.given(replace(condition, left_out=record), draws=draws, rng=rng)
 
-    def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> PyMCPredictive:
+    def theta_predictive(
+        self, targets: Targets, release: EncodedRelease, l: int | None
+    ) -> PyMCPredictive:
         """p(y* | Theta_h) at the fit's own draws."""
         return self.posterior.predictive(targets)
 
-    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+    def log_release(
+        self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
+    ) -> Array:
         """log p(Z^(l) | Theta_h): replaced records, synthesised columns; shape (m, H).
 
         Of some draws alone, if they are given.
@@ -207,8 +209,8 @@ class PyMCFit:
         engine, theta = self.posterior.engine, self.posterior.theta
         if draws is not None:
             theta = {name: values[draws] for name, values in theta.items()}
-        rows, columns = release.replaced(len(self.microdata.codes)), self._synthesized(release)
-        tables = release.codes(self.microdata)[:, rows]
+        columns = self._synthesized(release)
+        tables = release.codes[:, release.replaced]
         return np.stack([engine.total(z, theta, columns) for z in tables])
 
     def __repr__(self) -> str:
@@ -220,7 +222,7 @@ class PyMCFit:
             f"{d['min_ess']:.0f}; {d['divergences']:.0f} divergences"
         )
 
-    def _synthesized(self, release: Release) -> tuple[str, ...]:
+    def _synthesized(self, release: EncodedRelease) -> tuple[str, ...]:
         """Synthesised columns in the model's order, if the model made the release."""
         names = known_columns("synthesized", release.synthesized, self.microdata.columns)
         foreign = [c for c in names if c not in self.columns]
@@ -236,11 +238,11 @@ class PyMCFit:
             )
         return tuple(c for c in self.columns if c in names)
 
-    def _condition(self, release: Release, l: int) -> Condition:
+    def _condition(self, release: EncodedRelease, l: int) -> Condition:
         return replace(
             self.posterior.condition,
-            z=tuple(release.codes(self.microdata, k) for k in release.by_draw[l]),
-            replaced=release.replaced(len(self.microdata.codes)),
+            z=tuple(release.codes[k] for k in release.by_draw[l]),
+            replaced=release.replaced,
             columns=self._synthesized(release),
         )
 

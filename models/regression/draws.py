@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,16 +11,10 @@ import pandas as pd
 
 from bayes_risk._compat import draws_of_posterior, group, holds_draws, plain_name
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import LARGEST
 
 from .families import CategoricalLogit
 from .part import Coefficients, Part
-
-if TYPE_CHECKING:
-    from bayes_risk.models.regression_model import Regression
-
-    from .fit import RegressionFit
 
 Array = npt.NDArray[np.float64]
 CHAINS = ["chain", "draw"]
@@ -46,27 +40,14 @@ class BroughtDraws:
         return len(self.parts[0].draws)
 
 
-def brought(
-    model: "Regression", data: Microdata, parts: Sequence[Part], draws: Any
-) -> "RegressionFit":
-    """A fit made of draws."""
-    from .fit import RegressionFit
-
+def brought(parts: Sequence[Part], draws: Any) -> list[BroughtPart]:
+    """The draws of each regression."""
     tables = _tables(parts, draws)
     held = [BroughtPart(part=p, draws=_coefficients(p, *tables[p.name])) for p in parts]
     sizes = {p.part.name: len(p.draws) for p in held}
     if len(set(sizes.values())) > 1:
         raise InputError(f"the numbers of draws differ ({sizes}); give the same number of each")
-    return RegressionFit(
-        model=model,
-        microdata=data,
-        idata=to_idata(parts, [p.draws for p in held]),
-        posterior=BroughtDraws(parts=held),
-        diagnostics={
-            "draws": len(held[0].draws) // held[0].draws.n_chains,
-            "chains": held[0].draws.n_chains,
-        },
-    )
+    return held
 
 
 def column_names(part: Part) -> list[list[str]]:

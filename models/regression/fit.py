@@ -1,8 +1,8 @@
 """Fitted regressions in sequence: synthesis, augmented fits, and what the evidence asks for."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,27 +11,50 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.logspace import change
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.by_column import product_of
-from bayes_risk.evidence.contract import Posterior, Progress, Simulated, Targets
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Posterior,
+    Progress,
+    Simulated,
+    Targets,
+    drawn,
+    why_all_must_be_known,
+    without_weights,
+)
+from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.synthesis import Request, made_columns
-from bayes_risk.release.parameters import drawn
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 
+from .chain import WARM_UP, run_chains
 from .conjugate import Moments
+from .counts_imputed import ImputedCountsPosterior
 from .draws import BroughtDraws
 from .estimate import closed, estimate, log_release_at_estimate
+from .hyper import RegressionUnder
+from .imputed import ImputedPosterior
+from .known import (
+    CHAINS,
+    COUNTS_SHARE,
+    ClosedPosterior,
+    Known,
+    all_counts,
+    of_known,
+    unknown_counts,
+    unknown_normal,
+    why_published_tell,
+)
 from .part import Coefficients
-from .posterior import ExactPart, HeldPart, PartPosterior, RegressionPosterior, segments
+from .posterior import (
+    ExactPart,
+    HeldPart,
+    PartPosterior,
+    RegressionPosterior,
+    SampledPart,
+    segments,
+)
 from .predictive import RegressionPredictive
-
-if TYPE_CHECKING:
-    from bayes_risk.models.regression_model import Regression
-
-    from .counts_imputed import ImputedCountsPosterior
-    from .hyper import RegressionUnder
-    from .imputed import ImputedPosterior
-    from .known import Known
+from .unknown import inside
 
 Array = npt.NDArray[np.float64]
 P = TypeVar("P", bound=HeldPart)
@@ -60,13 +83,13 @@ class RegressionFit:
         Which records the draws are given, for an intruder who does not know them all.
     """
 
-    model: "Regression"
+    model: Any
     microdata: Microdata
     idata: Any
     posterior: RegressionPosterior | BroughtDraws
     diagnostics: dict[str, float]
     weights: Array | None = None
-    known: "Known | None" = None
+    known: Known | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -78,41 +101,67 @@ class RegressionFit:
         """Records with the same values have the same evidence."""
         return False
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence of a release."""
-        parts = self._made(release, self.posterior.parts)
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered for a release and an intruder."""
+        made = self._made(release, self.posterior.parts)
+        may = Capabilities(importance=self, factored=self, reweighted=self)
         if isinstance(self.posterior, BroughtDraws):
-            return frozenset({"reuse"})
-        exact = {"exact"} if all(isinstance(p, ExactPart) for p in parts) else set()
+            if intruder.knows_less:
+                return may.refused(
+                    "draws brought from elsewhere cannot be drawn again, and an intruder who does "
+                    "not know all other records needs other draws; fit the model (fit)"
+                )
+            return replace(may, methods=frozenset({"reuse"}))
+        may = replace(may, closed_form=self, sampled=self, imputing=self, partial=self)
+        exact = frozenset({"exact"} if all(isinstance(p, ExactPart) for p in made) else ())
+        if intruder.knows_less:
+            return self._knowing(may, release, intruder, bool(exact))
         if drawn(self, release) == "plug-in":
-            return frozenset({"exact" for held in parts if closed(held)})
-        return frozenset({"predictive", "refit", "reuse"} | exact)
+            ways = frozenset({"exact" for held in made if closed(held)})
+            return replace(may, methods=ways, computed=ways)
+        ways = frozenset({"predictive", "refit", "reuse"}) | exact
+        return replace(may, methods=ways, computed=exact)
 
-    def direct(
+    def _knowing(
+        self, may: Capabilities, release: EncodedRelease, intruder: Intruder, exact: bool
+    ) -> Capabilities:
+        """What is offered for an intruder who does not know all other records."""
+        made = self.made(release)
+        why = without_weights(intruder) if self.weights is not None else ""
+        why = why or why_all_must_be_known(self, release)
+        why = why or why_published_tell(self.posterior.parts, set(release.synthesized))
+        if why:
+            return may.refused(why)
+        if release.m == 1:
+            computed = frozenset({"exact"} if exact else ())
+            return replace(may, methods=computed | {"predictive"}, computed=computed)
+        ways = frozenset({"imputed", "product"} if exact or all_counts(made) else {"product"})
+        return replace(may, methods=ways, computed=frozenset({"product"} if exact else ()))
+
+    def closed_form(
         self,
         evidence: str,
-        release: Release,
+        release: EncodedRelease,
         targets: Targets,
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Simulated | None:
-        """Exact evidence in closed form, for the normal families; else nothing.
+    ) -> Simulated:
+        """Exact evidence of the normal families.
 
         So is the product over releases, for an intruder who does not know all other records.
         """
-        made = self.made(release) if evidence in ("exact", "product") else []
-        if not made or not all(isinstance(held, ExactPart) for held in made):
-            return None
-        parts = RegressionPosterior(parts=made).touched(targets)
+        parts = RegressionPosterior(parts=self.made(release)).touched(targets)
         if drawn(self, release) == "plug-in":
-            return product_of(self._at_estimate(release, targets, parts))
+            return Simulated.product(self._at_estimate(release, targets, parts))
         draws = range(len(release.by_draw))
         augmented = [self.augmented(release, l, rng=rng, progress=progress) for l in draws]
         after = [posterior.touched(targets) for posterior in augmented]
-        return product_of(_changes(parts, after, targets))
+        return Simulated.product(_changes(parts, after, targets))
 
-    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+    def factors(
+        self, evidence: str, release: EncodedRelease, targets: Targets
+    ) -> tuple[str, ...] | str:
         """The outcomes of the regressions in which a guess appears, in their order."""
         if evidence == "reuse":
             return "the published sampler weighs draws by whole releases"
@@ -122,7 +171,7 @@ class RegressionFit:
         return tuple(held.part.name for held in made.touched(targets))
 
     def _at_estimate(
-        self, release: Release, targets: Targets, parts: Sequence[PartPosterior]
+        self, release: EncodedRelease, targets: Targets, parts: Sequence[PartPosterior]
     ) -> Iterator[Array]:
         """log p(Z^(l) | Theta-hat(y*, y_-i)) of each part up to a constant, shape (m, G, U)."""
         tables = [self.released(release, l) for l in range(release.m)]
@@ -136,7 +185,7 @@ class RegressionFit:
         """Number H of draws."""
         return self.posterior.n_draws
 
-    def mechanism(self, release: Release) -> str:
+    def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
         order = [p.part.name for p in self._held(release)]
         return (
@@ -145,17 +194,20 @@ class RegressionFit:
             f"before it{in_words(self.weights)}"
         )
 
-    def informed(self, release: Release) -> Posterior:
+    def informed(self, release: EncodedRelease) -> Posterior:
         """p(theta | y) of the regressions that made the release."""
         parts = self.made(release)
         exact = [held for held in parts if isinstance(held, ExactPart)]
         if self.known is not None and release.m > 1 and len(exact) == len(parts):
-            from .known import CHAINS, ClosedPosterior, length
-
-            return ClosedPosterior(parts=exact, n_draws=CHAINS * length(self))
+            return ClosedPosterior(parts=exact, n_draws=CHAINS * self._length)
         return RegressionPosterior(parts=parts)
 
-    def made(self, release: Release) -> list[PartPosterior]:
+    @property
+    def _length(self) -> int:
+        """Draws of each chain of imputed rows."""
+        return max(-(-self.n_draws // CHAINS), 4)
+
+    def made(self, release: EncodedRelease) -> list[PartPosterior]:
         """The regressions that made the release, in its order."""
         if isinstance(self.posterior, BroughtDraws):
             raise InputError(
@@ -164,11 +216,11 @@ class RegressionFit:
             )
         return self._made(release, self.posterior.parts)
 
-    def _held(self, release: Release) -> list[HeldPart]:
+    def _held(self, release: EncodedRelease) -> list[HeldPart]:
         """Draws of the regressions that made the release."""
         return self._made(release, self.posterior.parts)
 
-    def _made(self, release: Release, parts: Sequence[P]) -> list[P]:
+    def _made(self, release: EncodedRelease, parts: Sequence[P]) -> list[P]:
         """Of some parts those that made the release."""
         lacking = f"the model has no formula; it has those of {self._modelled}"
         names = made_columns(release, self.microdata, self._modelled, lacking)
@@ -252,7 +304,7 @@ class RegressionFit:
 
     def augmented(
         self,
-        release: Release,
+        release: EncodedRelease,
         l: int,
         *,
         rng: np.random.Generator,
@@ -272,10 +324,9 @@ class RegressionFit:
             parts.append(start.with_rows(rows, rng=child, tick=tick))
         return RegressionPosterior(parts=parts)
 
-    def released(self, release: Release, l: int) -> Codes:
+    def released(self, release: EncodedRelease, l: int) -> Codes:
         """Coded rows of data set l whose values were replaced."""
-        replaced = release.replaced(len(self.microdata.codes))
-        codes: Codes = release.codes(self.microdata, l)[replaced]
+        codes: Codes = release.codes[l][release.replaced]
         for held in self._held(release):
             held.part.check(codes, f"of release {l + 1}")
         return codes
@@ -283,7 +334,7 @@ class RegressionFit:
     def without(
         self,
         record: int,
-        release: Release | None,
+        release: EncodedRelease | None,
         l: int,
         *,
         start: RegressionPosterior,
@@ -300,41 +351,72 @@ class RegressionFit:
             parts.append(held.with_rows(held.rows.but(row), shorter=shorter, rng=child))
         return RegressionPosterior(parts=parts)
 
-    def offers_knowing(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence for an intruder who does not know all other records."""
-        from .known import offers_knowing
-
-        return offers_knowing(self, release)
-
     def knowing(
         self,
         known: npt.NDArray[np.bool_],
-        release: Release,
+        release: EncodedRelease,
         *,
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
     ) -> "RegressionFit":
-        """The same regressions with only the known records' values seen, known (n,)."""
-        from .known import knowing
+        """The same regressions with only the known records' values seen, known (n,).
 
-        return knowing(self, known, release, rng=rng, progress=progress)
+        Raises
+        ------
+        ModelError
+            A flat prior that the known records do not make proper.
+        """
+        made = self.made(release)
+        tick = ticker(progress, "fit to known records", sum(len(p.draws) for p in made))
+        parts = [
+            of_known(held, known, child, tick)
+            for held, child in zip(made, rng.spawn(len(made)), strict=True)
+        ]
+        return replace(
+            self,
+            posterior=RegressionPosterior(parts=parts),
+            known=Known(seen=known, whole=RegressionPosterior(parts=made)),
+        )
 
     def imputed(
         self,
-        release: Release,
+        release: EncodedRelease,
         *,
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
-    ) -> "ImputedPosterior | ImputedCountsPosterior":
-        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known."""
-        from .known import imputed
+    ) -> ImputedPosterior | ImputedCountsPosterior:
+        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known.
 
-        return imputed(self, release, rng=rng, n_jobs=n_jobs, progress=progress)
+        Normal regressions: 4 chains, as many draws as the fit has; a sweep costs
+        n_U J (4 k^2 + m k) multiplications and the designs of later regressions. Poisson
+        regressions: as many chains as the fit has, an eighth of its draws, coefficients integrated
+        out.
+        """
+        assert self.known is not None
+        tables = [self.released(release, l) for l in range(release.m)]
+        how: Any = {"rng": rng, "n_jobs": n_jobs}
+        if all_counts(self.made(release)):
+            counts = unknown_counts(self.known, release.replaced, tables)
+            made = [p for p in self.made(release) if isinstance(p, SampledPart)]
+            chains = min(p.draws.n_chains for p in made)
+            draws = max(self.n_draws // chains // COUNTS_SHARE, 4)
+            tick = ticker(progress, "unknown records", chains * draws * len(counts))
+            return ImputedCountsPosterior.sampled(
+                counts, chains=chains, draws=draws, tick=tick, **how
+            )
+        normal = [p for p in self.made(release) if isinstance(p, ExactPart)]
+        unknown = unknown_normal(normal, self.known.seen, tables, release.codes[0])
+        start = np.stack([inside(p, unknown.codes[:, p.column]) for p in unknown.parts])
+        tick = ticker(progress, "unknown records", CHAINS * self._length)
+        sampled = run_chains(
+            unknown, [start] * CHAINS, draws=self._length, tune=WARM_UP, tick=tick, **how
+        )
+        return ImputedPosterior(unknown=unknown, draws=sampled)
 
     def theta_predictive(
-        self, targets: Targets, release: Release, l: int | None
+        self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> RegressionPredictive:
         """prod_j f_j(y* | theta_h) over the regressions that made the release."""
         held = self._held(release)
@@ -345,7 +427,9 @@ class RegressionFit:
             batch=segments(held[0].draws),
         )
 
-    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+    def log_release(
+        self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
+    ) -> Array:
         """log p(Z^(l) | Theta_h), shape (m, H), or of some draws alone."""
         which = np.arange(self.posterior.n_draws) if draws is None else draws
         parts = [(held.part, held.draws.take(which)) for held in self._held(release)]
@@ -359,10 +443,8 @@ class RegressionFit:
                     out[l] += part.log_density(block, coefficients).sum(axis=0)
         return out
 
-    def under(self, model: "Regression") -> "RegressionUnder | None":
+    def under(self, model: Any) -> RegressionUnder | None:
         """The draws under other priors, by weights; None: only a new fit can tell."""
-        from .hyper import RegressionUnder
-
         return RegressionUnder.of(self, model)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Regressions under other priors: drawn again where that is exact, re-weighted where NUTS ran."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,11 +16,6 @@ from .glm import Nuts, location
 from .part import Coefficients, Part
 from .posterior import ExactPart, PartPosterior, RegressionPosterior, SampledPart
 from .prior import RegressionPrior
-
-if TYPE_CHECKING:
-    from bayes_risk.models.regression_model import Regression
-
-    from .fit import RegressionFit
 
 Array = npt.NDArray[np.float64]
 _SAMPLERS: "WeakKeyDictionary[Nuts, dict[str, Nuts]]" = WeakKeyDictionary()
@@ -49,7 +44,7 @@ def power_scaled_prior(prior: RegressionPrior, power: float) -> RegressionPrior:
     )
 
 
-def power_scaled_regression(model: "Regression", power: float) -> "Regression":
+def power_scaled_regression(model: Any, power: float) -> Any:
     """Every prior of a declaration raised to a power."""
     priors = {name: power_scaled_prior(prior, power) for name, prior in model.priors.items()}
     return replace(model, prior=power_scaled_prior(model.prior, power), priors=priors)
@@ -57,7 +52,7 @@ def power_scaled_regression(model: "Regression", power: float) -> "Regression":
 
 def regression_predictives(
     posterior: RegressionPosterior,
-    model: "Regression",
+    model: Any,
     targets: Targets,
     *,
     rng: np.random.Generator,
@@ -72,7 +67,7 @@ def regression_predictives(
     return list(zip(found, ratios, strict=True))
 
 
-def regression_started(posterior: RegressionPosterior, model: "Regression") -> RegressionPosterior:
+def regression_started(posterior: RegressionPosterior, model: Any) -> RegressionPosterior:
     """The posterior under other priors, to be sampled from where its chains stopped."""
     parts: list[PartPosterior] = []
     for held in posterior.parts:
@@ -90,10 +85,10 @@ def regression_started(posterior: RegressionPosterior, model: "Regression") -> R
 class RegressionUnder:
     """The draws of regressions under the priors of another declaration."""
 
-    model: "Regression"
+    model: Any
 
     @classmethod
-    def of(cls, fit: "RegressionFit", model: Any) -> "RegressionUnder | None":
+    def of(cls, fit: Any, model: Any) -> "RegressionUnder | None":
         """None: only a new fit can tell."""
         plain = fit.weights is None and fit.known is None
         sampled = isinstance(fit.posterior, RegressionPosterior)
@@ -155,12 +150,13 @@ def inside(part: Part, draws: Coefficients) -> tuple[Array, dict[str, Array]]:
     return slopes * scale / scaling.by, extra
 
 
-def _under(held: PartPosterior, model: "Regression", rng: np.random.Generator) -> PartPosterior:
+def _under(held: PartPosterior, model: Any, rng: np.random.Generator) -> PartPosterior:
     if not isinstance(held, ExactPart):
         return held
     part = replace(held.part, prior=_prior_of(held.part, model))
     return replace(held, part=part).with_rows(held.rows, rng=rng)
 
 
-def _prior_of(part: Part, model: "Regression") -> RegressionPrior:
-    return model.priors.get(part.name, model.prior)
+def _prior_of(part: Part, model: Any) -> RegressionPrior:
+    prior: RegressionPrior = model.priors.get(part.name, model.prior)
+    return prior

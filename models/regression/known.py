@@ -7,32 +7,22 @@ releases the unknown rows of normal regressions are imputed. The derivation stan
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk._core.errors import InputError
-from bayes_risk.evidence.contract import Predictive, Progress, Targets
-from bayes_risk.models.fits.progress import ticker
+from bayes_risk.data.microdata import Codes
+from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.release.parameters import check_less_known
-from bayes_risk.release.release import Release
 
-from .chain import WARM_UP, run_chains
 from .conjugate import Moments
-from .draws import BroughtDraws
+from .counts_imputed import UnknownCounts
 from .families import Poisson
 from .glm import Nuts
-from .imputed import ImputedPosterior
-from .posterior import ExactPart, PartPosterior, RegressionPosterior, SampledPart, Tick
-from .unknown import Sums, Unknown, inside
-
-if TYPE_CHECKING:
-    from .counts_imputed import ImputedCountsPosterior, UnknownCounts
-    from .fit import RegressionFit
+from .posterior import ExactPart, HeldPart, PartPosterior, RegressionPosterior, SampledPart, Tick
+from .unknown import Sums, Unknown
 
 Array = npt.NDArray[np.float64]
 CHAINS = 4
@@ -48,35 +38,7 @@ class Known:
     whole: RegressionPosterior
 
 
-def offers_knowing(fit: "RegressionFit", release: Release) -> frozenset[str]:
-    """Ways to the evidence of a release, for an intruder who does not know all other records.
-
-    Raises
-    ------
-    InputError
-        Draws brought from elsewhere, or under record weights; a modelled column that stays and
-        depends on a synthesised one.
-    """
-    if isinstance(fit.posterior, BroughtDraws):
-        raise InputError(
-            "draws brought from elsewhere cannot be drawn again, and an intruder who does not know "
-            "all other records needs other draws; fit the model (fit)"
-        )
-    if fit.weights is not None:
-        raise InputError(
-            "under record weights nothing is offered for an intruder who does not know all other "
-            'records; fit without weights, or give knows_records="all-but-target"'
-        )
-    check_less_known(fit, release)
-    made = fit.made(release)
-    _check_children(fit, release)
-    exact = all(isinstance(held, ExactPart) for held in made)
-    if release.m == 1:
-        return frozenset({"exact", "predictive"} if exact else {"predictive"})
-    return frozenset({"imputed", "product"} if exact or _counts(made) else {"product"})
-
-
-def _counts(made: Sequence[PartPosterior]) -> bool:
+def all_counts(made: Sequence[PartPosterior]) -> bool:
     """Whether all are Poisson regressions on published predictors."""
     names = {held.part.name for held in made}
     return all(
@@ -85,48 +47,20 @@ def _counts(made: Sequence[PartPosterior]) -> bool:
     )
 
 
-def _check_children(fit: "RegressionFit", release: Release) -> None:
-    """Published columns that depend on synthesised ones would tell of the unknown records."""
-    synthesized = set(release.synthesized)
-    for held in fit.posterior.parts:
+def why_published_tell(parts: Sequence[HeldPart], synthesized: set[str]) -> str:
+    """Which published column depends on a synthesised one, and tells of the unknown records."""
+    for held in parts:
         on = sorted(synthesized & set(held.part.design.columns))
         if held.part.name not in synthesized and on:
-            raise InputError(
+            return (
                 f"column {held.part.name!r} is published and its formula uses {on[0]!r}, which is "
                 "synthesised: it tells of the records that the intruder does not know, which is "
                 f"not offered; fit the model without the formula of {held.part.name!r}"
             )
+    return ""
 
 
-def knowing(
-    fit: "RegressionFit",
-    known: npt.NDArray[np.bool_],
-    release: Release,
-    *,
-    rng: np.random.Generator,
-    progress: Progress | None,
-) -> "RegressionFit":
-    """The same regressions with only the known records' values seen, those that made the release.
-
-    Raises
-    ------
-    ModelError
-        A flat prior that the known records do not make proper.
-    """
-    made = fit.made(release)
-    tick = ticker(progress, "fit to known records", sum(len(p.draws) for p in made))
-    parts = [
-        _of_known(held, known, child, tick)
-        for held, child in zip(made, rng.spawn(len(made)), strict=True)
-    ]
-    return replace(
-        fit,
-        posterior=RegressionPosterior(parts=parts),
-        known=Known(seen=known, whole=RegressionPosterior(parts=made)),
-    )
-
-
-def _of_known(
+def of_known(
     held: PartPosterior, seen: npt.NDArray[np.bool_], rng: np.random.Generator, tick: Tick
 ) -> PartPosterior:
     """One regression of the known rows; from scratch where they are few and tell little."""
@@ -139,82 +73,32 @@ def _of_known(
     return SampledPart.of(held.part, rows, nuts, how_long, rng=rng, tick=tick)
 
 
-def length(fit: "RegressionFit") -> int:
-    """Draws of each chain of imputed rows."""
-    return max(-(-fit.n_draws // CHAINS), 4)
-
-
-def imputed(
-    fit: "RegressionFit",
-    release: Release,
-    *,
-    rng: np.random.Generator,
-    n_jobs: int,
-    progress: Progress | None,
-) -> "ImputedPosterior | ImputedCountsPosterior":
-    """p(y_U | y_A, Z^(1..m)), in 4 chains; of counts in as many as the fit has.
-
-    Normal regressions: as many draws as the fit has, a sweep costs n_U J (4 k^2 + m k)
-    multiplications and the designs of later regressions. Poisson regressions: `_imputed_counts`.
-    """
-    if _counts(fit.made(release)):
-        return _imputed_counts(fit, release, rng=rng, n_jobs=n_jobs, progress=progress)
-    unknown = _unknown(fit, release)
-    size = length(fit)
-    start = np.stack([inside(p, unknown.codes[:, p.column]) for p in unknown.parts])
-    tick = ticker(progress, "unknown records", CHAINS * size)
-    draws = run_chains(
-        unknown, [start] * CHAINS, draws=size, tune=WARM_UP, rng=rng, n_jobs=n_jobs, tick=tick
-    )
-    return ImputedPosterior(unknown=unknown, draws=draws)
-
-
-def _imputed_counts(
-    fit: "RegressionFit",
-    release: Release,
-    *,
-    rng: np.random.Generator,
-    n_jobs: int,
-    progress: Progress | None,
-) -> "ImputedCountsPosterior":
-    """Poisson regressions: an eighth of the fit's draws, coefficients integrated out."""
-    from .counts_imputed import ImputedCountsPosterior  # compiled only where needed
-
-    unknown = unknown_counts(fit, release)
-    chains = min(p.draws.n_chains for p in fit.made(release) if isinstance(p, SampledPart))
-    draws = max(fit.n_draws // chains // COUNTS_SHARE, 4)
-    tick = ticker(progress, "unknown records", chains * draws * len(unknown))
-    how: Any = {"rng": rng, "n_jobs": n_jobs, "tick": tick}
-    return ImputedCountsPosterior.sampled(unknown, chains=chains, draws=draws, **how)
-
-
-def unknown_counts(fit: "RegressionFit", release: Release) -> "list[UnknownCounts]":
-    """What the chains of each Poisson regression work on; the fit is given the known records."""
-    from .counts_imputed import UnknownCounts
-
-    assert fit.known is not None
-    seen, parts = fit.known.seen, fit.known.whole.parts
-    tables = [fit.released(release, l) for l in range(release.m)]
+def unknown_counts(
+    known: Known, replaced: npt.NDArray[np.bool_], tables: Sequence[Codes]
+) -> list[UnknownCounts]:
+    """What the chains of each Poisson regression work on; ``tables`` of released rows."""
     return [
         UnknownCounts.of(
             held,
-            seen,
-            release.replaced(len(seen)),
+            known.seen,
+            replaced,
             np.stack([z[:, held.part.column].astype(float) for z in tables]),
         )
-        for held in parts
+        for held in known.whole.parts
         if isinstance(held, SampledPart)
     ]
 
 
-def _unknown(fit: "RegressionFit", release: Release) -> Unknown:
-    """What the chains work on."""
-    assert fit.known is not None
-    held = [p for p in fit.made(release) if isinstance(p, ExactPart)]
-    records = np.flatnonzero(~fit.known.seen)
-    tables = [fit.released(release, l) for l in range(release.m)]
+def unknown_normal(
+    parts: Sequence[ExactPart],
+    seen: npt.NDArray[np.bool_],
+    tables: Sequence[Codes],
+    first: Codes,
+) -> Unknown:
+    """What the chains of normal regressions work on; ``first``: the first data set, whole."""
+    records = np.flatnonzero(~seen)
     return Unknown(
-        parts=[p.part for p in held],
+        parts=[p.part for p in parts],
         sums=[
             Sums.of(
                 p.known.prior,
@@ -222,14 +106,14 @@ def _unknown(fit: "RegressionFit", release: Release) -> Unknown:
                 [_moments(p, z, l) for l, z in enumerate(tables)],
                 len(records),
             )
-            for p in held
+            for p in parts
         ],
         records=records,
-        codes=release.codes(fit.microdata, 0)[records].astype(float),
+        codes=first[records].astype(float),
     )
 
 
-def _moments(held: ExactPart, codes: Array, l: int) -> Moments:
+def _moments(held: ExactPart, codes: Codes, l: int) -> Moments:
     rows = held.part.rows(codes, f"release {l + 1}")
     return Moments.of(rows.X, rows.y)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,9 @@ from .glm import Nuts
 from .part import Part
 from .posterior import ExactPart, PartPosterior, RegressionPosterior, SampledPart
 
-if TYPE_CHECKING:
-    from bayes_risk.models.regression_model import Regression
-
 
 def fitted(
-    model: "Regression",
+    model: Any,
     data: Microdata,
     parts: Sequence[Part],
     weights: npt.NDArray[np.float64] | None,

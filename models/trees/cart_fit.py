@@ -5,7 +5,7 @@ Draws from the leaves of trees: donors by the bootstrap, and kernels around thei
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,19 +15,23 @@ from scipy.special import ndtr, ndtri
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Progress,
+    Simulated,
+    Targets,
+    drawn,
+    without_weights,
+)
+from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Request, made_columns
-from bayes_risk.release.parameters import drawn
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 
 from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
 from .cart_known import IN_WORDS, CARTInPart, ways_to
 from .kernel_nodes import bandwidth
 from .leaf_evidence import BAYESIAN, PLAIN
 from .tree import Tree
-
-if TYPE_CHECKING:
-    from bayes_risk.models.cart import CART
 
 Array = npt.NDArray[np.float64]
 Shares = dict[int, Array]  # of the records of a node, summed up
@@ -126,7 +130,7 @@ class CARTFit:
         The releases that were read with the table.
     """
 
-    model: "CART"
+    model: Any
     microdata: Microdata
     trees: tuple[Tree, ...]
     diagnostics: Mapping[str, float] = field(default_factory=dict)
@@ -169,16 +173,49 @@ class CARTFit:
         """Records with the same values have the same evidence."""
         return False
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence: with the splits known, or with trees grown anew for each guess.
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered: evidence with the splits known, or with trees grown for each guess.
 
-        Trees that were not grown here are not grown anew.
+        For an intruder who knows only some of the other records: ``"exact"`` where no tree splits
+        on a synthesised column, else ``"product"``. Trees that were not grown here are not grown
+        anew.
         """
-        smoothed = any(self._smoothed(tree) for tree in self._made(release))
-        if self.of_release is not None:
-            return frozenset({"exact"})
-        simulated = smoothed and self._kind(drawn(self, release)) == BAYESIAN
-        return frozenset({"simulated" if simulated else "exact", "refit"})
+        trees = self._made(release)
+        may = Capabilities(closed_form=self, factored=self, partial=self, grown=self)
+        if not intruder.knows_less:
+            ways = frozenset(
+                {self._way(release)} | ({"refit"} if self.of_release is None else set())
+            )
+            return replace(may, methods=ways, computed=ways)
+        if why := self._why_all_must_be_known(trees, intruder):
+            return may.refused(why)
+        ways = ways_to(self.microdata, trees, release)
+        return replace(may, methods=ways, computed=ways, in_words=IN_WORDS)
+
+    def _way(self, release: EncodedRelease) -> str:
+        """How the evidence of known splits is computed."""
+        if self.of_release is not None or self._kind(drawn(self, release)) != BAYESIAN:
+            return "exact"
+        return "simulated" if any(map(self._smoothed, self._made(release))) else "exact"
+
+    def _why_all_must_be_known(self, trees: Sequence[Tree], intruder: Intruder) -> str:
+        """Why unknown records cannot be summed over; or nothing."""
+        if self.weights is not None:
+            return without_weights(intruder)
+        if self.of_release is not None or self.model.floor is not None:
+            whose = "a floor" if self.of_release is None else "trees that were not grown here"
+            return (
+                f"with {whose}, records that are not known are not summed over; give "
+                'knows_records="all-but-target"'
+            )
+        smoothed = [tree for tree in trees if self._smoothed(tree)]
+        if smoothed:
+            return (
+                f"column {self.microdata.columns[smoothed[0].column]!r} is smoothed by kernels, "
+                "and records that are not known cannot be summed over then; fit with "
+                'smoothing=None, or give knows_records="all-but-target"'
+            )
+        return ""
 
     def _smoothed(self, tree: Tree) -> bool:
         """Whether the outcome of a tree is drawn from kernels."""
@@ -189,7 +226,7 @@ class CARTFit:
         """Whether the outcome of a tree is whole numbers."""
         return bool(getattr(self.microdata.variables[tree.column], "whole", False))
 
-    def mechanism(self, release: Release) -> str:
+    def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
         order = dict.fromkeys(self.microdata.columns[tree.column] for tree in self._made(release))
         bayesian = self._kind(drawn(self, release)) == BAYESIAN
@@ -208,7 +245,7 @@ class CARTFit:
             f"{in_words(self.weights)}{floored}"
         )
 
-    def _made(self, release: Release, l: int = 0) -> list[Tree]:
+    def _made(self, release: EncodedRelease, l: int = 0) -> list[Tree]:
         """The trees that made data set l of a release."""
         lacking = f"there is no tree; there are trees of {self.order}"
         names = made_columns(release, self.microdata, self.order, lacking)
@@ -279,6 +316,16 @@ class CARTFit:
             for l, rng in enumerate(request.rngs)
         )
 
+    @property
+    def of_files(self) -> bool:
+        """Whether the trees were not grown here: each file has its own."""
+        return self.of_release is not None
+
+    @property
+    def floored(self) -> bool:
+        """Whether values that a leaf does not hold have a probability all the same."""
+        return self.model.floor is not None
+
     def without_floor(self) -> "CARTFit":
         """The same trees, which make only what their leaves hold."""
         return replace(self, model=replace(self.model, floor=None))
@@ -307,10 +354,10 @@ class CARTFit:
             codes[np.flatnonzero(mask)[concerned], tree.column] = values[concerned]
         return codes
 
-    def direct(
+    def closed_form(
         self,
         evidence: str,
-        release: Release,
+        release: EncodedRelease,
         targets: Targets,
         *,
         rng: np.random.Generator,
@@ -330,16 +377,17 @@ class CARTFit:
             return replace(found, deviations=found.deviations[:2])
         return found
 
-    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+    def factors(
+        self, evidence: str, release: EncodedRelease, targets: Targets
+    ) -> tuple[str, ...] | str:
         """The synthesised columns in their order: a factor is that of a column's trees."""
         if evidence == "refit":
             return "trees were grown anew for each guess, all columns at once"
         columns = self.microdata.columns
         return tuple(dict.fromkeys(columns[tree.column] for tree in self._made(release)))
 
-    def _leaves(self, release: Release) -> Leaves:
+    def _leaves(self, release: EncodedRelease) -> Leaves:
         """The trees that made a release, and what it shows."""
-        replaced = release.replaced(len(self.microdata.codes))
         draws = release.by_draw  # data sets from the same shares are one long one
         trees = [self._made(release, together[0]) for together in draws]
         return Leaves(
@@ -349,7 +397,7 @@ class CARTFit:
             smoothed=[self._smoothed(tree) for tree in trees[0]],
             whole=[self._whole(tree) for tree in trees[0]],
             z=[
-                np.vstack([release.codes(self.microdata, l)[replaced] for l in together])
+                np.vstack([release.codes[l][release.replaced] for l in together])
                 for together in draws
             ],
             weights=self.weights,
@@ -381,38 +429,12 @@ class CARTFit:
         if release is None and not self.files:
             raise InputError("there are no files to compare; give release=")
         shown = release or Release(datasets=self.files, synthesized=self.order)
-        return mismatch(self._leaves(shown))
-
-    def offers_knowing(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence for an intruder who knows only some of the other records.
-
-        ``"exact"`` where no tree splits on a synthesised column, else ``"product"``.
-
-        Raises
-        ------
-        InputError
-            Numbers smoothed by kernels; a floor; trees that were not grown here.
-        """
-        if self.of_release is not None or self.model.floor is not None:
-            whose = "a floor" if self.of_release is None else "trees that were not grown here"
-            raise InputError(
-                f"with {whose}, records that are not known are not summed over; give "
-                'knows_records="all-but-target"'
-            )
-        trees = self._made(release)
-        smoothed = [tree for tree in trees if self._smoothed(tree)]
-        if smoothed:
-            raise InputError(
-                f"column {self.microdata.columns[smoothed[0].column]!r} is smoothed by kernels, "
-                "and records that are not known cannot be summed over then; fit with "
-                'smoothing=None, or give knows_records="all-but-target"'
-            )
-        return ways_to(self.microdata, trees, release)
+        return mismatch(self._leaves(EncodedRelease.of(shown, self.microdata)))
 
     def knowing(
         self,
         known: npt.NDArray[np.bool_],
-        release: Release,
+        release: EncodedRelease,
         *,
         rng: np.random.Generator,
         n_jobs: int,
@@ -423,10 +445,6 @@ class CARTFit:
         Of the others the intruder knows how many there are in each leaf.
         """
         return CARTInPart(leaves=self._leaves(release), known=known)
-
-    def knowing_in_words(self, evidence: str) -> str:
-        """How the evidence of `knowing` is computed, one phrase for reports."""
-        return IN_WORDS[evidence]
 
     def __repr__(self) -> str:
         leaves = [

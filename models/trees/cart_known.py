@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Progress, Targets
-from bayes_risk.release.release import Release
+from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.release.release import EncodedRelease
 
 from .cart_evidence import Leaves, check_made, rows_of
 from .leaf_evidence import Shown, numbered
@@ -45,29 +46,24 @@ class CARTInPart:
     known: Mask
 
     @property
-    def microdata(self) -> Microdata:
-        """The confidential table."""
-        return self.leaves.data
-
-    @property
     def n_draws(self) -> int:
         """No draws."""
         return 0
 
-    @property
-    def records_differ(self) -> bool:
-        """Records with the same values, known or not, have the same evidence."""
-        return False
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """All is computed here."""
+        ways = ways_to(self.leaves.data, self.leaves.trees[0], release)
+        return Capabilities(methods=ways, computed=ways, closed_form=self)
 
-    def direct(
+    def closed_form(
         self,
         evidence: str,
-        release: Release,
+        release: EncodedRelease,
         targets: Targets,
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array:
+    ) -> Simulated:
         """log p(Z^(1..m) | y*, y_A) up to a constant for each target, shape (1, G, U).
 
         One number for all data sets, which share the records that are not known.
@@ -78,7 +74,7 @@ class CARTInPart:
             total[0] += self._of_tree(tree, targets)
             if progress is not None:
                 progress("evidence", t + 1, len(trees))
-        return total
+        return Simulated.exact(total)
 
     def _of_tree(self, tree: Tree, targets: Targets) -> Array:
         """What one tree adds, shape (G, U)."""
@@ -97,8 +93,8 @@ class CARTInPart:
         return log_p_in_part(tree, seen, leaves.kind, own, (leaf, value))[cell]
 
 
-def ways_to(data: Microdata, trees: Sequence[Tree], release: Release) -> frozenset[str]:
+def ways_to(data: Microdata, trees: Sequence[Tree], release: EncodedRelease) -> frozenset[str]:
     """``"exact"`` where no tree splits on a synthesised column, else ``"product"``."""
-    made = [data.columns.index(c) for c in release.synthesized]
+    made = np.flatnonzero(release.columns)
     split = [np.isin(tree.split_columns, made) for tree in trees]
     return frozenset({"product" if any(s.any() for s in split) else "exact"})

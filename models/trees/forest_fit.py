@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +11,14 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.evidence.by_column import product_of
-from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
+from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.guessed import log_p_of_guesses
 from bayes_risk.models.fits.synthesis import Request, made_columns
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 
 from .forest_evidence import Composition, Shown, log_gains
 from .forest_trees import Counts, Trees, grow_forest
-
-if TYPE_CHECKING:
-    from bayes_risk.models.forest import Forest
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -44,7 +41,7 @@ class ForestFit:
         Empty: nothing is sampled.
     """
 
-    model: "Forest"
+    model: Any
     microdata: Microdata
     forests: tuple[Trees, ...]
     n_jobs: int = 1
@@ -58,7 +55,7 @@ class ForestFit:
     @property
     def out_of_bag(self) -> bool:
         """Whether a tree votes only for records that are not in its bootstrap sample."""
-        return self.model.votes == "out-of-bag"
+        return bool(self.model.votes == "out-of-bag")
 
     @property
     def order(self) -> list[str]:
@@ -75,12 +72,17 @@ class ForestFit:
         """Bootstrap samples differ between records, and so does the evidence."""
         return True
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence: with the trees known, or with forests grown anew for each guess."""
-        self._made(release)
-        return frozenset({"exact", "refit"})
+    @property
+    def weights(self) -> None:
+        """Every record counts in full."""
 
-    def mechanism(self, release: Release) -> str:
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered: evidence with the trees known, or with forests grown for each guess."""
+        self._made(release)
+        ways = frozenset({"exact", "refit"})
+        return Capabilities(methods=ways, computed=ways, closed_form=self, factored=self)
+
+    def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
         order = [self.microdata.columns[trees.column] for trees in self._made(release)]
         smoothed = f", smoothed by Dirichlet({self.model.dirichlet:g})"
@@ -91,11 +93,11 @@ class ForestFit:
             f"{smoothed if self.model.dirichlet else ''}"
         )
 
-    def _made(self, release: Release) -> list[Trees]:
+    def _made(self, release: EncodedRelease) -> list[Trees]:
         """The forests that made a release."""
         lacking = f"there is no forest; there are forests of {self.order}"
         made = self._of(made_columns(release, self.microdata, self.order, lacking))
-        replaced = release.replaced(len(self.microdata.codes))
+        replaced = release.replaced
         if (replaced != self._replaced(made)).any():
             raise InputError(
                 f"the release says that {int(replaced.sum())} records were replaced; the forests "
@@ -173,15 +175,15 @@ class ForestFit:
         X = trees.encoded(codes[trees.rows])
         return trees.votes(X, out_of_bag=self.out_of_bag, n_jobs=self.n_jobs)
 
-    def direct(
+    def closed_form(
         self,
         evidence: str,
-        release: Release,
+        release: EncodedRelease,
         targets: Targets,
         *,
         rng: np.random.Generator,
         progress: Progress | None,
-    ) -> Array | Simulated:
+    ) -> Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
         ``"exact"``: the splits and bootstrap samples are known (S), what the leaves vote for is
@@ -189,7 +191,7 @@ class ForestFit:
         U x G fits, so choose a few targets and guesses.
         """
         made = self._made(release)
-        codes = [release.codes(self.microdata, l) for l in range(release.m)]
+        codes = list(release.codes)
         excluded = self._excluded(made, targets)
         if evidence == "refit":
             out = log_p_of_guesses(
@@ -200,7 +202,7 @@ class ForestFit:
                 progress,
             )
             out[:, excluded] = -np.inf
-            return out
+            return Simulated.exact(out)
 
         def each() -> Iterator[Array]:
             for place, trees in enumerate(made):
@@ -210,9 +212,11 @@ class ForestFit:
                 if progress is not None:
                     progress("evidence", place + 1, len(made))
 
-        return product_of(each())
+        return Simulated.product(each())
 
-    def factors(self, evidence: str, release: Release, targets: Targets) -> tuple[str, ...] | str:
+    def factors(
+        self, evidence: str, release: EncodedRelease, targets: Targets
+    ) -> tuple[str, ...] | str:
         """The synthesised columns in their order: a factor is that of a column's forest."""
         if evidence == "refit":
             return "forests were grown anew for each guess, all columns at once"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from math import factorial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -13,14 +13,11 @@ from bayes_risk.release.release import Release
 
 from .forest_fit import ForestFit
 
-if TYPE_CHECKING:
-    from bayes_risk.models.forest import Forest
-
 MAX_ORDERS = 24
 
 
 def search_orders(
-    model: "Forest",
+    model: Any,
     df: pd.DataFrame,
     value: Callable[[ForestFit, Release], float | Mapping[str, float]],
     *,

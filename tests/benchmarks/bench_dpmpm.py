@@ -18,8 +18,8 @@ import pandas as pd
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.evidence.problem import cases_of
-from bayes_risk.evidence.runner import Plan
+from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.models.mixture.categorical.predictive import log_masses
 from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
 from bayes_risk.models.mixture.categorical.state import Prior, units_of
@@ -106,13 +106,14 @@ def precision(m, limit, swaps):
     fit = replace(fit, posterior=replace(fit.posterior, prior=prior))
     release = fit.synthesize(m=m, random_seed=2)
     rows = np.sort(np.random.default_rng(5).choice(10_000, 400, replace=False))
-    cases, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(1), rows)
-    plan = Plan(fit, release, np.random.default_rng(6), 2, None)
+    rng = np.random.default_rng(0)
+    problem = AuditProblem.prepare(fit, release, None, None, list(rows), choose=rng, knowing=rng)
+    runner, cases = EvidenceRunner(problem, np.random.default_rng(6), 2, None), problem.cases
     sampling = -time.perf_counter()
-    posteriors = plan.fits(cases)
+    runner.fits(cases)
     sampling += time.perf_counter()
     while True:
-        found = plan.evidence(cases, posteriors)
+        found = runner.evidence(cases)
         q = np.quantile(found.mcse(), [0.5, 0.95])
         print(
             f"  m={m} swaps={swaps}: {sampling:7.1f} s, error {q[0]:.3f} median, {q[1]:.3f} at 95 %"
@@ -120,7 +121,7 @@ def precision(m, limit, swaps):
         if q[1] <= 0.1 or sampling > limit:
             return sampling * max(1.0, (q[1] / 0.1) ** 2), q[1] <= 0.1
         sampling -= time.perf_counter()
-        posteriors = plan.doubled(posteriors, found.share_by_fit())
+        runner.double(found.share_by_fit())
         sampling += time.perf_counter()
 
 

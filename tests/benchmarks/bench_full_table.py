@@ -18,11 +18,11 @@ import bayes_risk as br
 from bayes_risk.evidence.evidence import combined
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.prior_weights import Grounds, prior_weights
-from bayes_risk.evidence.problem import cases_of
-from bayes_risk.evidence.runner import Plan
+from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.risk.full_table.risk import tabulated
 from bayes_risk.risk.full_table.search import best_first
-from bayes_risk.risk.full_table.tables import Table, draws_by_fit, posteriors_to_parts
+from bayes_risk.risk.full_table.tables import Table, draws_by_fit
 from bayes_risk.risk.posterior import Summed, weigh
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
@@ -48,19 +48,26 @@ def fitted(n):
     model = br.models.DPMPM(CLASSES)
     fit = model.fit(df[:n], draws=500, chains=CHAINS, levels=levels, random_seed=1, n_jobs=2)
     release = fit.synthesize(m=M, random_seed=2)
-    some, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(1), np.arange(64))
-    return fit, release, Plan(fit, release, np.random.default_rng(3), 2, None).fits(some)
+    problem = problem_of(fit, release, list(fit.microdata.index[:64]))
+    runner = EvidenceRunner(problem, np.random.default_rng(3), 2, None)
+    return fit, release, runner.fits(problem.cases)
+
+
+def problem_of(fit, release, targets, distance=1):
+    """The worst case of some targets."""
+    rng, guesses = np.random.default_rng(0), br.Neighbourhood(distance)
+    return AuditProblem.prepare(fit, release, None, guesses, targets, choose=rng, knowing=rng)
 
 
 def two_changes(fit, release, posteriors, distance=2):
     """Evidence and posterior of all guesses at Hamming distance up to 2."""
-    clock, rows = Clock(), np.arange(len(fit.microdata.codes))
-    cases, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(distance), rows)
+    clock, problem = Clock(), problem_of(fit, release, None, distance)
+    cases, rows = problem.cases, problem.rows
     rngs = np.random.default_rng(1).spawn(len(posteriors))
     pairs = zip(posteriors, rngs, strict=True)
     ratios = (ratio_of_fit(lambda p=p: p, cases, rng, 2) for p, rng in pairs)
     found = combined(ratios, len(posteriors) - 1, cases)
-    grounds = Grounds(fit.microdata, cases, release, found.base)
+    grounds = Grounds(fit.microdata, cases, problem.release, found.base)
     prior = prior_weights("uniform", grounds)
     nothing, none = np.full(len(cases), -np.inf), np.zeros(len(cases), dtype=bool)
     weigh(found, Summed.of(found), prior, cases.guesses.truth, nothing, none)
@@ -71,9 +78,10 @@ def two_changes(fit, release, posteriors, distance=2):
 def full_table(fit, release, posteriors, targets):
     """Posterior over all values."""
     rows = np.random.default_rng(5).choice(len(fit.microdata.codes), targets, replace=False)
-    cases, _ = cases_of(fit, release, br.Intruder(), br.Neighbourhood(1), rows)
+    cases = problem_of(fit, release, list(fit.microdata.index[rows])).cases
     rngs = np.random.default_rng(1).spawn(len(posteriors))
-    parts = posteriors_to_parts(posteriors, cases, rngs)
+    each = zip(posteriors, rngs, strict=True)
+    parts = [fit.tabulated(posterior, cases, rng=rng) for posterior, rng in each]
     table = Table.of(fit.microdata.n_levels[cases.columns])
     for prior in ("predictive", "uniform"):
         clock = Clock()

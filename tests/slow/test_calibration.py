@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.evidence.leave_one_out import loo_ratio
+from bayes_risk.evidence.leave_one_out import leave_one_out
 from bayes_risk.evidence.problem import cases_of
+from tests.fits import encoded
 from tests.twins import categories, codes_of, simulate
 
 pytestmark = [
@@ -66,8 +67,8 @@ def exact_predictive(table, risk):
 
 def own_predictive(fit, release, guesses, rng):
     """Several classes: log p(y* | y_-i) from the fit's own leave-one-out predictive."""
-    cases, _ = cases_of(fit, release, br.Intruder(), guesses, np.arange(N))
-    return loo_ratio(fit.posterior.predictives(cases, rng=rng)[0], cases, 1).value
+    cases, _ = cases_of(encoded(fit, release), br.Intruder(), guesses, np.arange(N))
+    return leave_one_out(fit.posterior.predictives(cases, rng=rng)[0], cases, 1).value
 
 
 def replicate(seed, K, options):

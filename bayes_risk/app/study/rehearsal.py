@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,10 @@ import pandas as pd
 import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.prior_weights import log_prior
 from bayes_risk.evidence.problem import cases_of, guessed, guessed_numbers, rows_of
 from bayes_risk.intruder.grids import as_guesses
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.risk.full_table.risk import check_size
 from bayes_risk.risk.full_table.tables import Table
 from bayes_risk.utilities.assess import checked_analyses
@@ -33,13 +32,6 @@ from .keys import as_keys
 from .outsiders import holdout_of, others_of
 from .sections import AttributeSection
 from .study import Study
-
-
-class Unfitted(NamedTuple):
-    """What is known of a fit before it is made."""
-
-    microdata: Microdata
-    records_differ: bool = False
 
 
 def rehearse(study: Study, df: pd.DataFrame, release: Release | None) -> None:
@@ -115,7 +107,7 @@ def _with_guesses(study: Study, df: pd.DataFrame, release: Release) -> None:
     if study.full_table is not None:
         with _of("full_table"):
             options = attribute_options(study.attribute or AttributeSection())
-            names = guessed(_unfitted(data), release, options["intruder"])
+            names = guessed(EncodedRelease.of(release, data), options["intruder"])
             check_size(Table.of(data.n_levels[[data.columns.index(c) for c in names]]))
     if study.membership is not None and (people := others_of(study, df)) is not None:
         with _of("membership"):
@@ -127,15 +119,16 @@ def _try_guesses(
 ) -> None:
     drawn = not isinstance(section.targets, list) and section.targets != "all"
     options = attribute_options(placed_anywhere(section) if drawn else section)
-    intruder, fit, rng = options["intruder"], _unfitted(data), np.random.default_rng(0)
-    guesses = as_guesses(options["guesses"], guessed_numbers(fit, release, intruder))
-    rows = rows_of(options["targets"], release, fit, intruder, rng)
+    intruder, rng = options["intruder"], np.random.default_rng(0)
+    encoded = EncodedRelease.of(release, data)
+    guesses = as_guesses(options["guesses"], guessed_numbers(encoded, intruder))
+    rows = rows_of(options["targets"], encoded, intruder, rng)
     some = intruder.knows_less and not intruder.of_trade
     known = intruder.known(data.index, rng) if some else None
-    cases, _ = cases_of(fit, release, intruder, guesses, rows, known)
+    cases, _ = cases_of(encoded, intruder, guesses, rows, known)
     for prior in _priors(study, options.get("prior", "uniform")):
         base = np.zeros((len(cases.guesses.codes), len(cases)))
-        log_prior(prior, data, cases, release, base)
+        log_prior(prior, data, cases, encoded, base)
 
 
 def _variants(study: Study) -> list[AttributeSection]:
@@ -154,10 +147,6 @@ def _priors(study: Study, own: Any) -> list[Any]:
 
     swept = [] if study.sweep is None else study.sweep.values("priors")
     return [own, *map(declare_prior, swept)]
-
-
-def _unfitted(data: Microdata) -> Fit:
-    return cast(Fit, Unfitted(data))
 
 
 @contextmanager

@@ -19,19 +19,23 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Fit, Progress, Targets
-from bayes_risk.evidence.problem import cases_of, rows_of, seen_by
-from bayes_risk.evidence.runner import Plan
-from bayes_risk.intruder.guesses import Neighbourhood
+from bayes_risk.evidence.contract import (
+    Fit,
+    Progress,
+    TablePredictive,
+    Targets,
+    Terms,
+    drawn_in_words,
+)
+from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import in_words
-from bayes_risk.release.parameters import in_words as drawn_in_words
 from bayes_risk.release.release import Release
 
 from .likeliest_result import Likeliest
-from .risk import WAYS, check_unknown, way_to
-from .search import Found, Mixture, best_first, log_total
-from .tables import Table, TablePredictive, Weighed, posteriors_to_parts, weighed
+from .risk import WAYS, problem_of
+from .search import Found, best_first, log_total
+from .tables import Table, Weighed, weighed
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -92,8 +96,6 @@ def likeliest(
     exact, and the truth's probability is at most its share among them. Cost: each extension takes
     terms x levels multiplications.
     """
-    intruder = Intruder() if intruder is None else intruder
-    way = way_to(fit, release, intruder)
     one_of("prior", prior, ("predictive", "uniform"))
     for name, value in (("k", k), ("draws", draws), ("max_nodes", max_nodes)):
         at_least(name, value, 1)
@@ -104,28 +106,25 @@ def likeliest(
         )
     rng = np.random.default_rng(random_seed)
     choose, sampling, knowing, collapsing, searching = rng.spawn(5)
-    rows = rows_of(targets, release, fit, intruder, choose)
-    check_unknown(release, rows, len(fit.microdata.codes))
-    known = seen_by(intruder, release, fit, knowing)
-    cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
-    plan = Plan(fit, release, sampling, n_jobs, progress, known)
-    posteriors = plan.fits(cases)
-    parts = posteriors_to_parts(posteriors, cases, collapsing.spawn(len(posteriors)))
+    problem, way = problem_of(fit, release, intruder, targets, choose, knowing)
+    cases = problem.cases
+    runner = EvidenceRunner(problem, sampling, n_jobs, progress)
+    parts = runner.tables(cases, collapsing.spawn)
     found = searched(
         parts, cases, fit.microdata, prior, k, draws, max_nodes, rng=searching, n_jobs=n_jobs
     )
     return Likeliest(
-        index=fit.microdata.index[rows],
-        case=case,
+        index=fit.microdata.index[problem.rows],
+        case=problem.case,
         variables=tuple(fit.microdata.variables[j] for j in cases.columns),
         n_values=Table.of(fit.microdata.n_levels[cases.columns]).n_cells,
         truth=cases.profiles[:, cases.columns].astype(np.int64),
         exact=len(parts) == 2 and prior == "predictive",
         assumptions={
-            "records": intruder.in_words(),
+            "records": problem.intruder.in_words(),
             "prior": in_words(prior),
             "evidence": f"{way}: {WAYS[way]}",
-            "releases": drawn_in_words(fit, release),
+            "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         **_columns(found),
@@ -198,13 +197,11 @@ class _Search:
         return _bounded(np.unique(np.vstack(pools), axis=0), mixtures, truth, self.prior)
 
 
-def _mixture(fit: Weighed, u: int, cases: Targets, microdata: Microdata) -> Mixture:
-    terms: Any = fit.part.terms(u, cases, microdata.n_levels, fit.log_v[:, u], fit.draws)
-    mixture: Mixture = terms
-    return mixture
+def _mixture(fit: Weighed, u: int, cases: Targets, microdata: Microdata) -> Terms:
+    return fit.part.terms(u, cases, microdata.n_levels, fit.log_v[:, u], fit.draws)
 
 
-def _exact(found: Found, mixtures: Sequence[Mixture], truth: Ints) -> Searched:
+def _exact(found: Found, mixtures: Sequence[Terms], truth: Ints) -> Searched:
     """One release, predictive prior: probabilities are shares of the mixture's own total."""
     base, mixture = mixtures
     log_p = found.log_s - found.log_total
@@ -227,7 +224,7 @@ def _exact(found: Found, mixtures: Sequence[Mixture], truth: Ints) -> Searched:
     )
 
 
-def _bounded(codes: Ints, mixtures: Sequence[Mixture], truth: Ints, prior: str) -> Searched:
+def _bounded(codes: Ints, mixtures: Sequence[Terms], truth: Ints, prior: str) -> Searched:
     """Several releases, or a uniform prior: odds are exact among the values found."""
     everything = np.vstack([truth[None], codes[~(codes == truth).all(axis=1)]])
     base, *others = [mixture.log_at(everything) for mixture in mixtures]

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,29 +10,20 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Fit, PartFit, Progress, Targets
-from bayes_risk.evidence.problem import cases_of, rows_of, seen_by
-from bayes_risk.evidence.runner import Plan
-from bayes_risk.intruder.guesses import Neighbourhood
+from bayes_risk.evidence.contract import Fit, Progress, TablePredictive, Targets, drawn_in_words
+from bayes_risk.evidence.methods import check_offered
+from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.evidence.runner import EvidenceRunner
+from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import NAMED, TruthFactor, in_words
-from bayes_risk.release.parameters import drawn
-from bayes_risk.release.parameters import in_words as drawn_in_words
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import MAX_MCSE_LOG_ODDS
 from bayes_risk.risk.posterior import MAX_MCSE
 
 from .result import FullTableRisk
 from .spread import Spread
-from .tables import (
-    Table,
-    TablePredictive,
-    Weighed,
-    draws_by_fit,
-    posteriors_to_parts,
-    spreads,
-    weighed,
-)
+from .tables import Table, Weighed, draws_by_fit, spreads, weighed
 
 Array = npt.NDArray[np.float64]
 MAX_CELLS = 100_000_000
@@ -116,24 +107,18 @@ def full_table_risk(
 
     Records with k-hat above `khat_threshold` are marked, not fitted again.
     """
-    intruder = Intruder() if intruder is None else intruder
-    way = way_to(fit, release, intruder)
     _check_prior(prior)
     at_least("keep", keep, 1)
     if draws is not None:
         at_least("draws", draws, 1)
     rng = np.random.default_rng(random_seed)
     choose, sampling, knowing, collapsing = rng.spawn(4)
-    rows = rows_of(targets, release, fit, intruder, choose)
-    check_unknown(release, rows, len(fit.microdata.codes))
-    known = seen_by(intruder, release, fit, knowing)
-    cases, case = cases_of(fit, release, intruder, Neighbourhood(1), rows, known)
+    problem, way = problem_of(fit, release, intruder, targets, choose, knowing)
+    cases = problem.cases
     table = Table.of(fit.microdata.n_levels[cases.columns])
     check_size(table)
-    plan = Plan(fit, release, sampling, n_jobs, progress, known)
-    posteriors = plan.fits(cases)
-    rngs = collapsing.spawn(len(posteriors))
-    parts = posteriors_to_parts(posteriors, cases, rngs)
+    runner = EvidenceRunner(problem, sampling, n_jobs, progress)
+    parts = runner.tables(cases, collapsing.spawn)
     fits, found = tabulated(
         parts,
         cases,
@@ -151,17 +136,17 @@ def full_table_risk(
         microdata=fit.microdata,
         cases=cases,
         table=table,
-        index=fit.microdata.index[rows],
-        case=case,
-        reliable=_reliable(found, fits, plan.threshold),
+        index=fit.microdata.index[problem.rows],
+        case=problem.case,
+        reliable=_reliable(found, fits, runner.threshold),
         assumptions={
-            "records": intruder.in_words(),
+            "records": problem.intruder.in_words(),
             "columns": f"guessed: {', '.join(fit.microdata.columns[j] for j in cases.columns)}",
-            "synthesis": fit.mechanism(release),
+            "synthesis": fit.mechanism(problem.release),
             "prior": in_words(prior),
             "guesses": f"all {table.n_cells:,} combinations of their levels",
             "evidence": f"{way}: {WAYS[way]}",
-            "releases": drawn_in_words(fit, release),
+            "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
@@ -192,31 +177,44 @@ def tabulated(
     return fits, found
 
 
-def way_to(fit: Fit, release: Release, intruder: Intruder) -> str:
-    """How the evidence is computed, if the model can tabulate it at all."""
+def problem_of(
+    fit: Fit,
+    release: Release,
+    intruder: Intruder | None,
+    targets: Any,
+    choose: np.random.Generator,
+    knowing: np.random.Generator,
+) -> tuple[AuditProblem, str]:
+    """The audit, and how its evidence is computed, if the model can tabulate it at all."""
     name = type(fit).__name__
-    drawn(fit, release)  # refused where the model has no evidence for it
-    if intruder.of_trade:
+    if intruder is not None and intruder.of_trade:
         raise InputError(
             f"knows_records={intruder.knows_records!r} asks about numbers, which have no table; "
             "use attribute_risk"
         )
-    if not getattr(getattr(fit, "posterior", None), "tabulates", False):
+    problem = AuditProblem.prepare(
+        fit, release, intruder, Itself(), targets, choose=choose, knowing=knowing
+    )
+    can = problem.capabilities
+    if can.tabulated is None:
         raise InputError(
             f"{name} offers no full table: its predictives are no mixtures of products; list the "
             "values with guesses=Listed(table) in attribute_risk, or use models.DPMPM"
         )
-    if intruder.knows_less:
-        offers = cast(PartFit, fit).offers_knowing(release)
-    else:
-        offers = fit.offers(release)
-    ways = [way for way in WAYS if way in offers]
+    check_offered(problem)
+    ways = [way for way in WAYS if way in can.methods]
     if not ways:
         raise InputError(
-            f"{name} offers {sorted(offers) or 'no evidence'} for this release and intruder, and a "
-            f"full table needs one of {list(WAYS)}"
+            f"{name} offers {sorted(can.methods) or 'no evidence'} for this release and intruder, "
+            f"and a full table needs one of {list(WAYS)}"
         )
-    return ways[0]
+    unchanged = int((~problem.release.replaced[problem.rows]).sum())
+    if unchanged:
+        raise InputError(
+            f"{unchanged} of {len(problem.rows)} targets were released unchanged: their values are "
+            "known for certain; leave them out"
+        )
+    return problem, ways[0]
 
 
 def _check_prior(prior: Any) -> None:
@@ -227,16 +225,6 @@ def _check_prior(prior: Any) -> None:
     raise InputError(
         f"{other} not offered over a full table; give one of {list(PRIORS)} or TruthFactor(f)"
     )
-
-
-def check_unknown(release: Release, rows: npt.NDArray[np.int64], n: int) -> None:
-    """Refuse targets that were released unchanged."""
-    unchanged = int((~release.replaced(n)[rows]).sum())
-    if unchanged:
-        raise InputError(
-            f"{unchanged} of {len(rows)} targets were released unchanged: their values are known "
-            "for certain; leave them out"
-        )
 
 
 def check_size(table: Table) -> None:

@@ -10,40 +10,17 @@ found, the k likeliest cells are known for certain. The sum over all cells is
 
 import heapq
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.logspace import log_sum
+from bayes_risk.evidence.contract import Terms
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 SAMPLE = 500  # cells drawn from the mixture, to begin with
 SURE = 1e-9  # relative slack of a bound, for rounding
-
-
-class Mixture(Protocol):
-    """Terms of a mixture of products; see `models.latent_full_table.Terms`."""
-
-    @property
-    def factor(self) -> Array:
-        """Level probabilities (D, T), variables below one another."""
-        ...
-
-    @property
-    def log_weight(self) -> Array:
-        """Log weights of the terms, shape (T,)."""
-        ...
-
-    @property
-    def start(self) -> Ints:
-        """Where the levels of each variable begin, shape (q + 1,)."""
-        ...
-
-    def log_at(self, codes: Ints) -> Array:
-        """Log of the sum at cells (G, q)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,13 +38,13 @@ class Found:
     complete: bool
 
 
-def log_total(terms: Mixture) -> float:
+def log_total(terms: Terms) -> float:
     """Log of the sum over all cells."""
     sums = np.add.reduceat(terms.factor, terms.start[:-1], axis=0)
     return float(log_sum(terms.log_weight + np.log(sums).sum(axis=0)))
 
 
-def best_first(terms: Mixture, k: int, max_nodes: int, rng: np.random.Generator) -> Found:
+def best_first(terms: Terms, k: int, max_nodes: int, rng: np.random.Generator) -> Found:
     """Find the k likeliest cells, or as many as ``max_nodes`` extensions allow."""
     search = _Search(terms, k)
     search.offer(_drawn(terms, rng))
@@ -82,7 +59,7 @@ def best_first(terms: Mixture, k: int, max_nodes: int, rng: np.random.Generator)
     )
 
 
-def _drawn(terms: Mixture, rng: np.random.Generator) -> Ints:
+def _drawn(terms: Terms, rng: np.random.Generator) -> Ints:
     """Cells drawn from the mixture: a term, then a level of each variable."""
     sums = np.add.reduceat(terms.factor, terms.start[:-1], axis=0)
     log_w = terms.log_weight + np.log(sums).sum(axis=0)
@@ -103,7 +80,7 @@ class _Search:
     the variables from j on, the largest of all divided out.
     """
 
-    def __init__(self, terms: Mixture, k: int) -> None:
+    def __init__(self, terms: Terms, k: int) -> None:
         self.terms, self.k, self.q = terms, k, len(terms.start) - 1
         high = np.maximum.reduceat(terms.factor, terms.start[:-1], axis=0)
         log_top = terms.log_weight + np.log(high).sum(axis=0)

@@ -3,49 +3,26 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.checkpoint import in_stages
-from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Posterior, Predictive, Targets
-from bayes_risk.evidence.diagnostics import pareto_smoothed, relative_efficiency, weight_ess
+from bayes_risk.evidence.contract import TablePredictive, Targets
+from bayes_risk.evidence.diagnostics import weight_ess
+from bayes_risk.evidence.leave_one_out import by_batch, efficiency, left_out
 from bayes_risk.evidence.prior_weights import log_margin
 from bayes_risk.intruder.priors import TruthFactor
 
-from .spread import Fits, Flags, LogPrior, Spread, Sums, Truth, spread
+from .spread import Fits, Flags, LogPrior, Spread, Truth, spread
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 WORK = 1.2e11  # multiplications a target, by default: about four seconds on one core
 FEWEST = 8  # draws of a batch
-
-
-class Terms(Protocol):
-    """Draws and their classes for one target: a mixture of products over the guessed variables."""
-
-    def sums(self, cut: int) -> Sums:
-        """The sums of all cells; the first ``cut`` guessed variables make the rows."""
-        ...
-
-
-class TablePredictive(Predictive, Protocol):
-    """A predictive that is, draw by draw, a mixture of products over variables."""
-
-    @property
-    def n_classes(self) -> int:
-        """Terms that a draw makes, at most."""
-        ...
-
-    def terms(
-        self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
-    ) -> Terms:
-        """Terms of target u: those of the sums that `log_sums` gives, over some of the draws."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,19 +41,14 @@ class Weighed:
     @property
     def log_norm(self) -> Array:
         """Log sums of weights by batch, shape (B, U)."""
-        batch = self.part.batch[self.draws]
-        return np.stack([log_sum(self.log_v[batch == b]) for b in range(int(batch.max()) + 1)])
+        return by_batch(self.log_v, self.part.batch[self.draws])
 
 
 def weighed(part: TablePredictive, targets: Targets, n_draws: int) -> Weighed:
     """Leave-one-out weights from all draws, then every so many draws of each batch."""
     log_p = part.log_truth(slice(0, len(targets)))
-    n_chains = (int(part.batch.max()) + 1) // 2
-    log_w, khat = np.zeros(log_p.shape), np.zeros(log_p.shape[1])
-    reff = relative_efficiency(log_p, n_chains)
-    fitted = targets.fitted
-    if fitted.any():
-        log_w[:, fitted], khat[fitted] = pareto_smoothed(-log_p[:, fitted], reff)
+    reff = efficiency(part, log_p)
+    log_w, khat = left_out(log_p, targets.fitted, reff)
     draws = thinned(part.batch, n_draws)
     among = min(reff * len(log_p) / len(draws), 1.0)
     return Weighed(
@@ -284,14 +256,3 @@ def _possible(
         levels = table.half(first) + begin[those]
         sides.append(boxes[:, levels].all(axis=2).T.astype(np.float32))  # shape (C, boxes)
     return lambda rows: np.asarray(sides[0][rows] @ sides[1].T < 0.5)
-
-
-def posteriors_to_parts(
-    posteriors: Sequence[Posterior], targets: Targets, rngs: Sequence[np.random.Generator]
-) -> list[TablePredictive]:
-    """One predictive of each fit."""
-    out = []
-    for posterior, rng in zip(posteriors, rngs, strict=True):
-        (part,) = posterior.predictives(targets, rng=rng)
-        out.append(cast(TablePredictive, part))
-    return out

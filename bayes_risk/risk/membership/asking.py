@@ -1,8 +1,9 @@
 """Ask about every place in turn: blocks of cases, all fits, and what is kept of them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,16 +11,17 @@ import numpy.typing as npt
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.checkpoint import stage
 from bayes_risk.evidence.contract import Posterior, Targets
-from bayes_risk.evidence.runner import Plan
+from bayes_risk.evidence.leave_one_out import Ratio, leave_one_out, together
+from bayes_risk.evidence.runner import EvidenceRunner
 
 from .candidates import Alternatives, Others, guess_set, unseen
 from .curve import Standing, standing
 from .odds import Odds, odds
-from .predicted import Predicted, predicted, refitted
 
 Array = npt.NDArray[np.float64]
 ROOM = 2**18  # cases x guesses at a time
 FEWEST = 64  # cases at a time, whatever the room
+FIRST = 64  # targets whose draws tell how much chains repeat themselves
 REPLICATES = 200  # samples of the people outside the data
 
 
@@ -59,7 +61,7 @@ class Asking:
     ``counts`` (U,): how many members each case stands for; ``budget``: refits.
     """
 
-    plan: Plan
+    runner: EvidenceRunner
     posteriors: Sequence[Posterior]
     cases: Targets
     counts: Array
@@ -72,10 +74,10 @@ class Asking:
         """All blocks, one after the other."""
         L = 0 if self.alternatives is None else self.alternatives.per_case
         step = max(ROOM // (1 + L + len(self.others.asked)), FEWEST)
-        U, plan, spent = len(self.cases), self.plan, 0
+        U, runner, spent = len(self.cases), self.runner, 0
         sample, *children = self.rng.spawn(1 + -(-U // step))
         resamples = _resamples(self.others, sample)
-        tally, kept = _Tally(len(self.others.count)), []
+        tally, parts = _Tally(len(self.others.count)), []
         for begin, child in zip(range(0, U, step), children, strict=True):
             end = min(begin + step, U)
             asked = self.others.asked[:, begin:end]
@@ -85,10 +87,10 @@ class Asking:
             )
             spent += refits
             tally.add(block.odds, asked, self.counts[begin:end])
-            kept.append(block.kept(self.others.count[asked], (r[asked] for r in resamples)))
-            if plan.progress is not None:
-                plan.progress("membership", end, U)
-        return _answers(kept, tally)
+            parts.append(block.kept(self.others.count[asked], (r[asked] for r in resamples)))
+            if runner.progress is not None:
+                runner.progress("membership", end, U)
+        return _answers(parts, tally)
 
     def _block(
         self, begin: int, end: int, budget: int, rng: np.random.Generator
@@ -100,15 +102,15 @@ class Asking:
         targets = cases.with_guesses(guess_set(np.concatenate([own, rest, extra])))
         children = rng.spawn(len(self.posteriors) + 2)
         found = [
-            predicted(p, targets, rng=c, n_jobs=self.plan.n_jobs)
+            predicted(p, targets, rng=c, n_jobs=self.runner.n_jobs)
             for p, c in zip(self.posteriors, children, strict=False)
         ]
         log_q = None
         if self.alternatives is not None and self.alternatives.drawn:
             nobody_out, base = unseen(cases, extra), self.posteriors[0]
-            log_q = predicted(base, nobody_out, rng=children[-2], n_jobs=self.plan.n_jobs).log_p
+            log_q = predicted(base, nobody_out, rng=children[-2], n_jobs=self.runner.n_jobs).value
         found, spent = self._mended(found, targets, budget, children[-1])
-        linked = self.plan.release.classes == "own"
+        linked = self.runner.release.classes == "own"
         block = _Block(
             odds=odds(found, len(extra), log_q, linked),
             khat=np.max([f.khat for f in found], axis=0),
@@ -117,14 +119,14 @@ class Asking:
         return block, spent
 
     def _mended(
-        self, found: list[Predicted], targets: Targets, budget: int, rng: np.random.Generator
-    ) -> tuple[list[Predicted], int]:
+        self, found: list[Ratio], targets: Targets, budget: int, rng: np.random.Generator
+    ) -> tuple[list[Ratio], int]:
         """The cases with the worst weights from fits without their record."""
         khat = np.max([f.khat for f in found], axis=0)
-        worst = np.flatnonzero((khat > self.plan.threshold) & targets.fitted)
+        worst = np.flatnonzero((khat > self.runner.threshold) & targets.fitted)
         worst = worst[np.argsort(-khat[worst], kind="stable")][:budget]
         for u in worst:
-            anew = refitted(self.plan, self.posteriors, targets, int(u), rng)
+            anew = refitted(self.runner, self.posteriors, targets, int(u), rng)
             found = [f.replaced(np.array([u]), a) for f, a in zip(found, anew, strict=True)]
         return found, len(worst)
 
@@ -230,3 +232,37 @@ def _resamples(others: Others, rng: np.random.Generator) -> Array:
     if not others.n:
         return np.zeros((REPLICATES, 0))
     return rng.multinomial(others.n, others.count / others.n, size=REPLICATES).astype(float)
+
+
+def predicted(
+    posterior: Posterior, targets: Targets, *, rng: np.random.Generator, n_jobs: int
+) -> Ratio:
+    """log p(y* | A) of all guesses as such, not relative to the truth.
+
+    A Bayes factor against *somebody else* needs the predictives themselves. Targets that are not
+    ``fitted`` are not taken out.
+    """
+    how: Any = {"to_truth": False, "first": FIRST}
+    parts = posterior.predictives(targets, rng=rng)
+    return together([leave_one_out(part, targets, n_jobs, **how) for part in parts])
+
+
+def refitted(
+    runner: EvidenceRunner,
+    posteriors: Sequence[Posterior],
+    targets: Targets,
+    u: int,
+    rng: np.random.Generator,
+) -> list[Ratio]:
+    """Log predictives of one target from m + 1 fits without it: no weights, so no k-hat."""
+    one = targets.only(np.array([u]))
+    alone = replace(one, fitted=np.zeros(1, dtype=bool))
+    record = int(one.record[0])
+
+    def of_fit(l: int, start: Posterior) -> Ratio:
+        fit_rng, read_rng = rng.spawn(2)
+        release = None if l == 0 else runner.release
+        fit = runner.sampled.without(record, release, max(l - 1, 0), start=start, rng=fit_rng)
+        return predicted(fit, alone, rng=read_rng, n_jobs=1)
+
+    return [of_fit(l, start) for l, start in enumerate(posteriors)]

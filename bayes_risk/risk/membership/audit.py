@@ -1,7 +1,7 @@
 """Membership: how well an intruder can tell that a record is in the confidential data."""
 
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,16 +10,15 @@ import pandas as pd
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.validate import at_least, positive
-from bayes_risk.evidence.contract import Fit, PartFit, Progress
-from bayes_risk.evidence.problem import rows_of, seen_by
-from bayes_risk.evidence.runner import Plan
+from bayes_risk.evidence.contract import Fit, Progress, drawn_in_words
+from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.evidence.runner import EvidenceRunner
+from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.parameters import drawn
-from bayes_risk.release.parameters import in_words as drawn_in_words
 from bayes_risk.release.release import Release
 
 from .asking import Answers, Asking
-from .candidates import Alternatives, Others, alternatives_of, cases_of
+from .candidates import Alternatives, Others, alternatives_of, places
 from .curve import MEASURES, Standing, measures
 from .result import Membership
 
@@ -112,24 +111,25 @@ def membership(
     Hu, J. (2019), "Bayesian estimation of attribute and identification disclosure risks in
     synthetic data", TDP 12, section 5, asks the question.
     """
-    intruder = Intruder() if intruder is None else intruder
-    _check(fit, release, intruder)
     positive("prior_odds", prior_odds)
     at_least("comparisons", comparisons, 1)
     at_least("alternatives", alternatives, 2)
     at_least("refit_budget", refit_budget, 0)
+    _check_release(fit, release)
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
-    rows = rows_of(records, release, fit, Intruder(), choose)
-    known = seen_by(intruder, release, fit, knowing)
-    cases, case = cases_of(fit, release, rows, known)
+    problem = AuditProblem.prepare(
+        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing
+    )
+    _check_intruder(problem)
+    cases, case = places(problem.cases), problem.case
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
-    plan = Plan(fit, release, sampling, n_jobs, progress, known)
-    posteriors = plan.fits(cases)
-    drawing = fit if plan.modes is None else plan.fit  # of the mode that the release chooses
+    runner = EvidenceRunner(problem, sampling, n_jobs, progress)
+    posteriors = runner.fits(cases)
+    drawing = runner.led or fit  # of the mode that the release chooses
     other = _alternatives(drawing, release, len(cases), alternatives, draw)
     answers = Asking(
-        plan=plan,
+        runner=runner,
         posteriors=posteriors,
         cases=cases,
         counts=np.bincount(case, minlength=len(cases)).astype(float),
@@ -138,15 +138,15 @@ def membership(
         budget=refit_budget,
         rng=asking,
     ).answers()
-    labels = fit.microdata.index[rows]
+    labels = fit.microdata.index[problem.rows]
     return _result(
         answers,
         case,
         compared,
         labels if others is None else labels.append(others.index),
-        threshold=plan.threshold,
+        threshold=runner.threshold,
         prior_odds=float(prior_odds),
-        assumptions=_in_words(fit, release, intruder, other),
+        assumptions=_in_words(problem, other),
         rng=samples,
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
@@ -161,8 +161,7 @@ def _alternatives(
     return alternatives_of(fit, U, L, rng)
 
 
-def _check(fit: Fit, release: Release, intruder: Intruder) -> None:
-    drawn(fit, release)  # refused where the model has no evidence for it
+def _check_release(fit: Fit, release: Release) -> None:
     kept = [c for c in fit.microdata.columns if c not in release.synthesized]
     if kept:
         raise InputError(
@@ -175,34 +174,26 @@ def _check(fit: Fit, release: Release, intruder: Intruder) -> None:
             f"{unchanged} records are released unchanged, and show who is in the data; membership "
             "is for releases with every record synthesised"
         )
-    if getattr(fit, "weights", None) is not None:
+    if fit.weights is not None:
         raise InputError("membership is not offered for a fit with record weights; fit without")
-    _check_intruder(fit, release, intruder)
 
 
-def _check_intruder(fit: Fit, release: Release, intruder: Intruder) -> None:
+def _check_intruder(problem: AuditProblem) -> None:
+    intruder, m = problem.intruder, problem.release.m
     if intruder.of_trade or intruder.knows_columns:
         raise InputError(
             "an intruder who asks about membership has a whole record in mind; give "
             "knows_records alone: all-but-target, none, a fraction, a mask or labels"
         )
-    if intruder.knows_less and release.m > 1:
+    if intruder.knows_less and m > 1:
         raise InputError(
-            f"knows_records with m = {release.m} data sets is not offered for membership; give "
+            f"knows_records with m = {m} data sets is not offered for membership; give "
             '"all-but-target", or a release of one data set'
         )
-    knowing = hasattr(fit, "offers_knowing") if intruder.knows_less else True
-    ways: frozenset[str] = frozenset()
-    if knowing:
-        ways = (
-            cast(PartFit, fit).offers_knowing(release)
-            if intruder.knows_less
-            else fit.offers(release)
-        )
-    if "predictive" not in ways:
+    if "predictive" not in problem.capabilities.methods:
         raise InputError(
-            f"{type(fit).__name__} offers no predictives for this release and intruder; membership "
-            "needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
+            f"{type(problem.fit).__name__} offers no predictives for this release and intruder; "
+            "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
         )
 
 
@@ -266,17 +257,15 @@ def _measures(
     return found, np.stack([over_people, over_draws])
 
 
-def _in_words(
-    fit: Fit, release: Release, intruder: Intruder, other: Alternatives | None
-) -> dict[str, str]:
+def _in_words(problem: AuditProblem, other: Alternatives | None) -> dict[str, str]:
     how = "not needed: of one draw of the parameters their mean is 1"
     if other is not None:
         how = f"{other.per_case} {'drawn for each place' if other.drawn else 'values: all'}"
     return {
-        "records": intruder.in_words(),
+        "records": problem.intruder.in_words(),
         "question": "whether the record that is not known is the candidate, or somebody else whom "
         "the model would draw",
-        "synthesis": fit.mechanism(release),
+        "synthesis": problem.fit.mechanism(problem.release),
         "alternatives": how,
-        "releases": drawn_in_words(fit, release),
+        "releases": drawn_in_words(problem.fit, problem.release),
     }

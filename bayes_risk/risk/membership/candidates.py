@@ -9,8 +9,7 @@ import pandas as pd
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Fit, Targets
 from bayes_risk.intruder.guesses import GuessSet
-from bayes_risk.release.parameters import ways_of
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -66,28 +65,10 @@ class Others:
         return len(self.person)
 
 
-def cases_of(
-    fit: Fit, release: Release, rows: Ints, known: npt.NDArray[np.bool_] | None
-) -> tuple[Targets, Ints]:
-    """Distinct places (their own values the only guess), and the case of each row."""
-    data = fit.microdata
-    keys = [data.codes[rows]]
-    if release.classes == "own":  # the synthetic values of the place matter
-        keys += list(release.codes(data)[:, rows])
-    if known is not None:
-        keys.append(known[rows][:, None])
-    if fit.records_differ:
-        keys.append(rows[:, None])
-    _, first, case = np.unique(np.hstack(keys), axis=0, return_index=True, return_inverse=True)
-    record = rows[first]
-    targets = Targets(
-        profiles=data.codes[record],
-        record=record,
-        columns=np.arange(data.codes.shape[1]),
-        guesses=guess_set(data.codes[record][None]),
-        known=known,
-    )
-    return targets, case.reshape(-1).astype(np.int64)
+def places(cases: Targets) -> Targets:
+    """The cases with whole records guessed, in the order of the table's columns."""
+    columns = np.arange(cases.profiles.shape[1])
+    return replace(cases, columns=columns, guesses=guess_set(cases.profiles[None]))
 
 
 def guess_set(codes: Codes) -> GuessSet:
@@ -142,11 +123,12 @@ def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alter
     n = len(fit.microdata.codes)
     parts, done = [], 0
     rows_each = min(U, n)
-    how = {"parameters": "independent"} if "one-mode" in ways_of(fit) else {}  # of all chains
+    how = {"parameters": "independent"} if "one-mode" in fit.parameters else {}  # of all chains
     while done < L:
         m = min(AT_ONCE, L - done, max(fit.n_draws, 1))
         tables, rows = rng.spawn(2)
-        drawn = fit.synthesize(m, random_seed=tables, **how).codes(fit.microdata)  # (m, n, p)
+        made = fit.synthesize(m, random_seed=tables, **how)
+        drawn = EncodedRelease.of(made, fit.microdata).codes  # shape (m, n, p)
         chosen = rows.permuted(np.repeat(np.arange(n)[None], m, axis=0), axis=1)[:, :rows_each]
         parts.append(drawn[np.arange(m)[:, None], chosen])
         done += m

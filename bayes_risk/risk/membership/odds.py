@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.logspace import log_sum
-
-from .predicted import Predicted
+from bayes_risk.evidence.leave_one_out import Ratio
 
 Array = npt.NDArray[np.float64]
 
@@ -48,12 +47,12 @@ class Normaliser:
     variance: Array
 
 
-def odds(found: Sequence[Predicted], L: int, log_q: Array | None, linked: bool) -> Odds:
+def odds(found: Sequence[Ratio], L: int, log_q: Array | None, linked: bool) -> Odds:
     """Log Bayes factors of candidates: the first C guesses, the last L being alternatives.
 
     Parameters
     ----------
-    found : sequence of Predicted
+    found : sequence of Ratio
         Of the base fit, and of each of the m augmented fits; guesses (C + L, U).
     L : int
         Number of alternatives; 0: none are needed.
@@ -64,14 +63,14 @@ def odds(found: Sequence[Predicted], L: int, log_q: Array | None, linked: bool) 
         known up to constants only.
     """
     base, releases = found[0], found[1:]
-    C = len(base.log_p) - L
-    log_r = [_minus(f.log_p, base.log_p) for f in releases]
+    C = len(base.value) - L
+    log_r = [_minus(f.value, base.value) for f in releases]
     value = np.sum([r[:C] for r in log_r], axis=0)
     deviations = np.stack([f.deviation[:, :C] for f in found])
     deviations[0] *= np.float32(-len(releases))
     variance = np.zeros(value.shape[1])
     if L:
-        log_omega = base.log_p[C:] - (0.0 if log_q is None else log_q)
+        log_omega = base.value[C:] - (0.0 if log_q is None else log_q)
         n = normaliser(log_omega, [r[C:] for r in log_r], drawn=log_q is not None, linked=linked)
         value, variance = value - n.log_value, n.variance
         for d, w, f in zip(deviations, [n.by_base, *n.by_release], found, strict=True):

@@ -9,13 +9,13 @@ import numpy as np
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.variables import Variable
-from bayes_risk.evidence.diagnostics import khat_threshold
-from bayes_risk.release.release import Release
-from bayes_risk.risk.attribute import attribute_evidence
+from bayes_risk.evidence.contract import Under
+from bayes_risk.evidence.diagnostics import khat_threshold, pareto_smoothed
+from bayes_risk.evidence.runner import Memory, needed
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.release.release import EncodedRelease, Release
+from bayes_risk.risk.attribute import gather
 from bayes_risk.risk.kept_evidence import AttributeEvidence
-
-from .remembered import RememberedFit
-from .reweighted import ReweightedFit, Under
 
 POWER = "power"
 ENOUGH = 0.9  # share of records whose k-hat must be good for a re-weighting to stand
@@ -52,13 +52,13 @@ class Declarations:
         *,
         reweight: bool,
     ) -> None:
-        self.fit, self.own = fit, RememberedFit.of(fit)
+        self.fit, self.memory = fit, Memory()
         self.refit, self.random_seed, self.reweight = refit, random_seed, reweight
-        self._fits: dict[str, RememberedFit] = {}
+        self._fits: dict[str, tuple[Any, Memory]] = {}
 
     def changed(self, hyper: dict[str, Any]) -> Any:
         """The declaration with other hyper-parameters; None: its own."""
-        model: Any = getattr(self.fit, "model", None)
+        model: Any = self.fit.model
         named = {name: value for name, value in hyper.items() if name != POWER}
         other = replace(model, **named) if named else model
         if hyper.get(POWER, 1) != 1:
@@ -69,42 +69,47 @@ class Declarations:
         """Evidence under these hyper-parameters."""
         model = self.changed(hyper)
         if model is None:
-            return Gathered(attribute_evidence(self.own, release, **how), np.nan, False)
+            found = gather(self.fit, release, memory=self.memory, **how)
+            return Gathered(found, np.nan, False)
         khat, under = np.nan, self._under(model, release, how)
         if under is not None:
-            found = attribute_evidence(ReweightedFit(self.own, under), release, **how)
-            khat = self._khat(under, release, found)
+            found = gather(self.fit, release, memory=self.memory, under=under, **how)
+            khat = self._khat(under, found)
             limit = khat_threshold(self.fit.n_draws)
             if khat <= limit and float((found.found.khat <= limit).mean()) >= ENOUGH:
                 return Gathered(found, khat, False)
-        return Gathered(attribute_evidence(self._fitted(model), release, **how), khat, True)
+        fit, memory = self._fitted(model)
+        return Gathered(gather(fit, release, memory=memory, **how), khat, True)
 
     def _under(self, model: Any, release: Release, how: dict[str, Any]) -> Under | None:
         """Draws to re-weight: predictive evidence of an intruder who knows all others."""
-        intruder, way = how.get("intruder"), how.get("evidence")
-        weaker = intruder is not None and intruder.knows_less
-        if not self.reweight or weaker or way not in (None, "predictive"):
+        intruder, way = how.get("intruder") or Intruder(), how.get("evidence")
+        if not self.reweight or intruder.knows_less or way not in (None, "predictive"):
             return None
-        if way is None and "exact" in self.fit.offers(release):  # a refit costs nothing
-            return None
-        offered: Under | None = self.fit.under(model) if hasattr(self.fit, "under") else None
+        can = self.fit.capabilities(EncodedRelease.of(release, self.fit.microdata), intruder)
+        if can.reweighted is None or (way is None and "exact" in can.methods):
+            return None  # a refit costs nothing
+        offered: Under | None = can.reweighted.under(model)
         return offered
 
-    def _khat(self, under: Under, release: Release, found: AttributeEvidence) -> float:
-        rng = np.random.default_rng(self.random_seed)
-        few = found.cases.only(np.arange(1))
-        return ReweightedFit(self.own, under).informed(release).khat(few, rng=rng)
+    def _khat(self, under: Under, found: AttributeEvidence) -> float:
+        """k-hat of the ratio of priors alone, the largest of all parts."""
+        can = self.fit.capabilities(found.encoded, Intruder())
+        posterior = needed(can.sampled).informed(found.encoded)
+        few, rng = found.cases.only(np.arange(1)), np.random.default_rng(self.random_seed)
+        ratios = [r for _, r in under.predictives(posterior, few, rng=rng)]
+        return max((float(pareto_smoothed(r[:, None])[1][0]) for r in ratios), default=0.0)
 
-    def _fitted(self, model: Any) -> RememberedFit:
+    def _fitted(self, model: Any) -> tuple[Any, Memory]:
         key = repr(model)
         if key not in self._fits:
             fit = self.refit(model) if self.refit is not None else self._again(model)
-            self._fits[key] = RememberedFit.of(fit)
+            self._fits[key] = fit, Memory()
         return self._fits[key]
 
     def _again(self, model: Any) -> Any:
         """The same table, length and moves, another declaration."""
-        data, known = self.fit.microdata, getattr(self.fit, "diagnostics", {})
+        data, known = self.fit.microdata, self.fit.diagnostics
         wanted: dict[str, Any] = {k: int(known[k]) for k in ("draws", "chains") if k in known}
         if "draws" in wanted:
             wanted["tune"] = wanted["draws"]

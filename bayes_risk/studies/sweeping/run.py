@@ -1,7 +1,6 @@
 """Attribute risk over many settings: priors, knowledge, guesses, mechanism, m, hyper-priors."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -156,20 +155,11 @@ def _fill(
     for setting in group:
         m = factors.value("m", setting) if "m" in setting else release.m
         if gathered is None or not gathered.evidence.by_release:
-            gathered = declared.gather(hyper, first_of(shown, m), arguments)
+            gathered = declared.gather(hyper, shown.first(m), arguments)
         evidence = gathered.evidence
         if evidence.release.m != m:
             evidence = evidence.first(m)
         table.put(setting, evidence, gathered, how.get("prior", "uniform"))
-
-
-def first_of(release: Release, m: int) -> Release:
-    """The first m data sets."""
-    if m == release.m:
-        return release
-    groups = None if release.groups is None else release.groups[:m]
-    index = None if release.draw_index is None else release.draw_index[:m]
-    return replace(release, datasets=list(release.datasets)[:m], groups=groups, draw_index=index)
 
 
 class _Table:

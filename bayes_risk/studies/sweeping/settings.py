@@ -10,9 +10,9 @@ import numpy as np
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import at_least, one_of
+from bayes_risk.evidence.contract import drawn
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.parameters import drawn, ways_of
 from bayes_risk.release.release import Release
 
 from .hyper import check_hyper
@@ -103,7 +103,7 @@ def _axes(name: str, values: Any, fit: Any, release: Release) -> Axes:
             one_of("over: classes", classes, ("new", "own"))
     if name == "parameters":
         for _, way in pairs:
-            one_of("over: parameters", way, ways_of(fit))
+            one_of("over: parameters", way, fit.parameters)
     if name == "guesses":
         pairs = [(k, Neighbourhood(v) if isinstance(v, int) else v) for k, v in pairs]
     if name == "intruder" and not all(isinstance(v, Intruder) for _, v in pairs):

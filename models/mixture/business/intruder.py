@@ -9,7 +9,7 @@ What an intruder of the trade is told against the data and the release: contradi
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.mixture.categorical.sampler import run_chains
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .all_but_two import Pair, Shared, dealt_to_pair, pair_masses
 from .class_posterior import Learnt, Rows
@@ -27,11 +27,8 @@ from .largest_value import TAIL, belief, is_exact, log_sum_of_others
 from .scenario import Scene
 from .second_largest import Averaged, Groups, Question, averaged, before, dealt, further, with_total
 
-if TYPE_CHECKING:
-    from bayes_risk.models.mixture.counts.fit import PoissonMixtureFit
 
-
-def check(scene: Scene, fit: "PoissonMixtureFit") -> None:
+def check(scene: Scene, fit: Any) -> None:
     """Whether all this can be.
 
     Raises
@@ -44,7 +41,7 @@ def check(scene: Scene, fit: "PoissonMixtureFit") -> None:
     intruder, label = scene.intruder, fit.microdata.index[scene.record]
     if scene.other == scene.record:
         raise InputError(f"other={intruder.other!r} is the target; name another record")
-    if scene.release.records is not None and not np.all(scene.release.records):
+    if not scene.release.replaced.all():
         raise InputError(
             f"knows_records={intruder.knows_records!r} is offered for releases of which every "
             "record was replaced"
@@ -119,14 +116,14 @@ SOMETIMES = 0.05  # share of draws with every component occupied from which the 
 
 
 def weaker(
-    fit: "PoissonMixtureFit",
+    fit: Any,
     intruder: Intruder,
-    release: Release,
+    release: EncodedRelease,
     targets: Targets,
     *,
     rng: np.random.Generator,
     progress: Progress | None,
-) -> Array | Simulated:
+) -> Simulated:
     """log p(Z^(l) | y*, A), shape (m, G, U), for an intruder who does not know all other records.
 
     Raises
@@ -156,9 +153,7 @@ def weaker(
     )
 
 
-def weaker_in_words(
-    fit: "PoissonMixtureFit", intruder: Intruder, release: Release, targets: Targets
-) -> str:
+def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
     """What is approximated in `weaker`, and what is disclosed for certain, one phrase."""
     scene = Scene.of(fit, intruder, release, targets, 0)
     words = ["weaker: unknown records integrated out; synthetic rows are matched to nobody"]
@@ -199,7 +194,7 @@ def _singletons(scene: Scene) -> list[str]:
 class _Work:
     """A scene, and how to sample what it asks for; in ``full`` how often all was occupied."""
 
-    fit: "PoissonMixtureFit"
+    fit: Any
     scene: Scene
     rng: np.random.Generator
     progress: Progress | None

@@ -1,7 +1,7 @@
 """What an intruder of the trade sees of one target: known rows, shown rows, tail, order, totals."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +9,12 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .all_but_two import Pair
 from .class_posterior import Rows
 from .largest_value import TAIL
 from .second_largest import Question
-
-if TYPE_CHECKING:
-    from bayes_risk.models.mixture.counts.fit import PoissonMixtureFit
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -61,7 +58,7 @@ class Scene:
     """
 
     intruder: Intruder
-    release: Release
+    release: EncodedRelease
     names: tuple[str, ...]
     own: Rows
     tables: tuple[Rows, ...]
@@ -76,9 +73,9 @@ class Scene:
     @classmethod
     def of(
         cls,
-        fit: "PoissonMixtureFit",
+        fit: Any,
         intruder: Intruder,
-        release: Release,
+        release: EncodedRelease,
         targets: Targets,
         u: int,
     ) -> "Scene":
@@ -92,8 +89,8 @@ class Scene:
         data, places = fit.microdata, fit.columns.counts.tolist()
         exposure = fit.columns.exposures_of(data.codes)
         positions = fit.columns.positions_of(data.codes, fit.prior)
-        tables = [fit.columns.counts_of(release.codes(data, l)) for l in range(release.m)]
-        synthesized = np.array([c in list(release.synthesized) for c in fit.counts])
+        tables = [fit.columns.counts_of(z) for z in release.codes]
+        synthesized = release.columns[fit.columns.counts]
         known = np.array([c in list(intruder.knows_columns) for c in fit.counts])
         return cls(
             intruder=intruder,
@@ -322,7 +319,7 @@ class Scene:
         )
 
 
-def _other(intruder: Intruder, fit: "PoissonMixtureFit") -> int | None:
+def _other(intruder: Intruder, fit: Any) -> int | None:
     """Row of the second record that is not known."""
     if intruder.other is None:
         return None

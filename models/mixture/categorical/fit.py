@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,29 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.contract import Predictive, Progress, Targets
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Predictive,
+    Progress,
+    TablePredictive,
+    Targets,
+    drawn,
+    why_all_must_be_known,
+)
+from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.synthesis import Request
-from bayes_risk.models.mixture.known_records import augmented_units, base_units, ways_in_words
-from bayes_risk.release.parameters import check_less_known
-from bayes_risk.release.release import Release, refuse_release
+from bayes_risk.models.mixture.known_records import (
+    IN_WORDS,
+    augmented_units,
+    base_units,
+    ways_knowing,
+)
+from bayes_risk.release.release import EncodedRelease, Release
 
+from .hyper_priors import LatentUnder
+from .imputation import LatentImputed
+from .imputation_state import Problem
 from .led import Lengths, carried_on, led_by
 from .posterior import LatentPosterior, Mechanism, log_release, predictive_of
 from .predictive import Tables
@@ -27,12 +43,6 @@ from .state import Units, units_of
 from .sweep import draw_rows
 from .weighted import theta_weighted
 from .zeros import possible_rows, theta_possible
-
-if TYPE_CHECKING:
-    from bayes_risk.models.dpmpm import DPMPM
-
-    from .hyper_priors import LatentUnder
-    from .imputation import LatentImputed
 
 IMPUTED_SHARE = 4
 
@@ -63,7 +73,7 @@ class DPMPMFit:
         Where a release has led the chains: how long they ran.
     """
 
-    model: "DPMPM"
+    model: Any
     microdata: Microdata
     idata: Any
     posterior: LatentPosterior
@@ -85,27 +95,37 @@ class DPMPMFit:
         """Records with the same values have the same evidence."""
         return False
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence of a release."""
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered for a release and an intruder."""
         self._check_classes(release.classes)
-        refuse_release(release, self.microdata)
-        return frozenset({"predictive", "refit", "reuse"})
-
-    def offers_knowing(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence for an intruder who knows only some of the other records."""
-        check_less_known(self, release)
-        if self.weights is not None:
-            return frozenset()
-        if self.posterior.prior.zeros is not None:
-            refuse_release(release, self.microdata)
-            whole = set(release.synthesized) >= set(self.microdata.columns)
-            return frozenset({"predictive" if release.m == 1 else "product"} if whole else ())
-        return frozenset({"predictive"} if release.m == 1 else {"imputed", "product"})
+        may = Capabilities(
+            sampled=self,
+            importance=self,
+            imputing=self,
+            partial=self,
+            tabulated=self if self.posterior.tabulates else None,
+            reweighted=self,
+        )
+        if not intruder.knows_less:
+            of_one_mode = drawn(self, release) in ("one-mode", "shared")
+            return replace(
+                may,
+                methods=frozenset({"predictive", "refit", "reuse"}),
+                led=self if of_one_mode and "one-mode" in self.parameters else None,
+            )
+        if why := why_all_must_be_known(self, release):
+            return may.refused(why)
+        zeros = self.posterior.prior.zeros is not None
+        return replace(
+            may,
+            methods=ways_knowing(release.m, bool(release.columns.all()), zeros),
+            in_words=IN_WORDS,
+        )
 
     def knowing(
         self,
         known: npt.NDArray[np.bool_],
-        release: Release,
+        release: EncodedRelease,
         *,
         rng: np.random.Generator,
         n_jobs: int = 1,
@@ -116,7 +136,7 @@ class DPMPMFit:
         See `latent_known.py`; as many draws as the fit has.
         """
         base = self.posterior
-        how = Mechanism.of(release, 0, self.microdata, base.prior)
+        how = Mechanism.of(release, 0, base.prior)
         refitted = partial(
             base.refitted,
             base_units(how.y, known, ~how.synthesized, base.prior.width - 1),
@@ -130,19 +150,32 @@ class DPMPMFit:
         posterior = replace(posterior, shown=~how.synthesized)
         return replace(self, posterior=posterior, known=known, whole=base)
 
-    def knowing_in_words(self, evidence: str) -> str:
-        """How that evidence was computed, one phrase for reports."""
-        return ways_in_words(evidence)
-
-    def informed(self, release: Release) -> LatentPosterior:
+    def informed(self, release: EncodedRelease) -> LatentPosterior:
         """p(Theta | y): every release informs all of it."""
         return self.posterior
 
-    def led(self, release: Release, **how: Any) -> "DPMPMFit":
+    def led(self, release: EncodedRelease, **how: Any) -> "DPMPMFit":
         """The same fit with short chains, each led by the release from a start of its own."""
-        led = partial(led_by, self.posterior, release, self.microdata, **how)
+        led = partial(led_by, self.posterior, release, **how)
         posterior, lengths = stage("starts led by the release", led)
         return replace(self, posterior=posterior, lengths=lengths)
+
+    @property
+    def n_chains(self) -> int:
+        """Number C of chains."""
+        return self.posterior.n_chains
+
+    def of_chains(
+        self, posterior: LatentPosterior, which: npt.NDArray[np.int64]
+    ) -> LatentPosterior:
+        """Some of the chains of a posterior."""
+        return posterior.of_chains(which)
+
+    def tabulated(
+        self, posterior: LatentPosterior, targets: Targets, *, rng: np.random.Generator
+    ) -> TablePredictive:
+        """The predictive of a posterior, a mixture of products over all cells of a table."""
+        return posterior.collapsed(targets, rng)
 
     @property
     def led_chains(self) -> int:
@@ -155,15 +188,12 @@ class DPMPMFit:
         carried = partial(carried_on, self.posterior, which, self.lengths, **how)
         return replace(self, posterior=stage("base fit in the mode", carried))
 
-    def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> None:
-        """Nothing: the engine computes the evidence from posteriors."""
-
     @property
     def n_draws(self) -> int:
         """Number H of draws."""
         return self.posterior.n_draws
 
-    def mechanism(self, release: Release) -> str:
+    def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
         classes = {
             "new": "a fresh latent class for every record, given its unsynthesised values",
@@ -233,7 +263,7 @@ class DPMPMFit:
 
     def augmented(
         self,
-        release: Release,
+        release: EncodedRelease,
         l: int,
         *,
         rng: np.random.Generator,
@@ -241,7 +271,7 @@ class DPMPMFit:
         progress: Progress | None = None,
     ) -> LatentPosterior:
         """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
-        how = Mechanism.of_draw(release, l, self.microdata, self.posterior.prior)
+        how = Mechanism.of_draw(release, l, self.posterior.prior)
         base = self.whole or self.posterior
         posterior = base.refitted(
             self._units(how),
@@ -257,19 +287,16 @@ class DPMPMFit:
 
     def imputed(
         self,
-        release: Release,
+        release: EncodedRelease,
         *,
         rng: np.random.Generator,
         n_jobs: int = 1,
         progress: Progress | None = None,
-    ) -> "LatentImputed":
+    ) -> LatentImputed:
         """p(Theta^(1..m), y_U | y_A, Z^(1..m)): a quarter of the fit's draws, half its sweeps."""
-        from .imputation import LatentImputed  # compiled only where it is needed
-        from .imputation_state import Problem
-
         start, size = self.whole or self.posterior, self.n_draws // self.posterior.draws.n_chains
         known = np.ones(len(self.microdata.codes), bool) if self.known is None else self.known
-        hows = [Mechanism.of(release, l, self.microdata, start.prior) for l in range(release.m)]
+        hows = [Mechanism.of(release, l, start.prior) for l in range(release.m)]
         draws = max(size // IMPUTED_SHARE, 4)
         return LatentImputed.sampled(
             Problem.of(hows, known, start.prior),
@@ -285,7 +312,7 @@ class DPMPMFit:
     def without(
         self,
         record: int,
-        release: Release | None,
+        release: EncodedRelease | None,
         l: int,
         *,
         start: LatentPosterior,
@@ -298,7 +325,7 @@ class DPMPMFit:
         if release is None:
             units = self._units_before(left_out=record)
             return start.refitted(units, thin=thin, tune=tune, n_draws=n_draws, rng=rng)
-        how = Mechanism.of_draw(release, l, self.microdata, prior)
+        how = Mechanism.of_draw(release, l, prior)
         return start.refitted(
             self._units(how, record),
             thin=thin,
@@ -308,7 +335,9 @@ class DPMPMFit:
             linked=how.linked,
         )
 
-    def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> Predictive:
+    def theta_predictive(
+        self, targets: Targets, release: EncodedRelease, l: int | None
+    ) -> Predictive:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
         draws, prior = self.posterior.draws, self.posterior.prior
         if self.weights is not None:
@@ -316,7 +345,7 @@ class DPMPMFit:
         H, p, K = len(draws), len(prior.starts) - 1, prior.n_classes
         linked = None
         if l is not None:
-            rows = Mechanism.of(release, l, self.microdata, prior).linked
+            rows = Mechanism.of(release, l, prior).linked
             linked = None if rows is None else rows[targets.record]
         tables = Tables(
             Q=draws.phi,
@@ -366,15 +395,13 @@ class DPMPMFit:
             )
 
     def log_release(
-        self, release: Release, draws: npt.NDArray[np.integer] | None = None
+        self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
     ) -> npt.NDArray[np.float64]:
         """log p(Z^(l) | Theta_h, and y where classes are own), (m, H); of some draws if given."""
-        return log_release(self.posterior, release, self.microdata, draws)
+        return log_release(self.posterior, release, draws)
 
-    def under(self, model: "DPMPM") -> "LatentUnder | None":
+    def under(self, model: Any) -> LatentUnder | None:
         """The draws under other hyper-parameters, by weights; None: only a new fit can tell."""
-        from .hyper_priors import LatentUnder
-
         return LatentUnder.of(self, model)
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ draws from the prior, add nothing to it. Derivation: docs/sensitivity.md.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +19,6 @@ from bayes_risk.evidence.contract import Predictive, Targets
 from .posterior import LatentPosterior
 from .predictive import LatentPredictive
 from .state import Prior
-
-if TYPE_CHECKING:
-    from bayes_risk.models.dpmpm import DPMPM
-
-    from .fit import DPMPMFit
 
 Array = npt.NDArray[np.float64]
 
@@ -46,21 +41,21 @@ def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> t
     return raised, power * rate
 
 
-def power_scaled_dpmpm(model: "DPMPM", power: float) -> "DPMPM":
+def power_scaled_dpmpm(model: Any, power: float) -> Any:
     """Both hyper-priors raised to a power; Dirichlet(a)^p is Dirichlet(p (a - 1) + 1)."""
     level, _ = power_scaled_gamma("level_prior", (model.level_prior, 1.0), power)
     concentration = power_scaled_gamma("concentration_prior", model.concentration_prior, power)
     return replace(model, concentration_prior=concentration, level_prior=level)
 
 
-def latent_prior(prior: Prior, model: "DPMPM") -> Prior:
+def latent_prior(prior: Prior, model: Any) -> Prior:
     """The layout of a fit with the hyper-parameters of another declaration."""
     shape, rate = model.concentration_prior
     return replace(prior, concentration=(float(shape), float(rate)), level=float(model.level_prior))
 
 
 def latent_predictives(
-    posterior: LatentPosterior, model: "DPMPM", targets: Targets, *, rng: np.random.Generator
+    posterior: LatentPosterior, model: Any, targets: Targets, *, rng: np.random.Generator
 ) -> list[tuple[Predictive, Array]]:
     """Predictives under other hyper-parameters, with the log ratio of priors of each draw (H,)."""
     other = latent_prior(posterior.prior, model)
@@ -102,10 +97,10 @@ def _log_marginal(counts: Array, a: float) -> Array:
 class LatentUnder:
     """The draws of a DPMPM under the hyper-parameters of another declaration."""
 
-    model: "DPMPM"
+    model: Any
 
     @classmethod
-    def of(cls, fit: "DPMPMFit", model: Any) -> "LatentUnder | None":
+    def of(cls, fit: Any, model: Any) -> "LatentUnder | None":
         """None: only a new fit can tell."""
         plain = fit.weights is None and fit.known is None and fit.model.impossible is None
         alike = same_but(fit.model, model, "concentration_prior", "level_prior")

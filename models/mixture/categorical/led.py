@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .posterior import LatentPosterior, Mechanism
 from .sampler import initial_state, run_chains
@@ -60,8 +59,7 @@ class Lengths:
 
 def led_by(
     base: LatentPosterior,
-    release: Release,
-    microdata: Microdata,
+    release: EncodedRelease,
     *,
     rng: np.random.Generator,
     n_jobs: int = 1,
@@ -75,7 +73,7 @@ def led_by(
     it.
     """
     steps = Lengths.of(base)
-    hows = [Mechanism.of(release, l, microdata, base.prior) for l in range(release.m)]
+    hows = [Mechanism.of(release, l, base.prior) for l in range(release.m)]
     whole = hows[0].synthesized.all()
     rows = [how.z[how.replaced] for how in hows] if whole else []
     stacked = units_of(np.vstack([hows[0].y, *rows]))

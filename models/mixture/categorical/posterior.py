@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .predictive import LatentPredictive, Tables, collapse, log_masses
 from .sampler import doubled, run_chains
 from .state import Draws, Given, Prior, Units, joined, units_of
 from .weighted import weighted_predictive
-from .zeros import log_possible_release, possible_predictive
+from .zeros import PossiblePredictive, log_possible_release, possible_predictive
 
 Rows = npt.NDArray[np.int32]
 
@@ -76,6 +75,12 @@ class LatentPosterior:
         """Leave-one-out predictive, one part: level probabilities integrated out given labels."""
         if self.units.power is not None:
             return self._weighted(targets, rng)
+        return [self.collapsed(targets, rng)]
+
+    def collapsed(
+        self, targets: Targets, rng: np.random.Generator
+    ) -> LatentPredictive | PossiblePredictive:
+        """The same of records that all count in full."""
         unit, asked = self.units.unit[targets.record], None
         if self.prior.zeros is None:  # labels of the targets' units are all that is looked up
             asked = np.unique(unit[unit >= 0])
@@ -100,8 +105,8 @@ class LatentPosterior:
             shown=self.shown,
         )
         if self.prior.zeros is None:
-            return [part]
-        return [possible_predictive(part, self.prior.zeros, self.units, self.conditional)]
+            return part
+        return possible_predictive(part, self.prior.zeros, self.units, self.conditional)
 
     def _weighted(self, targets: Targets, rng: np.random.Generator) -> list[Predictive]:
         """The same of a pseudo-posterior."""
@@ -209,9 +214,9 @@ class Mechanism:
     others: tuple[Rows, ...] = ()
 
     @classmethod
-    def of_draw(cls, release: Release, l: int, microdata: Microdata, prior: Prior) -> "Mechanism":
+    def of_draw(cls, release: EncodedRelease, l: int, prior: Prior) -> "Mechanism":
         """Read all data sets of draw l of Theta."""
-        first, *others = (cls.of(release, k, microdata, prior) for k in release.by_draw[l])
+        first, *others = (cls.of(release, k, prior) for k in release.by_draw[l])
         return replace(first, others=tuple(how.z for how in others))
 
     def released(self, whose: npt.NDArray[np.bool_]) -> Rows:
@@ -219,15 +224,14 @@ class Mechanism:
         return np.vstack([z[whose] for z in (self.z, *self.others)])
 
     @classmethod
-    def of(cls, release: Release, l: int, microdata: Microdata, prior: Prior) -> "Mechanism":
+    def of(cls, release: EncodedRelease, l: int, prior: Prior) -> "Mechanism":
         """Read data set l of a release against the confidential table."""
         begin = prior.starts[:-1].astype(np.int32)
-        synthesized = np.array([c in list(release.synthesized) for c in microdata.columns])
         return cls(
-            y=microdata.codes + begin,
-            z=release.codes(microdata, l) + begin,
-            synthesized=synthesized,
-            replaced=release.replaced(len(microdata.codes)),
+            y=release.microdata.codes + begin,
+            z=release.codes[l] + begin,
+            synthesized=release.columns,
+            replaced=release.replaced,
             own=release.classes == "own",
         )
 
@@ -284,15 +288,14 @@ class Mechanism:
 
 def log_release(
     posterior: LatentPosterior,
-    release: Release,
-    microdata: Microdata,
+    release: EncodedRelease,
     which: npt.NDArray[np.integer] | None,
 ) -> npt.NDArray[np.float64]:
     """log p(Z^(l) | Theta_h), shape (m, H), of some draws, or of all."""
     draws, prior, out = posterior.draws, posterior.prior, []
     draws = draws if which is None else draws.take(which, 1)
     for l in range(release.m):
-        how = Mechanism.of(release, l, microdata, prior)
+        how = Mechanism.of(release, l, prior)
         rows = how.replaced
         whole = how.y[rows] if how.own else how.y[rows][:, ~how.synthesized]
         joint = np.hstack([whole, how.z[rows][:, how.synthesized]])

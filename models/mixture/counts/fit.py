@@ -2,36 +2,67 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.contract import Progress, Targets
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Predictive,
+    Progress,
+    Simulated,
+    Targets,
+    why_all_must_be_known,
+    without_weights,
+)
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.synthesis import Request
+from bayes_risk.models.mixture.business.intruder import weaker, weaker_in_words
 from bayes_risk.models.mixture.business.totals import small_groups
 from bayes_risk.models.mixture.categorical.state import Draws
-from bayes_risk.release.parameters import check_less_known
-from bayes_risk.release.release import Release
+from bayes_risk.models.mixture.known_records import IN_WORDS, ways_knowing
+from bayes_risk.release.release import EncodedRelease, Release
 
-from .evidence import augmented, direct, log_release, offers, theta_predictive, without
-from .posterior import PoissonPosterior
+from .imputed import PoissonImputed
+from .imputed_state import CountProblem
+from .posterior import CountMechanism, PoissonPosterior, at_theta
 from .state import CountPrior, CountUnits
 from .synthesis import released
-from .units import CountColumns
-
-if TYPE_CHECKING:
-    from bayes_risk.models.poisson_mixture import PoissonMixture
-
-    from .imputed import PoissonImputed
-    from .known import KnownCounts
+from .units import CountColumns, log_masses, units_of
+from .weighted import theta_weighted
 
 Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+IMPUTED_SHARE = 4  # an imputed draw costs m and the base chains' sets of sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownCounts:
+    """What an intruder who knows only some records sees before the synthetic values.
+
+    Of an unknown record the sampler sees what the release shows: with fresh classes nothing but its
+    synthetic row; with classes of its own one unit, its covariates, kept counts and synthetic
+    counts, which share its class (docs/mixtures.md). ``seen`` (n,) records;
+    ``first`` how the first data set was drawn; ``whole`` the draws given all records, from which
+    chains given a release start.
+    """
+
+    seen: Mask
+    first: CountMechanism
+    whole: Draws
+
+    @property
+    def unseen(self) -> tuple[Mask, Mask]:
+        """Records that are not seen, and in which counts."""
+        return ~self.seen, self.first.synthesized
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,7 +93,7 @@ class PoissonMixtureFit:
         Record weights of the pseudo-posterior; None: all 1.
     """
 
-    model: "PoissonMixture"
+    model: Any
     microdata: Microdata
     columns: CountColumns
     idata: Any
@@ -71,11 +102,11 @@ class PoissonMixtureFit:
     draws: Draws
     thin: int
     diagnostics: dict[str, float]
-    known: "KnownCounts | None" = None
+    known: KnownCounts | None = None
     weights: Array | None = None
 
     @property
-    def posterior(self) -> "PoissonPosterior":
+    def posterior(self) -> PoissonPosterior:
         """The draws as the engine uses them."""
         return PoissonPosterior(
             prior=self.prior,
@@ -108,7 +139,7 @@ class PoissonMixtureFit:
         """Records with the same values have the same evidence."""
         return False
 
-    def mechanism(self, release: Release) -> str:
+    def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
         if release.groups is not None:
             what = "component and column"
@@ -202,110 +233,228 @@ class PoissonMixtureFit:
             columns=["release", "column", "record", "members"],
         )
 
-    def offers(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence of a release."""
-        return offers(self, release)
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered for a release and an intruder."""
+        may = Capabilities(
+            closed_form=self,
+            sampled=self,
+            importance=self,
+            imputing=self,
+            partial=self,
+            weaker=self,
+        )
+        if intruder.of_trade:
+            return may if self.weights is None else may.refused(without_weights(intruder))
+        exact = frozenset({"exact"} if self._keeps_totals(release) else ())
+        if not intruder.knows_less:
+            ways = exact or frozenset({"predictive", "refit", "reuse"})
+            return replace(may, methods=ways, computed=exact)
+        if exact:
+            return may.refused(
+                f"kind={self.model.kind!r} keeps totals, and what they tell an intruder who does "
+                "not know all other records is offered for those of the trade: give knows_records="
+                '"second-largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
+            )
+        if why := why_all_must_be_known(self, release):
+            return may.refused(why)
+        self._mechanism(release, 0)  # whether the model can have drawn it
+        return replace(may, methods=ways_knowing(release.m, True, False), in_words=IN_WORDS)
 
-    def informed(self, release: Release) -> "PoissonPosterior":
+    def _keeps_totals(self, release: EncodedRelease) -> bool:
+        """Whether the release shows the confidential total of every synthesised column."""
+        return self.model.kind != "MP" or release.groups is not None
+
+    def closed_form(
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
+    ) -> Simulated:
+        """Log evidence of releases that keep totals: 0 for the truth, else -infinity.
+
+        The total less the values of all others is the target's value.
+
+        Raises
+        ------
+        InputError
+            A release whose totals are not the confidential ones.
+        """
+        self._check_totals(release)
+        own = targets.profiles[:, targets.columns]  # shape (U, q)
+        same = (targets.guesses.codes == own[None]).all(axis=2)  # shape (G, U)
+        log_p = np.where(same, 0.0, -np.inf)
+        return Simulated.exact(np.repeat(log_p[None], len(release.by_draw), axis=0))
+
+    def _check_totals(self, release: EncodedRelease) -> None:
+        """Whether every synthesised column adds up to its confidential total."""
+        names = [c for c in self.microdata.columns if c in release.synthesized]
+        total = self.microdata.codes[:, release.columns].sum(axis=0)
+        for l, found in enumerate(release.codes[:, :, release.columns].sum(axis=1), start=1):
+            if (found != total).any():
+                j = int(np.argmax(found != total))
+                raise InputError(
+                    f"column {names[j]!r} of release {l} adds up to {found[j]:.0f} and the "
+                    f"original to {total[j]:.0f}; kind={self.model.kind!r} keeps totals: audit "
+                    'with kind="MP" a release that does not'
+                )
+
+    def informed(self, release: EncodedRelease) -> PoissonPosterior:
         """p(Theta | y): every release informs all of it."""
         return self.posterior
 
-    def direct(self, evidence: str, release: Release, targets: Targets, **how: Any) -> Any:
-        """The evidence of releases by MM and TCMM; None where the engine is to compute it."""
-        return direct(self, evidence, release, targets, **how)
-
-    def offers_knowing(self, release: Release) -> frozenset[str]:
-        """Ways to the evidence for an intruder who does not know all other records."""
-        from .known import offers_knowing
-
-        return offers_knowing(self, release)
-
     def knowing(
         self,
-        known: npt.NDArray[np.bool_],
-        release: Release,
+        known: Mask,
+        release: EncodedRelease,
         *,
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
     ) -> "PoissonMixtureFit":
-        """The same mixture with only the known records' values seen, known (n,)."""
-        from .known import knowing
-
-        return knowing(self, known, release, rng=rng, n_jobs=n_jobs, progress=progress)
+        """The same mixture given the known records, and what the release leaves of the others."""
+        first, base = self._mechanism(release, 0), self.posterior
+        refitted = partial(
+            base.refitted,
+            first.units_before(known),
+            thin=base.thin,
+            tune=max(base.n_sweeps // 4, 50),
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=ticker(progress, "fit to known records", base.n_draws),
+        )
+        found = stage("fit to known records", refitted)
+        return replace(
+            self,
+            units=found.units,
+            draws=found.draws,
+            known=KnownCounts(seen=known, first=first, whole=self.draws),
+        )
 
     def imputed(
         self,
-        release: Release,
+        release: EncodedRelease,
         *,
         rng: np.random.Generator,
         n_jobs: int = 1,
         progress: Progress | None = None,
-    ) -> "PoissonImputed":
-        """p(Theta^(1..m), y_U | y_A, Z^(1..m)) of several releases, y_U the unknown counts."""
-        from .known import imputed
+    ) -> PoissonImputed:
+        """p(Theta^(1..m), y_U | y_A, Z^(1..m)): a quarter of the fit's draws, half its sweeps.
 
-        return imputed(self, release, rng=rng, n_jobs=n_jobs, progress=progress)
+        Cost of a sweep: those of m fits, and for every unknown row 16 predictives of it, classes
+        that cannot matter left out.
+        """
+        assert self.known is not None
+        base, whole = self.posterior, self.known.whole
+        hows = [self._mechanism(release, l) for l in range(release.m)]
+        draws = max(len(whole) // whole.n_chains // IMPUTED_SHARE, 4)
+        return PoissonImputed.sampled(
+            CountProblem.of(hows, self.known.seen, self.prior, self.columns),
+            whole,
+            draws=draws,
+            tune=max(base.n_sweeps // 8, 50),
+            thin=max(base.n_sweeps // (2 * draws), 1),
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=ticker(progress, "unknown records", draws * whole.n_chains),
+        )
 
-    def knowing_in_words(self, evidence: str) -> str:
-        """How evidence for such an intruder was computed, one phrase for reports."""
-        from bayes_risk.models.mixture.known_records import ways_in_words
-
-        return ways_in_words(evidence)
-
-    def weaker(self, intruder: Intruder, release: Release, targets: Targets, **how: Any) -> Any:
+    def weaker(
+        self, intruder: Intruder, release: EncodedRelease, targets: Targets, **how: Any
+    ) -> Simulated:
         """The evidence for intruders of the trade."""
-        from bayes_risk.models.mixture.business.intruder import weaker
-
-        check_less_known(self, release)
-        if self.weights is not None:
-            raise InputError(
-                f"{intruder.in_words()[:-1]}: not offered for a fit with record weights; give "
-                'knows_records="all-but-target"'
-            )
         return weaker(self, intruder, release, targets, **how)
 
-    def weaker_in_words(self, intruder: Intruder, release: Release, targets: Targets) -> str:
+    def weaker_in_words(self, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
         """How that was computed, one phrase for reports."""
-        from bayes_risk.models.mixture.business.intruder import weaker_in_words
-
         return weaker_in_words(self, intruder, release, targets)
 
     def augmented(
         self,
-        release: Release,
+        release: EncodedRelease,
         l: int,
         *,
         rng: np.random.Generator,
         n_jobs: int = 1,
         progress: Progress | None = None,
-    ) -> "PoissonPosterior":
+    ) -> PoissonPosterior:
         """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
-        return augmented(self, release, l, rng=rng, n_jobs=n_jobs, progress=progress)
+        how, base = self._mechanism_of_draw(release, l), self.posterior
+        start, seen = base, None
+        if self.known is not None:
+            start, seen = replace(base, draws=self.known.whole), self.known.seen
+        return start.refitted(
+            how.units(seen=seen),
+            thin=base.thin,
+            tune=max(base.n_sweeps // 4, 50),
+            rng=rng,
+            n_jobs=n_jobs,
+            linked=how.linked,
+            tick=ticker(progress, f"release {l + 1}", base.n_draws),
+        )
 
     def without(
         self,
         record: int,
-        release: Release | None,
+        release: EncodedRelease | None,
         l: int,
         *,
-        start: "PoissonPosterior",
+        start: PoissonPosterior,
         rng: np.random.Generator,
-    ) -> "PoissonPosterior":
+    ) -> PoissonPosterior:
         """The posterior ``start`` again, with the confidential values of one record left out."""
-        return without(self, record, release, l, start=start, rng=rng)
+        how: Any = {
+            "n_draws": max(start.n_draws // start.draws.n_chains // 4, 4),
+            "thin": max(start.thin // 8, 1),
+            "tune": max(start.n_sweeps // 100, 100),
+            "rng": rng,
+        }
+        known = self.known
+        if release is not None:
+            drawn_by = self._mechanism_of_draw(release, l)
+            units = drawn_by.units(left_out=record, seen=None if known is None else known.seen)
+            return start.refitted(units, linked=drawn_by.linked, **how)
+        if known is not None:
+            return start.refitted(known.first.units_before(known.seen, left_out=record), **how)
+        units = self.columns.units_of(
+            self.microdata.codes, self.prior, left_out=record, power=self.weights
+        )
+        return start.refitted(units, **how)
 
-    def theta_predictive(self, targets: Targets, release: Release, l: int | None) -> Any:
+    def theta_predictive(
+        self, targets: Targets, release: EncodedRelease, l: int | None
+    ) -> Predictive:
         """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
-        return theta_predictive(self, targets, release, l)
+        if self.weights is not None:
+            return theta_weighted(self.prior, self.columns, self.draws, targets)
+        linked = None if l is None else self._mechanism(release, l).linked
+        return at_theta(self.prior, self.columns, self.draws, targets, linked)
 
-    def log_release(self, release: Release, draws: npt.NDArray[np.integer] | None = None) -> Array:
+    def log_release(
+        self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
+    ) -> Array:
         """log p(Z^(l) | Theta_h, and y where components are the records' own), shape (m, H).
 
-        Of some draws alone, if they are given.
+        Of some draws alone, if they are given. Up to a constant for each l: how sums y_i + z_i
+        split in two says nothing of Theta.
         """
-        some = self if draws is None else replace(self, draws=self.draws.take(draws, 1))
-        return log_release(some, release)
+        some = self.draws if draws is None else self.draws.take(draws, 1)
+        hows = [self._mechanism(release, l) for l in range(release.m)]
+        return np.stack([self._log_table(how, some) for how in hows])
+
+    def _log_table(self, how: CountMechanism, draws: Draws) -> Array:
+        """log p(Z | Theta_h) of one data set, shape (H,)."""
+
+        def total(units: CountUnits) -> Array:
+            logs: Array = log_masses(units, draws, self.prior) @ units.multiplicity
+            return logs
+
+        if how.own:
+            return total(how.units()) - total(self.units)
+        some = how.replaced
+        return total(units_of(how.z[some], how.exposure[some], how.positions[some]))
+
+    def _mechanism(self, release: EncodedRelease, l: int) -> CountMechanism:
+        return CountMechanism.of(release, l, self.prior, self.columns, self.weights)
+
+    def _mechanism_of_draw(self, release: EncodedRelease, l: int) -> CountMechanism:
+        return CountMechanism.of_draw(release, l, self.prior, self.columns, self.weights)
 
     def __repr__(self) -> str:
         d = self.diagnostics

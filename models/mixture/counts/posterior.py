@@ -13,11 +13,10 @@ import numpy.typing as npt
 
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.models.mixture.categorical.sampler import doubled, run_chains
 from bayes_risk.models.mixture.categorical.state import Draws
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease
 
 from .predictive import CountCases, CountTables, PoissonPredictive, collapse
 from .state import CountPrior, CountUnits
@@ -193,7 +192,7 @@ class CountMechanism:
     others: tuple[Array, ...] = ()
 
     @classmethod
-    def of_draw(cls, release: Release, l: int, *how: Any) -> "CountMechanism":
+    def of_draw(cls, release: EncodedRelease, l: int, *how: Any) -> "CountMechanism":
         """Read all data sets of draw l of Theta; further arguments as in `of`."""
         first, *others = (cls.of(release, k, *how) for k in release.by_draw[l])
         return replace(first, others=tuple(other.z for other in others))
@@ -201,9 +200,8 @@ class CountMechanism:
     @classmethod
     def of(
         cls,
-        release: Release,
+        release: EncodedRelease,
         l: int,
-        microdata: Microdata,
         prior: CountPrior,
         columns: CountColumns,
         weights: Array | None = None,
@@ -216,22 +214,22 @@ class CountMechanism:
             Released values that are no counts; fresh classes where something was kept; classes of
             the records' own with structural zeros.
         """
-        codes = release.codes(microdata, l)
+        microdata = release.microdata
         names = [microdata.columns[j] for j in columns.counts]
         how = cls(
             y=columns.counts_of(microdata.codes),
-            z=columns.counts_of(codes),
+            z=columns.counts_of(release.codes[l]),
             exposure=columns.exposures_of(microdata.codes),
             positions=columns.positions_of(microdata.codes, prior),
-            synthesized=np.array([c in list(release.synthesized) for c in names]),
-            replaced=release.replaced(len(codes)),
+            synthesized=release.columns[columns.counts],
+            replaced=release.replaced,
             own=release.classes == "own",
             weights=weights,
         )
         how.check(release, l, names, prior)
         return how
 
-    def check(self, release: Release, l: int, names: list[str], prior: CountPrior) -> None:
+    def check(self, release: EncodedRelease, l: int, names: list[str], prior: CountPrior) -> None:
         """Whether the model can have drawn this."""
         others = [c for c in release.synthesized if c not in names]
         if others:

@@ -1,7 +1,7 @@
 """Releases of a Poisson mixture: counts drawn (MP), or confidential totals dealt (MM, TCMM)."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +15,10 @@ from bayes_risk.release.release import Release
 
 from .posterior import OWN_CLASSES
 
-if TYPE_CHECKING:
-    from .fit import PoissonMixtureFit
-
 Ints = npt.NDArray[np.int64]
 
 
-def released(
-    fit: "PoissonMixtureFit", request: Request, *, classes: str | None, quantile: float | None
-) -> Release:
+def released(fit: Any, request: Request, *, classes: str | None, quantile: float | None) -> Release:
     """The release that was asked for; by MM and TCMM with its groups.
 
     Raises
@@ -40,7 +35,7 @@ def released(
     return replace(release, groups=np.stack([groups for _, groups in pairs]))
 
 
-def _classes(fit: "PoissonMixtureFit", asked: str | None, request: Request) -> str:
+def _classes(fit: Any, asked: str | None, request: Request) -> str:
     """The mechanism of classes, if the model has it."""
     model = fit.model
     if model.kind != "MP":
@@ -67,7 +62,7 @@ def _classes(fit: "PoissonMixtureFit", asked: str | None, request: Request) -> s
     return classes
 
 
-def _quantile(fit: "PoissonMixtureFit", asked: float | None) -> float | None:
+def _quantile(fit: Any, asked: float | None) -> float | None:
     quantile = fit.model.quantile if asked is None else asked
     if quantile is not None:
         return checked_quantile(fit.model.kind, quantile)
@@ -76,7 +71,7 @@ def _quantile(fit: "PoissonMixtureFit", asked: float | None) -> float | None:
     return None
 
 
-def _labels(fit: "PoissonMixtureFit", h: int, rng: np.random.Generator) -> Ints:
+def _labels(fit: Any, h: int, rng: np.random.Generator) -> Ints:
     """A component of each record given its own values, shape (n,)."""
     from .kernels import draw_row_labels
 
@@ -91,17 +86,16 @@ def _labels(fit: "PoissonMixtureFit", h: int, rng: np.random.Generator) -> Ints:
     return label
 
 
-def _places(fit: "PoissonMixtureFit", request: Request) -> Ints:
+def _places(fit: Any, request: Request) -> Ints:
     """Which counts are synthesised, as places among the counts."""
     return np.array([fit.counts.index(c) for c in request.columns], np.int64)
 
 
-def _drawn(
-    fit: "PoissonMixtureFit", h: int, request: Request, classes: str, rng: np.random.Generator
-) -> Codes:
+def _drawn(fit: Any, h: int, request: Request, classes: str, rng: np.random.Generator) -> Codes:
     """One table by MP: a component for each record, then its counts."""
     pi, phi, p = fit.draws.pi[h], fit.draws.phi[h], fit.prior.n_counts
-    codes, some = fit.microdata.codes.copy(), _places(fit, request)
+    codes: Codes = fit.microdata.codes.copy()
+    some = _places(fit, request)
     if classes == "own":
         label = _labels(fit, h, rng)
     else:
@@ -115,14 +109,15 @@ def _drawn(
 
 
 def _dealt(
-    fit: "PoissonMixtureFit",
+    fit: Any,
     h: int,
     request: Request,
     quantile: float | None,
     rng: np.random.Generator,
 ) -> tuple[Codes, Ints]:
     """One table by MM or TCMM, and which records share a total."""
-    codes, some = fit.microdata.codes.copy(), _places(fit, request)
+    codes: Codes = fit.microdata.codes.copy()
+    some = _places(fit, request)
     counts = fit.columns.counts_of(codes)[:, some]
     groups = groups_of(_labels(fit, h, rng), counts, quantile)
     exposure = fit.columns.exposures_of(codes)[:, some]

@@ -1,0 +1,200 @@
+"""The ways to the evidence, each with what it takes of a fit, and which one an audit goes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import one_of
+
+from .contract import Capabilities, Targets, without_weights
+from .evidence import Evidence
+from .problem import AuditProblem
+from .runner import Budget, EvidenceRunner, needed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EvidenceMethod:
+    """A way to the evidence.
+
+    Attributes
+    ----------
+    name : str
+        As `attribute_risk` names it.
+    sample : callable, or None
+        Evidence of cases by a runner, within a budget; None: only the model can compute it.
+    in_words : str
+        For reports.
+    cure : str
+        What to do about records that it leaves unreliable.
+    min_ess : float
+        Effective draws below which a record is unreliable.
+    usual : bool
+        Whether it is taken without being asked for.
+    by_release : bool
+        Whether its evidence comes release by release.
+    balanced : bool
+        Whether the expectation of its evidence is known, see `bayes_risk.evidence.balance`.
+    """
+
+    name: str
+    sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None
+    in_words: str
+    cure: str
+    min_ess: float = 0.0
+    usual: bool = True
+    by_release: bool = True
+    balanced: bool = False
+
+    def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
+        """Evidence of every case."""
+        if self.sample is None or self.name in runner.can.computed:
+            return runner.closed_form(self.name, cases)
+        return self.sample(runner, cases, budget)
+
+
+_MORE = "give a larger refit_budget, a target_mcse, or a fit with more draws"
+_LONGER = "give a target_mcse or a fit with more draws"
+METHODS = {
+    method.name: method
+    for method in (
+        EvidenceMethod(
+            name="exact",
+            sample=None,
+            in_words="exact: in closed form",
+            cure="look at the worst records",
+            balanced=True,
+        ),
+        EvidenceMethod(
+            name="predictive",
+            sample=EvidenceRunner.predictive,
+            in_words="predictive: leave-one-out predictives before and after seeing the release",
+            cure=_MORE,
+            balanced=True,
+        ),
+        EvidenceMethod(
+            name="imputed",
+            sample=EvidenceRunner.imputed,
+            in_words="imputed: predictives before and after seeing all releases, the records that "
+            "are not known imputed in the sampler",
+            cure=_LONGER,
+            by_release=False,
+        ),
+        EvidenceMethod(
+            name="product",
+            sample=EvidenceRunner.predictive,
+            in_words="product: predictives before and after seeing each release, multiplied as if "
+            "the releases did not share the records that are not known (an approximation)",
+            cure=_MORE,
+        ),
+        EvidenceMethod(
+            name="simulated",
+            sample=None,
+            in_words="simulated: in closed form but for the bootstrap within leaves, which is "
+            "integrated by simulation",
+            cure="look at the worst records: the leaves they stand in show many values",
+            min_ess=10.0,
+            by_release=False,
+        ),
+        EvidenceMethod(
+            name="refit",
+            sample=EvidenceRunner.refit,
+            in_words="refit: models fitted anew, without the target or for each of its guesses",
+            cure=_LONGER,
+            balanced=True,
+        ),
+        EvidenceMethod(
+            name="reuse",
+            sample=EvidenceRunner.reuse,
+            in_words="reuse: the published importance sampler over draws given the confidential "
+            "table",
+            cure='use evidence="predictive"',
+            min_ess=100.0,
+            usual=False,
+        ),
+        EvidenceMethod(
+            name="weaker",
+            sample=EvidenceRunner.weaker,
+            in_words="",
+            cure="give a fit with more draws, or more classes where all are occupied",
+            min_ess=10.0,
+            by_release=False,
+        ),
+    )
+}
+WEAKER = METHODS["weaker"]
+EVIDENCE = tuple(name for name in METHODS if name != "weaker")
+
+
+def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
+    """The way to the evidence that was asked for, if it is offered; else the first usual one.
+
+    Raises
+    ------
+    InputError
+        What is asked for is not offered, or nothing is.
+    """
+    intruder, can, name = problem.intruder, problem.capabilities, type(problem.fit).__name__
+    if intruder.of_trade:
+        return _for_businesses(problem, asked)
+    check_offered(problem)
+    ways = sorted(can.methods)
+    if asked is None:
+        usual = [way for way in EVIDENCE if way in ways and METHODS[way].usual]
+        if usual:
+            return METHODS[usual[0]]
+        raise InputError(
+            f"{name} offers {ways or 'no evidence'} for this release; "
+            'if it is to be "reuse", ask for it: evidence="reuse"'
+        )
+    if one_of("evidence", asked, EVIDENCE) not in ways:
+        raise InputError(
+            f"evidence={asked!r} is not offered by {name}; it offers "
+            f"{ways or 'none for a release of this kind'}"
+        )
+    return METHODS[asked]
+
+
+def check_offered(problem: AuditProblem) -> None:
+    """Refuse, with the model's reason, what it offers no evidence for at all."""
+    intruder, can = problem.intruder, problem.capabilities
+    if intruder.knows_less and problem.fit.weights is not None:
+        raise InputError(without_weights(intruder))
+    if intruder.knows_less and can.partial is None and not can.reasons:
+        raise InputError(
+            f"{intruder.in_words()[:-1]}: {type(problem.fit).__name__} offers no evidence for "
+            'that; give knows_records="all-but-target"'
+        )
+    if not can.methods and can.reasons:
+        raise InputError(next(iter(can.reasons.values())))
+
+
+def _for_businesses(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
+    """Evidence for an intruder of the trade."""
+    intruder, can = problem.intruder, problem.capabilities
+    if can.weaker is None:
+        raise InputError(
+            f"knows_records={intruder.knows_records!r} is not offered by "
+            f"{type(problem.fit).__name__}; it is by models.PoissonMixture; give "
+            'knows_records="all-but-target"'
+        )
+    if asked is not None:
+        raise InputError(
+            f"evidence={asked!r} is for an intruder who knows every other record; with "
+            f"knows_records={intruder.knows_records!r} leave it out: the model computes it"
+        )
+    if can.reasons:
+        raise InputError(next(iter(can.reasons.values())))
+    return WEAKER
+
+
+def in_words(method: EvidenceMethod, problem: AuditProblem, cases: Targets) -> str:
+    """How the evidence was computed, one phrase for reports."""
+    if method is WEAKER:
+        fit = needed(problem.capabilities.weaker)
+        return fit.weaker_in_words(problem.intruder, problem.release, cases)
+    return problem.capabilities.in_words.get(method.name, method.in_words)
+
+
+def predictive_alone(can: Capabilities) -> Capabilities:
+    """What re-weighted draws offer."""
+    return replace(can, methods=can.methods & {"predictive"}, computed=frozenset())
