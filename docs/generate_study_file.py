@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bayes_risk._core.validate import MOST
-from bayes_risk.app.study.comparing import CandidateSection
 from bayes_risk.app.study.contents import SECTIONS
-from bayes_risk.app.study.identification import PopulationSection, RadiusSection
-from bayes_risk.app.study.intruder import IntruderSection
 from bayes_risk.app.study.keys import Section
+from bayes_risk.app.study.measures import PopulationSection, RadiusSection
 from bayes_risk.app.study.models import KINDS, RegressionPriorSection
-from bayes_risk.app.study.priors import PriorInterval
-from bayes_risk.app.study.sections import GridSection
+from bayes_risk.app.study.sections import GridSection, IntruderSection, PriorInterval
 from bayes_risk.app.study.study import Study
+from bayes_risk.app.study.sweep import CandidateSection
 
 PAGE = Path(__file__).with_name("study-file.md")
 TABLE = re.compile(r"(?<=^<!--keys:)(\S+)(-->\n)(?:\|.*\n)*", re.MULTILINE)

@@ -12,7 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import costs, run_compare, run_study, run_sweep
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.making import read_data, read_release
+from bayes_risk.app.study.reading import read_data, read_release
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.demo import STUDIES
 

@@ -259,7 +259,6 @@ def test_there_are_twelve_rooms_and_no_loose_module():
     assert len(ORDER) <= 12
 
 
-@pytest.mark.xfail(reason="studies and categorical mixtures are still cut too small")
 def test_no_room_has_too_many_files():
     files = [name for name in FILES if not name.endswith(".__init__")]
     rooms = [name.rpartition(".")[0] for name in files]

@@ -13,7 +13,6 @@ import xarray as xr
 from bayes_risk import InputError
 from bayes_risk.app.output import (
     check_target,
-    data_hash,
     output_folder,
     plain,
     records_table,
@@ -22,6 +21,7 @@ from bayes_risk.app.output import (
 )
 from bayes_risk.app.output.study import write_release
 from bayes_risk.app.study.study import parse_study
+from bayes_risk.release.provenance import data_hash
 from bayes_risk.release.tables import read_releases
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk.app.output import DataFile, Provenance
-from bayes_risk.app.output.provenance import data_file, describe
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
+from bayes_risk.release.provenance import DataFile, Provenance, data_file, describe
 from bayes_risk.release.releases import files_of_releases
 from bayes_risk.reporting.provenance import in_full, in_words, origin
 from bayes_risk.reporting.report import report

@@ -10,17 +10,19 @@ import bayes_risk as br
 from bayes_risk.app.run import audit as auditing
 from bayes_risk.app.run import run_study
 from bayes_risk.app.run import runner as run
-from bayes_risk.app.study import making
-from bayes_risk.app.study.identification import IdentificationSection
+from bayes_risk.app.study import prepare
+from bayes_risk.app.study.measures import IdentificationSection
 from bayes_risk.app.study.models import (
+    CARTSection,
     DPMPMSection,
+    ForestSection,
     PyMCSection,
     RegressionPriorSection,
     RegressionSection,
 )
+from bayes_risk.app.study.reading import read_data
 from bayes_risk.app.study.sections import AttributeSection, GridSection
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.app.study.trees import CARTSection, ForestSection
 from bayes_risk.demo import STUDIES
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
 
@@ -135,7 +137,7 @@ def small_study(tmp_path, files=1, **sections):
 
 
 def test_identification_of_releases_made_elsewhere_needs_no_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr(making, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(prepare, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     result = run_study(small_study(tmp_path, files=2))
     assert result.identification is not None and result.identification.m == 2
     assert result.attribute is None and result.diagnostics == {}
@@ -203,7 +205,7 @@ def test_a_seed_is_drawn_and_told_if_none_is_given(tmp_path):
 def test_declared_text_keeps_its_zeros(tmp_path):
     (tmp_path / "a.csv").write_text("age,job\n01,a\n02,b\n")
     data = {"path": str(tmp_path / "a.csv"), "levels": {"age": ["01", "02", "03"]}}
-    df, _ = making.read_data(parse_study({"data": data, "identification": KEYS}).data)
+    df, _ = read_data(parse_study({"data": data, "identification": KEYS}).data)
     assert df["age"].tolist() == ["01", "02"] and len(df["age"].cat.categories) == 3
 
 

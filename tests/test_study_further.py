@@ -12,10 +12,10 @@ import bayes_risk as br
 from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study import declare
-from bayes_risk.app.study.making import read_data
+from bayes_risk.app.study.declare import with_zeros
 from bayes_risk.app.study.models import DPMPMSection
+from bayes_risk.app.study.reading import read_data
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.app.study.zeros import with_zeros
 from bayes_risk.reporting.content import as_toml
 from tests.test_cli import screen
 

@@ -12,7 +12,7 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study import declare, making
+from bayes_risk.app.study import declare, prepare
 from bayes_risk.app.study.functions import functions_in
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
@@ -302,7 +302,7 @@ def test_a_run_with_draws_from_files(tmp_path, table):
 def test_what_does_not_suit_the_data_is_told_before_the_fit(
     tmp_path, table, monkeypatch, sections, message
 ):
-    monkeypatch.setattr(making, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(prepare, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     with pytest.raises(br.InputError, match=message) as caught:
         run_study(study_of(tmp_path, **sections))
     assert not any(f"{v:.2f}" in str(caught.value) for v in table["income"])

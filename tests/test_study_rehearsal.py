@@ -8,7 +8,7 @@ from bayes_risk import InputError
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run.costs import estimate
 from bayes_risk.app.study.declare import fit_model
-from bayes_risk.app.study.making import declared, synthesized
+from bayes_risk.app.study.prepare import checked_model, synthesize
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.intruder.intruder import Intruder
 from tests.fits import encoded, offered
@@ -39,7 +39,7 @@ def begins(tmp_path, monkeypatch):
     def fitted(*_, **__):
         pytest.fail("a fit was begun")
 
-    for room in ("study.making", "study.declare", "study.further", "run.pilot"):
+    for room in ("study.prepare", "study.declare", "study.audits"):
         monkeypatch.setattr(f"bayes_risk.app.{room}.fit_model", fitted)
 
     def begin(sections, kind, dry):
@@ -197,9 +197,9 @@ def test_sections_promise_what_fits_offer(model, columns, made, m):
         {"data": {"path": "data.csv"}, "model": model, "release": {"m": m} | named}
         | {"identification": {"known": [], "synthesized": [made[0]]}}
     )
-    fit = fit_model(study, declared(study, df), df, random_seed=1)
-    release = synthesized(fit, study, random_seed=2)
-    names, section = study.made(df), study.model
+    fit = fit_model(study, checked_model(study, df), df, random_seed=1)
+    release = synthesize(fit, study, random_seed=2)
+    names, section = study.synthesized_in(df), study.model
     assert set(section.offers(names, df)) == offered(fit, release)
     can = fit.capabilities(encoded(fit, release), Intruder(knows_records="none"))
     knowing = set() if can.partial is None else can.methods

@@ -15,8 +15,8 @@ from bayes_risk._core.formats import signed
 from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_study, run_sweep
 from bayes_risk.app.run import runner as run
+from bayes_risk.app.study.declare import sweep_options
 from bayes_risk.app.study.study import parse_study
-from bayes_risk.app.study.varying import sweep_options
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_sweep
 

@@ -20,7 +20,7 @@ import bayes_risk as br
 from bayes_risk.app.cli import app
 from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study import declare, making
+from bayes_risk.app.study import declare, prepare
 from bayes_risk.app.study.models import KINDS, PMMSection
 from bayes_risk.app.study.sections import GridSection
 from bayes_risk.app.study.study import parse_study, read_study
@@ -377,7 +377,7 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
 def test_what_does_not_suit_the_data_is_told_before_the_fit(
     tmp_path, table, monkeypatch, model, sections, message
 ):
-    monkeypatch.setattr(making, "fit_model", lambda *_, **__: pytest.fail("fitted"))
+    monkeypatch.setattr(prepare, "fit_model", lambda *_, **__: pytest.fail("fitted"))
     keys = {"identification": None}
     with pytest.raises(br.InputError, match=message):
         run_study(study_of(tmp_path, model, **keys | sections))

@@ -5,17 +5,13 @@ from bayes_risk.reporting.provenance import versions
 from .folder import check_target, output_folder
 from .manifest import MANIFEST, manifest, settings
 from .numbers import plain, write_csv, write_json
-from .provenance import DataFile, Provenance, data_hash
 from .records import records_table
 from .study import write_study
 from .workplace import workplace
 
 __all__ = [
     "MANIFEST",
-    "DataFile",
-    "Provenance",
     "check_target",
-    "data_hash",
     "manifest",
     "output_folder",
     "plain",

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from bayes_risk.app.study.study import Study, model_files
+from bayes_risk.release.provenance import DataFile, data_hash
 from bayes_risk.reporting.provenance import versions
-
-from .provenance import DataFile, data_hash
 
 if TYPE_CHECKING:
     from bayes_risk.app.run import ComparisonResult, StudyResult, SweepResult

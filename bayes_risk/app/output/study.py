@@ -13,6 +13,7 @@ import xarray as xr
 
 from bayes_risk._core import __version__
 from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.release.provenance import DataFile, synthetic_name, written_files
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.content import page, replaced
 from bayes_risk.reporting.provenance import Origin, origin
@@ -23,7 +24,6 @@ from bayes_risk.studies.comparing.words import chosen
 
 from .manifest import MANIFEST, manifest, settings
 from .numbers import write_csv, write_json
-from .provenance import DataFile, synthetic_name, written_files
 from .records import records_table
 
 DPI = 150

@@ -7,18 +7,28 @@ from typing import Any
 import numpy as np
 
 import bayes_risk as br
-from bayes_risk.app.output import Provenance
-from bayes_risk.app.study.candidates import candidates_of, compare_options
-from bayes_risk.app.study.declare import attribute_options, fit_model, matching_options
-from bayes_risk.app.study.further import full_table_of, membership_of
-from bayes_risk.app.study.inherent import InherentBounds
-from bayes_risk.app.study.making import Clock, Made, Progress, made, provenance_of, read_data
+from bayes_risk.app.study.audits import (
+    InherentBounds,
+    Measured,
+    bounds_of,
+    context_of,
+    full_table_of,
+    membership_of,
+    utility_of,
+)
+from bayes_risk.app.study.declare import (
+    attribute_options,
+    compare_options,
+    fit_model,
+    matching_options,
+    sweep_options,
+)
+from bayes_risk.app.study.prepare import Clock, Prepared, Progress, candidates_of, prepare
+from bayes_risk.app.study.reading import provenance_of, read_data
 from bayes_risk.app.study.sections import AttributeSection
 from bayes_risk.app.study.study import Study
-from bayes_risk.app.study.utility import utility_of
-from bayes_risk.app.study.varying import sweep_options
-from bayes_risk.app.study.yardsticks import Measured, bounds_of, context_of
 from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
 from bayes_risk.risk.full_table.result import FullTableRisk
@@ -155,7 +165,7 @@ def audit_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None)
     clock = Clock()
     seeds = seeds_of(seed)
     how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
-    ready = made(study, clock, seeds=seeds, **how)
+    ready = prepare(study, clock, seeds=seeds, **how)
     return StudyResult(
         study=study,
         random_seed=seed,
@@ -173,7 +183,7 @@ def sweep_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None)
     """The attribute audit at every setting of ``[sweep]``."""
     clock = Clock()
     seeds = seeds_of(seed)
-    ready = made(study, clock, seeds=seeds, n_jobs=n_jobs, progress=progress)
+    ready = prepare(study, clock, seeds=seeds, n_jobs=n_jobs, progress=progress)
     weights = None if ready.reweighting is None else ready.reweighting.rounds[-1].weights
 
     def refit(declaration: Any) -> Any:
@@ -224,7 +234,7 @@ def compare_of(
 
 
 def audits(
-    study: Study, ready: Made, clock: Clock, seeds: list[int], how: dict[str, Any]
+    study: Study, ready: Prepared, clock: Clock, seeds: list[int], how: dict[str, Any]
 ) -> dict[str, Any]:
     """Every audit that the study asks for, and the verdict on the two risks."""
     attribute = loss = identification = membership = full_table = utility = None
@@ -276,7 +286,7 @@ def audits(
 
 
 def _attribute(
-    section: AttributeSection, ready: Made, seed: int, how: dict[str, Any]
+    section: AttributeSection, ready: Prepared, seed: int, how: dict[str, Any]
 ) -> tuple[AttributeRisk, PrivacyLoss | None]:
     """Attribute risk, of the last round if there were rounds; and privacy loss if asked for."""
     if ready.reweighting is not None:

@@ -24,20 +24,20 @@ from bayes_risk._core.memory import bytes_of, in_words, resident
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output.folder import check_name
 from bayes_risk.app.process import compile_beside
-from bayes_risk.app.study.candidates import candidate_study, candidates_of
+from bayes_risk.app.study.candidates import candidate_study
 from bayes_risk.app.study.checks import coded
 from bayes_risk.app.study.declare import attribute_options, placed_anywhere
-from bayes_risk.app.study.making import (
+from bayes_risk.app.study.models import CARTSection
+from bayes_risk.app.study.prepare import (
     Clock,
-    checked,
-    declared,
-    fitted,
+    candidates_of,
+    checked_inputs,
+    checked_model,
+    fit_and_release,
     needs_fit,
-    read_data,
-    read_release,
 )
+from bayes_risk.app.study.reading import read_data, read_release
 from bayes_risk.app.study.study import Study
-from bayes_risk.app.study.trees import CARTSection
 from bayes_risk.data.microdata import Microdata, same_records
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
 from bayes_risk.intruder.grids import as_guesses
@@ -251,10 +251,10 @@ def _audits(study: Study, df: pd.DataFrame, kind: str) -> dict[str, tuple[Study,
         return found
     section, own = study.sweep, study.attribute
     if kind != "sweep" or section is None or own is None:
-        checked(study, df)
+        checked_inputs(study, df)
         return {"": (study, 1)}
     study = alone(study)
-    checked(study, df)
+    checked_inputs(study, df)
     made = [f for f in section.factors if f not in ("priors", "m")]
     found = {"": (study, _settings(study, made))}
     for key in ("guesses", "knows_columns"):
@@ -291,7 +291,7 @@ def _settings(study: Study, factors: Sequence[str]) -> int:
 
 def _cost(study: Study, df: pd.DataFrame, kind: str, n_jobs: int, processes: int) -> Cost:
     """The bound of one audit."""
-    data, made = coded(study, df), study.made(df)
+    data, made = coded(study, df), study.synthesized_in(df)
     (n, p), m = df.shape, study.m
     U, G, q = _guessed(study, df, data, made)
     model = _fitted(study, data, made, U * G)
@@ -545,7 +545,9 @@ def _one(
     how: dict[str, Any] = {"n_jobs": 1, "progress": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ready = fitted(small, declared(small, part), part, given, clock, seeds=seeds, **how)
+        ready = fit_and_release(
+            small, checked_model(small, part), part, given, clock, seeds=seeds, **how
+        )
         audits(small, ready, clock, seeds[2:], how)
     return clock.seconds
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bayes_risk.app.output.manifest import infinities_as_text, settings
-from bayes_risk.app.output.provenance import data_hash
 from bayes_risk.app.study.candidates import candidate_study
 from bayes_risk.app.study.study import Study, model_files
+from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
 
 

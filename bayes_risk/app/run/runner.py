@@ -11,7 +11,7 @@ from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.validate import at_least
 from bayes_risk.app.output import check_target, output_folder, workplace, write_study
 from bayes_risk.app.output.study import write_comparison, write_sweep
-from bayes_risk.app.study.making import Progress
+from bayes_risk.app.study.prepare import Progress
 from bayes_risk.app.study.study import Study
 
 from .audit import ComparisonResult, StudyResult, SweepResult, audit_of, compare_of, sweep_of

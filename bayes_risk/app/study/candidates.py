@@ -1,26 +1,23 @@
 """The candidates of a comparison as studies of their own, and as the library takes them."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-import pandas as pd
 from pydantic import ValidationError
 
-from bayes_risk._core.errors import InputError
-
-from .comparing import CandidateSection
-from .identification import IdentificationSection
+from .agreement import check_estimate
+from .contents import Contents, read_model
 from .keys import read_section, sentences, told
+from .measures import IdentificationSection
 from .sections import AttributeSection, ReleaseSection
-from .thresholds import check_estimate
+from .sweep import CandidateSection
 
-if TYPE_CHECKING:
-    from .study import Study
+AnyStudy = TypeVar("AnyStudy", bound=Contents)
 
 LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds", "thresholds")
 
 
-def check_compare(study: "Study") -> None:
+def check_compare(study: Contents) -> None:
     """Every candidate is a study that could be audited; raises ValueError with its name."""
     section = study.compare
     if section is None:
@@ -40,7 +37,7 @@ def check_compare(study: "Study") -> None:
             _check_columns(study, name, made)
 
 
-def _check_columns(study: "Study", name: str, made: Sequence[str]) -> None:
+def _check_columns(study: Contents, name: str, made: Sequence[str]) -> None:
     """Utility and the ends of the scale ask something of what a candidate synthesises."""
     assert study.compare is not None
     compared = None if study.utility is None else study.utility.columns
@@ -58,7 +55,7 @@ def _check_columns(study: "Study", name: str, made: Sequence[str]) -> None:
             )
 
 
-def candidate_study(study: "Study", name: str) -> "Study":
+def candidate_study(study: AnyStudy, name: str) -> AnyStudy:
     """The study that a candidate stands for: that of the file, with the candidate's keys.
 
     Keys of the matching intruder are sorted by what the candidate synthesises, and only guesses of
@@ -83,10 +80,8 @@ def candidate_study(study: "Study", name: str) -> "Study":
         raise told(f"[compare.{name}]: {error}") from None
 
 
-def _changed(study: "Study", given: CandidateSection) -> dict[str, Any]:
+def _changed(study: Contents, given: CandidateSection) -> dict[str, Any]:
     """The sections that a candidate has for itself."""
-    from .contents import read_model
-
     model = study.model if given.model is None else read_model(_model(study, given.model))
     release = study.release
     if given.release is not None:
@@ -102,11 +97,11 @@ def _changed(study: "Study", given: CandidateSection) -> dict[str, Any]:
     columns = release.columns or model.modelled
     if columns is not None:
         audit = None if audit is None else _asked(audit, columns)
-        keys = None if keys is None else _sorted(keys, columns)
+        keys = None if keys is None else sorted_keys(keys, columns)
     return {"model": model, "release": release, "attribute": audit, "identification": keys}
 
 
-def _sorted(keys: IdentificationSection, columns: Sequence[str]) -> IdentificationSection:
+def sorted_keys(keys: IdentificationSection, columns: Sequence[str]) -> IdentificationSection:
     """Keys by whether they are synthesised."""
     every = [*keys.known, *keys.synthesized]
     return keys.model_copy(
@@ -127,7 +122,7 @@ def _asked(audit: AttributeSection, columns: Sequence[str]) -> AttributeSection:
     return audit.model_copy(update=update)
 
 
-def _model(study: "Study", given: dict[str, Any]) -> dict[str, Any]:
+def _model(study: Contents, given: dict[str, Any]) -> dict[str, Any]:
     """``[model]`` with a candidate's keys; another kind takes nothing over."""
     own = study.model
     if given.get("kind", own.kind) != own.kind:
@@ -135,88 +130,7 @@ def _model(study: "Study", given: dict[str, Any]) -> dict[str, Any]:
     return own.model_dump(exclude_unset=True) | {"kind": own.kind} | given
 
 
-def _release(study: "Study", given: dict[str, Any]) -> dict[str, Any]:
+def _release(study: Contents, given: dict[str, Any]) -> dict[str, Any]:
     own = study.release.model_dump(exclude_unset=True)
     own.pop("m" if "files" in given else "files" if "m" in given else "", None)
     return own | given
-
-
-def compare_options(study: "Study", df: pd.DataFrame) -> dict[str, Any]:
-    """``[compare]`` as keyword arguments of ``compare``."""
-    from .declare import attribute_options, matching_options
-
-    section = study.compare
-    assert section is not None
-    audit, keys = study.attribute, study.identification
-
-    def matching(files: Any) -> dict[str, Any]:
-        return matching_options(study, df, getattr(files, "datasets", files))
-
-    return {
-        "attribute": None if audit is None else attribute_options(audit),
-        "identification": None if keys is None else matching,
-        "utility": {} if study.utility is None else study.utility.options,
-        "replicates": section.replicates,
-        "bounds": study.bounds.options if section.bounds and study.bounds else section.bounds,
-    }
-
-
-def candidates_of(study: "Study", df: pd.DataFrame) -> dict[str, Any]:
-    """Every candidate as ``compare`` takes it, checked against the table.
-
-    Raises
-    ------
-    InputError
-        Columns or settings that do not fit the table; named with the candidate.
-    """
-    from .rehearsal import rehearse_ends
-
-    assert study.compare is not None
-    found: dict[str, Any] = {}
-    any_made: dict[str, None] = {}
-    for name in study.compare.candidates:
-        try:
-            one = candidate_study(study, name)
-            found[name] = _declared(one, df)
-        except InputError as error:
-            raise InputError(f"[compare.{name}]: {error}") from None
-        any_made |= dict.fromkeys(one.made(df))
-    if study.compare.bounds:
-        rehearse_ends(study, df, [*any_made])
-    return found
-
-
-def _declared(study: "Study", df: pd.DataFrame) -> Any:
-    from bayes_risk.studies.comparing.candidates import Candidate
-
-    from .declare import attribute_options
-    from .making import checked, synthesis_options
-
-    if study.identification is not None:  # sorted by what is synthesised, as for each release
-        keys = _sorted(study.identification, study.made(df))
-        study = study.model_copy(update={"identification": keys})
-    declaration, release = checked(study, df)
-    if release is not None:
-        return release
-    own = {} if study.attribute is None else attribute_options(study.attribute)
-    options = synthesis_options(study)
-    return Candidate(
-        StudyModel(study, declaration),
-        m=options.pop("m"),
-        columns=options.pop("columns"),
-        synthesis=options,
-        attribute={k: v for k, v in own.items() if k != "targets"},
-    )
-
-
-class StudyModel:
-    """A model that is fitted as its study says."""
-
-    def __init__(self, study: "Study", declaration: Any) -> None:
-        self.study, self.declaration = study, declaration
-
-    def fit(self, df: pd.DataFrame, **how: Any) -> Any:
-        """Fit it to the table; ``random_seed``, ``n_jobs``, ``progress``."""
-        from .declare import fit_model
-
-        return fit_model(self.study, self.declaration, df, **how)

@@ -1,33 +1,70 @@
-"""What does not suit the data is told before a model is fitted, which may take long."""
+"""What does not suit the data is told before a model is fitted, which may take long.
+
+Every audit is tried on the table itself in the place of the release: what is refused of a table
+that was released unchanged is refused of the release too.
+"""
 
 import json
 import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number
+from bayes_risk.evidence.prior_weights import log_prior
+from bayes_risk.evidence.problem import cases_of, guessed, guessed_numbers, rows_of
+from bayes_risk.intruder.grids import Grid, as_guesses
+from bayes_risk.matching.risk import identification_risk
+from bayes_risk.release.release import EncodedRelease, Release
+from bayes_risk.risk.full_table.risk import check_size
+from bayes_risk.risk.full_table.tables import Table
+from bayes_risk.utilities.assess import checked_analyses
+from bayes_risk.utilities.bounds import release_bounds
+from bayes_risk.utilities.context import context_measures
+from bayes_risk.utilities.inferences import inferences
+from bayes_risk.utilities.tables import columns_of, tables_of
 
 from .agreement import check_membership, priors_of
-from .counts import PoissonMixtureSection
-from .intruder import IntruderSection
-from .models import BinomialSection, DPMPMSection, ModelSection, PMMSection, RegressionSection
-from .priors import PriorInterval, parts_of
-from .sections import AttributeSection, GridSection
-from .study import Study
-from .sweep_agreement import check_ways
-from .trees import CARTSection, ForestSection, is_number
+from .contents import Contents
+from .declare import attribute_options, declare_prior, matching_options, placed_anywhere
+from .keys import as_keys
+from .models import (
+    BinomialSection,
+    CARTSection,
+    DPMPMSection,
+    ForestSection,
+    ModelSection,
+    PMMSection,
+    PoissonMixtureSection,
+    RegressionSection,
+    is_number,
+)
+from .offers import check_evidence, check_ways
+from .reading import holdout_of, others_of
+from .sections import AttributeSection, GridSection, IntruderSection, PriorInterval, parts_of
 
 WHOLE_FAMILIES = ("poisson", "negative-binomial")
 
 
-def check_columns(study: Study, df: pd.DataFrame) -> None:
+def check_table(study: Contents, df: pd.DataFrame, *, fitted: bool) -> None:
+    """The study suits the table, the model too if it is to be fitted; raises InputError."""
+    if fitted:
+        _check_columns(study, df)
+    _check_intruder(study, df)
+    _check_evidence(study, df)
+    _check_guesses(study, df)
+    _check_members(study, df)
+
+
+def _check_columns(study: Contents, df: pd.DataFrame) -> None:
     """Find columns that a model cannot use, or that it would have to synthesise."""
     model = study.model
     if isinstance(model, PoissonMixtureSection):
@@ -46,7 +83,7 @@ def check_columns(study: Study, df: pd.DataFrame) -> None:
         )
 
 
-def _check_counts(study: Study, model: PoissonMixtureSection, df: pd.DataFrame) -> None:
+def _check_counts(study: Contents, model: PoissonMixtureSection, df: pd.DataFrame) -> None:
     """Columns of a mixture of Poissons are there; fresh classes leave no count as it is."""
     for key, names in (("covariates", model.covariates), ("exposure", [model.exposure])):
         for name in names:
@@ -68,24 +105,16 @@ def counts_of(model: PoissonMixtureSection, df: pd.DataFrame) -> list[str]:
     return [str(c) for c in df.columns if c not in model.fixed]
 
 
-def check_evidence(study: Study, df: pd.DataFrame) -> None:
-    """What the file alone could not tell of the evidence that is offered, the table tells.
-
-    Raises
-    ------
-    InputError
-        Evidence, or an intruder, that a fit to this table does not offer.
-    """
+def _check_evidence(study: Contents, df: pd.DataFrame) -> None:
+    """What the file alone could not tell of the evidence that is offered, the table tells."""
     try:
-        study.check_evidence(df)
-        if study.sweep is not None and study.attribute is not None:
-            check_ways(study, study.attribute, df)
-        check_membership(study, df)
+        for check in (check_evidence, check_ways, check_membership):
+            check(study, df)
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
-def check_intruder(study: Study, df: pd.DataFrame) -> None:
+def _check_intruder(study: Contents, df: pd.DataFrame) -> None:
     """Find labels, columns and totals that contradict the data."""
     section = study.attribute
     if section is None:
@@ -109,7 +138,7 @@ def check_intruder(study: Study, df: pd.DataFrame) -> None:
     _check_totals(section.intruder, df)
 
 
-def _check_smoothing(study: Study, intruder: IntruderSection, df: pd.DataFrame) -> None:
+def _check_smoothing(study: Contents, intruder: IntruderSection, df: pd.DataFrame) -> None:
     """Records that are not known are summed over where leaves show genuine values."""
     model = study.model
     if not isinstance(model, CARTSection) or model.smoothing is None:
@@ -134,7 +163,7 @@ def _check_totals(intruder: IntruderSection, df: pd.DataFrame) -> None:
             )
 
 
-def check_members(study: Study, df: pd.DataFrame) -> None:
+def _check_members(study: Contents, df: pd.DataFrame) -> None:
     """Membership is asked of whole records, and of records that are there."""
     section, columns = study.membership, study.synthesized
     if study.full_table is not None and isinstance(study.full_table.targets, list):
@@ -154,7 +183,7 @@ def check_members(study: Study, df: pd.DataFrame) -> None:
         _known_label(label, "[membership] records", df)
 
 
-def check_guesses(study: Study, df: pd.DataFrame) -> None:
+def _check_guesses(study: Contents, df: pd.DataFrame) -> None:
     """Find guesses that do not suit the data."""
     section, names, model = study.attribute, study.guessed, study.model
     if section is None or isinstance(model, DPMPMSection):
@@ -176,7 +205,7 @@ def check_guesses(study: Study, df: pd.DataFrame) -> None:
 
 
 def _check_guessed_counts(
-    study: Study,
+    study: Contents,
     model: PoissonMixtureSection,
     section: AttributeSection,
     df: pd.DataFrame,
@@ -199,7 +228,7 @@ def _check_guessed_counts(
             _check_points(name, _true_values(df[name], section), section, own)
 
 
-def _check_intervals(study: Study, numbers: list[str]) -> None:
+def _check_intervals(study: Contents, numbers: list[str]) -> None:
     """An interval is about one of the guessed numbers."""
     for where, prior in priors_of(study):
         if not isinstance(prior, PriorInterval) or prior.column in numbers:
@@ -233,7 +262,7 @@ def _check_points(
     if not len(values) or not isinstance(grid, GridSection):
         return
     number = replace(Number.of(pd.Series(values), name), whole=True, lowest=0.0)
-    points, _ = br.Grid(**grid.model_dump()).points(values, number)
+    points, _ = Grid(**grid.model_dump()).points(values, number)
     for prior in priors:
         low, high = prior.interval
         if ((points >= low) & (points <= high)).any(axis=0).all():
@@ -260,10 +289,10 @@ def _check_column(name: str, column: pd.Series, section: AttributeSection, famil
         )
     whole = family in WHOLE_FAMILIES or isinstance(family, BinomialSection)
     if section.targets == "all" and not whole and column.notna().all():
-        br.Grid(**grid.model_dump()).points(column.to_numpy(dtype=float), Number.of(column, name))
+        Grid(**grid.model_dump()).points(column.to_numpy(dtype=float), Number.of(column, name))
 
 
-def coded(study: Study, df: pd.DataFrame) -> Microdata:
+def coded(study: Contents, df: pd.DataFrame) -> Microdata:
     """The table as the model will code it."""
     return Microdata.from_frame(
         df,
@@ -318,3 +347,120 @@ def _known_label(label: int | str, where: str, df: pd.DataFrame) -> None:
 
 def _family_named(model: ModelSection, name: str) -> Any:
     return model.families.get(name) if isinstance(model, RegressionSection) else None
+
+
+def check_powers(study: Contents, declaration: Any) -> None:
+    """Powers of hyper-priors are proper; whatever else a sweep varies, the file has told."""
+    given = {} if study.sweep is None or study.sweep.model is None else study.sweep.model
+    powers = given.get("power", [])
+    for power in powers.values() if isinstance(powers, Mapping) else powers:
+        declaration.power_scaled(float(power))
+
+
+def rehearse(study: Contents, df: pd.DataFrame, release: Release | None) -> None:
+    """Try every audit of a study that needs no draws; raises InputError, named with the section.
+
+    A release that is yet to come (None) is the table itself. *Cost.* Matching, context measures
+    without distances, analyses and guesses once.
+    """
+    if release is None:
+        release = Release(
+            datasets=[df] * min(study.m, 2),
+            synthesized=study.synthesized_in(df),
+            classes=study.classes,
+            parameters=study.release.parameters,
+        )
+    else:
+        release = replace(release, datasets=list(release.datasets)[:2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they come with the audit itself
+        _rehearse_without_model(study, df, release)
+        asked = (study.attribute, study.full_table, study.membership)
+        if any(section is not None for section in asked):
+            _rehearse_guesses(study, df, release)
+
+
+def rehearse_ends(study: Contents, df: pd.DataFrame, made: list[str]) -> None:
+    """Try ``[bounds]`` of releases with these columns synthesised."""
+    with _named("bounds"):
+        options = {} if study.bounds is None else study.bounds.options
+        release_bounds(df, random_seed=0, **{"synthesized": made} | options | {"m": 1})
+
+
+def _rehearse_without_model(study: Contents, df: pd.DataFrame, release: Release) -> None:
+    """Matching, utility, context measures, bounds, and whoever is compared."""
+    if study.identification is not None:
+        with _named("identification"):
+            matching = matching_options(study, df, release.datasets)
+            identification_risk(df, release, **matching)
+    if (asked := study.utility) is not None:
+        with _named("utility"):
+            tables = tables_of(df, release, asked.columns, None)
+            columns_of(tables, asked.numbers, asked.groups, asked.missing)
+            analyses = checked_analyses(asked.functions())
+            inferences(analyses, tables, asked.rules, asked.confidence)
+    if study.context is not None:
+        with _named("context"):
+            few: dict[str, Any] = {"lookups": 1, "random_seed": 0, "holdout": holdout_of(study, df)}
+            context_measures(df, release, **study.context.options | few)
+    if study.bounds is not None and study.compare is None:
+        rehearse_ends(study, df, list(release.synthesized))
+
+
+def _rehearse_guesses(study: Contents, df: pd.DataFrame, release: Release) -> None:
+    """Targets, intruders, guesses and priors, those of a sweep too; the size of the full table."""
+    data = coded(study, df)
+    for section in _variants(study):
+        with _named("attribute"):
+            _try_guesses(study, section, data, release)
+    if study.full_table is not None:
+        with _named("full_table"):
+            options = attribute_options(study.attribute or AttributeSection())
+            names = guessed(EncodedRelease.of(release, data), options["intruder"])
+            check_size(Table.of(data.n_levels[[data.columns.index(c) for c in names]]))
+    if study.membership is not None and (people := others_of(study, df)) is not None:
+        with _named("membership"):
+            data.encode(people, "others")
+
+
+def _try_guesses(
+    study: Contents, section: AttributeSection, data: Microdata, release: Release
+) -> None:
+    drawn = not isinstance(section.targets, list) and section.targets != "all"
+    options = attribute_options(placed_anywhere(section) if drawn else section)
+    intruder, rng = options["intruder"], np.random.default_rng(0)
+    encoded = EncodedRelease.of(release, data)
+    guesses = as_guesses(options["guesses"], guessed_numbers(encoded, intruder))
+    rows = rows_of(options["targets"], encoded, intruder, rng)
+    some = intruder.knows_less and not intruder.of_trade
+    known = intruder.known(data.index, rng) if some else None
+    cases, _ = cases_of(encoded, intruder, guesses, rows, known)
+    for prior in _priors(study, options.get("prior", "uniform")):
+        base = np.zeros((len(cases.guesses.codes), len(cases)))
+        log_prior(prior, data, cases, encoded, base)
+
+
+def _variants(study: Contents) -> list[AttributeSection]:
+    """The audit, and those of a sweep that differ in guesses or known columns."""
+    own, sweep = study.attribute, study.sweep
+    if own is None:
+        return []
+    updates: list[dict[str, Any]] = [{}]
+    for key in ("guesses", "knows_columns") if sweep is not None else ():
+        updates += [{key: value} for value in cast(Any, sweep).values(key)]
+    return [own.model_copy(update=update) for update in updates]
+
+
+def _priors(study: Contents, own: Any) -> list[Any]:
+    swept = [] if study.sweep is None else study.sweep.values("priors")
+    return [own, *map(declare_prior, swept)]
+
+
+@contextmanager
+def _named(section: str) -> Iterator[None]:
+    """Name the section, and write arguments as keys."""
+    try:
+        yield
+    except InputError as error:
+        said = as_keys(str(error))
+        raise InputError(said if said.startswith("[") else f"[{section}] {said}") from None

@@ -1,36 +1,105 @@
-"""Every table of a study file, where each key belongs, and ``[model]`` of its kind."""
+"""Every table of a study file, where each key belongs, and what follows from several of them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
-from .audits import FullTableSection, MembershipSection, ReweightSection
-from .bounds import BoundsSection
-from .comparing import CompareSection
-from .context import ContextSection
-from .identification import IdentificationSection
-from .intruder import IntruderSection
+import pandas as pd
+from pydantic import Field, ValidationInfo, field_validator
+
 from .keys import Section, misfit, read_section, told
-from .models import KINDS, DPMPMSection
-from .sections import AttributeSection, DataSection, OutputSection, ReleaseSection
-from .sweep import SweepSection
-from .thresholds import ThresholdsSection
-from .utility import UtilitySection
+from .measures import (
+    BoundsSection,
+    ContextSection,
+    FullTableSection,
+    IdentificationSection,
+    MembershipSection,
+    ReweightSection,
+    ThresholdsSection,
+    UtilitySection,
+)
+from .models import KINDS, DPMPMSection, ModelSection, PoissonMixtureSection
+from .sections import AttributeSection, DataSection, IntruderSection, OutputSection, ReleaseSection
+from .sweep import CompareSection, SweepSection
+
+
+class Contents(Section):
+    """The tables of a study file, each read; whether they agree with one another is not asked."""
+
+    title: str = Field("Disclosure risk of a synthetic file", description="one line of text")
+    random_seed: int | None = Field(None, ge=0, strict=True, description="a whole number >= 0")
+    data: DataSection
+    model: ModelSection = DPMPMSection()
+    release: ReleaseSection = ReleaseSection()
+    attribute: AttributeSection | None = None
+    identification: IdentificationSection | None = None
+    utility: UtilitySection | None = None
+    context: ContextSection | None = None
+    bounds: BoundsSection | None = None
+    membership: MembershipSection | None = None
+    full_table: FullTableSection | None = None
+    reweight: ReweightSection | None = None
+    sweep: SweepSection | None = None
+    compare: CompareSection | None = None
+    thresholds: ThresholdsSection = ThresholdsSection()
+    output: OutputSection = OutputSection()
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _table(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        if name == "model":
+            return read_model(value)
+        missing = value is None and not cls.model_fields[name].is_required()
+        if missing or name not in SECTIONS:
+            return value
+        return read_section(SECTIONS[name], value, f"[{name}]", {} if name in FURTHER else HOMES)
+
+    @property
+    def synthesized(self) -> list[str] | None:
+        """Columns that are synthesised; None: all that the table has (of counts: all counts)."""
+        return self.release.columns or self.model.modelled
+
+    def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
+        """Columns that are synthesised; where all of them are, without the table none is named."""
+        if self.synthesized is not None or df is None:
+            return list(self.synthesized or [])
+        fixed = self.model.fixed if isinstance(self.model, PoissonMixtureSection) else []
+        return [c for c in df.columns if c not in fixed]
+
+    @property
+    def guessed(self) -> list[str] | None:
+        """Columns of which values are guessed; None: all that are synthesised, of any name."""
+        section, names = self.attribute, self.synthesized
+        if section is not None and section.largest is not None:
+            return [section.largest]
+        known = section.knows_columns if section is not None else []
+        return None if names is None else [name for name in names if name not in known]
+
+    @property
+    def m(self) -> int:
+        """Number of data sets of the release."""
+        return self.release.m if self.release.files is None else len(self.release.files)
+
+    @property
+    def chooses_classes(self) -> bool:
+        """Whether ``[release] classes`` means anything beside the model."""
+        model = self.model
+        return isinstance(model, DPMPMSection) or (
+            isinstance(model, PoissonMixtureSection) and not model.deals
+        )
+
+    @property
+    def classes(self) -> str:
+        """From which classes values are drawn; totals are dealt within the records' own."""
+        dealt = isinstance(self.model, PoissonMixtureSection) and self.model.deals
+        return "own" if dealt else self.release.classes
+
 
 SECTIONS: dict[str, type[Section]] = {
-    "data": DataSection,
-    "release": ReleaseSection,
-    "attribute": AttributeSection,
-    "identification": IdentificationSection,
-    "utility": UtilitySection,
-    "context": ContextSection,
-    "bounds": BoundsSection,
-    "membership": MembershipSection,
-    "full_table": FullTableSection,
-    "reweight": ReweightSection,
-    "sweep": SweepSection,
-    "compare": CompareSection,
-    "thresholds": ThresholdsSection,
-    "output": OutputSection,
+    name: part
+    for name, field in Contents.model_fields.items()
+    for part in (field.annotation, *get_args(field.annotation))
+    if isinstance(part, type) and issubclass(part, Section) and name != "model"
 }
 # their keys repeat those of others
 FURTHER = (

@@ -1,90 +1,56 @@
-"""From the sections of a study to what the library takes: models, guesses, priors.
+"""From the sections of a study to what the library takes: models, guesses, priors, options."""
 
-The population of a study: a table with a row for everybody, read as the data are.
-"""
-
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import bayes_risk as br
+from bayes_risk import models
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.kinds import checked_file
-from bayes_risk.data.table import Missing, stored_table
-from bayes_risk.release.alike import aligned, text_columns, words
+from bayes_risk.data.impossible import Impossible
+from bayes_risk.intruder.grids import Grid, JointGrid, Levels
+from bayes_risk.intruder.guesses import Neighbourhood
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
+from bayes_risk.matching.population.population import Population
+from bayes_risk.matching.radii import SD, Absolute, Quantile
 from bayes_risk.release.synthpop_models import read_models
-from bayes_risk.release.tables import read_table
+from bayes_risk.release.tables import read_like, read_table
 
-from .counts import PoissonMixtureSection
+from .agreement import changed
+from .contents import Contents
 from .functions import functions_in, guarded
-from .identification import IdentificationSection, RadiusSection
-from .intruder import BY_MODEL
+from .keys import as_keys
+from .measures import IdentificationSection, RadiusSection
 from .models import (
     BinomialSection,
+    CARTSection,
     DPMPMSection,
+    ForestSection,
     ModelSection,
     PMMSection,
+    PoissonMixtureSection,
     PyMCSection,
     RegressionPriorSection,
     RegressionSection,
+    Rule,
 )
-from .priors import DistributionSection, PriorDensity, PriorFactor, PriorInterval, PriorMixture
-from .sections import AttributeSection, GridSection
-from .study import Study
-from .trees import CARTSection, ForestSection
-
-
-def read_people(
-    path: Path,
-    original: pd.DataFrame,
-    *,
-    missing: Missing = "error",
-    na: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read a population: text, codes, dates and missing values as in the original.
-
-    Values that the original lacks stay: the population holds people who cannot be in the file.
-
-    Parameters
-    ----------
-    path : Path
-    original : DataFrame
-        The keys of the confidential table.
-    missing, na
-        As in `read_table`.
-
-    Returns
-    -------
-    DataFrame
-        All columns of the file.
-
-    Raises
-    ------
-    InputError
-        As `read_table`; text that is no date where the original holds dates.
-    """
-    file = checked_file(path)
-    table = stored_table(
-        file,
-        None,
-        among=[str(c) for c in original.columns],
-        text=text_columns(original),
-        how=words(file, original),
-        missing=missing,
-        na=na,
-    )
-    return aligned(table, _plain(original), repr(str(file)))
-
-
-def _plain(original: pd.DataFrame) -> pd.DataFrame:
-    """Without categories, whose levels would bind everybody."""
-    kept = [c for c in original if not isinstance(original[c].dtype, pd.CategoricalDtype)]
-    return original[kept]
-
+from .offers import ways_to_draw
+from .reading import read_people
+from .sections import (
+    BY_MODEL,
+    AttributeSection,
+    DistributionSection,
+    GridSection,
+    PriorDensity,
+    PriorFactor,
+    PriorInterval,
+    PriorMixture,
+)
+from .sweep import SHARES, SweepSection, Values, labelled
 
 FIT_TAKES = {
     "CART": ("random_seed", "progress"),
@@ -116,7 +82,7 @@ class KeptTrees:
             Models that are not of this table, or of other columns than ``order`` says.
         """
         own = self.section
-        fit = br.models.CART.from_rpart(
+        fit = models.CART.from_rpart(
             read_models(str(own.models)),
             df,
             missing=missing,
@@ -135,7 +101,7 @@ class KeptTrees:
 def declare_model(model: ModelSection) -> Any:
     """The declaration that a ``[model]`` stands for; no work yet."""
     if isinstance(model, DPMPMSection):
-        return br.models.DPMPM(
+        return models.DPMPM(
             n_classes=model.n_classes,
             concentration_prior=model.concentration_prior,
             level_prior=model.level_prior,
@@ -143,9 +109,9 @@ def declare_model(model: ModelSection) -> Any:
     if isinstance(model, PyMCSection):
         (build,) = functions_in([model.file], key="build")
         told = guarded(build, model.file[0], key="build")
-        return br.models.PyMCModel(told, columns=model.columns)
+        return models.PyMCModel(told, columns=model.columns)
     if isinstance(model, RegressionSection):
-        return br.models.Regression(
+        return models.Regression(
             model.formulas,
             families={name: _family(family) for name, family in model.families.items()},
             prior=_regression_prior(model.prior),
@@ -159,7 +125,7 @@ def declare_model(model: ModelSection) -> Any:
 def _declare_counts(model: PoissonMixtureSection) -> Any:
     """A mixture of Poissons: the keys are the arguments, but for those of sampling."""
     keys = model.model_dump(exclude={"kind", "synthesizer", "draws", "tune", "chains", "thin"})
-    return br.models.PoissonMixture(kind=model.synthesizer, **keys)
+    return models.PoissonMixture(kind=model.synthesizer, **keys)
 
 
 def _declare_unsampled(model: CARTSection | ForestSection | PMMSection) -> Any:
@@ -167,18 +133,18 @@ def _declare_unsampled(model: CARTSection | ForestSection | PMMSection) -> Any:
     keys = model.model_dump(exclude={"kind"})
     if isinstance(model, CARTSection):
         own = {key: value for key, value in keys.items() if key not in model.KEPT}
-        return br.models.CART(**own) if model.models is None else KeptTrees(model)
+        return models.CART(**own) if model.models is None else KeptTrees(model)
     if isinstance(model, ForestSection):
-        return br.models.Forest(**keys)
+        return models.Forest(**keys)
     functions = functions_in(model.files, key="constraints")
     constraints = [
         guarded(function, path, key="constraints")
         for function, (path, _) in zip(functions, model.files, strict=True)
     ]
-    return br.models.PMM(**keys | {"constraints": constraints})
+    return models.PMM(**keys | {"constraints": constraints})
 
 
-def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
+def fit_model(study: Contents, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """Fit a declaration to the table, or take the draws that the study brings."""
     model, missing = study.model, study.data.missing
     if isinstance(model, CARTSection | ForestSection | PMMSection):
@@ -189,7 +155,7 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
     return declaration.fit(df, **fit_options(study), **how)
 
 
-def fit_options(study: Study) -> dict[str, Any]:
+def fit_options(study: Contents) -> dict[str, Any]:
     """``[model]`` and ``[data]`` as options of the declaration's ``fit``."""
     model, options = study.model, {"missing": study.data.missing}
     if isinstance(model, CARTSection | ForestSection | PMMSection):
@@ -235,12 +201,12 @@ def _anywhere(grid: Any) -> Any:
 
 def _intruder(section: AttributeSection) -> Any:
     if section.intruder is None:
-        return br.Intruder(knows_columns=tuple(section.knows_columns))
+        return Intruder(knows_columns=tuple(section.knows_columns))
     return section.intruder.declared(section.knows_columns)
 
 
 def matching_options(
-    study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
+    study: Contents, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
 ) -> dict[str, Any]:
     """``[identification]`` as keyword arguments of ``identification_risk``."""
     section = study.identification
@@ -255,14 +221,14 @@ def _radius(given: float | RadiusSection) -> Any:
     if not isinstance(given, RadiusSection):
         return given
     if given.absolute is not None:
-        return br.Absolute(given.absolute)
+        return Absolute(given.absolute)
     if given.quantile is not None:
-        return br.Quantile(given.quantile)
-    return br.SD(given.sd or 0.0, groups=given.groups or 1)
+        return Quantile(given.quantile)
+    return SD(given.sd or 0.0, groups=given.groups or 1)
 
 
 def _population(
-    study: Study,
+    study: Contents,
     section: IdentificationSection,
     df: pd.DataFrame,
     releases: Sequence[pd.DataFrame],
@@ -275,47 +241,47 @@ def _population(
     if given.file is not None:
         data = study.data
         people = read_people(given.file, df[keys], missing=data.missing_codes, na=data.na)
-        return br.Population.counted(people, keys)
+        return Population.counted(people, keys)
     size = given.size
     if given.fitted_to == "original":
-        return br.Population.log_linear(df, keys, size=size)
-    return [br.Population.log_linear(table, keys, size=size) for table in releases]
+        return Population.log_linear(df, keys, size=size)
+    return [Population.log_linear(table, keys, size=size) for table in releases]
 
 
 def declare_guesses(guesses: str | GridSection | Mapping[str, Any], budget: int) -> Any:
     """Neighbourhood, grid for all numbers, or joint grid."""
     if isinstance(guesses, GridSection):
-        return br.Grid(**guesses.model_dump())
+        return Grid(**guesses.model_dump())
     if isinstance(guesses, str):
-        return br.Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
+        return Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
     grids = {
-        name: br.Levels() if grid == "levels" else br.Grid(**grid.model_dump())
+        name: Levels() if grid == "levels" else Grid(**grid.model_dump())
         for name, grid in guesses.items()
     }
-    return br.JointGrid(grids, budget=budget)
+    return JointGrid(grids, budget=budget)
 
 
 def _family(family: str | BinomialSection) -> Any:
-    return br.models.Binomial(trials=family.binomial) if not isinstance(family, str) else family
+    return models.Binomial(trials=family.binomial) if not isinstance(family, str) else family
 
 
 def _regression_prior(prior: str | RegressionPriorSection) -> Any:
     if isinstance(prior, str):
-        return br.models.RegressionPrior.reference()
-    return br.models.RegressionPrior(**prior.model_dump())
+        return models.RegressionPrior.reference()
+    return models.RegressionPrior(**prior.model_dump())
 
 
 def declare_prior(prior: Any) -> Any:
     """A word, or the section of a prior, as the library is told."""
     if isinstance(prior, PriorFactor):
-        return br.TruthFactor(prior.truth_factor)
+        return TruthFactor(prior.truth_factor)
     if isinstance(prior, PriorInterval):
         how = prior.model_dump(exclude={"interval"})
-        return br.Interval(*prior.interval, **how)
+        return Interval(*prior.interval, **how)
     if isinstance(prior, PriorDensity):
-        return br.Density({name: _frozen(given) for name, given in prior.density.items()})
+        return Density({name: _frozen(given) for name, given in prior.density.items()})
     if isinstance(prior, PriorMixture):
-        return br.Mixture([(weight, declare_prior(part)) for weight, part in prior.mixture])
+        return Mixture([(weight, declare_prior(part)) for weight, part in prior.mixture])
     return prior
 
 
@@ -332,3 +298,122 @@ def _frozen(given: DistributionSection) -> Any:
         raise InputError("a density needs a distribution: { normal = [10.0, 1.0] }")
     low, high = given.uniform
     return stats.uniform(loc=low, scale=high - low)
+
+
+def with_zeros(declaration: Any, rules: Sequence[Rule] | Path | None, df: pd.DataFrame) -> Any:
+    """The declaration, told what is impossible; a table of rules is read as the data are.
+
+    Raises
+    ------
+    InputError
+        Rules that do not suit the columns and levels of the data, or exclude one of its records.
+    """
+    if rules is None:
+        return declaration
+    given = read_like(rules, df) if isinstance(rules, Path) else rules
+    try:
+        return replace(declaration, impossible=Impossible(given))
+    except InputError as error:
+        raise InputError(f"[model] impossible: {as_keys(str(error))}") from None
+
+
+def synthesis_options(study: Contents) -> dict[str, Any]:
+    """``[release]`` as options of ``synthesize``."""
+    # latent classes are the mixtures' alone
+    mixture = study.model.kind in ("DPMPM", "PoissonMixture")
+    classes = {"classes": study.classes} if mixture else {}
+    way = study.release.parameters
+    drawn = {} if way is None else {"parameters": way}
+    return {"m": study.release.m, "columns": study.release.columns, **classes, **drawn}
+
+
+def compare_options(study: Contents, df: pd.DataFrame) -> dict[str, Any]:
+    """``[compare]`` as keyword arguments of ``compare``."""
+    section = study.compare
+    assert section is not None
+    audit, keys = study.attribute, study.identification
+
+    def matching(files: Any) -> dict[str, Any]:
+        return matching_options(study, df, getattr(files, "datasets", files))
+
+    return {
+        "attribute": None if audit is None else attribute_options(audit),
+        "identification": None if keys is None else matching,
+        "utility": {} if study.utility is None else study.utility.options,
+        "replicates": section.replicates,
+        "bounds": study.bounds.options if section.bounds and study.bounds else section.bounds,
+    }
+
+
+def sweep_options(study: Contents) -> dict[str, Any]:
+    """``[sweep]`` as keyword arguments of ``sensitivity``; the study's own audit is the base."""
+    section, audit = study.sweep, study.attribute
+    assert section is not None and audit is not None
+    options, over, base = attribute_options(audit), {}, {}
+    for key, own in _own(study, section).items():
+        given = getattr(section, key)
+        factor = "prior" if key == "priors" else key
+        over[factor], base[factor] = _varied(key, given, own, audit.guess_budget)
+        options.pop(factor, None)
+    if section.m is not None:
+        over["m"], base["m"] = sorted({*section.m, study.m}), study.m
+    if section.model is not None:
+        over["hyper"] = {k: _hyper(study.model, k, v) for k, v in section.model.items()}
+    return options | {"over": over, "base": base, "one_at_a_time": not section.combinations}
+
+
+def _own(study: Contents, section: SweepSection) -> dict[str, Any]:
+    """The study's own value of each key that is varied, m and the model aside."""
+    audit = study.attribute
+    assert audit is not None
+    own: dict[str, Any] = {
+        "priors": audit.prior or "uniform",
+        "knows_records": "all-but-target",
+        "knows_columns": audit.knows_columns,
+        "guesses": audit.guesses,
+        "classes": study.classes,
+        "parameters": study.release.parameters or ways_to_draw(study.model)[0],
+        "evidence": audit.evidence,
+    }
+    if audit.intruder is not None:
+        own["knows_records"] = audit.intruder.knows_records
+    if section.evidence is not None and audit.evidence is None:
+        own["evidence"] = section.values("evidence")[0]  # left to the library: the first listed
+    return {key: own[key] for key in own if key in section.factors}
+
+
+def _varied(key: str, given: Values, own: Any, budget: int) -> tuple[Any, Any]:
+    """Values as the library takes them, and the label of the study's own."""
+    if key == "knows_records" and isinstance(given, list):
+        values = [*given, *([] if own in given else [own])]
+        if not any(isinstance(value, list) for value in values):  # a curve over shares
+            return values, SHARES.get(own, own)
+    pairs, label = labelled(key, given, own)
+    if key == "priors":
+        return {name: declare_prior(value) for name, value in pairs.items()}, label
+    if key == "guesses":
+        return {name: declare_guesses(value, budget) for name, value in pairs.items()}, label
+    return pairs, label
+
+
+def _hyper(model: ModelSection, key: str, given: Any) -> Any:
+    """Values of a hyper-parameter as the model's declaration has them."""
+    if isinstance(given, Mapping):
+        return {str(label): _value(model, key, value) for label, value in given.items()}
+    values = [_value(model, key, value) for value in given]
+    if all(isinstance(value, int | float) for value in values):
+        return values
+    return {_shown(value): v for value, v in zip(given, values, strict=True)}
+
+
+def _value(model: ModelSection, key: str, given: Any) -> Any:
+    if key == "power":
+        return float(given)
+    return getattr(declare_model(changed(model, key, given)), key)
+
+
+def _shown(value: Any) -> str:
+    """A value that is no number, for labels: as the file has it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} = {v}" for k, v in value.items())
+    return str(value)

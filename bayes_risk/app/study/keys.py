@@ -169,6 +169,13 @@ def shortened(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
+def as_toml_value(value: Any) -> str:
+    """A value as the file has it; lists of labels in short."""
+    if isinstance(value, list):
+        return "[labels]"
+    return f'"{value}"' if isinstance(value, str) else f"{value}"
+
+
 def as_keys(sentence: str) -> str:
     """A sentence of the library, its arguments written as keys of the file."""
     written = re.sub(r"\b(\w+)='([^']*)'", r'\1 = "\2"', sentence)

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
 
-from .counts import PoissonMixtureSection
 from .keys import (
     FUNCTION,
     AtLeastFour,
@@ -32,8 +31,13 @@ from .keys import (
     told,
     unknown,
 )
-from .trees import CARTSection, ForestSection, is_number
-from .zeros import Rules
+
+
+def is_number(column: pd.Series) -> bool:
+    """Whether a column holds numbers."""
+    kinds = pd.api.types
+    return kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
+
 
 Named = Literal[
     "normal",
@@ -47,6 +51,40 @@ Named = Literal[
 ]
 FAMILIES: tuple[str, ...] = get_args(Named)
 EXACT = ("normal", "lognormal")
+Pair = tuple[Positive, Positive]
+
+
+WHERE = "[model] impossible"
+RULE = '{ AGE = ["0-15"], MARITAL = ["married", "widowed"] }'
+Level = str | int | float | bool
+Rule = dict[str, list[Level]]
+
+
+def _read(given: Any) -> Any:
+    """A path, or rules: tables of column = levels."""
+    if given is None or isinstance(given, Path) or (isinstance(given, str) and given):
+        return given if given is None else Path(given)
+    if not isinstance(given, list) or not given:
+        right = f'a list of rules: [{RULE}], or the path of a table: "rules.csv"'
+        raise told(misfit(WHERE, given, right))
+    return [_rule(rule, place) for place, rule in enumerate(given, start=1)]
+
+
+def _rule(given: Any, place: int) -> Rule:
+    where = f"{WHERE}, rule {place}"
+    if not isinstance(given, Mapping) or not given:
+        raise told(misfit(where, given, f"a table of column = [levels]: {RULE}"))
+    return {str(c): _levels(v, f"{where}: {c}") for c, v in given.items()}
+
+
+def _levels(given: Any, where: str) -> list[Level]:
+    levels = given if isinstance(given, list) else [given]
+    if not levels or not all(isinstance(v, str | int | float) for v in levels):
+        raise told(misfit(where, given, 'a level, or a list of levels: ["married", "widowed"]'))
+    return levels
+
+
+Rules = Annotated[list[Rule] | Path | None, BeforeValidator(_read)]
 
 
 class DPMPMSection(Section):
@@ -194,6 +232,11 @@ class RegressionSection(Section):
 
     FITTING: ClassVar = ("prior", "priors", "nuts_sampler", "tune", "chains")
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Keys that mean nothing beside the others."""
+        return self.FITTING if isinstance(self.draws, dict) else ()
+
     @model_validator(mode="after")
     def _columns_have_formulas(self) -> "RegressionSection":
         files = self.draws if isinstance(self.draws, dict) else {}
@@ -210,7 +253,7 @@ class RegressionSection(Section):
         absent = [name for name in self.formulas if name not in self.draws]
         if absent:
             raise told(f"[model.draws] names no file for {absent[0]!r}; give one for each formula")
-        needless = [key for key in self.FITTING if key in self.model_fields_set]
+        needless = [key for key in self.unused if key in self.model_fields_set]
         if needless:
             raise ValueError(
                 f"{needless[0]} is for fitting, and [model.draws] brings draws from elsewhere: "
@@ -351,6 +394,211 @@ class PMMSection(Section):
     ) -> tuple[str, ...]:
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
         return ()
+
+
+class CARTSection(Section):
+    """``[model]`` of kind ``"CART"``: trees in sequence.
+
+    order: columns to synthesise, in this order; predictors of each are all columns that do not come
+        later
+    min_leaf: least number of records in a leaf
+    bootstrap: values of a leaf are drawn by the Bayesian bootstrap, or plainly
+    smoothing: numbers are drawn from kernels around the genuine ones
+    floor: trees grown here are assumed for files whose trees are gone; probability of a value that
+        its leaf does not have; with `bootstrap = "none"`
+    models: trees that synthpop grew; `min_leaf`, `bootstrap`, `smoothing` are left out
+    missing_numbers: beside `models`: a number that stands for a missing value: `{ income = -9 }`
+    """
+
+    kind: Literal["CART"] = Field("CART", description='"CART"')
+    order: DistinctColumns
+    min_leaf: Count = 5
+    bootstrap: Literal["bayesian", "none"] = Field("bayesian", description='"bayesian" or "none"')
+    smoothing: Literal["kde"] | None = Field(None, description='"kde", or leave it out')
+    floor: Positive | None = Field(None, lt=1, description="a probability, above 0 and below 1")
+    models: Path | None = Field(None, description="the path of a JSON file of synthpop's models")
+    missing_numbers: dict[str, Float] = Field({}, description="a table of column = number")
+
+    GROWING: ClassVar = ("min_leaf", "bootstrap", "smoothing")
+    KEPT: ClassVar = ("models", "missing_numbers")
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Keys that mean nothing beside the others."""
+        return self.GROWING if self.models is not None else ()
+
+    @model_validator(mode="after")
+    def _trees_are_grown_once(self) -> "CARTSection":
+        growing = [key for key in self.unused if key in self.model_fields_set]
+        if growing:
+            raise ValueError(
+                f"{growing[0]} is for growing trees, and models brings those of synthpop: leave "
+                f"{growing[0]} out"
+            )
+        if self.models is None and self.missing_numbers:
+            raise ValueError("missing_numbers is for the trees of models; leave it out")
+        if self.models is None and self.floor is not None and self.bootstrap != "none":
+            raise ValueError('floor is for plain draws; give bootstrap = "none" too')
+        if self.floor is not None and self.smoothing is not None:
+            raise ValueError("floor is for values that are not smoothed; leave smoothing out")
+        return self
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that can be synthesised."""
+        return self.order
+
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        if self.models is not None:
+            return ("exact",)
+        if not self._smooths(columns, df) or self.bootstrap == "none":
+            return ("exact", "refit")
+        # whether a smoothed column is a number only the data tell
+        return (*(["exact"] if df is None else []), "simulated", "refit")
+
+    def _smooths(self, columns: Collection[str], df: pd.DataFrame | None) -> bool:
+        """Whether numbers are smoothed; without the data, whether they may be."""
+        return self.smoothing is not None and (df is None or any(is_number(df[c]) for c in columns))
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        if self.models is not None or self.floor is not None:
+            return ()
+        if df is not None and self._smooths(columns, df):
+            return ()
+        return ("exact", "product")  # which of them, the grown trees tell
+
+
+class ForestSection(Section):
+    """``[model]`` of kind ``"Forest"``: random forests in sequence.
+
+    order: columns to synthesise, in this order
+    n_trees: trees of each forest
+    min_leaf: least number of different records in a leaf
+    votes: of all trees, or only of trees that have not seen the record
+    dirichlet: added to the votes before a value is drawn
+    chain: predictors are all other columns, or those not synthesised and those before
+    """
+
+    kind: Literal["Forest"] = Field("Forest", description='"Forest"')
+    order: DistinctColumns
+    n_trees: Count = 500
+    min_leaf: Count = 1
+    votes: Literal["all", "out-of-bag"] = Field("all", description='"all" or "out-of-bag"')
+    dirichlet: FromZero = 0.0
+    chain: Literal["all-others", "earlier-only"] = Field(
+        "all-others", description='"all-others" or "earlier-only"'
+    )
+
+    @property
+    def modelled(self) -> list[str]:
+        """Columns that can be synthesised."""
+        return self.order
+
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
+        """Ways to the evidence of a release with these columns synthesised."""
+        return ("exact", "refit")
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ()
+
+
+class PoissonMixtureSection(Section):
+    """``[model]`` of kind ``"PoissonMixture"``: counts, as of plants and their workers.
+
+    synthesizer: MP: counts drawn from the mixture; MM: confidential totals of each component
+        allocated to its records; TCMM: the same, the tail of each column apart
+    quantile: of TCMM, required there: records above it are the tail of a column
+    n_classes: most classes; raise it when the report says that the truncation binds
+    concentration_prior: gamma prior of the concentration
+    rate_prior: gamma; shape 0.5 and as mean the power of ten above the column's mean if left out
+    zeros: of MP: beta prior of each component's chance of a structural zero
+    covariates: categories that tell about the component; never synthesised
+    exposure: a column of positive numbers that multiply the rates; never synthesised
+    level_prior: Dirichlet prior weight of each level of a covariate in each component
+    thin: sweeps between kept draws
+    """
+
+    kind: Literal["PoissonMixture"] = Field("PoissonMixture", description='"PoissonMixture"')
+    synthesizer: Literal["MP", "MM", "TCMM"] = Field("MP", description='"MP", "MM" or "TCMM"')
+    quantile: Float | None = Field(
+        None, gt=0, lt=1, description="a number above 0 and below 1: 0.9"
+    )
+    n_classes: Count = 20
+    concentration_prior: Pair = Field(
+        (0.25, 0.25), description="[shape, rate], two numbers above 0"
+    )
+    rate_prior: Pair | dict[str, Pair] | None = Field(
+        None,
+        description="[shape, rate], two numbers above 0, or a table of column = [shape, rate]",
+    )
+    zeros: Pair | None = Field(
+        None, description="[a, b] of a beta prior, two numbers above 0, or leave it out"
+    )
+    covariates: Columns = []
+    exposure: str | None = Field(None, description="a column name")
+    level_prior: Positive = 1.0
+    draws: AtLeastFour = 1000
+    tune: NotNegative = 1000
+    chains: AtLeastTwo = 4
+    thin: Count = 5
+
+    @model_validator(mode="after")
+    def _keys_go_together(self) -> "PoissonMixtureSection":
+        if self.deals_tails and self.quantile is None:
+            raise ValueError(
+                'synthesizer = "TCMM" collapses the records above a quantile; give quantile = 0.9'
+            )
+        if self.quantile is not None and not self.deals_tails:
+            raise ValueError('quantile belongs to synthesizer = "TCMM"; leave it out')
+        if self.zeros is not None and self.deals:
+            raise ValueError('zeros belongs to synthesizer = "MP"; leave it out')
+        if self.exposure in self.covariates:
+            raise ValueError(
+                f"covariates names {self.exposure!r}, which is the exposure; it can be one"
+            )
+        for name in self.rate_prior if isinstance(self.rate_prior, dict) else ():
+            if name in self.fixed:
+                raise ValueError(f"rate_prior names {name!r}, which is no count; leave it out")
+        return self
+
+    @property
+    def deals(self) -> bool:
+        """Whether confidential totals are dealt, MM and TCMM."""
+        return self.synthesizer != "MP"
+
+    @property
+    def deals_tails(self) -> bool:
+        """Whether tails are dealt apart, TCMM."""
+        return self.synthesizer == "TCMM"
+
+    @property
+    def fixed(self) -> list[str]:
+        """Columns that are never synthesised; all others are counts."""
+        return [*self.covariates, *([self.exposure] if self.exposure is not None else [])]
+
+    @property
+    def modelled(self) -> list[str] | None:
+        """Columns that can be synthesised: all counts, whichever the table has."""
+        return None
+
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
+        """Ways to the evidence of a release, for an intruder who knows all other records."""
+        return ("exact",) if self.deals else ("predictive", "refit", "reuse")
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        if self.deals:
+            return ()
+        return ("predictive",) if m == 1 else ("imputed", "product")
 
 
 ModelSection = (

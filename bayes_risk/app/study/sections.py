@@ -1,14 +1,23 @@
-"""The sections of a study file, but for ``[model]``: their keys, defaults and own rules."""
+"""The sections of a study file, but for ``[model]``: their keys, defaults and own rules.
+
+``[attribute.intruder]`` of a study file: what the intruder knows of the records.
+
+``[attribute] prior`` of a study file: a word, factor, density, interval or mixture.
+"""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from .intruder import BY_MODEL, IntruderSection
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import is_number
+from bayes_risk.intruder.intruder import Intruder
+
 from .keys import (
+    LARGEST,
     AtLeastThree,
     AtLeastTwo,
     Columns,
@@ -21,11 +30,263 @@ from .keys import (
     Section,
     SomeColumns,
     Switch,
+    as_keys,
+    as_toml_value,
     misfit,
     read_section,
     told,
 )
-from .priors import Prior, PriorDensity, PriorInterval, parts_of
+
+Word = Literal["uniform", "marginal", "predictive", "release", "release-joint"]
+WORDS: tuple[str, ...] = get_args(Word)
+RIGHT = (
+    ", ".join(f'"{word}"' for word in WORDS)
+    + ", { truth_factor = 10 }, { interval = [500, 700] }, { density = { income = { normal = "
+    '[10.0, 1.0] } } } or { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }'
+)
+
+
+class PriorFactor(Section):
+    """``prior = { truth_factor = f }``."""
+
+    truth_factor: Positive
+
+
+class DistributionSection(Section):
+    """``{ normal = [mean, sd] }``, or ``lognormal = [mu, sigma]``, or ``uniform = [low, high]``."""
+
+    normal: tuple[Number, Positive] | None = Field(None, description="[mean, sd], sd above 0")
+    lognormal: tuple[Number, Positive] | None = Field(
+        None, description="[mu, sigma] of the logarithm, sigma above 0"
+    )
+    uniform: tuple[Number, Number] | None = Field(None, description="[low, high], two numbers")
+
+    @model_validator(mode="after")
+    def _one_distribution(self) -> "DistributionSection":
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"gives {' and '.join(given) or 'none'} of normal, lognormal and uniform; give "
+                "exactly one: { normal = [10.0, 1.0] }"
+            )
+        if self.uniform is not None and self.uniform[0] >= self.uniform[1]:
+            raise ValueError(f"uniform = {list(self.uniform)} is not [low, high] with low < high")
+        return self
+
+
+def _densities(value: Any) -> Any:
+    where = "[attribute] prior.density"
+    if not isinstance(value, Mapping) or not value:
+        right = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
+        raise told(misfit(where, value, right))
+    return {c: read_section(DistributionSection, v, f"{where}.{c}") for c, v in value.items()}
+
+
+class PriorDensity(Section):
+    """``prior = { density = { income = { normal = [10.0, 1.0] } } }``."""
+
+    density: Annotated[dict[str, DistributionSection], BeforeValidator(_densities)]
+
+
+class PriorInterval(Section):
+    """``prior = { interval = [500, 700], probability = 0.8 }``.
+
+    interval: the number lies in it ("industry sources say")
+    probability: of the interval; the rest goes to the guesses outside
+    column: which number, where several are guessed
+    spread: how probability is spread inside and outside
+    """
+
+    interval: tuple[Number, Number] = Field(description="[low, high], two numbers")
+    probability: Float = Field(
+        0.9, gt=0, le=1, description="a number above 0 and at most 1, as a share"
+    )
+    column: str | None = Field(None, description="a column name")
+    spread: Literal["uniform", "log-uniform"] = Field(
+        "uniform", description='"uniform" or "log-uniform"'
+    )
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "PriorInterval":
+        low, high = self.interval
+        if low >= high:
+            raise ValueError(f"interval = {[low, high]} is not [low, high] with low < high")
+        if self.spread == "log-uniform" and low <= 0:
+            raise ValueError(
+                f"interval = {[low, high]} has an end without a logarithm; give low > 0, or "
+                'spread = "uniform"'
+            )
+        return self
+
+
+class PriorMixture(Section):
+    """``prior = { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }``."""
+
+    mixture: list[tuple[Positive, Any]]
+
+
+def read_prior(value: Any, where: str = "[attribute] prior") -> Any:
+    """A word, or the table that has the keys of one of the sections; ``where`` is for messages."""
+    if isinstance(value, Section) or (isinstance(value, str) and value in WORDS):
+        return value
+    if isinstance(value, Mapping) and set(value) == {"density"}:
+        return read_section(PriorDensity, value, where)
+    if isinstance(value, Mapping) and set(value) == {"mixture"}:
+        return PriorMixture(mixture=_parts(value["mixture"], f"{where}.mixture"))
+    if isinstance(value, Mapping) and "interval" in value:
+        return read_section(PriorInterval, value, where)
+    try:
+        return PriorFactor.model_validate(value)
+    except ValueError:
+        raise told(misfit(where, value, RIGHT)) from None
+
+
+def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
+    """Weights and priors of a mixture."""
+    pair = '[weight, prior]: [0.9, "predictive"]'
+    if not isinstance(given, list) or not given:
+        raise told(misfit(where, given, f"a list of {pair}"))
+    parts = []
+    for place, part in enumerate(given, start=1):
+        label = f"{where}, part {place}"
+        if not isinstance(part, list | tuple) or len(part) != 2:
+            raise told(misfit(label, part, pair))
+        weight, prior = part
+        if not is_number(weight) or not 0 < weight <= LARGEST:
+            raise told(misfit(f"{label}: weight", weight, "a number above 0"))
+        parts.append((float(weight), read_prior(prior, label)))
+    return parts
+
+
+def parts_of(prior: Any) -> list[Any]:
+    """The priors that a mixture is made of, down to the last; of any other prior itself."""
+    if not isinstance(prior, PriorMixture):
+        return [prior]
+    return [single for _, part in prior.mixture for single in parts_of(part)]
+
+
+def shown(prior: Any) -> str:
+    """A prior in a few words, for labels."""
+    if isinstance(prior, PriorFactor):
+        return f"truth favoured, factor {prior.truth_factor:g}"
+    if isinstance(prior, PriorInterval):
+        low, high = prior.interval
+        return f"{prior.column or 'it'} from {low:g} to {high:g}: {prior.probability:g}"
+    if isinstance(prior, PriorDensity):
+        return " and ".join(f"{c}: {_distribution(d)}" for c, d in prior.density.items())
+    if isinstance(prior, PriorMixture):
+        parts = (
+            (w, shown(part) if part in WORDS else f"[{shown(part)}]") for w, part in prior.mixture
+        )
+        return " + ".join(f"{weight:g} {words}" for weight, words in parts)
+    return str(prior)
+
+
+def _distribution(given: DistributionSection) -> str:
+    found = {k: v for k, v in given.model_dump().items() if v is not None}
+    ((name, numbers),) = found.items()
+    return f"{name}({', '.join(f'{v:g}' for v in numbers)})"
+
+
+Prior = Annotated[
+    Word | PriorFactor | PriorDensity | PriorInterval | PriorMixture,
+    BeforeValidator(lambda value: read_prior(value)),
+]
+
+
+Named = Literal["all-but-target", "none", "second-largest", "second-largest-value", "all-but-two"]
+Fraction = Annotated[Float, Field(gt=0, lt=1)]
+Records = Named | Fraction | Annotated[list[Label], Field(min_length=1)]
+OF_TRADE = ("second-largest", "second-largest-value", "all-but-two")
+BY_MODEL = (
+    "evidence",
+    "target_mcse",
+    "max_doublings",
+    "refit_budget",
+)  # not asked of an intruder of the trade
+
+
+class IntruderSection(Section):
+    """``[attribute.intruder]``: the fields of ``Intruder``, but for its columns and beliefs.
+
+    knows_records: other records that are known; of counts also business competitors: the record
+        with the second largest value, that value alone, all but the target and `other`
+    largest: the count of which the target has the largest value; it alone is guessed, `targets` is
+        left out
+    other: label of the second record that is not known, beside `"all-but-two"`
+    knows_totals: the total of a guessed column is known (needed by `"all-but-two"`)
+    groups: whether it is known which records share a total; `"inferred"` (of MM) from the release
+    """
+
+    knows_records: Records = Field(
+        "all-but-target",
+        description=" or ".join(f'"{name}"' for name in get_args(Named))
+        + ", or a fraction above 0 and below 1, or a list of record labels",
+    )
+    largest: str | None = Field(None, description="a column name")
+    other: Label | None = Field(None, description="the label of a record")
+    knows_totals: Switch | dict[str, Number] = Field(
+        False, description="true or false, or a table of column = total"
+    )
+    groups: Literal["known", "inferred"] = Field("known", description='"known" or "inferred"')
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_code(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "others" in value:
+            raise told(
+                "[attribute.intruder] others is a distribution of SciPy, which is code and has no "
+                "place in a study file; leave it out, or audit in a script: Intruder(others=...)"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _says_what_it_must(self) -> "IntruderSection":
+        self.declared()
+        return self
+
+    @property
+    def knows_less(self) -> bool:
+        """Whether records besides the target's are unknown."""
+        return self.knows_records != "all-but-target"
+
+    @property
+    def of_trade(self) -> bool:
+        """Whether this is an intruder of the trade, whom the model itself has to answer."""
+        return self.knows_records in OF_TRADE
+
+    @property
+    def said(self) -> str:
+        """The knowledge of records as the file says it, lists of labels in short."""
+        return f"[attribute.intruder] knows_records = {as_toml_value(self.knows_records)}"
+
+    @property
+    def labels(self) -> list[int | str]:
+        """Labels of known records, where they are listed."""
+        return self.knows_records if isinstance(self.knows_records, list) else []
+
+    @property
+    def asks_of_groups(self) -> bool:
+        """Whether it matters if this intruder knows which synthetic records share a total."""
+        return self.knows_records in ("second-largest", "second-largest-value")
+
+    def declared(self, columns: list[str] | None = None) -> Intruder:
+        """Return what the library is told; ``columns`` of the target are known too."""
+        try:
+            return Intruder(knows_columns=tuple(columns or ()), **self.model_dump())
+        except InputError as error:
+            raise ValueError(as_keys(str(error))) from None
+
+
+def attribute_settings(settings: dict[str, Any], intruder: IntruderSection) -> dict[str, Any]:
+    """Settings of ``[attribute]`` that mean something to this intruder."""
+    said = dict(settings["intruder"])
+    said["knows_totals"] = bool(said["knows_totals"])
+    if not intruder.asks_of_groups:
+        del said["groups"]
+    needless = BY_MODEL if intruder.of_trade else ()
+    return {k: v for k, v in settings.items() if k not in needless} | {"intruder": said}
+
 
 MissingCodes = Literal["error", "level", "blank"]
 

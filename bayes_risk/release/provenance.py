@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.api import types
 
 if TYPE_CHECKING:
-    from bayes_risk.release.release import Release
+    from .release import Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

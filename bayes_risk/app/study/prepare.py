@@ -1,0 +1,231 @@
+"""From a study to what is audited: the table, the fit, the release (or the loop that makes it)."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import Any
+
+import pandas as pd
+
+from bayes_risk._core.checkpoint import within
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.memory import at_stage
+from bayes_risk.release.provenance import Provenance
+from bayes_risk.release.release import Release
+from bayes_risk.studies.comparing.candidates import Candidate
+from bayes_risk.studies.reweighting import LinearWeights, reweight
+from bayes_risk.studies.reweighting_result import Reweighting
+
+from .candidates import candidate_study, sorted_keys
+from .checks import check_powers, check_table, rehearse, rehearse_ends
+from .declare import (
+    attribute_options,
+    declare_model,
+    fit_model,
+    fit_options,
+    synthesis_options,
+    with_zeros,
+)
+from .models import DPMPMSection
+from .reading import provenance_of, read_data, read_release
+from .study import Study
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(slots=True)
+class Clock:
+    """Time of each stage, wall time unless another clock is given."""
+
+    now: Callable[[], float] = time.perf_counter
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time what is done in the block, the steps that are kept of it under the stage's name."""
+        start = self.now()
+        with within(stage), at_stage(stage):
+            yield
+        self.seconds[stage] = self.now() - start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prepared:
+    """What an audit starts from.
+
+    Attributes
+    ----------
+    df : DataFrame
+        The confidential table, levels declared.
+    declaration, fit : declaration of the model and its fit, or None
+        None: releases made elsewhere, and nothing that needs the model.
+    release : Release
+    data_sha256 : str
+    reweighting : Reweighting or None
+        The loop that made fit and release, if the study has one.
+    provenance : Provenance or None
+        The files that were read.
+    """
+
+    df: pd.DataFrame
+    declaration: Any
+    fit: Any
+    release: Release
+    data_sha256: str = ""
+    reweighting: Reweighting | None = None
+    provenance: Provenance | None = None
+
+
+def prepare(
+    study: Study,
+    clock: Clock,
+    *,
+    seeds: list[int],
+    n_jobs: int,
+    progress: Progress | None,
+) -> Prepared:
+    """Read the table, check the study against it, fit and synthesise.
+
+    The clock is told the time of the stages "data", "fit", "release" (or "reweighting").
+    """
+    with clock("data"):
+        if needs_fit(study):
+            declare_model(study.model)  # what is wrong shows first
+        df, sha256 = read_data(study.data)
+        declaration, release = checked_inputs(study, df)
+        provenance = provenance_of(study, df, sha256, {"": release})
+    how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
+    ready = fit_and_release(study, declaration, df, release, clock, seeds=seeds, **how)
+    return replace(ready, data_sha256=sha256, provenance=provenance)
+
+
+def fit_and_release(
+    study: Study,
+    declaration: Any,
+    df: pd.DataFrame,
+    release: Release | None,
+    clock: Clock,
+    *,
+    seeds: list[int],
+    **how: Any,
+) -> Prepared:
+    """Fit and release of a table, or the loop that makes them; a release made elsewhere stays."""
+    fit, loop = None, None
+    if study.reweight is not None:
+        with clock("reweighting"):
+            loop = _reweight(study, declaration, df, seeds[0], **how)
+        fit, release = loop.fit, loop.release
+    elif needs_fit(study):
+        with clock("fit"):
+            fit = fit_model(study, declaration, df, random_seed=seeds[0], **how)
+    if release is None:
+        with clock("release"):
+            release = synthesize(fit, study, random_seed=seeds[1])
+    return Prepared(df=df, declaration=declaration, fit=fit, release=release, reweighting=loop)
+
+
+def checked_model(study: Study, df: pd.DataFrame) -> Any:
+    """The declaration of the study's model, the study checked against the table; None: no fit."""
+    declaration = declare_model(study.model) if needs_fit(study) else None
+    check_table(study, df, fitted=declaration is not None)
+    if isinstance(study.model, DPMPMSection) and declaration is not None:
+        declaration = with_zeros(declaration, study.model.impossible, df)
+    check_powers(study, declaration)
+    return declaration
+
+
+def checked_inputs(study: Study, df: pd.DataFrame) -> tuple[Any, Release | None]:
+    """The declaration and the release made elsewhere, after every check that needs no fit.
+
+    A run, and a dry run of it, call this before the first draw.
+    """
+    declaration, release = checked_model(study, df), read_release(study, df)
+    rehearse(study, df, release)
+    return declaration, release
+
+
+def needs_fit(study: Study) -> bool:
+    """Whether the model has to be fitted: to make the release, or to audit it."""
+    audits = (study.attribute, study.membership, study.full_table)
+    return study.release.files is None or any(section is not None for section in audits)
+
+
+def synthesize(fit: Any, study: Study, *, random_seed: int) -> Release:
+    """The release that a fit makes."""
+    release: Release = fit.synthesize(random_seed=random_seed, **synthesis_options(study))
+    return release
+
+
+def _reweight(
+    study: Study,
+    declaration: Any,
+    df: pd.DataFrame,
+    random_seed: int,
+    *,
+    n_jobs: int,
+    progress: Progress | None,
+) -> Reweighting:
+    """Fit, synthesise and audit, weigh down, again."""
+    section, audit = study.reweight, study.attribute
+    assert section is not None and audit is not None
+    how, shared = section.model_dump(), "n_jobs" in signature(declaration.fit).parameters
+    rule = LinearWeights(**{key: how.pop(key) for key in ("c", "g", "floor", "steps")})
+    return reweight(
+        declaration,
+        df,
+        weights_from=rule,
+        fit=fit_options(study) | ({"n_jobs": n_jobs} if shared else {}),
+        synthesis=synthesis_options(study),
+        audit=attribute_options(audit) | {"n_jobs": n_jobs},
+        random_seed=random_seed,
+        progress=progress,
+        **how,
+    )
+
+
+def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
+    """Every candidate as ``compare`` takes it, checked against the table."""
+    assert study.compare is not None
+    found: dict[str, Any] = {}
+    any_made: dict[str, None] = {}
+    for name in study.compare.candidates:
+        try:
+            one = candidate_study(study, name)
+            found[name] = _declared(one, df)
+        except InputError as error:
+            raise InputError(f"[compare.{name}]: {error}") from None
+        any_made |= dict.fromkeys(one.synthesized_in(df))
+    if study.compare.bounds:
+        rehearse_ends(study, df, [*any_made])
+    return found
+
+
+def _declared(study: Study, df: pd.DataFrame) -> Any:
+    if study.identification is not None:  # sorted by what is synthesised, as for each release
+        keys = sorted_keys(study.identification, study.synthesized_in(df))
+        study = study.model_copy(update={"identification": keys})
+    declaration, release = checked_inputs(study, df)
+    if release is not None:
+        return release
+    own = {} if study.attribute is None else attribute_options(study.attribute)
+    options = synthesis_options(study)
+    return Candidate(
+        StudyModel(study, declaration),
+        m=options.pop("m"),
+        columns=options.pop("columns"),
+        synthesis=options,
+        attribute={k: v for k, v in own.items() if k != "targets"},
+    )
+
+
+class StudyModel:
+    """A model that is fitted as its study says."""
+
+    def __init__(self, study: Study, declaration: Any) -> None:
+        self.study, self.declaration = study, declaration
+
+    def fit(self, df: pd.DataFrame, **how: Any) -> Any:
+        """Fit it to the table; ``random_seed``, ``n_jobs``, ``progress``."""
+        return fit_model(self.study, self.declaration, df, **how)
