@@ -1,8 +1,7 @@
 """Audits beside the two risks, as a study asks for them.
 
-Membership, the full table, utility, context measures, and the ends of the scale of all numbers.
-
-Where a release stands between the ends of the scale of risk, frozen.
+Membership, the full table, utility, context measures, and where their numbers and those of
+matching stand between the ends of the scale of risk.
 """
 
 from collections.abc import Hashable, Mapping

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from .models import (
     BinomialSection,
     CARTSection,
     DPMPMSection,
-    ForestSection,
     ModelSection,
     PMMSection,
     PoissonMixtureSection,
@@ -52,11 +52,7 @@ from .sections import (
 )
 from .sweep import SHARES, SweepSection, Values, labelled
 
-FIT_TAKES = {
-    "CART": ("random_seed", "progress"),
-    "Forest": ("random_seed", "progress", "n_jobs"),
-    "PMM": ("progress",),
-}
+FITTING = ("draws", "tune", "chains", "nuts_sampler", "thin", "splits")  # keys of the fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +70,7 @@ class KeptTrees:
         random_seed: Any = None,
         progress: Any = None,
     ) -> Any:
-        """The trees on the confidential table.
-
-        Raises
-        ------
-        InputError
-            Models that are not of this table, or of other columns than ``order`` says.
-        """
+        """The trees on the confidential table."""
         own = self.section
         fit = models.CART.from_rpart(
             read_models(str(own.models)),
@@ -99,75 +89,48 @@ class KeptTrees:
 
 
 def declare_model(model: ModelSection) -> Any:
-    """The declaration that a ``[model]`` stands for; no work yet."""
-    if isinstance(model, DPMPMSection):
-        return models.DPMPM(
-            n_classes=model.n_classes,
-            concentration_prior=model.concentration_prior,
-            level_prior=model.level_prior,
-        )  # what is impossible, `with_zeros` tells it, which needs the data
+    """The declaration that a ``[model]`` stands for, its keys the arguments; no work yet."""
+    keys = model.model_dump(exclude={"kind", *FITTING})
     if isinstance(model, PyMCSection):
         (build,) = functions_in([model.file], key="build")
-        told = guarded(build, model.file[0], key="build")
-        return models.PyMCModel(told, columns=model.columns)
+        return models.PyMCModel(guarded(build, model.file[0], key="build"), columns=model.columns)
     if isinstance(model, RegressionSection):
-        return models.Regression(
-            model.formulas,
-            families={name: _family(family) for name, family in model.families.items()},
-            prior=_regression_prior(model.prior),
-            priors={name: _regression_prior(prior) for name, prior in model.priors.items()},
-        )
+        keys["families"] = {name: _family(family) for name, family in model.families.items()}
+        keys["prior"] = _regression_prior(model.prior)
+        keys["priors"] = {name: _regression_prior(prior) for name, prior in model.priors.items()}
+    if isinstance(model, DPMPMSection):
+        del keys["impossible"]  # `with_zeros` tells it, which needs the data
     if isinstance(model, PoissonMixtureSection):
-        return _declare_counts(model)
-    return _declare_unsampled(model)
-
-
-def _declare_counts(model: PoissonMixtureSection) -> Any:
-    """A mixture of Poissons: the keys are the arguments, but for those of sampling."""
-    keys = model.model_dump(exclude={"kind", "synthesizer", "draws", "tune", "chains", "thin"})
-    return models.PoissonMixture(kind=model.synthesizer, **keys)
-
-
-def _declare_unsampled(model: CARTSection | ForestSection | PMMSection) -> Any:
-    """Trees, forests and matching: the keys are the arguments."""
-    keys = model.model_dump(exclude={"kind"})
+        keys["kind"] = keys.pop("synthesizer")
     if isinstance(model, CARTSection):
-        own = {key: value for key, value in keys.items() if key not in model.KEPT}
-        return models.CART(**own) if model.models is None else KeptTrees(model)
-    if isinstance(model, ForestSection):
-        return models.Forest(**keys)
-    functions = functions_in(model.files, key="constraints")
-    constraints = [
-        guarded(function, path, key="constraints")
-        for function, (path, _) in zip(functions, model.files, strict=True)
-    ]
-    return models.PMM(**keys | {"constraints": constraints})
+        if model.models is not None:
+            return KeptTrees(model)
+        del keys["models"], keys["missing_numbers"]
+    if isinstance(model, PMMSection):
+        functions = functions_in(model.files, key="constraints")
+        keys["constraints"] = [
+            guarded(function, path, key="constraints")
+            for function, (path, _) in zip(functions, model.files, strict=True)
+        ]
+    return getattr(models, model.kind)(**keys)
 
 
 def fit_model(study: Contents, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """Fit a declaration to the table, or take the draws that the study brings."""
-    model, missing = study.model, study.data.missing
-    if isinstance(model, CARTSection | ForestSection | PMMSection):
-        how = {key: value for key, value in how.items() if key in FIT_TAKES[model.kind]}
+    model = study.model
     if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
         tables = {name: read_table(path) for name, path in model.draws.items()}
-        return declaration.from_draws(df, tables, missing=missing)
-    return declaration.fit(df, **fit_options(study), **how)
+        return declaration.from_draws(df, tables, missing=study.data.missing)
+    takes = signature(declaration.fit).parameters
+    taken = {key: value for key, value in how.items() if key in takes}
+    return declaration.fit(df, **fit_options(study), **taken)
 
 
 def fit_options(study: Contents) -> dict[str, Any]:
     """``[model]`` and ``[data]`` as options of the declaration's ``fit``."""
-    model, options = study.model, {"missing": study.data.missing}
-    if isinstance(model, CARTSection | ForestSection | PMMSection):
-        return options
-    keys = ["draws", "tune", "chains"]
-    if isinstance(model, RegressionSection):
-        keys.append("nuts_sampler")
-    if isinstance(model, PoissonMixtureSection):
-        keys.append("thin")
-    if isinstance(model, DPMPMSection):
-        keys.append("splits")
-    return options | {key: getattr(model, key) for key in keys}
+    fields = type(study.model).model_fields
+    given = {key: getattr(study.model, key) for key in FITTING if key in fields}
+    return {"missing": study.data.missing} | given
 
 
 def attribute_options(section: AttributeSection) -> dict[str, Any]:
@@ -301,13 +264,7 @@ def _frozen(given: DistributionSection) -> Any:
 
 
 def with_zeros(declaration: Any, rules: Sequence[Rule] | Path | None, df: pd.DataFrame) -> Any:
-    """The declaration, told what is impossible; a table of rules is read as the data are.
-
-    Raises
-    ------
-    InputError
-        Rules that do not suit the columns and levels of the data, or exclude one of its records.
-    """
+    """The declaration, told what is impossible; a table of rules is read as the data are."""
     if rules is None:
         return declaration
     given = read_like(rules, df) if isinstance(rules, Path) else rules

@@ -19,25 +19,7 @@ Function = Callable[..., Any]
 def functions_in(
     functions: Sequence[tuple[Path, str]], *, key: str, section: str = "[model]"
 ) -> list[Function]:
-    """Functions of Python files; each file is run once.
-
-    Parameters
-    ----------
-    functions : sequence of (path of a Python file, name of a function that it defines)
-    key : str
-        The key that names them, for messages.
-    section : str
-        The section that the key stands in.
-
-    Returns
-    -------
-    list of callables
-
-    Raises
-    ------
-    InputError
-        A file that is missing or cannot be run; a name that it does not define.
-    """
+    """Functions of Python files; each file is run once."""
     where = f"{section} {key}"
     modules = {path: _module(path, where) for path in dict.fromkeys(path for path, _ in functions)}
     found = []
@@ -78,23 +60,7 @@ def _last_line(error: Exception, path: Path) -> int | str:
 
 
 def guarded(function: Function, path: Path, *, key: str, section: str = "[model]") -> Function:
-    """The same function of a table; whatever goes wrong in it is told in its name.
-
-    Parameters
-    ----------
-    function : callable
-    path : Path
-        The file that defines it.
-    key : str
-        The key that names it.
-    section : str
-        The section that the key stands in.
-
-    Returns
-    -------
-    callable
-        Raises InputError where ``function`` raises anything.
-    """
+    """The same function of a table; whatever goes wrong in it is told in its name."""
 
     def told(table: Any) -> Any:
         try:

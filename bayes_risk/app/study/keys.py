@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -103,18 +103,8 @@ def read_section(
 ) -> Any:
     """Make a table of the study file a section, or say in words what is wrong with which key.
 
-    Parameters
-    ----------
-    section : type of the section
-    value : mapping as TOML gives it, or a section, which passes
-    where : str
-        What the table is called in messages: ``[model]``, ``[attribute] guesses.income``.
-    homes : mapping of str to names, optional
-        Keys of other tables, to say where a stray key belongs.
-
-    Returns
-    -------
-    Section
+    ``where`` is what messages call the table, ``[model]`` or ``[attribute] guesses.income``;
+    ``homes`` has keys of other tables, to say where a stray key belongs. A section passes.
     """
     if isinstance(value, Section):
         return value
@@ -124,6 +114,23 @@ def read_section(
         return section.model_validate(value)
     except ValidationError as error:
         raise told(sentences(error, section, value, where, homes or {})) from None
+
+
+def read_each(value: Any, where: str, right: str, read: Callable[[str, Any], Any]) -> Any:
+    """Read every value of a table by its key, or say what would be right."""
+    if not isinstance(value, Mapping):
+        raise told(misfit(where, value, right))
+    return {name: read(name, given) for name, given in value.items()}
+
+
+def check_one_given(section: Section, keys: Sequence[str], example: str) -> None:
+    """Exactly one of some keys is given; raises ValueError."""
+    given = [key for key in keys if getattr(section, key) is not None]
+    if len(given) != 1:
+        raise ValueError(
+            f"gives {' and '.join(given) or 'none'} of {', '.join(keys[:-1])} and {keys[-1]}; give "
+            f"exactly one: {example}"
+        )
 
 
 def told(sentence: str) -> PydanticCustomError:

@@ -1,14 +1,7 @@
-"""``[identification]`` of a study file: what the matching intruder holds.
+"""Sections on what is measured beside attribute risk, and ``[thresholds]``, what is accepted.
 
-``[utility]`` of a study file: what an analyst still finds in the release.
-
-``[context]`` of a study file: measures that users of other tools know.
-
-Sections of a study file beyond the two risks: membership, the full table, reweighting.
-
-``[bounds]`` of a study file: the same measures at both ends of the scale of risk.
-
-``[thresholds]`` of a study file: what the agency accepts.
+``[identification]``, ``[utility]``, ``[context]``, ``[bounds]``, ``[membership]``,
+``[full_table]`` and ``[reweight]``.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,8 +34,10 @@ from .keys import (
     SomeColumns,
     Switch,
     as_keys,
+    check_one_given,
     file_and_name,
     misfit,
+    read_each,
     read_section,
     told,
     unknown,
@@ -346,12 +341,7 @@ class RadiusSection(Section):
 
     @model_validator(mode="after")
     def _one_kind(self) -> "RadiusSection":
-        given = [k for k in ("absolute", "sd", "quantile") if getattr(self, k) is not None]
-        if len(given) != 1:
-            raise ValueError(
-                f"gives {' and '.join(given) or 'none'} of absolute, sd and quantile; give exactly "
-                "one: { absolute = 1000 }"
-            )
+        check_one_given(self, ("absolute", "sd", "quantile"), "{ absolute = 1000 }")
         if self.groups is not None and self.sd is None:
             raise ValueError("groups belongs to sd: { sd = 1, groups = 20 }")
         return self
@@ -379,11 +369,8 @@ class PopulationSection(Section):
 
 
 def _radii(value: Any) -> Any:
-    if value is None:
-        return value
-    if not isinstance(value, Mapping):
-        raise told(misfit("[identification] radius", value, "a table of column = radius"))
-    return {name: _radius(name, given) for name, given in value.items()}
+    right = "a table of column = radius"
+    return None if value is None else read_each(value, "[identification] radius", right, _radius)
 
 
 def _radius(name: str, given: Any) -> Any:

@@ -1,12 +1,13 @@
 """``[model]`` of a study file: one section for each kind of synthesis model.
 
 ``offers`` and ``offers_knowing`` say what a fit of it will offer for a release with ``columns``
-synthesised; without the table, what it may offer.
+synthesised; without the table, what it may offer. Of the DPMPM also the rules that say which
+combinations nobody can have.
 """
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
@@ -27,6 +28,7 @@ from .keys import (
     Section,
     file_and_name,
     misfit,
+    read_each,
     read_section,
     told,
     unknown,
@@ -40,14 +42,8 @@ def is_number(column: pd.Series) -> bool:
 
 
 Named = Literal[
-    "normal",
-    "lognormal",
-    "student",
-    "bernoulli",
-    "poisson",
-    "negative-binomial",
-    "ordered",
-    "categorical",
+    Literal["normal", "lognormal", "student", "bernoulli"],
+    Literal["poisson", "negative-binomial", "ordered", "categorical"],
 ]
 FAMILIES: tuple[str, ...] = get_args(Named)
 EXACT = ("normal", "lognormal")
@@ -87,7 +83,31 @@ def _levels(given: Any, where: str) -> list[Level]:
 Rules = Annotated[list[Rule] | Path | None, BeforeValidator(_read)]
 
 
-class DPMPMSection(Section):
+class FittedSection(Section):
+    """``[model]`` of any kind: what it offers as long as its kind does not say more."""
+
+    @property
+    def modelled(self) -> list[str] | None:
+        """Columns that can be synthesised; None: all, or all counts, whichever the table has."""
+        return None
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Keys that mean nothing beside the others."""
+        return ()
+
+    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
+        """Ways to the evidence of a release, for an intruder who knows all other records."""
+        return ("predictive", "refit", "reuse")
+
+    def offers_knowing(
+        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
+    ) -> tuple[str, ...]:
+        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
+        return ()
+
+
+class DPMPMSection(FittedSection):
     """``[model]`` of kind ``"DPMPM"``: a Dirichlet process mixture of multinomials.
 
     n_classes: most classes; raise it when the report says that the truncation binds
@@ -116,15 +136,6 @@ class DPMPMSection(Section):
         if self.splits and self.impossible is not None:
             raise ValueError("[model] splits does not go with impossible; leave one of them out")
         return self
-
-    @property
-    def modelled(self) -> list[str] | None:
-        """Columns that can be synthesised: all of them, whichever the table has."""
-        return None
-
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release with these columns synthesised."""
-        return ("predictive", "refit", "reuse")
 
     def offers_knowing(
         self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
@@ -176,9 +187,10 @@ def _family(value: Any, where: str) -> Any:
 
 
 def _families(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        raise told(misfit("[model] families", value, 'a table of column = "family"'))
-    return {name: _family(v, f"[model.families] {name}") for name, v in value.items()}
+    right = 'a table of column = "family"'
+    return read_each(
+        value, "[model] families", right, lambda c, v: _family(v, f"[model.families] {c}")
+    )
 
 
 def _prior(value: Any, label: str, where: str) -> Any:
@@ -189,20 +201,20 @@ def _prior(value: Any, label: str, where: str) -> Any:
     return read_section(RegressionPriorSection, value, where)
 
 
-def _own_prior(value: Any) -> Any:
-    return _prior(value, "[model] prior", "[model.prior]")
-
-
 def _priors(value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        raise told(misfit("[model] priors", value, "a table of column = prior"))
-    return {c: _prior(v, f"[model.priors] {c}", f"[model.priors.{c}]") for c, v in value.items()}
+    def read(column: str, given: Any) -> Any:
+        return _prior(given, f"[model.priors] {column}", f"[model.priors.{column}]")
+
+    return read_each(value, "[model] priors", "a table of column = prior", read)
 
 
 Prior = RegressionPriorSection | Literal["reference"]
+OwnPrior = Annotated[
+    Prior, BeforeValidator(lambda value: _prior(value, "[model] prior", "[model.prior]"))
+]
 
 
-class RegressionSection(Section):
+class RegressionSection(FittedSection):
     """``[model]`` of kind ``"Regression"``: regressions in sequence.
 
     formulas: columns without a formula, and those before, may be used; odd names in backticks
@@ -221,7 +233,7 @@ class RegressionSection(Section):
         min_length=1, description='a table of column = "formula", in the order of synthesis'
     )
     families: Annotated[dict[str, Named | BinomialSection], BeforeValidator(_families)] = {}
-    prior: Annotated[Prior, BeforeValidator(_own_prior)] = RegressionPriorSection()
+    prior: OwnPrior = RegressionPriorSection()
     priors: Annotated[dict[str, Prior], BeforeValidator(_priors)] = {}
     nuts_sampler: Literal["pymc", "nutpie"] = Field("pymc", description='"pymc" or "nutpie"')
     draws: AtLeastFour | dict[str, Path] = Field(
@@ -230,12 +242,11 @@ class RegressionSection(Section):
     tune: NotNegative = 1000
     chains: AtLeastTwo = 4
 
-    FITTING: ClassVar = ("prior", "priors", "nuts_sampler", "tune", "chains")
-
     @property
     def unused(self) -> tuple[str, ...]:
-        """Keys that mean nothing beside the others."""
-        return self.FITTING if isinstance(self.draws, dict) else ()
+        """Those of fitting, beside draws brought from elsewhere."""
+        fitting = ("prior", "priors", "nuts_sampler", "tune", "chains")
+        return fitting if isinstance(self.draws, dict) else ()
 
     @model_validator(mode="after")
     def _columns_have_formulas(self) -> "RegressionSection":
@@ -299,7 +310,7 @@ class RegressionSection(Section):
         return not set(columns).isdisjoint(parse(column, self.formulas[column]).columns)
 
 
-class PyMCSection(Section):
+class PyMCSection(FittedSection):
     """``[model]`` of kind ``"PyMCModel"``: a function in a Python file builds the model.
 
     build: a Python file and the function in it that makes a PyMC model of a table; the file is run
@@ -325,18 +336,8 @@ class PyMCSection(Section):
         """The Python file, and the name of the function in it."""
         return file_and_name(self.build)
 
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release with these columns synthesised."""
-        return ("predictive", "refit", "reuse")
 
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        return ()
-
-
-class PMMSection(Section):
+class PMMSection(FittedSection):
     """``[model]`` of kind ``"PMM"``: predictive mean matching of sensitive records.
 
     order: columns to synthesise, in this order and together: `[release] columns` is left out
@@ -389,14 +390,8 @@ class PMMSection(Section):
         """Ways to the evidence of a release with these columns synthesised."""
         return ("exact", "refit") if self.selection == "known" else ("refit",)
 
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        return ()
 
-
-class CARTSection(Section):
+class CARTSection(FittedSection):
     """``[model]`` of kind ``"CART"``: trees in sequence.
 
     order: columns to synthesise, in this order; predictors of each are all columns that do not come
@@ -419,13 +414,11 @@ class CARTSection(Section):
     models: Path | None = Field(None, description="the path of a JSON file of synthpop's models")
     missing_numbers: dict[str, Float] = Field({}, description="a table of column = number")
 
-    GROWING: ClassVar = ("min_leaf", "bootstrap", "smoothing")
-    KEPT: ClassVar = ("models", "missing_numbers")
-
     @property
     def unused(self) -> tuple[str, ...]:
-        """Keys that mean nothing beside the others."""
-        return self.GROWING if self.models is not None else ()
+        """Those of growing trees, beside trees that synthpop grew."""
+        growing = ("min_leaf", "bootstrap", "smoothing")
+        return growing if self.models is not None else ()
 
     @model_validator(mode="after")
     def _trees_are_grown_once(self) -> "CARTSection":
@@ -472,7 +465,7 @@ class CARTSection(Section):
         return ("exact", "product")  # which of them, the grown trees tell
 
 
-class ForestSection(Section):
+class ForestSection(FittedSection):
     """``[model]`` of kind ``"Forest"``: random forests in sequence.
 
     order: columns to synthesise, in this order
@@ -502,14 +495,8 @@ class ForestSection(Section):
         """Ways to the evidence of a release with these columns synthesised."""
         return ("exact", "refit")
 
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        return ()
 
-
-class PoissonMixtureSection(Section):
+class PoissonMixtureSection(FittedSection):
     """``[model]`` of kind ``"PoissonMixture"``: counts, as of plants and their workers.
 
     synthesizer: MP: counts drawn from the mixture; MM: confidential totals of each component
@@ -582,11 +569,6 @@ class PoissonMixtureSection(Section):
     def fixed(self) -> list[str]:
         """Columns that are never synthesised; all others are counts."""
         return [*self.covariates, *([self.exposure] if self.exposure is not None else [])]
-
-    @property
-    def modelled(self) -> list[str] | None:
-        """Columns that can be synthesised: all counts, whichever the table has."""
-        return None
 
     def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release, for an intruder who knows all other records."""

@@ -1,8 +1,7 @@
-"""The sections of a study file, but for ``[model]``: their keys, defaults and own rules.
+"""``[data]``, ``[release]``, ``[attribute]`` and ``[output]``: keys, defaults and own rules.
 
-``[attribute.intruder]`` of a study file: what the intruder knows of the records.
-
-``[attribute] prior`` of a study file: a word, factor, density, interval or mixture.
+With what ``[attribute]`` holds: the prior (a word, factor, density, interval or mixture), the
+intruder and the guesses.
 """
 
 import re
@@ -32,6 +31,7 @@ from .keys import (
     Switch,
     as_keys,
     as_toml_value,
+    check_one_given,
     misfit,
     read_section,
     told,
@@ -63,12 +63,7 @@ class DistributionSection(Section):
 
     @model_validator(mode="after")
     def _one_distribution(self) -> "DistributionSection":
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(
-                f"gives {' and '.join(given) or 'none'} of normal, lognormal and uniform; give "
-                "exactly one: { normal = [10.0, 1.0] }"
-            )
+        check_one_given(self, ("normal", "lognormal", "uniform"), "{ normal = [10.0, 1.0] }")
         if self.uniform is not None and self.uniform[0] >= self.uniform[1]:
             raise ValueError(f"uniform = {list(self.uniform)} is not [low, high] with low < high")
         return self
@@ -198,12 +193,8 @@ Named = Literal["all-but-target", "none", "second-largest", "second-largest-valu
 Fraction = Annotated[Float, Field(gt=0, lt=1)]
 Records = Named | Fraction | Annotated[list[Label], Field(min_length=1)]
 OF_TRADE = ("second-largest", "second-largest-value", "all-but-two")
-BY_MODEL = (
-    "evidence",
-    "target_mcse",
-    "max_doublings",
-    "refit_budget",
-)  # not asked of an intruder of the trade
+# not asked of an intruder of the trade
+BY_MODEL = ("evidence", "target_mcse", "max_doublings", "refit_budget")
 
 
 class IntruderSection(Section):
@@ -397,16 +388,7 @@ class GridSection(Section):
     @model_validator(mode="after")
     def _one_way(self) -> "GridSection":
         ways = ("percent", "additive", "bounds", "values")
-        given = [way for way in ways if getattr(self, way) is not None]
-        if len(given) != 1:
-            raise ValueError(
-                f"gives {' and '.join(given) or 'none'} of percent, additive, bounds and values; "
-                "give exactly one: { percent = 10, n = 11 }"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _something_to_compare(self) -> "GridSection":
+        check_one_given(self, ways, "{ percent = 10, n = 11 }")
         if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
             raise ValueError(f"bounds = {list(self.bounds)} are not [low, high] with low < high")
         if self.values is not None and len(set(self.values)) < 2:
@@ -445,11 +427,8 @@ def _grid(given: Any, where: str) -> Any:
 
 def _intruder(value: Any) -> Any:
     homes = {"[attribute]": list(AttributeSection.model_fields)}
-    return (
-        value
-        if value is None
-        else read_section(IntruderSection, value, "[attribute.intruder]", homes)
-    )
+    given = value is not None
+    return read_section(IntruderSection, value, "[attribute.intruder]", homes) if given else None
 
 
 class AttributeSection(Section):

@@ -51,7 +51,7 @@ class Study(Contents):
             found["attribute"] = attribute_settings(found["attribute"], self.attribute.intruder)
         if self.release.files is not None:
             del found["release"]["m"]
-        for key in getattr(self.model, "unused", ()):
+        for key in self.model.unused:
             del found["model"][key]
         return found
 

@@ -1,7 +1,4 @@
-"""``[sweep]`` of a study file: what is varied around the audit that the file describes.
-
-``[compare]`` of a study file: candidates, each the study with some keys changed.
-"""
+"""``[sweep]`` and ``[compare]``: what is varied around the audit that the file describes."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
