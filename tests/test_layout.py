@@ -245,7 +245,6 @@ def test_circles_are_found():
     assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
-@pytest.mark.xfail(reason="results and plots, fits and declarations still name each other")
 def test_no_module_is_in_a_circle(imports):
     """Imports in functions and those for type checkers count as well."""
     graph = {m.removesuffix(".__init__"): ours(names) for m, names in imports.items()}

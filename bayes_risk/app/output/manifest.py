@@ -4,23 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayes_risk.app.study.study import Study, model_files
 from bayes_risk.release.provenance import DataFile, data_hash
 from bayes_risk.reporting.provenance import versions
 
-if TYPE_CHECKING:
-    from bayes_risk.app.run import ComparisonResult, StudyResult, SweepResult
-
 MANIFEST = "manifest.json"
 
 
-def manifest(
-    result: "StudyResult | SweepResult | ComparisonResult",
-    command: str,
-    written: Sequence[DataFile] = (),
-) -> dict[str, Any]:
+def manifest(result: Any, command: str, written: Sequence[DataFile] = ()) -> dict[str, Any]:
     """How to do it again (seed, versions, files, settings, command), when, and how long it took.
 
     Parameters
