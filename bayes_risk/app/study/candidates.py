@@ -60,11 +60,6 @@ def candidate_study(study: AnyStudy, name: str) -> AnyStudy:
 
     Keys of the matching intruder are sorted by what the candidate synthesises, and only guesses of
     such columns are kept.
-
-    Raises
-    ------
-    ValueError
-        Keys that do not fit together; named with the candidate.
     """
     assert study.compare is not None
     given = study.compare.candidates[name]

@@ -7,7 +7,7 @@ that was released unchanged is refused of the release too.
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -72,9 +72,8 @@ def _check_columns(study: Contents, df: pd.DataFrame) -> None:
     if not isinstance(model, CARTSection | ForestSection | PMMSection):
         return
     identifying = model.identifying if isinstance(model, PMMSection) else []
-    for key, names in (("order", model.order), ("identifying", identifying)):
-        for name in names:
-            _known(name, f"[model] {key}", df)
+    _known(model.order, "[model] order", df)
+    _known(identifying, "[model] identifying", df)
     numbers = [name for name in model.order if is_number(df[name])]
     if isinstance(model, ForestSection) and numbers:
         raise InputError(
@@ -85,13 +84,10 @@ def _check_columns(study: Contents, df: pd.DataFrame) -> None:
 
 def _check_counts(study: Contents, model: PoissonMixtureSection, df: pd.DataFrame) -> None:
     """Columns of a mixture of Poissons are there; fresh classes leave no count as it is."""
-    for key, names in (("covariates", model.covariates), ("exposure", [model.exposure])):
-        for name in names:
-            if name is not None:
-                _known(name, f"[model] {key}", df)
     columns = study.release.columns
-    for name in columns or []:
-        _known(name, "[release] columns", df)
+    _known(model.covariates, "[model] covariates", df)
+    _known([model.exposure], "[model] exposure", df)
+    _known(columns or [], "[release] columns", df)
     kept = [c for c in counts_of(model, df) if columns is not None and c not in columns]
     if kept and not model.deals and study.classes == "new" and study.release.files is None:
         raise InputError(
@@ -119,17 +115,14 @@ def _check_intruder(study: Contents, df: pd.DataFrame) -> None:
     section = study.attribute
     if section is None:
         return
-    for label in section.targets if isinstance(section.targets, list) else []:
-        _known_label(label, "[attribute] targets", df)
+    _known_labels(section.targets, "[attribute] targets", df)
     if section.intruder is None or not section.knows_less:
         return
-    for label in section.intruder.labels:
-        _known_label(label, "[attribute.intruder] knows_records", df)
+    _known_labels(section.intruder.knows_records, "[attribute.intruder] knows_records", df)
     _check_smoothing(study, section.intruder, df)
-    if section.largest is not None:
-        _known(section.largest, "[attribute.intruder] largest", df)
+    _known([section.largest], "[attribute.intruder] largest", df)
     if section.intruder.other is not None:
-        _known_label(section.intruder.other, "[attribute.intruder] other", df)
+        _known_labels([section.intruder.other], "[attribute.intruder] other", df)
         if isinstance(section.targets, list) and section.intruder.other in section.targets:
             raise InputError(
                 f"[attribute.intruder] other = {section.intruder.other!r} is a target; name "
@@ -155,7 +148,7 @@ def _check_totals(intruder: IntruderSection, df: pd.DataFrame) -> None:
     """Totals are those of the data, which the message does not tell: they are confidential."""
     given = intruder.knows_totals if isinstance(intruder.knows_totals, dict) else {}
     for name, total in given.items():
-        _known(name, "[attribute.intruder] knows_totals", df)
+        _known([name], "[attribute.intruder] knows_totals", df)
         if not is_number(df[name]) or float(df[name].sum()) != total:
             raise InputError(
                 f"[attribute.intruder] knows_totals.{name} = {total:.15g} is not what the data add "
@@ -166,9 +159,8 @@ def _check_totals(intruder: IntruderSection, df: pd.DataFrame) -> None:
 def _check_members(study: Contents, df: pd.DataFrame) -> None:
     """Membership is asked of whole records, and of records that are there."""
     section, columns = study.membership, study.synthesized
-    if study.full_table is not None and isinstance(study.full_table.targets, list):
-        for label in study.full_table.targets:
-            _known_label(label, "[full_table] targets", df)
+    if study.full_table is not None:
+        _known_labels(study.full_table.targets, "[full_table] targets", df)
     if section is None:
         return
     kept = [c for c in df.columns if columns is not None and c not in columns]
@@ -179,8 +171,7 @@ def _check_members(study: Contents, df: pd.DataFrame) -> None:
             f"[membership]: columns {kept} are released as they are, and show by themselves who "
             "may be in the data; synthesise every column, or leave [membership] out"
         )
-    for label in section.records if isinstance(section.records, list) else []:
-        _known_label(label, "[membership] records", df)
+    _known_labels(section.records, "[membership] records", df)
 
 
 def _check_guesses(study: Contents, df: pd.DataFrame) -> None:
@@ -331,13 +322,18 @@ def _guessed_as_number(column: pd.Series, family: Any) -> bool:
     return is_number(column) if family is None else by_family
 
 
-def _known(name: str, where: str, df: pd.DataFrame) -> None:
-    if name not in df.columns:
-        raise InputError(f"{where} names column {name!r}; the data have {list(df.columns)}")
+def _known(names: Sequence[str | None], where: str, df: pd.DataFrame) -> None:
+    """Columns that are named are there."""
+    for name in names:
+        if name is not None and name not in df.columns:
+            raise InputError(f"{where} names column {name!r}; the data have {list(df.columns)}")
 
 
-def _known_label(label: int | str, where: str, df: pd.DataFrame) -> None:
-    if label not in df.index:
+def _known_labels(given: Any, where: str, df: pd.DataFrame) -> None:
+    """Records whose labels are listed are there."""
+    for label in given if isinstance(given, list) else []:
+        if label in df.index:
+            continue
         kind = "text" if isinstance(df.index[0], str) else "numbers"
         raise InputError(
             f"{where} names {label!r}, which is no record label; the labels are {kind}, those of "

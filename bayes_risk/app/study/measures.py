@@ -306,13 +306,7 @@ class UtilitySection(Section):
         return self.model_dump(exclude={"analyses"}) | {"analyses": self.functions() or None}
 
     def functions(self) -> dict[str, Callable[[pd.DataFrame], Any]]:
-        """Analyses by name.
-
-        Raises
-        ------
-        InputError
-            A file that is missing or cannot be run; a name that it does not define.
-        """
+        """Analyses by name."""
         where = {"key": "analyses", "section": "[utility]"}
         found = functions_in(self.files, **where)
         return {

@@ -104,24 +104,6 @@ def read_people(
     """Read a population: text, codes, dates and missing values as in the original.
 
     Values that the original lacks stay: the population holds people who cannot be in the file.
-
-    Parameters
-    ----------
-    path : Path
-    original : DataFrame
-        The keys of the confidential table.
-    missing, na
-        As in `read_table`.
-
-    Returns
-    -------
-    DataFrame
-        All columns of the file.
-
-    Raises
-    ------
-    InputError
-        As `read_table`; text that is no date where the original holds dates.
     """
     file = checked_file(path)
     table = stored_table(

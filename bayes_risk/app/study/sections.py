@@ -252,11 +252,6 @@ class IntruderSection(Section):
         return f"[attribute.intruder] knows_records = {as_toml_value(self.knows_records)}"
 
     @property
-    def labels(self) -> list[int | str]:
-        """Labels of known records, where they are listed."""
-        return self.knows_records if isinstance(self.knows_records, list) else []
-
-    @property
     def asks_of_groups(self) -> bool:
         """Whether it matters if this intruder knows which synthetic records share a total."""
         return self.knows_records in ("second-largest", "second-largest-value")
