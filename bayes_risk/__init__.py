@@ -15,10 +15,10 @@ from bayes_risk._core import __version__ as __version__
 if TYPE_CHECKING:
     from bayes_risk import models
     from bayes_risk._core.errors import (
+        DisplacedRiskWarning,
         InputError,
         MemoryCeilingError,
         ModelError,
-        RiskRoseWarning,
         TruncationWarning,
         UnreliableWeightsWarning,
     )
@@ -32,14 +32,12 @@ if TYPE_CHECKING:
     from bayes_risk.intruder.intruder import Intruder
     from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
     from bayes_risk.matching.file_risk import FileRisk, identification_risk_of_files
-    from bayes_risk.matching.population.population import Population
-    from bayes_risk.matching.population.uniqueness import uniqueness
-    from bayes_risk.matching.population.uniqueness_result import Uniqueness
+    from bayes_risk.matching.population import Population
     from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
     from bayes_risk.matching.replicates import replicates
     from bayes_risk.matching.result import IdentificationRisk
     from bayes_risk.matching.risk import identification_risk
-    from bayes_risk.matching.sweep import IdentificationSweep, identification_sweep
+    from bayes_risk.matching.uniqueness import Uniqueness, uniqueness
     from bayes_risk.release.release import Release
     from bayes_risk.release.synthpop import SynthpopRelease, read_synthpop
     from bayes_risk.reporting.redaction import Redacted, redact
@@ -58,13 +56,13 @@ if TYPE_CHECKING:
     from bayes_risk.risk.privacy_loss import privacy_loss
     from bayes_risk.risk.privacy_loss_result import PrivacyLoss
     from bayes_risk.risk.result import AttributeRisk
-    from bayes_risk.studies.comparing.candidates import Candidate
-    from bayes_risk.studies.comparing.result import Comparison
-    from bayes_risk.studies.comparing.run import compare
+    from bayes_risk.studies.compare import Candidate, compare
+    from bayes_risk.studies.comparison import Comparison
+    from bayes_risk.studies.identification_sweep import IdentificationSweep, identification_sweep
     from bayes_risk.studies.reweighting import LinearWeights, reweight
     from bayes_risk.studies.reweighting_result import Reweighting
-    from bayes_risk.studies.sweeping.result import Sensitivity
-    from bayes_risk.studies.sweeping.run import sensitivity
+    from bayes_risk.studies.sensitivity import sensitivity
+    from bayes_risk.studies.sensitivity_result import Sensitivity
     from bayes_risk.utilities.assess import utility
     from bayes_risk.utilities.bounds import ReleaseBounds, release_bounds
     from bayes_risk.utilities.combining import CombinedEstimates, combine
@@ -113,7 +111,7 @@ __all__ = [
     "Release",
     "ReleaseBounds",
     "Reweighting",
-    "RiskRoseWarning",
+    "DisplacedRiskWarning",
     "Sensitivity",
     "SynthpopRelease",
     "TruncationWarning",
@@ -170,23 +168,22 @@ _LAZY_IMPORTS = {
     "risk.privacy_loss": ["privacy_loss"],
     "risk.privacy_loss_result": ["PrivacyLoss"],
     "utilities.combining": ["CombinedEstimates", "combine"],
-    "studies.comparing.candidates": ["Candidate"],
-    "studies.comparing.result": ["Comparison"],
-    "studies.comparing.run": ["compare"],
+    "studies.comparison": ["Comparison"],
+    "studies.compare": ["Candidate", "compare"],
     "risk.dominance_rules": ["dominance"],
     "risk.exposure": ["exposure"],
     "risk.exposure_result": ["Exposure"],
     "matching.risk": ["identification_risk"],
     "matching.file_risk": ["FileRisk", "identification_risk_of_files"],
     "matching.result": ["IdentificationRisk"],
-    "matching.sweep": ["IdentificationSweep", "identification_sweep"],
-    "matching.population.population": ["Population"],
+    "studies.identification_sweep": ["IdentificationSweep", "identification_sweep"],
+    "matching.population": ["Population"],
     "matching.radii": ["SD", "Absolute", "Quantile", "Relative"],
     "matching.replicates": ["replicates"],
     "reporting.redaction": ["Redacted", "redact"],
     "risk.result": ["AttributeRisk"],
-    "studies.sweeping.result": ["Sensitivity"],
-    "studies.sweeping.run": ["sensitivity"],
+    "studies.sensitivity_result": ["Sensitivity"],
+    "studies.sensitivity": ["sensitivity"],
     "release.synthpop": ["SynthpopRelease", "read_synthpop"],
     "data.table": ["read_table"],
     "studies.reweighting": ["LinearWeights", "reweight"],
@@ -197,23 +194,25 @@ _LAZY_IMPORTS = {
     "utilities.context": ["context_measures"],
     "utilities.context_result": ["ContextMeasures"],
     "utilities.result": ["Utility"],
-    "matching.population.uniqueness": ["uniqueness"],
-    "matching.population.uniqueness_result": ["Uniqueness"],
+    "matching.uniqueness": ["Uniqueness", "uniqueness"],
     "_core.errors": [
         "InputError",
         "MemoryCeilingError",
         "ModelError",
-        "RiskRoseWarning",
+        "DisplacedRiskWarning",
         "TruncationWarning",
         "UnreliableWeightsWarning",
     ],
 }
+_RENAMED = {"RiskRoseWarning": "DisplacedRiskWarning"}
 _MODULE_OF = {name: room for room, names in _LAZY_IMPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name == "models":
         return import_module(".models", __name__)
+    if name in _RENAMED:
+        raise AttributeError(f"bayes_risk.{name} is now bayes_risk.{_RENAMED[name]}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)

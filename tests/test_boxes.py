@@ -1,4 +1,4 @@
-"""The sums behind a radius: boxes and crowds against all pairs in whole numbers without bound."""
+"""The sums behind a radius: boxes and match counts against all pairs in whole numbers."""
 
 from math import lcm
 from typing import Any
@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bayes_risk._core import crowd
-from bayes_risk._core.boxes import Boxes, box_up, match_each_box, match_pooled_boxes
-from bayes_risk._core.matching import Cells, Matches
-from bayes_risk._core.windows import NumericKey
+from bayes_risk._core.matching import PRIME, Cells, Matches
+from bayes_risk.matching.boxes import Boxes, NumericKey, box_up, match_each_box, match_pooled_boxes
 from tests.twins import cells_of, matches_of, within
 
 Table = tuple[npt.NDArray[Any], npt.NDArray[Any], list[NumericKey]]
@@ -127,7 +125,7 @@ def test_wide_windows_by_brute_force(n_keys: int, m: int, r: float) -> None:
 
 def test_doubts_arise_where_sums_are_near_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """1/6 + 1/8 = 1/8 + 1/10 + 1/15 is told from its residue; two near sums by fractions."""
-    from bayes_risk._core import boxes as module
+    from bayes_risk.matching import boxes as module
 
     asked: list[int] = []
     in_fractions = module._in_fractions
@@ -162,16 +160,16 @@ def pool_one_target(first: list[int], second: list[int], largest: int = 2**62) -
 
 
 def test_residues_are_inverses_modulo_a_prime() -> None:
-    assert crowd.PRIME == 2**61 - 1  # a Mersenne prime
+    assert PRIME == 2**61 - 1  # a Mersenne prime
     boxes = boxed(
         np.zeros(3, np.int64),
         np.zeros((2, 3), np.int64),
         [within(np.array([1.0, 2, 3]), np.array([[1.0, 1, 3], [2, 2, 2]]), 0)],
     )
-    from bayes_risk._core.boxes import _weights
+    from bayes_risk.matching.boxes import _weights
 
     weights = _weights(boxes.N.astype(float), 100)
     assert weights.share.tolist() == [[50, 0], [0, 33], [100, 0]]
-    assert (weights.residue.astype(object) * boxes.N.T % crowd.PRIME).tolist() == [
+    assert (weights.residue.astype(object) * boxes.N.T % PRIME).tolist() == [
         *[[1, 0], [0, 1], [1, 0]]
     ]

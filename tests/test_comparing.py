@@ -13,8 +13,8 @@ import bayes_risk as br
 from bayes_risk.demo import italy
 from bayes_risk.models import CART, DPMPM, Forest
 from bayes_risk.reporting.plots.comparison import whisker_ends
-from bayes_risk.studies.comparing.front import dominates, drawn_means, on_front
-from bayes_risk.studies.comparing.words import MEASURES, RISKS, UTILITIES
+from bayes_risk.studies.comparison import dominates, drawn_means, on_front
+from bayes_risk.studies.measures import MEASURES, RISKS, UTILITIES
 
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}
 GUESSES = {"guesses": br.Hamming(2)}
@@ -160,7 +160,7 @@ def test_a_candidate_has_its_numbers_whatever_it_stands_beside(people):
 
 
 def test_targets_are_drawn_once_for_all(people, monkeypatch):
-    from bayes_risk.studies.comparing import measuring
+    from bayes_risk.studies import compare as measuring
 
     asked = []
     true = measuring.attribute_risk
@@ -178,7 +178,7 @@ def test_targets_are_drawn_once_for_all(people, monkeypatch):
 
 
 def test_guesses_and_knowledge_are_of_what_is_synthesised():
-    from bayes_risk.studies.comparing.measuring import sorted_guesses
+    from bayes_risk.studies.compare import sorted_guesses
 
     grids = {"a": br.Grid(additive=1.0, n=3), "b": br.Levels(), "c": br.Levels()}
     knows = br.Intruder(knows_columns=("a", "z"))

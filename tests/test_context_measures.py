@@ -8,7 +8,7 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk.utilities.context import Values, closest
-from bayes_risk.utilities.meanings import MEANINGS
+from bayes_risk.utilities.context_result import MEANINGS
 
 # keys: 1 is unique in both; 2 twice in the original; 3 unique there, twice in the release;
 # 4 unique there, absent from the release; 5 only in the release

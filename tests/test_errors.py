@@ -5,12 +5,13 @@ import inspect
 import numpy as np
 import pytest
 
+import bayes_risk as br
 from bayes_risk._core import errors, validate
 from bayes_risk._core.errors import (
+    DisplacedRiskWarning,
     InputError,
     MemoryCeilingError,
     ModelError,
-    RiskRoseWarning,
     TruncationWarning,
     UnreliableWeightsWarning,
 )
@@ -19,7 +20,7 @@ CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass)]
 
 
 def test_three_errors_and_three_warnings_are_all_there_is():
-    warnings = {RiskRoseWarning, TruncationWarning, UnreliableWeightsWarning}
+    warnings = {DisplacedRiskWarning, TruncationWarning, UnreliableWeightsWarning}
     assert set(CLASSES) == {InputError, MemoryCeilingError, ModelError} | warnings
 
 
@@ -29,13 +30,18 @@ def test_three_errors_and_three_warnings_are_all_there_is():
         (InputError, ValueError),
         (MemoryCeilingError, MemoryError),
         (ModelError, RuntimeError),
-        (RiskRoseWarning, UserWarning),
+        (DisplacedRiskWarning, UserWarning),
         (TruncationWarning, UserWarning),
         (UnreliableWeightsWarning, UserWarning),
     ],
 )
 def test_they_can_be_caught_as_what_they_are(error, base):
     assert issubclass(error, base)
+
+
+def test_an_old_name_is_an_error_that_names_the_new():
+    with pytest.raises(AttributeError, match="is now bayes_risk.DisplacedRiskWarning"):
+        br.RiskRoseWarning  # noqa: B018
 
 
 @pytest.mark.parametrize("warning", [c for c in CLASSES if issubclass(c, Warning)])

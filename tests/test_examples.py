@@ -137,7 +137,7 @@ def test_membership(capsys):
     assert "50 without the release" in capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore::bayes_risk.RiskRoseWarning")
+@pytest.mark.filterwarnings("ignore::bayes_risk.DisplacedRiskWarning")
 def test_reweighting(tmp_path, capsys):
     path = tmp_path / "path.png"
     result = main_of("reweighting.py")(path, m=3, rounds=1, until=0.1)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.matching.population.population import Population
+from bayes_risk.matching.population import Population
 from bayes_risk.matching.radii import Absolute
 from tests.six_records import FIRST, ORIGINAL, SECOND, frame, random_files, risk_of
 from tests.test_radius import arrays_of

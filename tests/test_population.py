@@ -12,10 +12,9 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk import InputError, Population
-from bayes_risk._core import loglinear
 from bayes_risk._core.errors import ModelError
-from bayes_risk._core.loglinear_effects import Effects, posterior_mode
-from bayes_risk.matching.population import posterior
+from bayes_risk.matching import loglinear
+from bayes_risk.matching.loglinear import Effects, posterior_mode
 
 KEYS = ["sex", "job", "age"]
 RARELY = [0.55, 0.3, 0.1, 0.05]
@@ -287,12 +286,12 @@ def test_density_of_the_model_is_that_of_its_formula():
     """Two and three levels and their interactions: priors and counts by SciPy, cell by cell."""
     cells = np.array(list(itertools.product(range(2), range(3))))
     count = np.array([5, 0, 9, 2, 30, 1])
-    effects = Effects.of(cells, [(0, 1)])
+    effects = Effects.from_cells(cells, [(0, 1)])
     A, B = effects.basis
     for basis in (A, B):
         assert basis.T @ basis == pytest.approx(np.eye(basis.shape[1]))
         assert basis.sum(axis=0) == pytest.approx(0)
-    log_p = posterior._model(effects, count, centre=1.0).compile_logp(mode="FAST_COMPILE")
+    log_p = loglinear._model(effects, count, centre=1.0).compile_logp(mode="FAST_COMPILE")
     rng = np.random.default_rng(2)
     for _ in range(3):
         theta, log_scale = rng.normal(size=6), rng.normal(size=1)
@@ -310,7 +309,7 @@ def test_density_of_the_model_is_that_of_its_formula():
 def test_mode_is_where_the_gradient_vanishes_and_contrasts_sum_to_zero():
     cells = np.array(list(itertools.product(range(2), range(3))))
     count = np.array([5.0, 0.0, 9.0, 2.0, 30.0, 1.0])
-    effects = Effects.of(cells, [(0, 1)])
+    effects = Effects.from_cells(cells, [(0, 1)])
     X = effects.design()
     assert X.shape == (6, effects.n_effects) == (6, 1 + 1 + 2 + 2)
     assert X[:, 1:].sum(axis=0) == pytest.approx(0)
@@ -326,7 +325,7 @@ def test_mode_is_where_the_gradient_vanishes_and_contrasts_sum_to_zero():
 
 def test_draws_on_many_cells_beyond_memory_are_refused():
     with pytest.raises(br.InputError, match="draws=1,000,000 of 3 effects on .* fewer draws"):
-        posterior._check_room(10**6, 10**6, 3)
+        loglinear._check_room(10**6, 10**6, 3)
 
 
 @pytest.mark.parametrize(

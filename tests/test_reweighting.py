@@ -31,7 +31,7 @@ def business(n=N):
 
 def reweighted(**options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", br.RiskRoseWarning)
+        warnings.simplefilter("ignore", br.DisplacedRiskWarning)
         return br.reweight(MODEL, business(), **{"random_seed": 3, **OPTIONS, **options})
 
 
@@ -124,7 +124,7 @@ def test_trees():
     model = br.models.CART(["y"], min_leaf=4)
     options = {"synthesis": {"m": 3}, "random_seed": 0}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", br.RiskRoseWarning)
+        warnings.simplefilter("ignore", br.DisplacedRiskWarning)
         result = br.reweight(model, df, until=0.8, rounds=8, **options)
     assert result.reason.startswith("the threshold holds") and len(result.rounds) > 1
     table = result.records
@@ -155,7 +155,7 @@ def test_whack_a_mole_is_found_and_said():
     def rule(risk, weights):
         return np.where(kept, 1.0, 0.001)
 
-    with pytest.warns(br.RiskRoseWarning, match="has exposed others"):
+    with pytest.warns(br.DisplacedRiskWarning, match="has exposed others"):
         result = br.reweight(MODEL, df, weights_from=rule, **options)
     table = result.records
     assert table.loc["r0", "before"] > 0.45
@@ -165,7 +165,7 @@ def test_whack_a_mole_is_found_and_said():
 
 
 def test_a_record_newly_above_the_threshold_is_said():
-    with pytest.warns(br.RiskRoseWarning, match="above the threshold now"):
+    with pytest.warns(br.DisplacedRiskWarning, match="above the threshold now"):
         result = br.reweight(MODEL, business(), until=0.2, rounds=1, random_seed=3, **OPTIONS)
     table = result.records
     new = (table["before"] <= 0.2) & (table["after"] > 0.2)

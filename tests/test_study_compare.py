@@ -21,7 +21,7 @@ from bayes_risk.app.study.candidates import candidate_study
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_comparison
-from bayes_risk.studies.comparing.result import _with_error
+from bayes_risk.studies.comparison import _with_error
 
 TREES = {"kind": "CART", "order": ["edu", "job"]}
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}

@@ -304,7 +304,7 @@ def test_named_records_without_an_attribute_audit(people):
 
 
 @pytest.mark.check
-@pytest.mark.filterwarnings("ignore::bayes_risk.RiskRoseWarning")
+@pytest.mark.filterwarnings("ignore::bayes_risk.DisplacedRiskWarning")
 def test_the_audit_is_of_the_last_round(line, tmp_path):
     study = study_of(
         line,
@@ -333,7 +333,7 @@ def test_the_audit_is_of_the_last_round(line, tmp_path):
 
 
 @quiet
-@pytest.mark.filterwarnings("ignore::bayes_risk.RiskRoseWarning")
+@pytest.mark.filterwarnings("ignore::bayes_risk.DisplacedRiskWarning")
 @pytest.mark.parametrize(
     "model",
     [

@@ -340,7 +340,7 @@ def test_a_sweep_of_latent_classes_knows_records_and_guesses(tmp_path):
 
 
 @pytest.mark.check
-@pytest.mark.filterwarnings("ignore::bayes_risk.RiskRoseWarning")
+@pytest.mark.filterwarnings("ignore::bayes_risk.DisplacedRiskWarning")
 def test_a_sweep_of_a_reweighted_study_is_around_its_last_round(table):
     sections = {"attribute": {"guesses": GRID, "privacy_loss": True}, "release": {"m": 2}}
     sections |= {"reweight": {"until": 0.05, "rounds": 1}}

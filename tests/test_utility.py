@@ -10,17 +10,6 @@ import xarray as xr
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.utilities.cells import (
-    TableDistance,
-    _mean_deviation,
-    counts,
-    distance,
-    group_edges,
-    group_of,
-    mutual_information,
-    total_variation,
-)
-from bayes_risk.utilities.compared_tables import margins, pairs
 from bayes_risk.utilities.inferences import fully_synthetic, interval_overlap
 from bayes_risk.utilities.propensity import (
     _logistic,
@@ -29,7 +18,20 @@ from bayes_risk.utilities.propensity import (
     main_effects,
     specks,
 )
-from bayes_risk.utilities.tables import columns_of, tables_of
+from bayes_risk.utilities.tables import (
+    TableDistance,
+    _mean_deviation,
+    columns_of,
+    counts,
+    distance,
+    group_edges,
+    group_of,
+    margins,
+    mutual_information,
+    pairs,
+    tables_of,
+    total_variation,
+)
 
 R = 200  # releases of a simulated null
 FAST = {"permutations": 2, "random_seed": 1}

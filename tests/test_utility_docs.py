@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from bayes_risk.utilities.meanings import MEANINGS
+from bayes_risk.utilities.context_result import MEANINGS
 
 pytestmark = pytest.mark.check
 

@@ -5,7 +5,7 @@ import pandas as pd
 from scipy import stats
 
 from bayes_risk._core.matching import Cells
-from bayes_risk._core.windows import NumericKey
+from bayes_risk.matching.boxes import NumericKey
 
 
 def simulate(n, levels, n_classes=1, *, seed, sharpness=0.5):

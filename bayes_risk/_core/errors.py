@@ -43,7 +43,7 @@ class UnreliableWeightsWarning(UserWarning):
     """
 
 
-class RiskRoseWarning(UserWarning):
+class DisplacedRiskWarning(UserWarning):
     """Weighing records at risk down has exposed records of moderate risk ("whack-a-mole").
 
     Clearly more of them rose than chance explains, or some above the threshold. Cure: more rounds

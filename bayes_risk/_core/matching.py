@@ -2,14 +2,13 @@
 
 Letters: ``n`` records, ``m`` releases, ``n_t`` targets, ``U`` distinct target keys, ``u`` the
 number of a target key, ``z`` the number of a released key (-1: no target has it), ``N`` match
-counts, ``D`` how many may be the target. Derivation: ``docs/identification.md``.
-
-Which sets of releases show a key: all that the pooled probability of a record depends on.
+counts, ``D``, shape (m, U), how many may be the target (0: nothing matches).
 
 Records that show key u in the same releases have the same pooled probability for every target that
 holds u. So the pairs (key, record) are counted as pairs (key, set of releases), of which there are
-at most ``2^m - 1`` a key, however many records there are. For tables in memory; those of files are
-counted in ``matching/parquet_counts.py``.
+at most ``2^m - 1`` a key, however many records there are (those of files are counted in
+``matching/parquet_counts.py``). Weights 1/D are whole numbers, so that sums of them compare as the
+fractions do. Derivation, and why no floating-point tolerance serves: ``docs/identification.md``.
 """
 
 import math
@@ -19,33 +18,76 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .weights import LARGEST, long_weights, whole_weights
-
-TABLE_PER_ENTRY = 8
+LARGEST = 2**62
+PRIME = 2**61 - 1
+SIMPLE, FAR = 2**20, 2.0**53  # denominators of simple fractions; more people than can be counted
 Ids = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Reals = npt.NDArray[np.float64]
+
+
+def whole_weights(D: Reals, largest: int) -> tuple[Ids, Ids, Flags]:
+    """Weigh in 64 bits: weights (m, U), units (weights of 1) and which keys fit, both (U,).
+
+    The unit is the least common multiple of the numerators of a key's D; where some D is no simple
+    fraction, the largest multiple of that, and its weight is rounded.
+    """
+    over, under = _simple_fractions(D)
+    multiple, fits = common_multiple(over, largest)
+    fits &= D.max(axis=0) < FAR  # else a weight could come to nothing
+    rough = (D > 0) & (over == 0)
+    unit = np.where(rough.any(axis=0), largest // len(D) // multiple, 1) * multiple
+    weight = np.where(over > 0, unit // np.maximum(over, 1) * under, 0)
+    rounded = rough & fits
+    weight[rounded] = np.rint((unit / np.maximum(D, 1))[rounded]).astype(np.int64)
+    return weight, unit, fits
+
+
+def _simple_fractions(D: Reals) -> tuple[Ids, Ids]:
+    """``D = over / under`` in lowest terms, ``under`` up to 2^20; ``over = 0`` if D has none."""
+    with np.errstate(over="ignore"):
+        scaled = D * SIMPLE
+    simple = (D < 2**31) & (scaled == np.rint(scaled))
+    over = np.where(simple, scaled, 0).astype(np.int64)
+    common = np.gcd(over, SIMPLE)
+    return over // common, SIMPLE // common
+
+
+def common_multiple(N: Ids, largest: int) -> tuple[Ids, Flags]:
+    """Find the least common multiple of each column's non-zero counts; does m times it fit."""
+    multiple = np.ones(N.shape[1], dtype=np.int64)
+    fits = np.ones(N.shape[1], dtype=np.bool_)
+    for row in np.maximum(N, 1):
+        step = row // np.gcd(multiple, row)
+        fits &= multiple <= largest // len(N) // step
+        multiple = np.where(fits, multiple * step, 1)
+    return multiple, fits
+
+
+def long_weights(
+    D: Reals, chosen: Flags
+) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+    """Weigh the chosen keys in Python integers; the other columns are 0. And their unit."""
+    whole = np.frompyfunc(float.as_integer_ratio, 1, 1)(D[:, chosen])
+    over, under = (np.frompyfunc(lambda ratio, k=k: ratio[k], 1, 1)(whole) for k in (0, 1))
+    weight, unit = np.zeros(D.shape, dtype=object), np.ones(D.shape[1], dtype=object)
+    matched = D[:, chosen] > 0
+    over[~matched] = 1
+    unit[chosen] = np.lcm.reduce(over, axis=0)
+    weight[:, chosen] = np.where(matched, unit[chosen] // over * under, 0)
+    return weight, unit
+
+
+TABLE_PER_ENTRY = 8
 
 
 class ReleaseSets(NamedTuple):
-    """Distinct (key, set of releases) that records show, by key.
+    """Distinct (key, set of releases) that records show, by key."""
 
-    Attributes
-    ----------
-    u : ndarray of int64, shape (P,)
-        The key, ascending.
-    shows : ndarray of bool, shape (m, P)
-        The releases of the set.
-    records : ndarray of int64, shape (P,)
-        How many records show the key in just these releases.
-    own : ndarray of int64, shape (n_t,)
-        The pair of each target's own record and key; -1 if it shows the key in no release, or the
-        target has no record.
-    """
-
-    u: Ids
-    shows: Flags
-    records: Ids
-    own: Ids
+    u: Ids  # (P,): the key, ascending
+    shows: Flags  # (m, P): the releases of the set
+    records: Ids  # (P,): how many records show the key in just these releases
+    own: Ids  # (n_t,): the pair of each target's own record and key; -1: none
 
     def entries(self) -> tuple[Ids, Ids]:
         """Where each pair's releases begin, (P,), and all of them one after the other, (E,)."""
@@ -56,21 +98,8 @@ class ReleaseSets(NamedTuple):
 def release_sets(u: Ids, z: Ids, place: Ids, n_keys: int, *, largest: int = LARGEST) -> ReleaseSets:
     """Count the records that show a key in the same releases.
 
-    Parameters
-    ----------
-    u, place : ndarrays of int64, shape (n_t,)
-        Number of each target's key; its record, or -1.
-    z : ndarray of int64, shape (m, n)
-        Number of each released key; -1 if no target has it.
-    n_keys : int
-        Number U of distinct target keys.
-    largest : int
-        Where U 2^m is larger, records are counted one by one; lower only to test.
-
-    Returns
-    -------
-    ReleaseSets
-        Time O(m^2 n), and a sort of at most m n numbers where U 2^m is larger than that.
+    Time O(m^2 n), and a sort of at most m n numbers where U 2^m is larger than that. ``largest``:
+    where U 2^m is larger, records are counted one by one; lower only to test.
     """
     m, n = z.shape
     if n_keys > largest >> m:
@@ -134,32 +163,16 @@ def _places(pairs: Ids, code: Ids) -> Ids:
 
 
 TABLE_PER_RECORD = 8
-Reals = npt.NDArray[np.float64]
 
 
 class Matches(NamedTuple):
-    """The intruder's candidates for each target, per release (m, n) or pooled (n,).
+    """The intruder's candidates for each target, per release (m, n) or pooled (n,)."""
 
-    Attributes
-    ----------
-    c : ndarray of int64
-        Number of released records with the highest match probability.
-    T : ndarray of bool
-        The true record is among them.
-    no_match : ndarray of bool
-        No released record has the target's full key.
-    top : ndarray
-        The highest match probability.
-    inside : ndarray
-        Probability that the target is in the file: that of all records together, or 1 for an
-        intruder who knows that it is.
-    """
-
-    c: Ids
-    T: Flags
-    no_match: Flags
-    top: Reals
-    inside: Reals
+    c: Ids  # released records with the highest match probability
+    T: Flags  # the true record is among them
+    no_match: Flags  # no released record has the target's full key
+    top: Reals  # the highest match probability
+    inside: Reals  # that the target is in the file: of all records together, or 1 if that is known
 
     @property
     def outside(self) -> Reals:
@@ -217,36 +230,27 @@ class Chances(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Each target's cell of unsynthesised keys: what is left to go by where nothing matches.
+    """Each target's cell of unsynthesised keys: what is left to go by where nothing matches."""
 
-    ``size``, shape (n_t,): released records in it. ``own``, shape (n_t,): the target's record is
-    one of them. ``used``: whether the intruder goes by it (the fallback rule). ``certain``: he
-    knows that the target is in the file, matched or not.
-    """
-
-    size: Ids
-    own: Flags
-    used: bool
-    certain: bool
+    size: Ids  # (n_t,): released records in it
+    own: Flags  # (n_t,): the target's record is one of them
+    used: bool  # the intruder goes by it (the fallback rule)
+    certain: bool  # he knows that the target is in the file, matched or not
 
 
 class Pairs(NamedTuple):
     """Pairs (target key, set of releases that show it), by key.
 
-    A record's probability depends only on the set of releases in which it matches: ``records``,
-    shape (P,), match in just these. ``u``, shape (P,), is sorted; pair ``k`` owns the entries from
-    ``start[k]`` on. ``own``, shape (n_t,): the pair of each target's own record, or -1. ``cell``,
-    shape (E,), says where in ``weight.ravel()`` the weight of an entry lies; ``weight`` has shape
-    (m, U), and ``unit``, shape (U,), is the weight of a probability of 1.
+    A record's probability depends only on the set of releases in which it matches.
     """
 
-    u: Ids
-    start: Ids
-    records: Ids
-    own: Ids
-    cell: Ids
-    weight: npt.NDArray[Any]
-    unit: npt.NDArray[Any]
+    u: Ids  # (P,), sorted
+    start: Ids  # (P,): where the pair's entries, one for each release, begin
+    records: Ids  # (P,): records that match in just these
+    own: Ids  # (n_t,): the pair of each target's own record, or -1
+    cell: Ids  # (E,): where in ``weight.ravel()`` the weight of an entry lies
+    weight: npt.NDArray[Any]  # (m, U)
+    unit: npt.NDArray[Any]  # (U,): the weight of a probability of 1
 
 
 def cell_codes(
@@ -258,24 +262,9 @@ def cell_codes(
 ) -> Ids:
     """Code the cells of a cross-classification: equal codes if and only if all digits are equal.
 
-    Mixed radix, ``code <- code * d_j + digit_j``. When the product of the radices would exceed
-    `largest`, the codes so far are renumbered ``0, 1, ...`` in order, which needs at most one
-    number per record, and the walk goes on.
-
-    Parameters
-    ----------
-    digits : sequence of integer arrays, each broadcastable to `shape`
-        Level codes ``0 .. d_j - 1``, one array per key.
-    n_levels : sequence of int
-        The radices d_j.
-    shape : tuple of int
-        Shape of the result; also of the constant code when there are no keys.
-    largest : int
-        Where to renumber; lower only to test.
-
-    Returns
-    -------
-    ndarray of int64, shape `shape`
+    Mixed radix, ``code <- code * d_j + digit_j``, of digits that are broadcast to `shape`. When the
+    product of the radices would exceed `largest`, the codes so far are renumbered ``0, 1, ...`` in
+    order, which needs at most one number per record, and the walk goes on.
     """
     code = np.zeros(shape, dtype=np.int64)
     size = 1
@@ -289,21 +278,10 @@ def cell_codes(
 
 
 def number_keys(target: Ids, released: Ids) -> tuple[Ids, Ids]:
-    """Give the distinct target keys numbers 0 .. U-1, and find them again in the releases.
+    """Number the distinct target keys 0 .. U-1, and find them again in the releases.
 
-    Parameters
-    ----------
-    target : ndarray of int64, shape (n,)
-        Cell codes of the targets' keys.
-    released : ndarray of int64, shape (m, n)
-        Cell codes of the released keys, numbered alike.
-
-    Returns
-    -------
-    u : ndarray of int64, shape (n,)
-        Number of each target's key.
-    z : ndarray of int64, shape (m, n)
-        Number of each released key; -1 if no target has it.
+    From cell codes (n_t,) and (m, n): ``u`` of targets, and ``z`` of released keys, -1: no
+    target's.
     """
     keys, u = np.unique(target, return_inverse=True)
     top = max(int(keys[-1]), int(released.max()))
@@ -324,20 +302,8 @@ def match_each(u: Ids, z: Ids, place: Ids, D: Reals, cells: Cells) -> Matches:
     """Find the candidates in each release by itself, arrays of shape (m, n_t).
 
     ``c = N[l, u_i]`` and ``T = 1[z[l, place_i] = u_i]``. Where nothing matches: the target's cell
-    with the fallback rule, else ``c = T = 0``.
-
-    Parameters
-    ----------
-    u : ndarray of int64, shape (n_t,)
-        Number of each target's key.
-    z : ndarray of int64, shape (m, n)
-        Number of each released key; -1 if no target has it.
-    place : ndarray of int64, shape (n_t,)
-        Each target's record, each once; -1: it is not in the file.
-    D : ndarray, shape (m, U)
-        How many may be the target: a record that matches is it with probability 1 / D. Not less
-        than the number N that match; with everybody known to be in the file, N.
-    cells : Cells
+    with the fallback rule, else ``c = T = 0``. A record that matches is the target with probability
+    1 / D; D is not less than the number N that match; with everybody known to be in the file, N.
     """
     N = count_matches(z, D.shape[1])  # shape (m, U)
     T = (place >= 0) & (z[:, place] == u)
@@ -356,21 +322,8 @@ def pair_up(u: Ids, z: Ids, D: Reals, *, place: Ids, largest: int = LARGEST) -> 
     which for m = 5 and counts in the thousands is below 1e-16. Other D (estimates) are carried in
     62 digits, as large a multiple of ``L_u`` as fits: equal sums of equal terms stay equal.
 
-    Parameters
-    ----------
-    u : ndarray of int64, shape (n_t,)
-    z : ndarray of int64, shape (m, n)
-    D : ndarray, shape (m, U)
-        As in `match_each`.
-    place : ndarray of int64, shape (n_t,)
-        Each target's record; -1: it is not in the file.
-    largest : int
-        Keys whose sums could exceed this are summed as Python integers; lower only to test.
-
-    Returns
-    -------
-    list of Pairs
-        At most two: keys whose sums fit 64 bits, and the rest. Time O(m n log n), memory O(m n).
+    At most two blocks: keys whose sums fit 64 bits (are below `largest`), and the rest, summed as
+    Python integers. Time O(m n log n), memory O(m n).
     """
     N = count_matches(z, D.shape[1])
     return weigh_sets(release_sets(u, z, place, len(N[0])), np.where(N > 0, D, 0.0), largest)
@@ -401,18 +354,6 @@ def match_pooled(
     attain the maximum. The fallback rule adds the same amount to every j of the target's cell of
     unsynthesised keys, and whoever matches lies in that cell: where anything matches in any release
     it moves no maximum, and where nothing does the whole cell ties. So it is never written out.
-
-    Parameters
-    ----------
-    blocks : list of Pairs
-        From `pair_up`.
-    u : ndarray of int64, shape (n_t,)
-        Number of each target's key.
-    each : Matches
-        Of the m releases by themselves.
-    cells : Cells
-    without : int, optional
-        Leave this release out.
     """
     kept = [l for l in range(len(each.c)) if l != without]
     n_keys = int(u.max()) + 1
@@ -429,13 +370,7 @@ def match_pooled(
 
 
 def jackknife_error(left_out: Reals) -> float:
-    """Return the jackknife standard error, ``sqrt((m-1)/m sum_l (x_l - mean)^2)``.
-
-    Parameters
-    ----------
-    left_out : ndarray, shape (m,)
-        The estimate without release l.
-    """
+    """Jackknife error ``sqrt((m-1)/m sum_l (x_l - mean)^2)`` of m left-out estimates."""
     m = len(left_out)
     return float(np.sqrt((m - 1) / m * ((left_out - left_out.mean()) ** 2).sum()))
 

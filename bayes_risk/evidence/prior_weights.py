@@ -25,7 +25,7 @@ from .release_prior import from_release
 Array = npt.NDArray[np.float64]
 
 
-class Grounds(NamedTuple):
+class PriorContext(NamedTuple):
     """What a prior may rest on; ``base`` (G, U): log p(y* | y_A) of the base fit, where kept."""
 
     microdata: Microdata
@@ -76,22 +76,22 @@ def log_prior(
         A prior that is not known, does not fit the guesses, is negative or improper, or rests on
         what is not there.
     """
-    return prior_weights(prior, Grounds(microdata, cases, release, base)).log_p
+    return prior_weights(prior, PriorContext(microdata, cases, release, base)).log_p
 
 
-def prior_weights(prior: Prior, grounds: Grounds) -> PriorWeights:
+def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
     """The same, with what was estimated."""
     if isinstance(prior, Mixture):
-        return _mixed(prior, grounds)
-    counted = grounds.cases.guesses.counted
-    raw = np.where(counted, _raw(prior, grounds), -np.inf)
+        return _mixed(prior, context)
+    counted = context.cases.guesses.counted
+    raw = np.where(counted, _raw(prior, context), -np.inf)
     estimated = isinstance(prior, str) and prior == "predictive"
     return PriorWeights(raw - log_sum(raw), np.ones(raw.shape) if estimated else None)
 
 
-def _mixed(mixture: Mixture, grounds: Grounds) -> PriorWeights:
+def _mixed(mixture: Mixture, context: PriorContext) -> PriorWeights:
     """Parts normalised, then added; the estimated share of the sum."""
-    parts = [prior_weights(prior, grounds) for prior in mixture.priors]
+    parts = [prior_weights(prior, context) for prior in mixture.priors]
     logs = np.stack([part.log_p for part in parts])
     logs += np.log(np.array(mixture.weights))[:, None, None]
     total = log_sum(logs)
@@ -102,13 +102,13 @@ def _mixed(mixture: Mixture, grounds: Grounds) -> PriorWeights:
     return PriorWeights(total, np.sum([s * k for s, k in zip(share, known, strict=True)], axis=0))
 
 
-def _raw(prior: Prior, grounds: Grounds) -> Array:
+def _raw(prior: Prior, context: PriorContext) -> Array:
     """Log weights, not normalised, shape (G, U)."""
-    microdata, cases, release, _ = grounds
+    microdata, cases, release, _ = context
     guesses, columns = cases.guesses, cases.columns
     shape = guesses.codes.shape[:2]
     if isinstance(prior, str):
-        return _named(prior, grounds)
+        return _named(prior, context)
     if isinstance(prior, TruthFactor):
         raw = np.zeros(shape)
         np.put_along_axis(raw, guesses.truth[None, :], np.log(prior.factor), axis=0)
@@ -122,8 +122,8 @@ def _raw(prior: Prior, grounds: Grounds) -> Array:
     return _from_array(_numbers(prior), shape)
 
 
-def _named(prior: str, grounds: Grounds) -> Array:
-    microdata, cases, release, base = grounds
+def _named(prior: str, context: PriorContext) -> Array:
+    microdata, cases, release, base = context
     guesses = cases.guesses
     if prior == "uniform":
         return np.zeros(guesses.codes.shape[:2])

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayes_risk.data.base_result import Result
 
-from .keys import ranked
+from .input import ranked
 
 Flags = npt.NDArray[np.bool_]
 
@@ -20,22 +20,13 @@ class RowCorrespondence(Result):
 
     A column is *kept* if it differs from the original in fewer than half of the rows in which it
     would differ in a random order; *reordered* if it is not kept and has the original's values in
-    other rows. A column with one value tells nothing.
-
-    Attributes
-    ----------
-    n : int
-        Number of records.
-    shared : tuple of int, length m
-        Columns that file and original both have.
-    kept, reordered : tuple of tuple of str, length m
-        Names of such columns, of those that are not among the synthesised keys.
+    other rows. A column with one value tells nothing. Of columns that are no synthesised keys.
     """
 
-    n: int
-    shared: tuple[int, ...]
-    kept: tuple[tuple[str, ...], ...]
-    reordered: tuple[tuple[str, ...], ...]
+    n: int  # records
+    shared: tuple[int, ...]  # (m,): columns that file and original both have
+    kept: tuple[tuple[str, ...], ...]  # (m,)
+    reordered: tuple[tuple[str, ...], ...]  # (m,)
 
     @property
     def unmatched(self) -> tuple[int, ...]:
@@ -94,24 +85,7 @@ class RowCorrespondence(Result):
 def correspondence(
     original: pd.DataFrame, tables: Sequence[pd.DataFrame], synthesized: Sequence[str]
 ) -> RowCorrespondence:
-    """Compare each file with the original, column by column.
-
-    Parameters
-    ----------
-    original : DataFrame of n records
-    tables : m DataFrames of n records
-        In the original's order.
-    synthesized : list of str
-        Columns that were synthesised; others may have been too.
-
-    Returns
-    -------
-    RowCorrespondence
-
-    Notes
-    -----
-    Cost: O(m p n log n).
-    """
+    """Compare each file, in the original's order, with it column by column: O(m p n log n)."""
     shared, kept, reordered = [], [], []
     for table in tables:
         columns = [name for name in original.columns if name in table.columns]

@@ -17,11 +17,11 @@ from bayes_risk._core.matching import jackknife_error
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Table
 from bayes_risk.data.microdata import same_records
-from bayes_risk.matching.parquet_counts import Plan, Progress, Tally, count_files
-from bayes_risk.matching.parquet_files import ParquetTable
 
-from .errors import standard_error
 from .input import checked_keys, release_tables
+from .parquet_counts import Plan, Progress, Tally, count_files
+from .parquet_files import ParquetTable
+from .replicates import standard_error
 from .words import Matching, errors_in_words, knowledge, summary_table, tables_searched
 
 Reals = npt.NDArray[np.float64]

@@ -1,6 +1,7 @@
-"""What matching is asked: keys, released tables in the original's order, and the targets."""
+"""What matching is asked: keys, coded as levels; released tables in order; the targets."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,9 +10,157 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.data.microdata import by_label, check_writable, numbers_rows, same_records
+from bayes_risk.data.microdata import (
+    MAX_LEVELS,
+    Codes,
+    Variable,
+    by_label,
+    check_writable,
+    numbers_rows,
+    same_records,
+)
+from bayes_risk.release.release import SAME
 
-from .keys import Key, source
+MISSING = ("level", "wildcard", "never")
+
+
+class Key(NamedTuple):
+    """One key column, coded: of the targets (n_t,), and as it was released, (n,) or (m, n)."""
+
+    target: Codes
+    released: Codes
+    n_levels: int
+
+
+def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+    """How each key treats missing values."""
+    if isinstance(missing, str):
+        missing = dict.fromkeys(keys, missing)
+    if not isinstance(missing, Mapping):
+        raise InputError(f"missing={missing!r}; give one of {MISSING}, or a dict of column to one")
+    for name, how in missing.items():
+        if name not in keys:
+            raise InputError(
+                f"missing names {name!r}, which is no key ({list(keys)}); leave it out"
+            )
+        if how not in MISSING:
+            raise InputError(f"missing[{name!r}]={how!r}; give one of {MISSING}")
+    return {name: missing.get(name, "level") for name in keys}
+
+
+def level_key(
+    name: str,
+    target: pd.Series,
+    original: pd.Series,
+    tables: Sequence[pd.DataFrame],
+    *,
+    unsynthesized: bool,
+) -> Key:
+    """Code a key: of every release, or one that they carry over (the original's if left out)."""
+    shown = {source(l): t[name] for l, t in enumerate(tables, start=1) if name in t}
+    where = ["the original", "the targets", *shown]
+    codes, n_levels = coded(name, [original, target, *shown.values()], where)
+    if not unsynthesized:
+        return Key(codes[1], np.stack(codes[2:]), n_levels)
+    for released, place in zip(codes[2:], shown, strict=True):
+        check_unchanged(name, int((released != codes[0]).sum()), len(original), place)
+    return Key(codes[1], codes[0], n_levels)
+
+
+def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
+    """A key under known= is the original's in every release."""
+    if n_changed:
+        raise InputError(
+            f"column {name!r} of {where} differs from the original in {n_changed:,} of {n:,} "
+            "records, but known= means unsynthesised: if it was synthesised, put it under "
+            "synthesized=; if rows stand in another order, give both tables the same index"
+        )
+
+
+def coded(name: str, columns: Sequence[pd.Series], where: Sequence[str]) -> tuple[list[Codes], int]:
+    """Code one key over several tables, named by ``where``; levels are all that they hold.
+
+    Only distinct values pass through the codec: a million records cost a hash each.
+    """
+    at: dict[int, Any] = {id(c): pd.factorize(c, use_na_sentinel=False) for c in columns}
+    parts = [at[id(column)] for column in columns]
+    distinct = [pd.Series(np.asarray(values, dtype=object), name=name) for _, values in parts]
+    present = [[v for v in values if not _is_missing(v)] for values in distinct]
+    _check_storage(name, columns, present, where)
+    levels = tuple(dict.fromkeys(v for values in present for v in values))
+    variable = Variable(name, levels, True, object)
+    codes = [
+        variable.encode(values, place)[at]
+        for (at, _), values, place in zip(parts, distinct, where, strict=True)
+    ]
+    return codes, variable.n_levels
+
+
+def _check_storage(
+    name: str, columns: Sequence[pd.Series], present: list[list[Any]], where: Sequence[str]
+) -> None:
+    """Refuse values that could never be equal, or that are equal only by accident."""
+    kind = kinds(present[0])
+    for column, values, place in zip(columns, present, where, strict=True):
+        if pd.api.types.is_numeric_dtype(column) and len(values) > MAX_LEVELS:
+            raise InputError(
+                f"key {name!r} ({column.dtype}) of {place} has {len(values):,} distinct "
+                f"values, more than {MAX_LEVELS:,}, and looks continuous: "
+                f"match it within a radius (radius={{{name!r}: 0.1}}); or cut it into the same "
+                f"categories in all files (pandas.cut), leave it out, or, if it is a code, say so "
+                f"with astype('category')"
+            )
+        if kind and values and not kind & kinds(values):
+            raise InputError(
+                f"key {name!r} holds {kinds_in_words(present[0])} in {where[0]} and "
+                f"{kinds_in_words(values)} in {place}, so nothing could ever match; store it as "
+                "one type"
+            )
+
+
+def kinds(values: Iterable[Any]) -> set[str]:
+    """Kinds of values, such that values of different kinds are never equal."""
+    return {
+        "numbers"
+        if isinstance(v, Real | np.bool_)
+        else "text"
+        if isinstance(v, str)
+        else f"{type(v).__name__} values"
+        for v in values
+    }
+
+
+def kinds_in_words(values: Iterable[Any]) -> str:
+    """The kinds, for messages."""
+    return " and ".join(sorted(kinds(values)))
+
+
+def _is_missing(value: Any) -> bool:
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def source(l: int) -> str:
+    """Name table l, the original being table 0."""
+    return "the original" if l == 0 else f"release {l}"
+
+
+def ranked(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], int]:
+    """Rank of each number from 1 up, those within `SAME` of the next sharing one; missing: 0.
+
+    And the number of ranks, 0 included. Cost: sorting of distinct numbers.
+    """
+    where, distinct = pd.factorize(values)  # -1: missing
+    order = np.argsort(distinct)
+    level = np.arange(1, len(distinct) + 1)
+    if distinct.dtype.kind == "f" and len(distinct):
+        low, high = distinct[order][:-1], distinct[order][1:]
+        with np.errstate(over="ignore", invalid="ignore"):
+            new = high - low > SAME * np.minimum(np.abs(low), np.abs(high))
+        level = 1 + np.cumsum([0, *new])
+    rank = np.zeros(len(distinct) + 1, dtype=np.int64)  # the last is that of -1
+    rank[order] = level
+    return rank[where], int(rank.max()) + 1
+
 
 Ids = npt.NDArray[np.int64]
 
@@ -196,7 +345,13 @@ def release_tables(
                 f"key out, or wrap files that hold only the synthesised columns in a Release"
             )
         ordered.append(same_records(original.index, table, f"release {l}"))
-    _columns_once([original, *ordered], known + synthesized)
+    for l, table in enumerate([original, *ordered]):
+        repeated = set(table.columns[table.columns.duplicated()])
+        for column in known + synthesized:
+            if column in repeated:
+                raise InputError(
+                    f"{source(l)} has column {column!r} more than once; rename or drop one"
+                )
     for l, table in enumerate(ordered, start=1):
         _check_rows(original, table, synthesized, f"release {l}")
     return ordered
@@ -251,13 +406,3 @@ def _agree(declared: list[str], known: list[str], synthesized: list[str]) -> Non
             raise InputError(
                 f"known names {column!r}, which the release synthesised; put it under synthesized="
             )
-
-
-def _columns_once(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> None:
-    for l, table in enumerate(tables):
-        repeated = set(table.columns[table.columns.duplicated()])
-        for column in keys:
-            if column in repeated:
-                raise InputError(
-                    f"{source(l)} has column {column!r} more than once; rename or drop one"
-                )

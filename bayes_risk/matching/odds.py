@@ -14,7 +14,8 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import by_label
-from bayes_risk.matching.population.population import Population
+
+from .population import Population
 
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
@@ -40,7 +41,12 @@ def how_many_may_be(
     counts, words = _counts(population, targets, len(N), keys, inexact)  # shape (1 or m, S, n_t)
     each = np.maximum(counts, N[:, None])  # shape (m, S, n_t)
     estimated = any(not one.known for one in _populations(population))
-    return Odds(each[:, 0] if each.shape[1] == 1 else _harmonic(each), words, estimated)
+    if each.shape[1] == 1:
+        return Odds(each[:, 0], words, estimated)
+    with np.errstate(divide="ignore"):
+        D = 1 / (1 / each).mean(axis=1)  # harmonic mean over draws
+    near = np.rint(D)  # of equal whole numbers it is that number
+    return Odds(np.where(np.isclose(D, near, rtol=1e-12, atol=0.0), near, D), words, estimated)
 
 
 def per_table(population: Outsiders, release_of: Ids | None) -> Outsiders:
@@ -60,14 +66,6 @@ def check_sample(population: Any, original: pd.DataFrame) -> None:
         if one.known:
             own = Population.counted(original, one.keys)
             one.checked_counts(original, own.counts(original)[0])
-
-
-def _harmonic(counts: Reals) -> Reals:
-    """Harmonic mean over draws, axis 1; of equal whole numbers it is that number."""
-    with np.errstate(divide="ignore"):
-        D: Reals = 1 / (1 / counts).mean(axis=1)
-    near = np.rint(D)
-    return np.where(np.isclose(D, near, rtol=1e-12, atol=0.0), near, D)
 
 
 def _populations(population: Any) -> list[Population]:
@@ -127,7 +125,15 @@ def _fits(population: Population, keys: Sequence[str], inexact: Mapping[str, Any
 def _given(population: Any, targets: pd.Index, m: int) -> Reals:
     n_targets = len(targets)
     if isinstance(population, pd.Series):
-        population = _by_label(population, targets)
+        if not population.index.is_unique or not targets.isin(population.index).all():
+            raise InputError(
+                "population is a Series whose index does not name every target once; give it the "
+                "index of the targets, or an array in their order"
+            )
+        further = len(population) > n_targets
+        population = (
+            population.loc[targets] if further else by_label(population, targets, "population")
+        )
     counts = np.atleast_2d(_numbers(population))
     if counts.ndim != 2 or counts.shape[1] != n_targets or counts.shape[0] not in (1, m):
         raise InputError(
@@ -165,13 +171,3 @@ def _numbers(population: Any) -> Reals:
         f"population is {shown} that does not hold a number for each target; give an array of "
         "counts, a Series of them by label, or a Population"
     )
-
-
-def _by_label(counts: pd.Series, targets: pd.Index) -> pd.Series:
-    if not counts.index.is_unique or not targets.isin(counts.index).all():
-        raise InputError(
-            "population is a Series whose index does not name every target once; give it the "
-            "index of the targets, or an array in their order"
-        )
-    further = len(counts) > len(targets)
-    return counts.loc[targets] if further else by_label(counts, targets, "population")

@@ -22,12 +22,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import Chances, ReleaseSets, best_pairs, weigh_sets
-from bayes_risk._core.weights import LARGEST
+from bayes_risk._core.matching import LARGEST, Chances, ReleaseSets, best_pairs, weigh_sets
 from bayes_risk.data.microdata import MAX_LEVELS
-from bayes_risk.matching.parquet_files import ParquetTable, Part, unreadable, value_type
 
-from .keys import check_unchanged, coded, source
+from .input import check_unchanged, coded, source
+from .parquet_files import ParquetTable, Part, unreadable, value_type
 
 if TYPE_CHECKING:
     import duckdb

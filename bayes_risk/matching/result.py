@@ -13,17 +13,17 @@ from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Table, count, spread, storable, value
 from bayes_risk.risk.exposure_result import Exposure
 
-from .errors import error_between, error_of_draws
+from .choices import Strategy, in_words
 from .odds import GIVEN
 from .radii import Radius, as_setting
-from .strategies import Strategy, in_words
+from .replicates import error_between, error_of_draws
 from .words import COLUMNS as COLUMNS
 from .words import Matching, errors_in_words, how_many, knowledge, summary_table, tables_searched
 
+BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 Ids = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
-BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

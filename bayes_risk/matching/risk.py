@@ -1,10 +1,11 @@
 """Identification risk: can an intruder tell which released record is the target.
 
-Keys match exactly, or as numbers within a radius; the intruder knows who is in the file, or what
-the population is like. The mathematics and its derivation: ``docs/identification.md``.
+Exact keys are coded and numbered as cells; a key is compared as a number within a radius, or with
+missing values that are no level. The intruder knows who is in the file, or what the population is
+like. The mathematics and its derivation: ``docs/identification.md``.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,32 +14,248 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.boxes import Boxes, box_up, match_each_box, match_pooled_boxes
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import (
     Cells,
     Matches,
+    cell_codes,
     count_matches,
     jackknife_error,
     match_each,
     match_pooled,
+    number_keys,
     pair_up,
 )
+from bayes_risk.release.release import SAME
 from bayes_risk.risk.exposure import exposure
 
-from .choices import check_effects, checked_choices
-from .errors import parts_of_draws, strata
-from .input import Released, checked_keys, checked_targets, reason_key, release_tables
-from .keys import checked_missing
-from .matching_keys import MatchingKeys
+from .boxes import Boxes, NumericKey, box_up, match_each_box, match_pooled_boxes
+from .choices import Strategy, check_effects, checked_choices, claimed
+from .input import (
+    Key,
+    Released,
+    Targets,
+    check_unchanged,
+    checked_keys,
+    checked_missing,
+    checked_targets,
+    level_key,
+    reason_key,
+    release_tables,
+    source,
+)
 from .odds import Outsiders, check_sample, how_many_may_be, per_table
-from .radii import Radius, checked_radius
-from .replicates import Replicates
+from .radii import Radius, checked_ends, checked_radius
+from .replicates import Replicates, parts_of_draws, strata
 from .result import IdentificationRisk
-from .strategies import Strategy, claimed
+
+Reals = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
+
+
+class Compared(NamedTuple):
+    """How a key is compared: as a number, by its level, or both (is it missing, and if not)."""
+
+    key: NumericKey | None
+    level: Key | None
+
+
+def numeric_key(
+    target: pd.Series,
+    original: pd.Series,
+    tables: Sequence[pd.DataFrame],
+    radius: Radius,
+    *,
+    unsynthesized: bool,
+    missing: str,
+    closed: bool,
+) -> Compared:
+    """Compare a key as numbers: those of the targets with those of the releases.
+
+    Released values have shape (m, n), or (1, n) if the key is unsynthesised.
+    """
+    name = str(original.name)
+    column = _numbers(original, "the original", missing)
+    y = _numbers(target, "the targets", missing)
+    shown = [
+        _numbers(table[original.name], source(l), missing)
+        for l, table in enumerate(tables, start=1)
+        if original.name in table or not unsynthesized
+    ]
+    if unsynthesized:
+        for l, values in enumerate(shown, start=1):
+            same = np.isclose(values, column, rtol=SAME, atol=0.0, equal_nan=True)
+            check_unchanged(name, int((~same).sum()), len(column), source(l))
+        shown = [column]
+    present = column[~np.isnan(column)]
+    if not len(present):
+        raise InputError(f"key {name!r} is missing in every record of the original; leave it out")
+    around = np.where(np.isnan(y), present[0], y)
+    low, high = _finite(checked_ends(name, radius, around, present), around, closed)
+    key = NumericKey(y, low, high, np.stack(shown))
+    return _by_level(key) if missing == "level" else Compared(_by_rule(key, missing), None)
+
+
+def _finite(ends: tuple[Reals, Reals], y: Reals, closed: bool) -> tuple[Reals, Reals]:
+    """Finite ends of closed intervals. Open ones end a number earlier, but not before y itself.
+
+    The file's smallest value is the lower end of its own `Quantile`: it belongs to it all the same.
+    """
+    low, high = (np.clip(end, -LAST, LAST) for end in ends)
+    if closed:
+        return low, high
+    point = low == high  # nothing is inside
+    return (
+        np.where((low < y) | point, np.nextafter(low, np.inf), low),
+        np.where((high > y) | point, np.nextafter(high, -np.inf), high),
+    )
+
+
+def _by_level(key: NumericKey) -> Compared:
+    """Missing values match each other: whether a value is missing becomes a key of its own."""
+    lost, gone = np.isnan(key.y), np.isnan(key.value)
+    if not lost.any() and not gone.any():
+        return Compared(key, None)
+    y, low, high = (np.where(lost, 0.0, x) for x in key[:3])
+    level = Key(lost.astype(np.int64), gone.astype(np.int64), 2)
+    return Compared(NumericKey(y, low, high, np.where(gone, 0.0, key.value)), level)
+
+
+def _by_rule(key: NumericKey, missing: str) -> NumericKey:
+    """Missing values match anything, or nothing."""
+    y, low, high, value = key
+    lost, wild = np.isnan(y), missing == "wildcard"
+    reach = (-np.inf, np.inf) if wild else (np.inf, -np.inf)
+    return NumericKey(
+        np.where(lost, 0.0, y),
+        np.where(lost, reach[0], low),
+        np.where(lost, reach[1], high),
+        value if wild else np.where(np.isnan(value), np.inf, value),
+    )
+
+
+def _numbers(column: pd.Series, where: str, missing: str) -> Reals:
+    dtype, is_a = column.dtype, pd.api.types
+    if (
+        not is_a.is_numeric_dtype(dtype)
+        or is_a.is_bool_dtype(dtype)
+        or is_a.is_complex_dtype(dtype)
+    ):
+        raise InputError(
+            f"key {column.name!r} ({dtype}) of {where} holds no real numbers, which a radius "
+            "needs; convert it (pandas.to_numeric), or leave it out of radius"
+        )
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if np.isinf(values).any():
+        raise InputError(
+            f"key {column.name!r} of {where} has infinite values in {np.isinf(values).sum():,} of "
+            f"{len(values):,} records, which lie within no radius; mend them, or cut the key into "
+            "categories (pandas.cut) and leave it out of radius"
+        )
+    return values
+
 
 Ids = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
+
+
+class MatchingKeys(NamedTuple):
+    """Keys of n_t targets and of n records in m releases.
+
+    ``u``, ``z``: numbers of exact keys, shapes (n_t,) and (m, n), -1 where no target has it;
+    ``u_us``, ``z_us``: those of the unsynthesised ones alone, (n_t,) and (1, n). ``numeric`` and
+    ``numeric_us``: keys compared as numbers, all and the unsynthesised ones.
+    """
+
+    place: Ids
+    u: Ids
+    z: Ids
+    u_us: Ids
+    z_us: Ids
+    numeric: Sequence[NumericKey]
+    numeric_us: Sequence[NumericKey]
+
+    @classmethod
+    def from_tables(
+        cls,
+        original: pd.DataFrame,
+        tables: Sequence[pd.DataFrame],
+        sought: Targets,
+        known: Sequence[str],
+        synthesized: Sequence[str],
+        radius: Mapping[str, Radius],
+        *,
+        missing: Mapping[str, str],
+        closed: bool,
+        also: Sequence[Key] = (),
+    ) -> "MatchingKeys":
+        """Code every key over the targets, the original and the releases.
+
+        ``also``: further unsynthesised keys, already coded.
+        """
+        exact: dict[bool, list[Key]] = {True: [*also], False: []}  # by whether it is unsynthesised
+        numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
+        for name in [*known, *synthesized]:
+            us = name in known
+            column, how = original[name], missing[name]
+            target = column if sought.frame is original else sought.frame[name]
+            if name in radius:
+                within = radius[name]
+                found = numeric_key(
+                    *(target, column, tables, within), unsynthesized=us, missing=how, closed=closed
+                )
+            else:
+                found = _level_key(name, target, column, tables, unsynthesized=us, missing=how)
+            numeric[us] += [] if found.key is None else [found.key]
+            exact[us] += [] if found.level is None else [found.level]
+        place, m, n = sought.place, len(tables), len(original)
+        known_code = _codes(exact[True], len(place), (1, n))
+        cells, cell = np.unique(known_code, return_inverse=True)  # targets first, then records
+        digits = Key(cell[: len(place)], cell[len(place) :], len(cells))
+        code = _codes([digits, *exact[False]], len(place), (m, n))
+        u, z = number_keys(code[: len(place)], code[len(place) :].reshape(m, n))
+        u_us, z_us = number_keys(digits.target, digits.released.reshape(1, n))
+        wide = [k._replace(value=np.broadcast_to(k.value, (m, n))) for k in numeric[True]]
+        return cls(place, u, z, u_us, z_us, [*wide, *numeric[False]], numeric[True])
+
+    def cells(self, *, fallback: bool, certain: bool, limit: float) -> Cells:
+        """Each target's records by the unsynthesised keys alone."""
+        if self.numeric_us:
+            boxes = box_up(self.u_us, self.z_us, self.place, self.numeric_us, limit=limit)
+            return Cells(boxes.N[0], boxes.own[0], fallback and certain, certain)
+        number, z = self.u_us, self.z_us[0]
+        size = np.bincount(z + 1, minlength=int(number.max()) + 2)[1:]
+        own = (self.place >= 0) & (z[self.place] == number)
+        return Cells(size[number], own, fallback and certain, certain)
+
+
+def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ids:
+    """Cell codes of targets, then of the released records, release after release."""
+    m, n = shape
+    digits = [
+        np.append(key.target, np.broadcast_to(key.released, shape).reshape(-1)) for key in keys
+    ]
+    return cell_codes(digits, [key.n_levels for key in keys], shape=(n_targets + m * n,))
+
+
+def _level_key(
+    name: str,
+    target: pd.Series,
+    original: pd.Series,
+    tables: Sequence[pd.DataFrame],
+    *,
+    unsynthesized: bool,
+    missing: str,
+) -> Compared:
+    """A categorical key; a number if its missing values are there, and no level of their own."""
+    key = level_key(name, target, original, tables, unsynthesized=unsynthesized)
+    shown = [original] if unsynthesized else [table[name] for table in tables]
+    lost, gone = target.isna().to_numpy(), np.stack([column.isna().to_numpy() for column in shown])
+    if missing == "level" or not (lost.any() or gone.any()):
+        return Compared(None, key)
+    y = np.where(lost, np.nan, key.target)
+    value = np.where(gone, np.nan, np.atleast_2d(key.released))
+    return Compared(_by_rule(NumericKey(y, y, y, value), missing), None)
 
 
 def identification_risk(
@@ -199,21 +416,7 @@ def identification_risk(
     >>> float(risk.summary().loc["pooled", "expected_match_risk"]), float(risk.baseline.sum())
     (3.0, 2.0)
     """
-    found = matched(
-        original,
-        releases,
-        known=known,
-        synthesized=synthesized,
-        targets=targets,
-        population=population,
-        strategy=strategy,
-        reason=reason,
-        radius=radius,
-        shape=shape,
-        closed=closed,
-        missing=missing,
-        fallback=fallback,
-    )
+    found = matched(**locals())  # all arguments as they came
     if isinstance(releases, Replicates):
         return found
     return replace(found, exposure=exposure(original, releases, keys=[*known, *synthesized]))
@@ -243,21 +446,20 @@ def matched(
     check_effects(choices, population=population is not None, n_radii=len(within))
     tables = release_tables(original, releases, known, synthesized)
     sought = checked_targets(original, targets, keys)
-    coded = MatchingKeys.of(
+    coded = MatchingKeys.from_tables(
         *(original, tables, sought, known, synthesized, within),
         missing=lost,
         closed=closed,
         also=reason_key(reason, original, sought),
     )
     cells = coded.cells(fallback=fallback, certain=population is None, limit=choices.limit)
-    task = MatchingTask.of(coded, cells, limit=choices.limit)
+    task = MatchingTask.from_keys(coded, cells, limit=choices.limit)
     release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
     population = per_table(population, release_of)
     check_sample(population, original)
     odds = how_many_may_be(population, sought.frame, task.N, keys, within)
     found = task.matches(odds.D)
     each, claims = (claimed(next(found), choices.strategy) for _ in range(2))
-    errors = _Errors(task, odds.D, choices.strategy)
     return IdentificationRisk(
         index=sought.labels,
         known=tuple(known),
@@ -275,12 +477,14 @@ def matched(
         reason=reason is not None,
         baseline=np.where(cells.own, 1 / np.maximum(cells.size, 1), 0.0),
         release_of=release_of,
-        pooled_mcse=errors.of_releases(found)
-        if release_of is None
-        else errors.without(strata(release_of)),
-        pooled_draws_mcse=float("nan")
-        if release_of is None
-        else errors.without(parts_of_draws(release_of)),
+        pooled_mcse=_jackknife(
+            found if release_of is None else task.without_each(strata(release_of), odds.D),
+            choices.strategy,
+        ),
+        pooled_draws_mcse=_jackknife(
+            [] if release_of is None else task.without_each(parts_of_draws(release_of), odds.D),
+            choices.strategy,
+        ),
     )
 
 
@@ -291,34 +495,16 @@ def _arrays(each: Matches, pooled: Matches) -> dict[str, Any]:
     return by_release | {f"pooled_{name}": getattr(pooled, name) for name in names}
 
 
-class _Errors(NamedTuple):
-    """Jackknife errors of the pooled expected match risk."""
-
-    task: "MatchingTask"
-    D: Reals
-    strategy: Strategy
-
-    def of_releases(self, found: Iterator[Matches]) -> float:
-        """From the matches without each release; NaN below three of them."""
-        left_out = [self._expected(rest) for rest in found]
-        return jackknife_error(np.array(left_out)) if left_out else float("nan")
-
-    def without(self, parts: Sequence[Ids]) -> float:
-        """Over parts of the tables, each left out in turn; NaN for fewer than two."""
-        if len(parts) < 2:
-            return float("nan")
-        tables = np.arange(len(self.D))
-        rest = [self.task.pooled_over(np.setdiff1d(tables, part), self.D) for part in parts]
-        return jackknife_error(np.array([self._expected(found) for found in rest]))
-
-    def _expected(self, found: Matches) -> float:
-        return float(claimed(found, self.strategy).probability.sum())
+def _jackknife(left_out: Iterable[Matches], strategy: Strategy) -> float:
+    """Error of the pooled expected match risk, from what is matched without each part; or NaN."""
+    expected = [float(claimed(found, strategy).probability.sum()) for found in left_out]
+    return jackknife_error(np.array(expected)) if expected else float("nan")
 
 
 class MatchingTask(NamedTuple):
     """Keys, what to go by where nothing matches, match counts N (m, n_t), and boxes if any.
 
-    ``limit``: how far squared distances may add up (`bayes_risk._core.boxes.Boxes`).
+    ``limit``: how far squared distances may add up (`bayes_risk.matching.boxes.Boxes`).
     """
 
     keys: MatchingKeys
@@ -328,7 +514,7 @@ class MatchingTask(NamedTuple):
     N: Ids
 
     @classmethod
-    def of(cls, keys: MatchingKeys, cells: Cells, *, limit: float) -> "MatchingTask":
+    def from_keys(cls, keys: MatchingKeys, cells: Cells, *, limit: float) -> "MatchingTask":
         """Count the matches."""
         if not keys.numeric:
             N = count_matches(keys.z, int(keys.u.max()) + 1)[:, keys.u]
@@ -351,13 +537,15 @@ class MatchingTask(NamedTuple):
         yield pool()
         yield from (pool(without=l) for l in range(len(z)) if len(z) > 2)
 
-    def pooled_over(self, kept: Ids, D: Reals) -> Matches:
-        """Match pooled over some of the tables only."""
-        numeric = [key._replace(value=key.value[kept]) for key in self.keys.numeric]
-        keys = self.keys._replace(z=self.keys.z[kept], numeric=numeric)
-        found = MatchingTask.of(keys, self.cells, limit=self.limit).matches(D[kept])
-        next(found)
-        return next(found)
+    def without_each(self, parts: Sequence[Ids], D: Reals) -> Iterator[Matches]:
+        """Match pooled over the tables, each part left out in turn; of one part nothing."""
+        for part in parts if len(parts) > 1 else []:
+            kept = np.setdiff1d(np.arange(len(D)), part)
+            numeric = [key._replace(value=key.value[kept]) for key in self.keys.numeric]
+            keys = self.keys._replace(z=self.keys.z[kept], numeric=numeric)
+            found = MatchingTask.from_keys(keys, self.cells, limit=self.limit).matches(D[kept])
+            next(found)  # in each release
+            yield next(found)
 
 
 def _by_key(D: Reals, u: Ids) -> Reals:

@@ -21,12 +21,20 @@ from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.mechanism_result import MechanismCheck
 from bayes_risk.evidence.methods import METHODS
-from bayes_risk.evidence.prior_weights import Grounds, prior_weights
+from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.intruder import priors
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .exposure_result import Exposure
-from .posterior import MAX_LEFT_OUT, Limits, Summed, error_over_modes, interval, reliable, weigh
+from .posterior import (
+    MAX_LEFT_OUT,
+    Limits,
+    PosteriorSums,
+    error_over_modes,
+    interval,
+    reliable,
+    weigh,
+)
 from .prior_comparison import comparison
 from .result import AttributeRisk
 
@@ -126,7 +134,7 @@ class AttributeEvidence:
         -----
         Cost: a pass over (G, n_cases), no draw.
         """
-        summed = Summed.of(self.found)
+        summed = PosteriorSums.from_evidence(self.found)
         risk = self._both(summed) if prior is None else self._risk(prior, summed)
         if warn:
             _warn(risk, self.way)
@@ -178,7 +186,7 @@ class AttributeEvidence:
         """
         if not isinstance(given, Mapping) or not given:
             raise InputError('give priors by name: {"uniform": "uniform", "margins": "marginal"}')
-        summed = Summed.of(self.found)
+        summed = PosteriorSums.from_evidence(self.found)
         return {name: self._risk(prior, summed) for name, prior in given.items()}
 
     def compare(self, given: Mapping[str, priors.Prior]) -> pd.DataFrame:
@@ -237,7 +245,7 @@ class AttributeEvidence:
         together = len(self.release.by_draw) < self.release.m
         return METHODS[self.way].by_release and self.searched is None and not together
 
-    def _both(self, summed: Summed) -> AttributeRisk:
+    def _both(self, summed: PosteriorSums) -> AttributeRisk:
         """Flat and predictive; where the evidence has no predictive prior, flat and why."""
         flat = self._risk("uniform", summed)
         try:
@@ -251,7 +259,7 @@ class AttributeEvidence:
             said = f"{flat.assumptions['prior']} (the {SECOND} prior is not there: {why})"
         return replace(flat, priors=beside, assumptions={**flat.assumptions, "prior": said})
 
-    def _risk(self, prior: priors.Prior, summed: Summed) -> AttributeRisk:
+    def _risk(self, prior: priors.Prior, summed: PosteriorSums) -> AttributeRisk:
         if self.searched is not None and prior is not self.searched:
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
@@ -259,11 +267,18 @@ class AttributeEvidence:
                 "evidence anew with search_prior=, or give JointGrid a larger budget"
             )
         found, guesses = self.found, self.cases.guesses
-        grounds = Grounds(self.microdata, self.cases, self.encoded, found.base)
-        weights = prior_weights(prior, grounds)
+        context = PriorContext(self.microdata, self.cases, self.encoded, found.base)
+        weights = prior_weights(prior, context)
         posterior = weigh(found, summed, weights, guesses.truth, self.log_rest, self.disclosed)
         apart = [
-            weigh(one, Summed.of(one), weights, guesses.truth, self.log_rest, self.disclosed)
+            weigh(
+                one,
+                PosteriorSums.from_evidence(one),
+                weights,
+                guesses.truth,
+                self.log_rest,
+                self.disclosed,
+            )
             for one in found.apart
         ]
         return AttributeRisk(

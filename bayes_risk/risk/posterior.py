@@ -21,7 +21,7 @@ REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's esti
 MAX_APART = 0.4  # of log odds: chains within a factor 1.5, as verdicts count changes, agree
 
 
-class Weighed(NamedTuple):
+class PosteriorWeights(NamedTuple):
     """Posterior of the guesses, and how exact the truth's probability is.
 
     ``log_p`` (G, U); ``deviations`` (F, B, U) of the truth's probability, by fit and batch;
@@ -63,26 +63,26 @@ def certain(
     return replace(found, log_evidence=log_evidence, deviations=deviations, khat=khat)
 
 
-class Summed(NamedTuple):
+class PosteriorSums(NamedTuple):
     """What every prior needs of the evidence: its sum over releases, and the error, (G, U) each."""
 
     log_evidence: Array
     mcse: Array
 
     @classmethod
-    def of(cls, found: Evidence) -> "Summed":
+    def from_evidence(cls, found: Evidence) -> "PosteriorSums":
         """Computed once, whatever the number of priors."""
         return cls(found.log_evidence.sum(axis=0), found.mcse())
 
 
 def weigh(
     found: Evidence,
-    summed: Summed,
+    summed: PosteriorSums,
     prior: PriorWeights,
     truth: npt.NDArray[np.int64],
     log_rest: Array,
     disclosed: npt.NDArray[np.bool_],
-) -> Weighed:
+) -> PosteriorWeights:
     """Bayes' rule, and the linearised Monte Carlo error of the truth's probability.
 
     ``truth`` (U,): place of the truth among the guesses; ``log_rest`` (U,): log of what a search
@@ -108,7 +108,7 @@ def weigh(
     error = standard_error(shift, led=found.modes is not None)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
-    return Weighed(
+    return PosteriorWeights(
         log_p=log_p,
         deviations=shift * p_truth,
         mcse=error * p_truth,
@@ -134,7 +134,7 @@ def _chains(deviations: Array) -> Array:
     return chains
 
 
-def interval(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> Array:
+def interval(found: Sequence[PosteriorWeights], truth: npt.NDArray[np.int64]) -> Array:
     """Where another audit would find the probability of the truth, at 95 %; shape (2, U).
 
     Two audits differ by the errors of both: 1.96 times the square root of 2 standard errors. Spans
@@ -149,7 +149,7 @@ def interval(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> Array:
     return ends_of_all
 
 
-def error_over_modes(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> Array:
+def error_over_modes(found: Sequence[PosteriorWeights], truth: npt.NDArray[np.int64]) -> Array:
     """Error of the log Bayes factor (U,) of the first, two of which reach what each mode says."""
     main, *modes = found
     error = main.mcse_log_bayes_factor
@@ -160,7 +160,7 @@ def error_over_modes(found: Sequence[Weighed], truth: npt.NDArray[np.int64]) -> 
     return error
 
 
-def _log_odds(found: Weighed, truth: npt.NDArray[np.int64]) -> Array:
+def _log_odds(found: PosteriorWeights, truth: npt.NDArray[np.int64]) -> Array:
     """Of the truth, (U,)."""
     log_p = np.take_along_axis(found.log_p, truth[None], axis=0)[0]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -252,7 +252,7 @@ def _check_possible(log_p: Array, log_evidence: Array) -> None:
     )
 
 
-def reliable(found: Evidence, posterior: Weighed, limits: Limits) -> npt.NDArray[np.bool_]:
+def reliable(found: Evidence, posterior: PosteriorWeights, limits: Limits) -> npt.NDArray[np.bool_]:
     """Which cases can be trusted, shape (U,)."""
     exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
     good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)

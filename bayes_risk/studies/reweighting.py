@@ -3,13 +3,11 @@
 Each record's likelihood is raised to a power alpha_i in (0, 1] that falls with its risk (Hu,
 Savitsky & Williams 2022); the audit itself gives the weights. Derivations and what the weights
 assume: `docs/sensitivity.md`.
-
-Two simple measures of what a release keeps: margins and pairwise tables against the original.
 """
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -18,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.checkpoint import within
-from bayes_risk._core.errors import InputError, RiskRoseWarning
+from bayes_risk._core.errors import DisplacedRiskWarning, InputError
 from bayes_risk._core.validate import at_least, number, one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights, linear_weights
@@ -26,7 +24,7 @@ from bayes_risk.evidence.contract import Progress
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import attribute_risk
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.utilities.cells import group_edges, group_of, total_variation
+from bayes_risk.utilities.tables import group_edges, group_of, total_variation
 
 from .reweighting_result import Reweighting, Round
 
@@ -38,19 +36,8 @@ def table_distances(data: Microdata, release: Release) -> dict[str, float]:
     """Mean total variation distance of margins and of pairwise tables, over the m data sets.
 
     ``1/2 sum over cells |share in the original - share in the release|``: 0, the same tables; 1,
-    nothing in common. Numbers are cut at the original's deciles.
-
-    Parameters
-    ----------
-    data : Microdata
-        The original.
-    release : Release
-
-    Returns
-    -------
-    dict
-        ``margins``: mean over synthesised columns; ``pairs``: mean over pairs of columns of which
-        one at least was synthesised (NaN where there is one column).
+    nothing in common; of synthesised columns, and of pairs of which one at least was synthesised
+    (NaN where there is one column). Numbers are cut at the original's deciles.
     """
     made = [j for j, c in enumerate(data.columns) if c in list(release.synthesized)]
     p = len(data.columns)
@@ -193,7 +180,7 @@ def reweight(
 
     Warns
     -----
-    RiskRoseWarning
+    DisplacedRiskWarning
         Clearly more records of moderate risk rose than chance explains, or some above ``until``.
     UnreliableWeightsWarning
         As `attribute_risk`, in each round.
@@ -204,20 +191,20 @@ def reweight(
     the audit takes them as known to the intruder and the same for every guess, as the literature
     does. It is the last release that the result speaks for: releasing several rounds tells more.
     """
-    loop = _Loop.of(model, df, until, share, rounds, weights_from)
-    options = _Options.of(fit, synthesis, audit)
+    rule = _checked_rule(model, df, until, share, weights_from)
+    n_rounds, options = at_least("rounds", rounds, 1), _checked(fit, synthesis, audit)
     rng = np.random.default_rng(random_seed)
     audit_seed = int(rng.integers(2**31))  # the same targets in every round
     done: list[Round] = []
     weights = np.ones(len(df))
-    for r, child in enumerate(rng.spawn(loop.rounds + 1)):
-        told = _in_round(progress, r)
+    for r, child in enumerate(rng.spawn(n_rounds + 1)):
         with within("round"):
-            fitted, found = options.run(model, df, weights, (child, audit_seed), told)
+            fitted, found = _round(model, df, weights, (child, audit_seed), options, progress, r)
         done.append(found)
-        reason = loop.reason(found.risk)
-        if reason is None and r < loop.rounds:
-            new = loop.next(found.risk, weights, fitted.microdata.index, first=r == 0)
+        reason = _reason(found.risk, until, share)
+        if reason is None and r < n_rounds:
+            index = fitted.microdata.index
+            new = _reweighted(rule, found.risk, weights, index, until if r else None)
             if (new == weights).all():
                 reason = "no weight changes any more: give a lower floor"
             weights = new
@@ -228,111 +215,88 @@ def reweight(
         fit=fitted,
         until=until,
         share=share,
-        reason=reason or f"{loop.rounds} rounds are spent",
+        reason=reason or f"{n_rounds} rounds are spent",
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
     if result.risk_rose:
-        warnings.warn(result.moderate_in_words(), RiskRoseWarning, stacklevel=2)
+        warnings.warn(result.moderate_in_words(), DisplacedRiskWarning, stacklevel=2)
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Loop:
-    """When to stop, and how weights follow from an audit."""
-
-    until: float | None
-    share: float
-    rounds: int
-    rule: Rule
-
-    @classmethod
-    def of(
-        cls, model: Any, df: Any, until: Any, share: Any, rounds: Any, weights_from: Any
-    ) -> "_Loop":
-        if "weights" not in inspect.signature(model.fit).parameters:
-            raise InputError(
-                f"{type(model).__name__} takes no record weights; give a model whose fit does: "
-                f"{TAKE_THEM}"
-            )
-        if not hasattr(df, "columns"):
-            raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
-        if until is not None and not 0 < number("until", until) < 1:
-            raise InputError(f"until={until!r} is no probability above 0 and below 1")
-        if not 0 <= number("share", share) < 1:
-            raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
-        if isinstance(weights_from, str):
-            one_of("weights_from", weights_from, ("linear",))
-            weights_from = LinearWeights()
-        if not callable(weights_from):
-            raise InputError(
-                f'weights_from={weights_from!r} is no rule; give "linear", LinearWeights(...) or '
-                "a function of (risk, weights)"
-            )
-        return cls(until, float(share), at_least("rounds", rounds, 1), weights_from)
-
-    def reason(self, risk: AttributeRisk) -> str | None:
-        """Why to stop, if the threshold holds."""
-        if self.until is None:
-            return None
-        above = float((risk.records["probability"] > self.until).mean())
-        if above > self.share:
-            return None
-        kept = "no record" if self.share == 0 else f"at most {100 * self.share:g} % of the records"
-        return f"the threshold holds: {kept} above {self.until:g}"
-
-    def next(self, risk: AttributeRisk, weights: Array, index: Any, *, first: bool) -> Array:
-        """Weights (n,) of the next round."""
-        rows = index.get_indexer(risk.index)
-        new = checked_weights(self.rule(risk, weights[rows].copy()), risk.index)
-        out, change = weights.copy(), np.ones(len(rows), dtype=bool)
-        if self.until is not None and not first:
-            change = risk.records["probability"].to_numpy() > self.until
-        out[rows[change]] = (np.ones(len(rows)) if new is None else new)[change]
-        return out
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """Options of fit, synthesis and audit."""
-
-    fit: dict[str, Any]
-    synthesis: dict[str, Any]
-    audit: dict[str, Any]
-
-    @classmethod
-    def of(cls, *given: Mapping[str, Any] | None) -> "_Options":
-        options = [dict(g or {}) for g in given]
-        for name, one in zip(("fit", "synthesis", "audit"), options, strict=True):
-            ours = sorted({"random_seed", "progress", "weights"} & set(one))
-            if ours:
-                raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
-        return cls(*options)
-
-    def run(
-        self,
-        model: Any,
-        df: Any,
-        weights: Array,
-        seeds: tuple[np.random.Generator, int],
-        progress: Progress | None,
-    ) -> tuple[Any, Round]:
-        """One round: the fit, and what it led to."""
-        fit_rng, release_rng = seeds[0].spawn(2)
-        fitted = model.fit(df, weights=weights, random_seed=fit_rng, progress=progress, **self.fit)
-        release = fitted.synthesize(random_seed=release_rng, **self.synthesis)
-        risk = attribute_risk(
-            fitted, release, random_seed=seeds[1], progress=progress, **self.audit
+def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any) -> Rule:
+    """How weights follow from an audit, and whether all can go on."""
+    if "weights" not in inspect.signature(model.fit).parameters:
+        raise InputError(
+            f"{type(model).__name__} takes no record weights; give a model whose fit does: "
+            f"{TAKE_THEM}"
         )
-        utility = table_distances(fitted.microdata, release)
-        return fitted, Round(weights=weights, risk=risk, release=release, utility=utility)
+    if not hasattr(df, "columns"):
+        raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+    if until is not None and not 0 < number("until", until) < 1:
+        raise InputError(f"until={until!r} is no probability above 0 and below 1")
+    if not 0 <= number("share", share) < 1:
+        raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
+    if isinstance(weights_from, str):
+        one_of("weights_from", weights_from, ("linear",))
+        return LinearWeights()
+    if not callable(weights_from):
+        raise InputError(
+            f'weights_from={weights_from!r} is no rule; give "linear", LinearWeights(...) or '
+            "a function of (risk, weights)"
+        )
+    rule: Rule = weights_from
+    return rule
 
 
-def _in_round(progress: Progress | None, r: int) -> Progress | None:
-    """The same progress, its stages named by the round."""
-    if progress is None:
+def _checked(*given: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Options of fit, synthesis and audit."""
+    options = [dict(g or {}) for g in given]
+    for name, one in zip(("fit", "synthesis", "audit"), options, strict=True):
+        if ours := sorted({"random_seed", "progress", "weights"} & set(one)):
+            raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
+    return options
+
+
+def _reason(risk: AttributeRisk, until: float | None, share: float) -> str | None:
+    """Why to stop, if the threshold holds."""
+    if until is None or float((risk.records["probability"] > until).mean()) > share:
         return None
+    kept = "no record" if share == 0 else f"at most {100 * share:g} % of the records"
+    return f"the threshold holds: {kept} above {until:g}"
 
-    def told(stage: str, done: int, total: int) -> None:
-        progress(f"round {r}, {stage}", done, total)
 
-    return told
+def _reweighted(
+    rule: Rule, risk: AttributeRisk, weights: Array, index: Any, above: float | None
+) -> Array:
+    """Weights (n,) of the next round; of records above a threshold, if there is one."""
+    rows = index.get_indexer(risk.index)
+    new = checked_weights(rule(risk, weights[rows].copy()), risk.index)
+    out, change = weights.copy(), np.ones(len(rows), dtype=bool)
+    if above is not None:
+        change = risk.records["probability"].to_numpy() > above
+    out[rows[change]] = (np.ones(len(rows)) if new is None else new)[change]
+    return out
+
+
+def _round(
+    model: Any,
+    df: Any,
+    weights: Array,
+    seeds: tuple[np.random.Generator, int],
+    options: Sequence[dict[str, Any]],
+    progress: Progress | None,
+    r: int,
+) -> tuple[Any, Round]:
+    """One round: the fit, and what it led to."""
+
+    def stage_of_round(stage: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(f"round {r}, {stage}", done, total)
+
+    tell = None if progress is None else stage_of_round
+    fit_rng, release_rng = seeds[0].spawn(2)
+    fitted = model.fit(df, weights=weights, random_seed=fit_rng, progress=tell, **options[0])
+    release = fitted.synthesize(random_seed=release_rng, **options[1])
+    risk = attribute_risk(fitted, release, random_seed=seeds[1], progress=tell, **options[2])
+    utility = table_distances(fitted.microdata, release)
+    return fitted, Round(weights=weights, risk=risk, release=release, utility=utility)

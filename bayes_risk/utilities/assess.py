@@ -10,11 +10,10 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, number, one_of
 from bayes_risk.release.release import Release
 
-from .compared_tables import margins, pairs
 from .inferences import RULES, Analysis, inferences
 from .propensity import propensity
 from .result import Utility
-from .tables import columns_of, tables_of
+from .tables import columns_of, margins, pairs, tables_of
 
 
 def utility(

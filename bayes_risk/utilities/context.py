@@ -1,7 +1,4 @@
-"""Measures of disclosure that users of other tools know, with their denominators.
-
-Distance to closest record: how near released records come to the original's.
-"""
+"""Measures of disclosure that users of other tools know, with their denominators."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -17,10 +14,9 @@ from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import checked_table
 from bayes_risk.release.release import Release
 
-from .cells import group_edges, group_of
 from .context_result import ContextMeasures
 from .keyed_counts import ATTRIBUTE, IDENTITY, Keyed, attribute, identity, keyed
-from .tables import Tables, category_codes, floats, tables_of
+from .tables import Tables, category_codes, floats, group_edges, group_of, tables_of
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -209,7 +205,14 @@ def context_measures(
     rng = np.random.default_rng(random_seed)
     entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
     tables = tables_of(original, release, None, None)
-    keys, targets = _checked(tables, keys, target)
+    keys = known_columns("keys", keys, tables.columns)
+    if not keys:
+        raise InputError("keys is empty; name at least one column that is known of a person")
+    given = [] if target is None else [target] if isinstance(target, str) else list(target)
+    targets = known_columns("target", given, tables.columns)
+    for name in targets:
+        if name in keys:
+            raise InputError(f"target {name!r} is among the keys; what is known cannot be learnt")
     cut = dict(groups or {})
     known_columns("groups", list(cut), [*keys, *targets])
     codes = {name: _codes(tables, name, cut.get(name)) for name in [*keys, *targets]}
@@ -235,20 +238,6 @@ def context_measures(
         has_holdout=holdout is not None and bool(measured),
         seed_entropy=entropy,
     )
-
-
-def _checked(
-    tables: Tables, keys: Sequence[str], target: str | Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    chosen = known_columns("keys", keys, tables.columns)
-    if not chosen:
-        raise InputError("keys is empty; name at least one column that is known of a person")
-    given = [] if target is None else [target] if isinstance(target, str) else list(target)
-    targets = known_columns("target", given, tables.columns)
-    for name in targets:
-        if name in chosen:
-            raise InputError(f"target {name!r} is among the keys; what is known cannot be learnt")
-    return chosen, targets
 
 
 def _codes(tables: Tables, name: str, groups: int | None) -> tuple[list[Ints], int]:

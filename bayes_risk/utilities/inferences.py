@@ -10,8 +10,7 @@ from scipy import stats
 
 from bayes_risk._core.errors import InputError
 
-from .combining import combine
-from .estimates import read_estimates
+from .combining import combine, read_estimates
 from .tables import Tables
 
 Array = npt.NDArray[np.float64]
@@ -100,7 +99,13 @@ def fully_synthetic(q: Array, u: Array, confidence: float) -> tuple[Array, ...]:
 def _one(
     analysis: str, fit: Analysis, tables: Tables, rules: str, confidence: float
 ) -> tuple[Sequence[Any], Array, Array]:
-    fits = [_fitted(analysis, fit, table.copy()) for table in tables.frames]
+    fits = [fit(table.copy()) for table in tables.frames]
+    for found in fits:
+        if not isinstance(found, pd.DataFrame) and not hasattr(found, "cov_params"):
+            raise InputError(
+                f"analysis {analysis!r} gives a {type(found).__name__}; let it give a fitted model "
+                "of statsmodels, or a DataFrame with the columns estimate and std_error"
+            )
     try:
         q, covariances, brought = read_estimates(fits, None)
     except InputError as error:
@@ -119,16 +124,6 @@ def _one(
         both = _Interval(*(found[c].to_numpy() for c in ("estimate", "std_error", "low", "high")))
     difference, overlap = _agreement(alone[0], both)
     return names, np.column_stack([*alone[0], *both, difference, overlap]), apart
-
-
-def _fitted(analysis: str, fit: Analysis, table: pd.DataFrame) -> Any:
-    found = fit(table)
-    if not isinstance(found, pd.DataFrame) and not hasattr(found, "cov_params"):
-        raise InputError(
-            f"analysis {analysis!r} gives a {type(found).__name__}; let it give a fitted model of "
-            "statsmodels, or a DataFrame with the columns estimate and std_error"
-        )
-    return found
 
 
 def _alone(q: Array, u: Array, confidence: float) -> _Interval:

@@ -1,8 +1,6 @@
 """Propensity scores: how well a model tells the records of a release from the original's.
 
 Derivation of the null expectations: ``docs/utility.md``.
-
-Predictors of the propensity score: the records of the original above those of a release.
 """
 
 from collections.abc import Callable, Sequence
@@ -78,22 +76,21 @@ def blocks_of(columns: Sequence[Column], at: Profiles) -> list[Block]:
 
 def main_effects(blocks: Sequence[Block], weights: Reals) -> Design:
     """Predictors as they are."""
-    values = np.concatenate([b.values for b in blocks], axis=1)
-    kept = [b.values for b in blocks if not b.made]
-    return Design(values, _df(values, kept, weights))
+    values, kept = (
+        np.concatenate([b.values for b in some], axis=1) if some else None
+        for some in (blocks, [b for b in blocks if not b.made])
+    )
+    assert values is not None
+    return Design(values, _rank(values, weights) - (0 if kept is None else _rank(kept, weights)))
 
 
 def interactions(blocks: Sequence[Block], weights: Reals) -> Design:
     """Main effects, and products of predictors of any two columns."""
-    parts, kept = [b.values for b in blocks], [b.values for b in blocks if not b.made]
+    products = []
     for a, b in combinations(blocks, 2):
         product = (a.values[:, :, None] * b.values[:, None, :]).reshape(len(a.values), -1)
-        product = product[:, product.any(axis=0)]
-        parts.append(product)
-        if not (a.made or b.made):
-            kept.append(product)
-    values = np.concatenate(parts, axis=1)
-    return Design(values, _df(values, kept, weights))
+        products.append(Block(a.made or b.made, product[:, product.any(axis=0)]))
+    return main_effects([*blocks, *products], weights)
 
 
 def n_interactions(blocks: Sequence[Block]) -> int:
@@ -131,11 +128,6 @@ def _numeric(values: Reals, records: Reals) -> Reals:
     parts = [np.where(absent, 0.0, (values - mean) / spread)] if spread > 0 else []
     parts += [absent.astype(float)] if absent.any() else []
     return np.column_stack(parts) if parts else np.empty((len(values), 0))
-
-
-def _df(values: Reals, kept: Sequence[Reals], weights: Reals) -> int:
-    without = _rank(np.concatenate(kept, axis=1), weights) if kept else 0
-    return _rank(values, weights) - without
 
 
 def _rank(values: Reals, weights: Reals) -> int:
@@ -196,7 +188,27 @@ def propensity(
     ]
     logistic = list(in_order(jobs, n_jobs=n_jobs, what="propensity"))
     scores[:, :2] = np.reshape(logistic, (m, 2, -1))
-    scores[:, 2] = _trees(columns, replaced, permutations, rng, n_jobs)
+    # CART of every release; the null is shared by them all, as files and trees are alike
+    paired = replaced < 1 or not all(c.made for c in columns)
+    children = rng.spawn(m + permutations)
+    # the tree of each release, then permutations in turn
+    turns = [*range(m), *(b % m for b in range(permutations))]
+    X = [features(columns, l) for l in range(1, m + 1)]
+    sizes = [len(values) for values in columns[0].values]
+    released = [np.repeat([False, True], [sizes[0], size]) for size in sizes[1:]]
+    trees = [
+        partial(_tree, X[l], released[l], child, b >= m, paired)
+        for b, (l, child) in enumerate(zip(turns, children, strict=True))
+    ]
+    grown = list(in_order(trees, n_jobs=n_jobs, what="propensity trees"))
+    # permuted labels vary 1 / (1 - c) times as much as a release about a fixed original; pairs
+    # exchanged f times as much as all of them, a release f (2 - f) times
+    null = np.array([(1 - c) * (2 - replaced) * found for found, _, c, _ in grown[m:]])
+    expected, sd = float(null.mean()), float(null.std(ddof=1))
+    scores[:, 2] = [
+        Score(*_standardised(found, expected, sd), specks=distance, df=leaves - 1)
+        for found, distance, _, leaves in grown[:m]
+    ]
     return scores
 
 
@@ -225,7 +237,8 @@ def logistic_null(df: float, N: int, c: float, replaced: float = 1.0) -> tuple[f
 def _logistic(columns: Sequence[Column], l: int, which: Predictors, replaced: float) -> Score:
     at = profiles_of(columns, l)
     blocks = blocks_of(columns, at)
-    if which is interactions and not _small(n_interactions(blocks), len(at.original)):
+    K = n_interactions(blocks) if which is interactions else 0
+    if K > MAX_PREDICTORS or K * len(at.original) > MAX_ENTRIES:
         return NOT_FITTED
     design = which(blocks, at.records)
     del blocks  # as large as the design
@@ -251,10 +264,6 @@ def _fitted(X: Reals, at: Profiles, c: float) -> Reals:
     return found
 
 
-def _small(K: int, P: int) -> bool:
-    return K <= MAX_PREDICTORS and K * P <= MAX_ENTRIES
-
-
 def _standardised(
     found: float, expected: float, sd: float
 ) -> tuple[float, float, float, float, float]:
@@ -262,38 +271,6 @@ def _standardised(
     nan = float("nan")
     ratio = found / expected if expected > 0 else nan
     return found, expected, sd, ratio, (found - expected) / sd if sd > 0 else nan
-
-
-def _trees(
-    columns: Sequence[Column],
-    replaced: float,
-    permutations: int,
-    rng: np.random.Generator,
-    n_jobs: int,
-) -> Reals:
-    """CART of every release; the null is shared by them all, as files and trees are alike."""
-    m = len(columns[0].values) - 1
-    paired = replaced < 1 or not all(c.made for c in columns)
-    children = rng.spawn(m + permutations)
-    # the tree of each release, then permutations in turn
-    turns = [*range(m), *(b % m for b in range(permutations))]
-    X = [features(columns, l) for l in range(1, m + 1)]
-    released = [_released(columns, l) for l in range(1, m + 1)]
-    jobs = [
-        partial(_tree, X[l], released[l], child, b >= m, paired)
-        for b, (l, child) in enumerate(zip(turns, children, strict=True))
-    ]
-    grown = list(in_order(jobs, n_jobs=n_jobs, what="propensity trees"))
-    # permuted labels vary 1 / (1 - c) times as much as a release about a fixed original; pairs
-    # exchanged f times as much as all of them, a release f (2 - f) times
-    null = np.array([(1 - c) * (2 - replaced) * found for found, _, c, _ in grown[m:]])
-    expected, sd = float(null.mean()), float(null.std(ddof=1))
-    return np.array(
-        [
-            Score(*_standardised(found, expected, sd), specks=distance, df=leaves - 1)
-            for found, distance, _, leaves in grown[:m]
-        ]
-    )
 
 
 def _tree(
@@ -304,23 +281,13 @@ def _tree(
     paired: bool,
 ) -> tuple[float, float, float, int]:
     """PMSE, SPECKS, share of released records, and number of leaves."""
-    if permute:
-        released = _permuted(released, paired, rng)
+    if permute and paired:  # labels are exchanged within pairs
+        swap = rng.random(len(released) // 2) < 0.5
+        released = np.concatenate([swap, ~swap])
+    elif permute:
+        released = rng.permutation(released)
     seed = int(rng.integers(2**31))
     tree = DecisionTreeClassifier(min_samples_leaf=MIN_LEAF, random_state=seed).fit(X, released)
     score, one = tree.predict_proba(X)[:, -1], np.ones(len(X))
     c, s = float(released.mean()), released.astype(float)
     return pmse(score, c, one), specks(score, 1 - s, s), c, int(tree.get_n_leaves())
-
-
-def _permuted(released: Flags, paired: bool, rng: np.random.Generator) -> Flags:
-    """Labels in another order; where records correspond, exchanged within pairs."""
-    if not paired:
-        return rng.permutation(released)
-    swap = rng.random(len(released) // 2) < 0.5
-    return np.concatenate([swap, ~swap])
-
-
-def _released(columns: Sequence[Column], l: int) -> Flags:
-    sizes = [len(columns[0].values[t]) for t in (0, l)]
-    return np.repeat([False, True], sizes)

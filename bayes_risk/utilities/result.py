@@ -12,9 +12,9 @@ import xarray as xr
 from bayes_risk._core.formats import NONE, number, plain
 from bayes_risk.data.base_result import Drawn, Public, Table, span, value
 
-from .compared_tables import MARGIN_MEASURES, PAIR_MEASURES
 from .inferences import COLUMNS
 from .propensity import MAX_PREDICTORS, MEASURES, MODELS
+from .tables import MARGIN_MEASURES, PAIR_MEASURES
 
 Array = npt.NDArray[np.float64]
 

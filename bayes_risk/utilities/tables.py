@@ -1,25 +1,30 @@
-"""What is compared: the original and its releases, with the same columns, coded once."""
+"""What is compared, coded once, and one- and two-way tables of the original and its releases.
+
+Letters: o the original's cells and s the release's, k cells that either occupies, n_1 and n_2
+records, N = n_1 + n_2, c = n_2 / N. What a release would show that was drawn from the original's
+own proportions stands beside each measure; derivations in ``docs/utility.md``.
+"""
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.special import gammaln, xlog1py, xlogy
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.microdata import MAX_LEVELS, checked_table, same_records
 from bayes_risk.data.variables import check_magnitude
-from bayes_risk.matching.input import listed
-from bayes_risk.matching.keys import coded, source
+from bayes_risk.matching.input import coded, listed, source
 from bayes_risk.release.release import SAME, Release
-
-from .cells import group_edges, group_of
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-
 FEW = 20  # a numeric column with no more distinct values is taken for a category
 
 
@@ -69,7 +74,8 @@ def tables_of(
     synthesized: Sequence[str] | None,
 ) -> Tables:
     """Check and put side by side; see `bayes_risk.utilities.assess.utility` for what is allowed."""
-    _check_original(original)
+    if len(checked_table(original, "original")) < 2:
+        raise InputError(f"original has {len(original)} records; give at least 2")
     given = listed(release.datasets if isinstance(release, Release) else release)
     wanted, left_out = _columns(original, release, given, columns)
     made = _made(wanted, release, synthesized)
@@ -99,11 +105,14 @@ def columns_of(
     found = []
     for name in tables.columns:
         parts = [frame[name] for frame in tables.frames]
-        _check_missing(name, parts, missing)
-        made = name in tables.made
-        found.append(
-            _number(name, parts, made, groups) if name in counted else _category(name, parts, made)
-        )
+        for l, part in enumerate(parts if missing == "error" else []):
+            if count := int(part.isna().sum()):
+                raise InputError(
+                    f"column {name!r} of {source(l)} has {count:,} missing values; fill or drop "
+                    'them, or pass missing="level" to make them a level of their own'
+                )
+        code = partial(_number, groups=groups) if name in counted else _category
+        found.append(code(name, parts, name in tables.made))
     return found
 
 
@@ -111,12 +120,6 @@ def looks_continuous(column: pd.Series) -> bool:
     """A numeric column with many distinct values."""
     numeric = pd.api.types.is_numeric_dtype(column.dtype)
     return bool(numeric and not pd.api.types.is_bool_dtype(column) and column.nunique() > FEW)
-
-
-def _check_original(original: pd.DataFrame) -> None:
-    checked_table(original, "original")
-    if len(original) < 2:
-        raise InputError(f"original has {len(original)} records; give at least 2")
 
 
 def _columns(
@@ -180,7 +183,13 @@ def _check_kept(
     original: pd.DataFrame, table: pd.DataFrame, kept: Sequence[str], where: str
 ) -> None:
     for name in kept:
-        changed = _changed(name, original[name], table[name], where)
+        both = [original[name], table[name]]
+        if all(pd.api.types.is_numeric_dtype(c.dtype) for c in both):
+            y, z = (c.to_numpy(dtype=float, na_value=np.nan) for c in both)
+            changed = int((~np.isclose(y, z, rtol=SAME, atol=0.0, equal_nan=True)).sum())
+        else:
+            (y, z), _ = coded(name, both, ["the original", where])
+            changed = int((y != z).sum())
         if changed:
             raise InputError(
                 f"column {name!r} of {where} differs from the original in {changed:,} records, but "
@@ -189,34 +198,8 @@ def _check_kept(
             )
 
 
-def _changed(name: str, original: pd.Series, shown: pd.Series, where: str) -> int:
-    if all(pd.api.types.is_numeric_dtype(c.dtype) for c in (original, shown)):
-        y, z = (c.to_numpy(dtype=float, na_value=np.nan) for c in (original, shown))
-        return int((~np.isclose(y, z, rtol=SAME, atol=0.0, equal_nan=True)).sum())
-    codes, _ = coded(name, [original, shown], ["the original", where])
-    return int((codes[0] != codes[1]).sum())
-
-
-def _check_missing(name: str, parts: Sequence[pd.Series], missing: str) -> None:
-    if missing == "level":
-        return
-    for l, part in enumerate(parts):
-        count = int(part.isna().sum())
-        if count:
-            raise InputError(
-                f"column {name!r} of {source(l)} has {count:,} missing values; fill or drop them, "
-                'or pass missing="level" to make them a level of their own'
-            )
-
-
 def floats(name: str, parts: Sequence[pd.Series]) -> list[Reals]:
-    """Numbers of a column in every table, missing ones NaN.
-
-    Raises
-    ------
-    InputError
-        Text or infinite values.
-    """
+    """Numbers of a column in every table, missing ones NaN; text and infinite values refused."""
     return [_floats(part, name, source(l)) for l, part in enumerate(parts)]
 
 
@@ -258,3 +241,196 @@ def _category(name: str, parts: Sequence[pd.Series], made: bool) -> Column:
         )
     cells, size = category_codes(name, parts)
     return Column(name, made, False, tuple(c.astype(float) for c in cells), tuple(cells), size)
+
+
+DENSE = 4  # cells per record up to which counting beats sorting
+
+
+class Counts(NamedTuple):
+    """Occupied cells (k,): both files' records, and which level of an unsynthesised column."""
+
+    original: Reals
+    release: Reals
+    within: Ints | None
+
+
+class TableDistance(NamedTuple):
+    """Measures of one table and, with ``null_``, what a faithful release would show.
+
+    ``pmse``: propensity-score mean squared error of the saturated model; ``df``: its degrees of
+    freedom; ``ratio``: pMSE over its null expectation (S_pMSE); ``total_variation`` and
+    ``hellinger``: distances from 0 to 1.
+    """
+
+    pmse: float
+    null_pmse: float
+    df: float
+    ratio: float
+    total_variation: float
+    null_total_variation: float
+    hellinger: float
+    null_hellinger: float
+
+
+def group_edges(y: Reals, groups: int) -> Reals:
+    """Where to cut a number: its quantiles in the original, missing values left out."""
+    seen = y[~np.isnan(y)]
+    return np.unique(np.quantile(seen, np.linspace(0, 1, groups + 1)[1:-1]))
+
+
+def group_of(values: Reals, edges: Reals) -> Ints:
+    """Group of each value, ``0 .. len(edges)``; one more for missing values."""
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
+
+
+def counts(y: Ints, z: Ints, size: int, width: int | None = None) -> Counts:
+    """Occupied cells of codes below ``size``; with ``width`` levels of the last column.
+
+    ``width``: cells are ``level of the unsynthesised column * width + level of the other``.
+    """
+    if size <= DENSE * (len(y) + len(z)):
+        o, s = (np.bincount(x, minlength=size).astype(float) for x in (y, z))
+        cell = np.flatnonzero(o + s)
+        o, s = o[cell], s[cell]
+    else:
+        cell, where = np.unique(np.concatenate([y, z]), return_inverse=True)
+        o, s = (
+            np.bincount(x, minlength=len(cell)).astype(float)
+            for x in (where[: len(y)], where[len(y) :])
+        )
+    return Counts(o, s, None if width is None else cell // width)
+
+
+def total_variation(y: Ints, z: Ints, size: int) -> float:
+    """``1/2 sum |share in the original - share in the release|``: 0 the same, 1 nothing shared."""
+    table = counts(y, z, size)
+    return _total_variation(table.original / len(y), table.release / len(z))
+
+
+def distance(table: Counts, replaced: float = 1.0) -> TableDistance:
+    """All measures of a table; a share f of the records was replaced."""
+    varying = replaced * (2 - replaced)  # f (2 - f): the new values vary, and whose they replace
+    o, s, within = table
+    n_1, n_2 = o.sum(), s.sum()
+    N, c = n_1 + n_2, n_2 / (n_1 + n_2)
+    # pMSE = sum_j (o_j + s_j) (s_j / (o_j + s_j) - c)^2 / N
+    pmse = float(((o + s) * (s / (o + s) - c) ** 2).sum() / N)
+    fixed = 1 if within is None else len(np.unique(within))
+    df = len(o) - fixed
+    # E = df c (1 - c)^2 / N, as the original is fixed and s_j varies about o_j n_2 / n_1
+    expected = df * c * (1 - c) ** 2 / N * varying
+    p, q = o / n_1, s / n_2
+    return TableDistance(
+        pmse=pmse,
+        null_pmse=float(expected),
+        df=float(df),
+        ratio=pmse / expected if expected > 0 else float("nan"),
+        total_variation=_total_variation(p, q),
+        null_total_variation=_null_total_variation(o, n_1, n_2, within) * varying**0.5,
+        hellinger=float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum())),
+        # 8 n_2 H^2 is the Freeman-Tukey statistic, about chi-squared with df
+        null_hellinger=float(np.sqrt(df * varying / (8 * n_2))),
+    )
+
+
+def mutual_information(joint: Ints, size: tuple[int, int]) -> float:
+    """Mutual information in nats of a pair of columns, whose cells are ``first * d_2 + second``."""
+    cell, number = np.unique(joint, return_counts=True)
+    n = len(joint)
+    first, second = np.divmod(cell, size[1])
+    rows = np.bincount(first, weights=number, minlength=size[0])[first]
+    columns = np.bincount(second, weights=number, minlength=size[1])[second]
+    # sum p log(p / (p_1 p_2))
+    return float((number / n * np.log(number * n / (rows * columns))).sum())
+
+
+def _total_variation(p: Reals, q: Reals) -> float:
+    return float(0.5 * np.abs(p - q).sum())
+
+
+def _null_total_variation(o: Reals, n_1: float, n_2: float, within: Ints | None) -> float:
+    """Expected distance, were s_j binomial about the original's proportions."""
+    if within is None:
+        drawn, share = np.full(len(o), n_2), o / n_1
+    else:
+        total = np.bincount(within, weights=o)[within]
+        drawn, share = total * n_2 / n_1, np.divide(o, total, out=np.zeros(len(o)), where=total > 0)
+    return float(0.5 * _mean_deviation(drawn, share).sum() / n_2)
+
+
+def _mean_deviation(n: Reals, p: Reals) -> Reals:
+    """``E|X - np|`` of binomials (De Moivre): ``2 k C(n, k) p^k (1 - p)^(n - k + 1)``."""
+    k = np.minimum(np.floor(n * p), n - 1) + 1
+    k = np.maximum(k, 1.0)
+    log_choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
+    log_value = np.log(2 * k) + log_choose + xlogy(k, p) + xlog1py(n - k + 1, -p)
+    return np.where((p > 0) & (p < 1), np.exp(log_value), 0.0)
+
+
+MARGIN_MEASURES = TableDistance._fields
+PAIR_MEASURES = (
+    *TableDistance._fields,
+    "mutual_information_original",
+    "mutual_information_release",
+    "mutual_information_difference",
+    "correlation_original",
+    "correlation_release",
+    "correlation_difference",
+)
+
+
+def margins(columns: Sequence[Column], replaced: float) -> tuple[list[str], Reals]:
+    """Synthesised columns, and their tables' measures, shape (m, columns, measures)."""
+    made = [c for c in columns if c.made]
+    found = [
+        [distance(counts(c.cells[0], c.cells[l], c.size), replaced) for c in made]
+        for l in range(1, len(columns[0].cells))
+    ]
+    return [c.name for c in made], np.array(found)
+
+
+def pairs(
+    columns: Sequence[Column], replaced: float, n_jobs: int
+) -> tuple[list[tuple[str, str]], Reals]:
+    """Pairs of which one at least was synthesised, and their measures, (m, pairs, measures).
+
+    In a pair with an unsynthesised column that column is the first.
+    """
+    chosen = [(b, a) if a.made and not b.made else (a, b) for a, b in combinations(columns, 2)]
+    chosen = [(a, b) for a, b in chosen if b.made]
+    names = [(a.name, b.name) for a, b in chosen]
+    m = len(columns[0].cells) - 1
+    jobs = [partial(_pair, a, b, replaced) for a, b in chosen]
+    found = list(in_order(jobs, n_jobs=n_jobs, what="pairs", where="threads"))  # they are short
+    shape = (len(chosen), m, len(PAIR_MEASURES))
+    return names, np.reshape(np.array(found, dtype=float), shape).transpose(1, 0, 2)
+
+
+def _pair(a: Column, b: Column, replaced: float) -> list[list[float]]:
+    """Measures of one pair in every release."""
+    joint = [x * b.size + y for x, y in zip(a.cells, b.cells, strict=True)]
+    information = [mutual_information(j, (a.size, b.size)) for j in joint]
+    linear = [_correlation(x, y) for x, y in zip(a.values, b.values, strict=True)]
+    if not (a.number and b.number):
+        linear = [float("nan")] * len(joint)
+    rows = []
+    for l in range(1, len(joint)):
+        table = counts(joint[0], joint[l], a.size * b.size, None if a.made else b.size)
+        rows.append(
+            [
+                *distance(table, replaced),
+                *(information[0], information[l], information[l] - information[0]),
+                *(linear[0], linear[l], linear[l] - linear[0]),
+            ]
+        )
+    return rows
+
+
+def _correlation(x: Reals, y: Reals) -> float:
+    """Pearson's, of records with both values; NaN where one of them does not vary."""
+    both = ~(np.isnan(x) | np.isnan(y))
+    x, y = x[both], y[both]
+    if not len(x) or x.min() == x.max() or y.min() == y.max():
+        return float("nan")
+    inside = [(v - v.min()) / np.ptp(v) for v in (x, y)]  # squares of tiny numbers are 0
+    return float(np.corrcoef(*inside)[0, 1])

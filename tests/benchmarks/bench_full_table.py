@@ -17,13 +17,13 @@ import pandas as pd
 import bayes_risk as br
 from bayes_risk.evidence.evidence import combined
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
-from bayes_risk.evidence.prior_weights import Grounds, prior_weights
+from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.risk.full_table.risk import tabulated
 from bayes_risk.risk.full_table.search import best_first
 from bayes_risk.risk.full_table.tables import Table, draws_by_fit
-from bayes_risk.risk.posterior import Summed, weigh
+from bayes_risk.risk.posterior import PosteriorSums, weigh
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
 CLASSES, CHAINS, M = 30, 2, 5
@@ -67,10 +67,10 @@ def two_changes(fit, release, posteriors, distance=2):
     pairs = zip(posteriors, rngs, strict=True)
     ratios = (ratio_of_fit(lambda p=p: p, cases, rng, 2) for p, rng in pairs)
     found = combined(ratios, len(posteriors) - 1, cases)
-    grounds = Grounds(fit.microdata, cases, problem.release, found.base)
-    prior = prior_weights("uniform", grounds)
+    context = PriorContext(fit.microdata, cases, problem.release, found.base)
+    prior = prior_weights("uniform", context)
     nothing, none = np.full(len(cases), -np.inf), np.zeros(len(cases), dtype=bool)
-    weigh(found, Summed.of(found), prior, cases.guesses.truth, nothing, none)
+    weigh(found, PosteriorSums.from_evidence(found), prior, cases.guesses.truth, nothing, none)
     shape = cases.guesses.codes.shape
     print(f"  {len(rows):,} records, {shape[1]:,} distinct, {shape[0]} guesses each: {clock}")
 

@@ -13,7 +13,7 @@ from tests.soak.asking import asked
 from tests.soak.further import further
 from tests.soak.studies import Study
 
-DOUBTS = (br.TruncationWarning, br.UnreliableWeightsWarning, br.RiskRoseWarning)
+DOUBTS = (br.TruncationWarning, br.UnreliableWeightsWarning, br.DisplacedRiskWarning)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from bayes_risk.reporting.provenance import Origin, origin
 from bayes_risk.reporting.redaction import Redacted, redact
 from bayes_risk.reporting.sections import in_order, parts_of
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparing.words import chosen
+from bayes_risk.studies.measures import chosen
 
 from .manifest import MANIFEST, manifest, settings
 from .numbers import write_csv, write_json

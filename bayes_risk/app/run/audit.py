@@ -35,9 +35,9 @@ from bayes_risk.risk.full_table.result import FullTableRisk
 from bayes_risk.risk.membership.result import Membership
 from bayes_risk.risk.privacy_loss_result import PrivacyLoss
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparing.result import Comparison
+from bayes_risk.studies.comparison import Comparison
 from bayes_risk.studies.reweighting_result import Reweighting
-from bayes_risk.studies.sweeping.result import Sensitivity
+from bayes_risk.studies.sensitivity_result import Sensitivity
 from bayes_risk.utilities.context_result import ContextMeasures
 from bayes_risk.utilities.result import Utility
 

@@ -24,8 +24,8 @@ from bayes_risk.risk.full_table.risk import full_table_risk
 from bayes_risk.risk.membership.audit import membership
 from bayes_risk.risk.membership.result import Membership
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparing.measuring import Number, of_identification, of_utility
-from bayes_risk.studies.comparing.words import MEASURES
+from bayes_risk.studies.compare import Number, of_identification, of_utility
+from bayes_risk.studies.measures import MEASURES
 from bayes_risk.utilities.assess import utility
 from bayes_risk.utilities.bounds import release_bounds
 from bayes_risk.utilities.context import context_measures

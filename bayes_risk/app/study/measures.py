@@ -15,7 +15,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
 from bayes_risk.matching.choices import check_effects, checked_choices
 from bayes_risk.reporting.verdicts.verdict import Thresholds
-from bayes_risk.studies.comparing.words import UTILITIES
+from bayes_risk.studies.measures import UTILITIES
 
 from .functions import functions_in, guarded
 from .keys import (

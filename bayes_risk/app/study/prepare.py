@@ -14,7 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import at_stage
 from bayes_risk.release.provenance import Provenance
 from bayes_risk.release.release import Release
-from bayes_risk.studies.comparing.candidates import Candidate
+from bayes_risk.studies.compare import Candidate
 from bayes_risk.studies.reweighting import LinearWeights, reweight
 from bayes_risk.studies.reweighting_result import Reweighting
 

@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from bayes_risk.release.release import PARAMETERS
-from bayes_risk.studies.comparing.words import MEASURES, RISKS, UTILITIES
+from bayes_risk.studies.measures import MEASURES, RISKS, UTILITIES
 
 from .keys import Count, Section, Switch, misfit, read_section, told, unknown
 from .sections import GridSection, read_guesses, read_prior, shown

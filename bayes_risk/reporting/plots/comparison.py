@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from bayes_risk._core.formats import number
-from bayes_risk.studies.comparing.result import Comparison
-from bayes_risk.studies.comparing.words import MEASURES, UTILITY, chosen
+from bayes_risk.studies.comparison import Comparison
+from bayes_risk.studies.measures import MEASURES, UTILITY, chosen
 
 from .canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, axes_of, ink, legend, paper
 

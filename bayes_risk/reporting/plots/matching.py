@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.matching.sweep import IdentificationSweep
+from bayes_risk.studies.identification_sweep import IdentificationSweep
 
 from .canvas import BLUE, EDGES, GREEN, GREY, ORANGE, VERMILION, axes_of, legend, log_counts
 

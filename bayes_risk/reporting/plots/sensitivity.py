@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.formats import plain
-from bayes_risk.studies.sweeping.result import BESIDE, RISK, Sensitivity
-from bayes_risk.studies.sweeping.settings import value_in_words
+from bayes_risk.studies.grid import value_in_words
+from bayes_risk.studies.sensitivity_result import BESIDE, RISK, Sensitivity
 
 from .canvas import BLUE, GREY, ORANGE, VERMILION, axes_of, legend
 

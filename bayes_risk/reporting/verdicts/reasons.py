@@ -14,7 +14,7 @@ from bayes_risk.risk.exposure_result import Exposure
 from bayes_risk.risk.membership.result import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.comparing.words import MEASURES
+from bayes_risk.studies.measures import MEASURES
 from bayes_risk.utilities.result import Utility
 
 from .reason import (

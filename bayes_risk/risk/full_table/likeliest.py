@@ -35,7 +35,7 @@ from bayes_risk.release.release import Release
 from .likeliest_result import Likeliest
 from .risk import WAYS, problem_of
 from .search import Found, best_first, log_total
-from .tables import Table, Weighed, weighed
+from .tables import Table, WeightedDraws, weighed
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -179,7 +179,7 @@ def searched(
 class _Search:
     """What every target's search takes."""
 
-    fits: Sequence[Weighed]
+    fits: Sequence[WeightedDraws]
     cases: Targets
     microdata: Microdata
     prior: str
@@ -197,7 +197,7 @@ class _Search:
         return _bounded(np.unique(np.vstack(pools), axis=0), mixtures, truth, self.prior)
 
 
-def _mixture(fit: Weighed, u: int, cases: Targets, microdata: Microdata) -> Terms:
+def _mixture(fit: WeightedDraws, u: int, cases: Targets, microdata: Microdata) -> Terms:
     return fit.part.terms(u, cases, microdata.n_levels, fit.log_v[:, u], fit.draws)
 
 

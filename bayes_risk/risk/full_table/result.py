@@ -18,7 +18,7 @@ from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Targets
 
 from .spread import Spread
-from .tables import Table, Weighed
+from .tables import Table, WeightedDraws
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -131,7 +131,7 @@ class FullTableRisk(OfTargets):
     def of(
         cls,
         found: Sequence[Spread],
-        fits: Sequence[Weighed],
+        fits: Sequence[WeightedDraws],
         *,
         microdata: Microdata,
         cases: Targets,

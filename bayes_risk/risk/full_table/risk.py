@@ -23,7 +23,7 @@ from bayes_risk.risk.posterior import MAX_MCSE
 
 from .result import FullTableRisk
 from .spread import Spread
-from .tables import Table, Weighed, draws_by_fit, spreads, weighed
+from .tables import Table, WeightedDraws, draws_by_fit, spreads, weighed
 
 Array = npt.NDArray[np.float64]
 MAX_CELLS = 100_000_000
@@ -165,7 +165,7 @@ def tabulated(
     keep: int = 20,
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
-) -> tuple[list[Weighed], list[Spread]]:
+) -> tuple[list[WeightedDraws], list[Spread]]:
     """Weights and posteriors from the base predictive and those of the releases."""
     m = len(parts) - 1
     wanted = draws_by_fit(parts, table.n_cells, m, draws)
@@ -244,7 +244,7 @@ def _ticker(progress: Progress | None, total: int) -> Callable[[int], None]:
 
 
 def _reliable(
-    found: Sequence[Spread], fits: Sequence[Weighed], threshold: float
+    found: Sequence[Spread], fits: Sequence[WeightedDraws], threshold: float
 ) -> npt.NDArray[np.bool_]:
     khat = np.max([fit.khat for fit in fits], axis=0)
     mcse = np.array([s.mcse for s in found])

@@ -26,7 +26,7 @@ FEWEST = 8  # draws of a batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Weighed:
+class WeightedDraws:
     """One fit: its predictive, the draws in use, their log weights and the diagnostics.
 
     ``log_v`` (H', U) for ``draws`` (H',); ``khat`` and ``ess`` (U,).
@@ -44,14 +44,14 @@ class Weighed:
         return by_batch(self.log_v, self.part.batch[self.draws])
 
 
-def weighed(part: TablePredictive, targets: Targets, n_draws: int) -> Weighed:
+def weighed(part: TablePredictive, targets: Targets, n_draws: int) -> WeightedDraws:
     """Leave-one-out weights from all draws, then every so many draws of each batch."""
     log_p = part.log_truth(slice(0, len(targets)))
     reff = efficiency(part, log_p)
     log_w, khat = left_out(log_p, targets.fitted, reff)
     draws = thinned(part.batch, n_draws)
     among = min(reff * len(log_p) / len(draws), 1.0)
-    return Weighed(
+    return WeightedDraws(
         part=part,
         draws=draws,
         log_v=(log_w + log_p)[draws],
@@ -136,7 +136,7 @@ class Table:
 
 
 def spreads(
-    fits: Sequence[Weighed],
+    fits: Sequence[WeightedDraws],
     factor: Array,
     table: Table,
     targets: Targets,
@@ -165,7 +165,7 @@ def spreads(
 class _Spreading:
     """What every target's table takes."""
 
-    fits: Sequence[Weighed]
+    fits: Sequence[WeightedDraws]
     norms: Sequence[Array]
     factor: Array
     table: Table

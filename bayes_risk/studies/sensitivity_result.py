@@ -12,7 +12,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import error, number, plain, signed
 from bayes_risk.data.base_result import Result, Table, draw, spread
 
-from .settings import value_in_words
+from .grid import measured, value_in_words, worst_setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,17 +83,9 @@ class Sensitivity(Result):
         InputError
             An unknown measure; one that is NaN everywhere.
         """
-        values = self._of(measure)
-        if bool(values.isnull().all()):
-            raise InputError(f"{measure!r} is NaN for every setting; choose another measure")
-        at = {str(k): int(v) for k, v in values.argmax(...).items()}
-        there = self.dataset.isel(at)
-        found = {name: there[name].item() for name in self.factors}
-        found[measure] = float(there[measure])
-        for name, column in zip(("mcse", "baseline"), BESIDE.get(measure, ()), strict=False):
-            if column is not None:
-                found[name] = float(there[column])
-        return found
+        beside = zip(("mcse", "baseline"), BESIDE.get(measure, ()), strict=False)
+        found = {name: column for name, column in beside if column is not None}
+        return worst_setting(self.dataset, measure, self.factors, found)
 
     def along(self, factor: str) -> xr.Dataset:
         """The dataset along one factor, the others at their base.
@@ -127,7 +119,7 @@ class Sensitivity(Result):
         InputError
             An unknown measure.
         """
-        self._of(measure)
+        measured(self.dataset, measure)
         rows = {name: self._row(name, measure) for name in self.factors}
         frame = pd.DataFrame.from_dict(rows, orient="index")
         return frame.sort_values("range", ascending=False, kind="stable")
@@ -155,7 +147,7 @@ class Sensitivity(Result):
         InputError
             An unknown factor or measure.
         """
-        self._of(measure)
+        measured(self.dataset, measure)
         if factor is None:
             return draw("plot_tornado", self, measure=measure, ax=ax)
         return draw("plot_factor", self, factor, measure=measure, ax=ax)
@@ -258,11 +250,6 @@ class Sensitivity(Result):
             "range": values[high] - values[low],
             "mcse": float("nan") if error is None else float(line[error][[low, high]].max()),
         }
-
-    def _of(self, measure: str) -> xr.DataArray:
-        if measure not in self.dataset:
-            raise InputError(f"measure={measure!r}; give one of {list(self.dataset)}")
-        return self.dataset[measure]
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{self.dataset.sizes[name]} of {name}" for name in self.factors)

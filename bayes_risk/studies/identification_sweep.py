@@ -1,11 +1,9 @@
-"""Identification risk over many settings at once: radii, known columns, m, targets, strategies.
-
-What a sweep goes over: labels and values of every setting, and the calls they stand for.
-"""
+"""Identification risk over many settings at once: radii, known columns, m, targets, strategies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,20 +14,30 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import number, percent, plain, two_errors
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Result, Table, draw, spread, value
-from bayes_risk.matching.population.population import Population
+from bayes_risk.matching.choices import check_effects, checked_choices
+from bayes_risk.matching.input import Released
+from bayes_risk.matching.input import listed as list_tables
+from bayes_risk.matching.population import Population
+from bayes_risk.matching.replicates import Replicates
+from bayes_risk.matching.result import COLUMNS
+from bayes_risk.matching.risk import matched
 
-from .choices import check_effects, checked_choices
-from .input import Released, listed
-from .replicates import Replicates
-from .result import COLUMNS, IdentificationRisk
-from .risk import matched
+from .grid import (
+    Dimensions,
+    every_setting,
+    labels_of,
+    listed,
+    measured,
+    own_label,
+    shape_of,
+    worst_setting,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LABELLED = ("targets", "population", "shape", "closed", "missing", "fallback")
 DEFAULTS: dict[str, Any] = {"strategy": "always", "shape": "box", "closed": True, "fallback": True}
-Dimensions = dict[str, list[tuple[Any, Any]]]  # label and value of every setting, by dimension
 
 
 class Base(NamedTuple):
@@ -53,7 +61,9 @@ def checked_base(
     base = Base(releases, _names("known", known), _names("synthesized", synthesized), options)
     if not isinstance(over, Mapping) or not over:
         raise InputError("over is empty; name what to sweep, e.g. over={'m': [1, 2, 5]}")
-    radius = _mapping("radius", over["radius"]) if "radius" in over else {}
+    radius = over.get("radius", {})
+    if "radius" in over and (not isinstance(radius, Mapping) or not radius):
+        raise InputError(f"over['radius']={radius!r}; give a dict of column to a list")
     missing = options.get("missing")
     named = {
         "radius": [*radius, *(options.get("radius") or {})],
@@ -74,14 +84,14 @@ def axes_of(base: Base, over: Mapping[str, Any]) -> Dimensions:
             raise InputError(f"{name!r} stands in over and beside it; give it once")
         if name == "radius":
             for column, radii in values.items():
-                axes[f"radius of {column}"] = [(_label(r), r) for r in _some(column, radii)]
+                axes[f"radius of {column}"] = [(own_label(r), r) for r in listed(column, radii)]
         elif name == "known":
             axes[name] = [(", ".join(s), s) for s in _subsets(values, base.keys)]
         elif name in ("m", "strategy"):
-            axes[name] = [(value, value) for value in _some(name, values)]
+            axes[name] = [(value, value) for value in listed(name, values)]
         elif name in LABELLED:
             labelled = isinstance(values, Mapping)
-            pairs = values.items() if labelled else [(v, v) for v in _some(name, values)]
+            pairs = values.items() if labelled else [(v, v) for v in listed(name, values)]
             axes[name] = [(str(label), value) for label, value in pairs]
         else:
             names = ["radius", "known", "m", "strategy", *LABELLED]
@@ -91,8 +101,10 @@ def axes_of(base: Base, over: Mapping[str, Any]) -> Dimensions:
 
 def calls_of(base: Base, axes: Dimensions) -> list[dict[str, Any]]:
     """Arguments of `identification_risk` for every combination of settings, in order."""
-    settings = product(*([(axis, value) for _, value in values] for axis, values in axes.items()))
-    calls = [_call(base, dict(setting)) for setting in settings]
+    calls = [
+        _call(base, {name: axes[name][place][1] for name, place in setting.items()})
+        for setting in every_setting(axes)
+    ]
     _settle_effects(calls)
     return calls
 
@@ -161,29 +173,12 @@ def _names(what: str, names: Any) -> list[str]:
     return list(names)
 
 
-def _mapping(name: str, values: Any) -> Mapping[str, Any]:
-    if not isinstance(values, Mapping) or not values:
-        raise InputError(f"over[{name!r}]={values!r}; give a dict of column to a list")
-    return values
-
-
-def _some(name: str, values: Any) -> list[Any]:
-    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-        raise InputError(f"over: {name!r} has {values!r}; give a list of at least one value")
-    return list(values)
-
-
-def _label(radius: Any) -> Any:
-    words = getattr(radius, "in_words", None)
-    return words() if callable(words) and not isinstance(radius, type) else radius
-
-
 def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
     """All sets of 1 to k columns, or those listed."""
     if isinstance(values, int):
         k = min(at_least("over['known']", values, 1), len(keys))
         return [list(s) for size in range(1, k + 1) for s in combinations(keys, size)]
-    subsets = [list(dict.fromkeys(subset)) for subset in _some("known", values)]
+    subsets = [list(dict.fromkeys(subset)) for subset in listed("known", values)]
     for column in (c for subset in subsets for c in subset):
         if column not in keys:
             raise InputError(
@@ -193,16 +188,9 @@ def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
     return subsets
 
 
-class _First(NamedTuple):
-    """The first files of a release."""
-
-    datasets: Sequence[pd.DataFrame]
-    synthesized: Sequence[str]
-
-
 def _first_releases(releases: Any, m: Any) -> Any:
     declared = not isinstance(releases, pd.DataFrame) and isinstance(releases, Released)
-    tables = listed(releases.datasets if declared else releases)
+    tables = list_tables(releases.datasets if declared else releases)
     most = releases.n_releases if isinstance(releases, Replicates) else len(tables)
     if not most:
         raise InputError("over: 'm', and the tables were drawn given no release; leave 'm' out")
@@ -210,7 +198,9 @@ def _first_releases(releases: Any, m: Any) -> Any:
         raise InputError(f"over: 'm' has {m!r}; give whole numbers from 1 to {most}")
     if isinstance(releases, Replicates):
         return releases.of_first(int(m))
-    return _First(tables[:m], releases.synthesized) if declared else tables[:m]
+    if declared:
+        return SimpleNamespace(datasets=tables[:m], synthesized=releases.synthesized)
+    return tables[:m]
 
 
 RISK = "expected_match_risk"
@@ -265,16 +255,9 @@ class IdentificationSweep(Result):
         InputError
             An unknown measure or rule.
         """
-        values = self._of(measure, rule)
-        if bool(values.isnull().all()):
-            raise InputError(f"{measure!r} is NaN for every setting; choose another measure")
-        at = {str(k): int(v) for k, v in values.argmax(...).items()}
-        there = self.dataset.sel(rule=rule).isel(at)
-        found = {name: there[name].item() for name in self.swept}
-        found[measure] = float(there[measure])
-        if measure == RISK:
-            found |= {name: float(there[name]) for name in ("mcse", "baseline")}
-        return found
+        beside = ("mcse", "baseline") if measure == RISK else ()
+        dataset = self._by(measure, rule)
+        return worst_setting(dataset, measure, self.swept, dict(zip(beside, beside, strict=True)))
 
     def summary(self, rule: str = "pooled") -> pd.DataFrame:
         """One row a setting: expected match risk, its error, the baseline, and the other measures.
@@ -284,8 +267,7 @@ class IdentificationSweep(Result):
         InputError
             An unknown rule.
         """
-        self._of(RISK, rule)
-        frame = self.dataset.sel(rule=rule).drop_vars("rule").to_dataframe()
+        frame = self._by(RISK, rule).drop_vars("rule").to_dataframe()
         first = [RISK, "mcse", "baseline"]
         return frame[[*first, *(c for c in COLUMNS if c not in first), "n"]]
 
@@ -329,16 +311,15 @@ class IdentificationSweep(Result):
         InputError
             More than two things swept: select from ``dataset`` first.
         """
-        self._of(measure, rule)
+        self._by(measure, rule)
         return draw("plot_sweep", self, measure=measure, rule=rule, ax=ax)
 
-    def _of(self, measure: str, rule: str) -> xr.DataArray:
-        if measure not in self.dataset:
-            raise InputError(f"measure={measure!r}; give one of {list(self.dataset)}")
+    def _by(self, measure: str, rule: str) -> xr.Dataset:
+        """The dataset by one rule, which has the measure."""
+        measured(self.dataset, measure)
         if rule not in ("pooled", "mean"):
             raise InputError(f'rule={rule!r}; give "pooled" or "mean"')
-        values = self.dataset[measure]
-        return values.sel(rule=rule) if "rule" in values.dims else values
+        return self.dataset.sel(rule=rule)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(self.dataset[name])} of {name}" for name in self.swept)
@@ -429,15 +410,7 @@ def identification_sweep(
     base = checked_base(releases, known, synthesized, options, over)
     axes = axes_of(base, over)
     found = [matched(original, **call) for call in calls_of(base, axes)]
-    shape = tuple(len(values) for values in axes.values())
-    coords = {axis: [label for label, _ in values] for axis, values in axes.items()}
-    return IdentificationSweep(dataset=_labelled(found, shape, coords))
-
-
-def _labelled(
-    found: Sequence[IdentificationRisk], shape: tuple[int, ...], coords: Mapping[str, list[Any]]
-) -> xr.Dataset:
-    dims = list(coords)
+    dims, shape = list(axes), shape_of(axes)
     tables = [risk.summary().loc[["pooled", "mean"], list(COLUMNS)] for risk in found]
     values = np.stack([t.to_numpy(float) for t in tables]).reshape(*shape, 2, len(COLUMNS))
     data: dict[str, Any] = {
@@ -445,7 +418,8 @@ def _labelled(
     }
     errors = [risk.expected_match_risk_mcse[["pooled", "mean"]].to_numpy() for risk in found]
     data["mcse"] = ([*dims, "rule"], np.stack(errors).reshape(*shape, 2))
-    base = np.array([risk.baseline_expected_match_risk for risk in found])
-    data["baseline"] = (dims, base.reshape(shape))
-    data["n"] = (dims, np.array([risk.n for risk in found]).reshape(shape))
-    return xr.Dataset(data, {**coords, "rule": ["pooled", "mean"]})
+    without = [risk.baseline_expected_match_risk for risk in found]
+    data["baseline"] = (dims, np.reshape(without, shape))
+    data["n"] = (dims, np.reshape([risk.n for risk in found], shape))
+    coords = labels_of(axes) | {"rule": ["pooled", "mean"]}
+    return IdentificationSweep(dataset=xr.Dataset(data, coords))

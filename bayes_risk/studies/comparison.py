@@ -1,4 +1,4 @@
-"""Candidates compared: every measure of every replicate, and who is on the front."""
+"""Candidates compared: every measure of every replicate, and who is on the Pareto front."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,43 @@ from bayes_risk._core.formats import NONE, PLUS_MINUS, error, number, percent, p
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.base_result import Result, Table, draw
 
-from .front import dominates, drawn_means, on_front
-from .words import MEASURES, UTILITY, chosen
+from .measures import MEASURES, UTILITY, chosen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+def dominates(losses: Array) -> Flags:
+    """``[..., a, b]``: b is as good as a in both losses (..., C, 2), and better in one."""
+    a, b = losses[..., :, None, :], losses[..., None, :, :]
+    return np.asarray((b <= a).all(axis=-1) & (b < a).any(axis=-1))
+
+
+def on_front(losses: Array) -> Flags:
+    """Candidates that nobody dominates, shape (..., C)."""
+    return np.asarray(~dominates(losses).any(axis=-1))
+
+
+def drawn_means(replicates: Array, errors: Array, size: int, rng: np.random.Generator) -> Array:
+    r"""Draws (size, 2) of where the mean of replicates (R, 2) may lie.
+
+    Of R > 1 replicates with mean :math:`\bar x` and covariance S, draws of
+    :math:`\bar x + t`, t bivariate Student with R - 1 degrees of freedom and scale S / R (the
+    posterior of each mean under a flat prior of mean and log variance). With deviations D of shape
+    (R, 2) and w standard normal, :math:`D^\top w / \sqrt{R (R - 1)}` has covariance S / R. Of one
+    replicate, normal draws with its Monte Carlo errors (NaN: none).
+    """
+    R, mean = len(replicates), replicates.mean(axis=0)
+    if R == 1:
+        spread: Array = rng.standard_normal((size, 2)) * np.nan_to_num(errors)
+        return np.asarray(mean + spread)
+    normal = rng.standard_normal((size, R)) @ (replicates - mean) / np.sqrt(R * (R - 1))
+    scale = np.sqrt(rng.chisquare(R - 1, size=size) / (R - 1))
+    return np.asarray(mean + normal / scale[:, None])
+
 
 DRAWS = 4000  # for the probability of being on the front: its error is below 0.01
 SURE = 0.975
@@ -429,11 +459,6 @@ def _shown(table: pd.DataFrame) -> str:
 def _mean(values: Array) -> float:
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
-
-
-def ordered(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Measures in the order of their list."""
-    return tuple(name for name in MEASURES if name in found)
 
 
 def _forms(row: Mapping[str, Any]) -> tuple[Callable[[float], str], Callable[..., str]]:

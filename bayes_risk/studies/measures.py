@@ -76,17 +76,8 @@ UTILITIES = tuple(name for name, measure in MEASURES.items() if measure.kind == 
 
 
 def chosen(role: str, name: str | None, measured: tuple[str, ...]) -> str:
-    """The measure of an axis, ``"risk"`` or ``"utility"``; None: the first usual one.
-
-    Raises
-    ------
-    InputError
-        A measure that was not taken, or is of the other role.
-    """
-    usual = {
-        "risk": ("mean_probability", "expected_match_risk"),
-        "utility": ("pmse_cart",),
-    }[role]
+    """The measure of an axis, ``"risk"`` or ``"utility"``; None: the first usual one."""
+    usual = ("mean_probability", "expected_match_risk") if role == "risk" else ("pmse_cart",)
     allowed = [n for n in (RISKS if role == "risk" else UTILITIES) if n in measured]
     if not allowed:
         asked = "attribute= or identification=" if role == "risk" else "utility="

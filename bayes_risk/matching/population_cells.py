@@ -1,8 +1,7 @@
-"""Cells of a cross-classification: key columns as level codes, equal rows counted once."""
+"""Cells of a cross-classification of key columns, and population counts of them."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,26 +14,32 @@ from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import MAX_LEVELS
 from bayes_risk.data.variables import scalar
 
+from .input import kinds, kinds_in_words
+from .loglinear import independent_mean
+
 Ids = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyLevels:
-    """The levels of some key columns; missing values are one more level, the last.
-
-    ``levels`` holds one tuple of plain values per key.
-    """
+    """The levels of some key columns; missing values are one more level, the last."""
 
     keys: tuple[str, ...]
     levels: tuple[tuple[Hashable, ...], ...]
 
     @classmethod
-    def of(cls, df: pd.DataFrame, keys: Sequence[str]) -> "KeyLevels":
+    def from_table(cls, df: pd.DataFrame, keys: Sequence[str]) -> "KeyLevels":
         """Read the levels of a table."""
         found = tuple(_present(df[name]) for name in keys)
         for name, values in zip(keys, found, strict=True):
-            _check_discrete(name, df[name], values)
+            if pd.api.types.is_numeric_dtype(df[name].dtype) and len(values) > MAX_LEVELS:
+                raise InputError(
+                    f"key {name!r} ({df[name].dtype}) has {len(values):,} distinct values, more "
+                    f"than {MAX_LEVELS:,}, and looks continuous: cut it into categories "
+                    "(pandas.cut), leave it out, or, if it is a code, say so with "
+                    "astype('category')"
+                )
         return cls(keys=tuple(keys), levels=found)
 
     @property
@@ -111,33 +116,65 @@ def _present(column: pd.Series) -> tuple[Hashable, ...]:
 def _codes(name: str, column: pd.Series, levels: tuple[Hashable, ...]) -> Ids:
     where, _ = pd.factorize(column)  # -1: missing
     values = _present(column)
-    if values and levels and not _kinds(values) & _kinds(levels):
+    if values and levels and not kinds(values) & kinds(levels):
         raise InputError(
-            f"key {name!r} holds {_words(levels)} in the population and {_words(values)} in the "
-            f"table given, so nothing could ever match; store it as one type"
+            f"key {name!r} holds {kinds_in_words(levels)} in the population and "
+            f"{kinds_in_words(values)} in the table given, so nothing could ever match; store it "
+            "as one type"
         )
     number = pd.Index(levels, dtype=object).get_indexer(pd.Index(values, dtype=object))
     return np.append(number, len(levels))[where].astype(np.int64)
 
 
-def _check_discrete(name: str, column: pd.Series, values: tuple[Hashable, ...]) -> None:
-    if pd.api.types.is_numeric_dtype(column.dtype) and len(values) > MAX_LEVELS:
-        raise InputError(
-            f"key {name!r} ({column.dtype}) has {len(values):,} distinct values, more than "
-            f"{MAX_LEVELS:,}, and looks continuous: cut it into categories (pandas.cut), leave it "
-            f"out, or, if it is a code, say so with astype('category')"
-        )
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CellCounts:
+    """F_t of tabulated cells, in each of S draws, and the rule for all others."""
 
+    levels: KeyLevels
+    cells: Ids  # (U, q): level codes of the tabulated cells, each once
+    table: Reals  # (S, U): F_t of these; S = 1 without draws
+    # with independent keys F_t of other cells is the number, the people not in the sample, times
+    # the product of the keys' shares; else that number is 0
+    others: tuple[float, tuple[Reals, ...]] = (0.0, ())
 
-def _kinds(values: Sequence[Any]) -> set[str]:
-    return {_kind(v) for v in values}
+    @classmethod
+    def summed(cls, df: pd.DataFrame, keys: Sequence[str], amount: Reals) -> "CellCounts":
+        """Add up an amount over the rows of each cell of a table."""
+        levels = KeyLevels.from_table(df, keys)
+        cells, F = levels.cells(df, amount)
+        return cls(levels=levels, cells=cells, table=F[None])
 
+    def at(self, df: pd.DataFrame) -> Reals:
+        """F_t at the keys of a table's rows, shape (S, n)."""
+        first, cell, asked = self._asked(df)
+        row = found_in(self.cells, asked, self.levels.n_levels)
+        F = np.where(row >= 0, self.table[:, row], independent_mean(*self.others, asked))
+        return np.asarray(F[:, cell])
 
-def _kind(value: Any) -> str:
-    if isinstance(value, Real | np.bool_):
-        return "numbers"
-    return "text" if isinstance(value, str) else f"{type(value).__name__} values"
+    def how_many_cells(self, df: pd.DataFrame) -> int:
+        """Number of distinct cells among a table's rows."""
+        return len(self._asked(df)[0])
 
+    def _asked(self, df: pd.DataFrame) -> tuple[Ids, Ids, Ids]:
+        """First row of each distinct cell, the cell of each row, and the cells' codes."""
+        if not isinstance(df, pd.DataFrame):
+            raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
+        for name in self.levels.keys:
+            check_once(df, name, "the table")
+        codes = self.levels.encode(df)
+        first, cell = distinct(codes + 1, [d + 1 for d in self.levels.n_levels])
+        return first, cell, codes[first]
 
-def _words(values: Sequence[Any]) -> str:
-    return " and ".join(sorted(_kinds(values)))
+    def over(self, keys: Sequence[str]) -> "CellCounts":
+        """Sum over all keys but these."""
+        present = self.levels.keys
+        kept = [present.index(name) for name in known_columns("keys", keys, present)]
+        levels, cells = self.levels.over(kept), self.cells[:, kept]
+        first, cell = distinct(cells, levels.n_levels)
+        rest, shares = self.others
+        some = tuple(shares[a] for a in kept) if rest else ()
+        # of the people whom the rule places: what the tabulated cells do not hold already
+        more = independent_mean(rest, some, cells[first])
+        more -= np.bincount(cell, independent_mean(rest, shares, self.cells), len(first))
+        table = np.stack([np.bincount(cell, F, len(first)) + more for F in self.table])
+        return CellCounts(levels=levels, cells=cells[first], table=table, others=(rest, some))

@@ -1,9 +1,9 @@
 """Compiled loops of matching in boxes: who lies in a target's box, and who leads when pooled.
 
-With one numeric key, the crowd holds, of one target at a time, ``inside[j, l]``: record j matches
-in release l. Records are kept by how often they do: ``bucket[k, :size[k]]`` lists those that match
-in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). With several, boxes
-are looked through one by one. Loops index whole arrays instead of passing slices, which are dear.
+With one numeric key, `MatchCounts` holds, of one target at a time, ``inside[j, l]``: record j
+matches in release l. Records are kept by how often they do: ``bucket[k, :size[k]]`` lists those
+that match in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). With
+several, boxes are looked through one by one. Loops index whole arrays: passing slices is dear.
 Derivation: ``docs/identification.md``.
 """
 
@@ -13,12 +13,13 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-PRIME = 2**61 - 1
+from bayes_risk._core.matching import PRIME
+
 LEADERS, TOP, MARK, RIVAL = range(4)  # see `enter`
 FAR = 2**61
 
 
-class Crowd(NamedTuple):
+class MatchCounts(NamedTuple):
     """Which records match in which releases, by the number of releases."""
 
     inside: npt.NDArray[np.bool_]  # (n + 1, m); the last for targets without a record
@@ -28,9 +29,9 @@ class Crowd(NamedTuple):
     size: npt.NDArray[np.int64]  # (m + 1,)
 
 
-def nobody(n: int, m: int) -> Crowd:
-    """Make the crowd of a target that nobody matches yet."""
-    return Crowd(
+def no_matches(n: int, m: int) -> MatchCounts:
+    """Those of a target that nothing matches yet."""
+    return MatchCounts(
         np.zeros((n + 1, m), dtype=np.bool_),
         np.zeros(n, dtype=np.int32),
         np.zeros(n, dtype=np.int32),
@@ -40,7 +41,7 @@ def nobody(n: int, m: int) -> Crowd:
 
 
 @numba.njit(cache=True, nogil=True)
-def sweep(crowd, turns, place, windows, weights, out):
+def sweep(matches, turns, place, windows, weights, out):
     """Pool targets that have one numeric key, in turn of its value: windows slide."""
     order, start, stop = windows
     m = start.shape[1]
@@ -48,21 +49,21 @@ def sweep(crowd, turns, place, windows, weights, out):
     race = np.zeros((1, 4), np.int64)
     for i in turns:
         for l in range(m):
-            slide(crowd, order[l], l, low, high, start[i, l], stop[i, l])
-        lead(crowd, race, i, place[i], weights, out)
+            slide(matches, order[l], l, low, high, start[i, l], stop[i, l])
+        lead(matches, race, i, place[i], weights, out)
 
 
 @numba.njit(cache=True, nogil=True)
-def slide(crowd, row, l, low, high, start, stop):
+def slide(matches, row, l, low, high, start, stop):
     """Move release l's window; it grows before it shrinks, so low <= high always."""
     for q in range(high[l], stop):
-        move(crowd, row[q], l, True)
+        move(matches, row[q], l, True)
     for q in range(start, low[l]):
-        move(crowd, row[q], l, True)
+        move(matches, row[q], l, True)
     for q in range(stop, high[l]):
-        move(crowd, row[q], l, False)
+        move(matches, row[q], l, False)
     for q in range(low[l], start):
-        move(crowd, row[q], l, False)
+        move(matches, row[q], l, False)
     low[l], high[l] = start, stop
 
 
@@ -98,9 +99,9 @@ def holds(rows, i, a, b, limit):
 
 
 @numba.njit(cache=True, nogil=True)
-def move(crowd, j, l, enters):
+def move(matches, j, l, enters):
     """Let record j enter, or leave, those that match in release l."""
-    inside, depth, place, bucket, size = crowd
+    inside, depth, place, bucket, size = matches
     inside[j, l] = enters
     k = depth[j]
     if k > 0:  # the last of the bucket takes its place
@@ -116,7 +117,7 @@ def move(crowd, j, l, enters):
 
 
 @numba.njit(cache=True, nogil=True)
-def lead(crowd, race, i, record, weights, out):
+def lead(matches, race, i, record, weights, out):
     """Find target i's leaders: buckets are visited from the deepest, until none can catch up.
 
     In the bucket of all releases that have a match everybody has the same sum.
@@ -128,11 +129,11 @@ def lead(crowd, race, i, record, weights, out):
     for k in range(live, 0, -1):
         if race[0, LEADERS] > 0 and reach[i, k - 1] <= race[0, TOP] - m:
             break
-        many = crowd.size[k]
+        many = matches.size[k]
         for q in range(min(many, 1) if k == live else many):
-            s, r = total(crowd.inside, crowd.bucket[k, q], share, residue, i)
+            s, r = total(matches.inside, matches.bucket[k, q], share, residue, i)
             enter(race, 0, s, r, m, many if k == live else 1)
-    finish(race, crowd.inside, record, i, weights, out)
+    finish(race, matches.inside, record, i, weights, out)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,0 +1,400 @@
+"""Log-linear models of a contingency table: fitted by proportional fitting, or drawn by NUTS.
+
+Letters: ``q`` keys with ``d_a`` levels, ``U`` observed cells with counts ``N``, ``C`` cells that
+can be populated, ``mu`` fitted counts, ``K`` effects, ``P`` pairs of keys; ``X`` (C, K) gives ``log
+mu = X theta``. The full cross-classification is never written out: where a fitted margin is 0, so
+is the fit. PyMC is imported only when draws are asked for. Mathematics: ``docs/population.md``.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._compat import group
+from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+
+Ids = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+Terms = tuple[tuple[int, ...], ...]
+MAX_CELLS = 2_000_000
+MAX_CYCLES = 1_000
+TOLERANCE = 1e-6  # records: no margin is missed by more
+ACCEPTED = 0.5  # records: after MAX_CYCLES
+BLOCK = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LogLinear:
+    """Fitted counts ``mu_t``: n times a share of each key, or a table of cells."""
+
+    n: float  # sample records
+    shares: tuple[Reals, ...]  # of independent keys, (d_a,): records at each level; else empty
+    cells: Ids  # of two-way interactions, (C, q): those that can be populated; else C = 0
+    mu: Reals  # their fitted counts, (C,)
+    cycles: int
+    gap: float  # largest difference between a fitted and an observed margin, in records
+
+
+def margins_of(q: int, interactions: int) -> Terms:
+    """Margins that the model fits: single keys, or all pairs."""
+    return tuple(combinations(range(q), min(interactions, q)))
+
+
+def fit_loglinear(
+    codes: Ids, count: Reals, n_levels: Sequence[int], *, interactions: int
+) -> LogLinear:
+    """Maximum-likelihood Poisson fit to counts (U,) of observed cells (U, q), each once."""
+    terms = margins_of(codes.shape[1], interactions)
+    observed = [_margin(codes, count, term, n_levels) for term in terms]
+    if len(terms[0]) == 1:
+        return _independent(observed, float(count.sum()))
+    return _fitted(terms, observed, support(codes, n_levels, terms, limit=MAX_CELLS))
+
+
+def _independent(observed: Sequence[Reals], n: float) -> LogLinear:
+    """``mu_t = n prod_a N_a / n``, in closed form."""
+    shares = tuple(margin / n for margin in observed)
+    cells = np.empty((0, len(shares)), dtype=np.int64)
+    return LogLinear(n=n, shares=shares, cells=cells, mu=np.empty(0), cycles=1, gap=0.0)
+
+
+def _fitted(terms: Terms, observed: Sequence[Reals], cells: Ids) -> LogLinear:
+    """Scale each margin in turn to what was observed, until all agree."""
+    margins = [
+        (_places(cells, term, margin.shape), margin.ravel())
+        for term, margin in zip(terms, observed, strict=True)
+    ]
+    mu = np.ones(len(cells))
+    gap, cycle = np.inf, 0
+    while gap > TOLERANCE and cycle < MAX_CYCLES:
+        gap, cycle = 0.0, cycle + 1
+        for where, target in margins:
+            fitted = np.bincount(where, mu, len(target))
+            gap = max(gap, float(np.abs(fitted - target).max()))
+            mu *= (target / np.where(fitted > 0, fitted, 1.0))[where]
+    if gap > ACCEPTED:
+        raise ModelError(
+            f"the log-linear model has not converged: after {cycle:,} cycles a fitted margin "
+            f"misses the observed one by {gap:.3g} records; give coarser keys, or interactions=1"
+        )
+    n = float(observed[0].sum())
+    return LogLinear(n=n, shares=(), cells=cells, mu=mu, cycles=cycle, gap=gap)
+
+
+def independent_mean(n: float, shares: Sequence[Reals], codes: Ids) -> Reals:
+    """``n`` times the product of the keys' shares, of cells (U, q); 0 where a code is negative."""
+    mu = np.full(len(codes), n)
+    for a, share in enumerate(shares):
+        mu *= np.where(codes[:, a] < 0, 0.0, share[codes[:, a]])
+    return mu
+
+
+def support(codes: Ids, n_levels: Sequence[int], terms: Terms, *, limit: int) -> Ids:
+    """Cells all of whose fitted margins are positive, shape (C, q), in no particular order.
+
+    Key after key is added to blocks of partial cells; the block added last is taken up first, so no
+    more than a few blocks wait, however large the cross-classification. ``limit``: largest number
+    of cells, or of partial cells.
+    """
+    q = codes.shape[1]
+    positive = {
+        term: _margin(codes, np.ones(len(codes)), term, n_levels) > 0
+        for term in {*terms, *margins_of(q, 1)}
+    }
+    waiting = [np.flatnonzero(positive[(0,)])[:, None]]
+    seen, whole = np.zeros(q + 1, dtype=np.int64), []
+    while waiting:
+        block = waiting.pop()
+        j = block.shape[1]
+        seen[j] += len(block)
+        if seen[j] > limit:
+            _too_many(limit, [int(positive[(a,)].sum()) for a in range(q)])
+        if j == q:
+            whole.append(block)
+            continue
+        longer = _extended(block, positive)
+        waiting += [longer[k : k + BLOCK] for k in range(0, len(longer), BLOCK)]
+    return np.concatenate(whole)
+
+
+def _extended(block: Ids, positive: dict[tuple[int, ...], npt.NDArray[np.bool_]]) -> Ids:
+    """Partial cells with every level of the next key that their margins allow."""
+    j = block.shape[1]
+    allowed = np.repeat(positive[(j,)][None], len(block), axis=0)
+    for a in range(j):
+        if (a, j) in positive:
+            allowed &= positive[(a, j)][block[:, a]]
+    row, level = np.nonzero(allowed)
+    return np.column_stack([block[row], level])
+
+
+def _too_many(limit: int, n_levels: Sequence[int]) -> None:
+    raise InputError(
+        f"more than {limit:,} of the {prod(n_levels):,} cells that {len(n_levels)} keys make "
+        f"({' x '.join(map(str, n_levels))} levels) could be populated under this model; give "
+        f"fewer or coarser keys, or interactions=1 without draws"
+    )
+
+
+def _margin(codes: Ids, count: Reals, term: tuple[int, ...], n_levels: Sequence[int]) -> Reals:
+    shape = tuple(n_levels[a] for a in term)
+    flat = np.bincount(_places(codes, term, shape), count, prod(shape)).reshape(shape)
+    return flat.astype(np.float64, copy=False)
+
+
+def _places(codes: Ids, term: tuple[int, ...], shape: tuple[int, ...]) -> Ids:
+    return np.asarray(np.ravel_multi_index(tuple(codes[:, a] for a in term), shape))
+
+
+CONSTANT_SCALE, MAIN_SCALE = 5.0, 2.0
+PAIR_CENTRE, PAIR_SPREAD = float(np.log(0.5)), 0.7  # of the log scale of a pair's interactions
+ROUNDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Effects:
+    """The constant, then the main effects of each key, then the interactions of each pair."""
+
+    cells: Ids  # level codes (C, q); every level occurs
+    terms: Terms  # blocks of effects: keys (a,) and pairs (a, b)
+    # orthonormal contrasts of each key, (d_a, d_a - 1): independent normal coordinates make effects
+    # that are normal, sum to 0, and treat all levels alike
+    basis: tuple[Reals, ...]
+    shapes: list[tuple[int, ...]]  # of each block of effects
+    blocks: list[slice]  # where each stands in theta
+    pair_of: Ids  # (K,): number of the pair of each effect; -1: the constant and main effects
+    n_pairs: int
+
+    @classmethod
+    def from_cells(cls, cells: Ids, pairs: Sequence[tuple[int, ...]]) -> "Effects":
+        """Lay out the effects of keys, and of the pairs given."""
+        columns = [np.unique(column, return_inverse=True) for column in cells.T]
+        basis = tuple(_contrasts(len(levels)) for levels, _ in columns)
+        every = [(a,) for a in range(len(basis))] + list(pairs)
+        terms = tuple(t for t in every if all(basis[a].shape[1] for a in t))
+        shapes = [tuple(basis[a].shape[1] for a in term) for term in terms]
+        blocks: list[slice] = []
+        pair_of = [np.full(1, -1)]
+        for term, shape in zip(terms, shapes, strict=True):
+            begin = sum(map(len, pair_of))
+            number = sum(len(t) == 2 for t in terms[: len(blocks)]) if len(term) == 2 else -1
+            pair_of.append(np.full(int(np.prod(shape)), number))
+            blocks.append(slice(begin, begin + len(pair_of[-1])))
+        return cls(
+            cells=np.column_stack([c for _, c in columns]),
+            terms=terms,
+            basis=basis,
+            shapes=shapes,
+            blocks=blocks,
+            pair_of=np.concatenate(pair_of),
+            n_pairs=sum(len(term) == 2 for term in terms),
+        )
+
+    @property
+    def n_effects(self) -> int:
+        """Number K of effects."""
+        return len(self.pair_of)
+
+    @property
+    def fixed_scale(self) -> Reals:
+        """Prior scale of the constant and main effects, 1 of interactions; shape (K,)."""
+        scale = np.where(self.pair_of < 0, MAIN_SCALE, 1.0)
+        scale[0] = CONSTANT_SCALE
+        return scale
+
+    def design(self) -> Reals:
+        """X, shape (C, K)."""
+        columns = [np.ones((len(self.cells), 1))]
+        for term in self.terms:
+            block = columns[0]
+            for a in term:
+                part = self.basis[a][self.cells[:, a]]
+                block = (block[:, :, None] * part[:, None, :]).reshape(len(part), -1)
+            columns.append(block)
+        return np.hstack(columns)
+
+
+def _contrasts(d: int) -> Reals:
+    """Orthonormal columns that sum to zero, shape (d, d - 1): Helmert's."""
+    k = np.arange(1.0, d)
+    columns = np.triu(np.ones((d, d - 1))) - np.eye(d, d - 1, -1) * k
+    return np.asarray(columns / np.sqrt(k * (k + 1)))
+
+
+def posterior_mode(effects: Effects, count: Reals, centre: float) -> tuple[Reals, Reals, Reals]:
+    """Mode of theta (K,), log scales of interactions (P,), and covariance of theta there.
+
+    Newton's method for theta; the log scales are moved to the maximum of their expected log
+    density (an EM step) until they rest. ``centre``: prior mean of the constant.
+    """
+    X, pair = effects.design(), effects.pair_of
+    prior_mean = np.where(np.arange(effects.n_effects) == 0, centre, 0.0)
+    theta, log_scale = prior_mean.copy(), np.full(effects.n_pairs, PAIR_CENTRE)
+    for _ in range(ROUNDS):
+        scale = np.append(np.exp(log_scale), 1.0)[pair] * effects.fixed_scale
+        theta, covariance = _newton(X, count, theta, prior_mean, scale**-2.0)
+        moved = _log_scales(theta**2 + covariance.diagonal(), pair, log_scale)
+        rest = np.abs(moved - log_scale).max(initial=0.0) < 0.01
+        log_scale = moved
+        if rest:
+            break
+    return theta, log_scale, covariance
+
+
+def _newton(
+    X: Reals, count: Reals, theta: Reals, prior_mean: Reals, precision: Reals
+) -> tuple[Reals, Reals]:
+    """Mode of a concave log posterior by damped Newton steps, and its inverse curvature."""
+
+    def height(at: Reals) -> float:
+        eta = X @ at
+        with np.errstate(over="ignore"):
+            return float(count @ eta - np.exp(eta).sum() - precision @ (at - prior_mean) ** 2 / 2)
+
+    now = height(theta)
+    for _ in range(100):
+        mu = np.exp(X @ theta)
+        curvature = (X * mu[:, None]).T @ X + np.diag(precision)
+        step = np.linalg.solve(curvature, X.T @ (count - mu) - precision * (theta - prior_mean))
+        length = 1.0
+        while height(theta + length * step) < now and length > 1e-8:
+            length /= 2
+        gain = height(theta + length * step) - now
+        theta, now = theta + length * step, now + gain
+        if gain < 1e-6:
+            break
+    return theta, np.asarray(np.linalg.inv(curvature), dtype=np.float64)
+
+
+def _log_scales(square: Reals, pair: Ids, log_scale: Reals) -> Reals:
+    """Maximise ``-k s - E2 exp(-2 s) / 2 - (s - m)^2 / (2 v)`` for each pair's log scale s."""
+    found = log_scale.copy()
+    for number in range(len(log_scale)):
+        mine = square[pair == number]
+        for _ in range(20):
+            ratio = mine.sum() * np.exp(-2 * found[number])
+            slope = ratio - len(mine) - (found[number] - PAIR_CENTRE) / PAIR_SPREAD**2
+            found[number] += np.clip(slope / (2 * ratio + PAIR_SPREAD**-2), -0.5, 0.5)
+    return found
+
+
+CHAINS = 4
+TUNE = 200  # finds the step size only: the mass matrix is known
+MAX_DRAWN_CELLS = 100_000
+MAX_HELD = 50_000_000  # draws x cells, and effects x cells
+AT_MOST = 200  # observed cells whose means are diagnosed
+
+
+def posterior_means(
+    cells: Ids, count: Ids, *, terms: Terms, draws: int, rng: np.random.Generator
+) -> tuple[Reals, dict[str, float]]:
+    r"""Draws of mu_t (S, C), chain after chain, given the counts of all cells; and their quality.
+
+    .. math:: N_t \sim \mathrm{Poisson}(\mu_t), \quad
+              \log\mu_t = \alpha + \sum_a \beta^a_{t_a} + \sum_{a<b} \gamma^{ab}_{t_a t_b}
+
+    with alpha ~ Normal(log(n/C), 5), beta ~ Normal(0, 2) and gamma ~ Normal(0, tau_ab), both
+    summing to 0 over each key's levels, log tau_ab ~ Normal(log 0.5, 0.7). Draws: a multiple of 4.
+    R-hat and ESS are of log mu over (up to 200) observed cells.
+    """
+    effects = Effects.from_cells(cells, [term for term in terms if len(term) == 2])
+    _check_room(len(cells), draws, effects.n_effects)
+    theta, diverged = _sampled(effects, count, draws, rng)
+    eta = theta @ effects.design().T
+    some = np.flatnonzero(count)
+    some = some[np.linspace(0, len(some) - 1, min(AT_MOST, len(some))).astype(int)]
+    ess, rhat = ess_and_rhat(eta[:, some], CHAINS)
+    diagnostics = {
+        "rhat": float(rhat.max()),
+        "ess": float(ess.min()),
+        "divergences": float(diverged),
+        "chains": float(CHAINS),
+        "cells": float(len(cells)),
+    }
+    return np.exp(eta), diagnostics
+
+
+def _model(effects: Effects, count: Ids, centre: float) -> Any:
+    """Declare the model in coordinates of the effects' contrasts."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    with pm.Model() as model:
+        log_scale = pm.Normal("log_scale", PAIR_CENTRE, PAIR_SPREAD, shape=effects.n_pairs)
+        own = pt.exp(pt.concatenate([log_scale, np.zeros(1)]))[effects.pair_of]
+        mean = np.where(np.arange(effects.n_effects) == 0, centre, 0.0)
+        theta = pm.Normal("theta", mean, own * effects.fixed_scale, shape=effects.n_effects)
+        eta: Any = theta[0] + np.zeros(len(count))
+        for term, where, shape in zip(effects.terms, effects.blocks, effects.shapes, strict=True):
+            effect = theta[where].reshape(shape)
+            for a in term:
+                effect = pt.tensordot(effect, effects.basis[a], axes=[[0], [1]])
+            eta += effect[tuple(effects.cells[:, a] for a in term)]
+        pm.Poisson("N", mu=pm.math.exp(eta), observed=count)
+    return model
+
+
+def _sampled(
+    effects: Effects, count: Ids, draws: int, rng: np.random.Generator
+) -> tuple[Reals, int]:
+    """Draws of theta (S, K), chain after chain, and the number of divergences."""
+    import pymc as pm
+    from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
+
+    centre = float(np.log(count.sum() / len(count)))
+    covariance, starts = _approximation(effects, count, centre, rng)
+    with _quiet(), _model(effects, count, centre):
+        step = pm.NUTS(potential=QuadPotentialFull(covariance), target_accept=0.8)
+        idata = pm.sample(
+            step=step,
+            initvals=starts,
+            draws=draws // CHAINS,
+            tune=TUNE,
+            chains=CHAINS,
+            cores=1,
+            random_seed=rng,
+            progressbar=False,
+            compute_convergence_checks=False,
+            quiet=True,
+        )
+    theta = group(idata, "posterior")["theta"].to_numpy().reshape(draws, -1)
+    return theta, int(group(idata, "sample_stats")["diverging"].sum())
+
+
+def _approximation(
+    effects: Effects, count: Ids, centre: float, rng: np.random.Generator
+) -> tuple[Reals, list[dict[str, Reals]]]:
+    """Normal approximation at the mode: mass matrix of (log_scale, theta), and the starts."""
+    theta, log_scale, of_theta = posterior_mode(effects, count.astype(float), centre)
+    P, pair = len(log_scale), effects.pair_of
+    told = np.bincount(pair + 1, (theta * np.exp(-np.append(log_scale, 0.0)[pair])) ** 2, P + 1)
+    covariance = np.zeros((P + len(theta),) * 2)
+    covariance[:P, :P] = np.diag(1 / (PAIR_SPREAD**-2 + told[1:]))
+    covariance[P:, P:] = of_theta
+    mode = np.append(log_scale, theta)
+    points = rng.multivariate_normal(mode, covariance, size=CHAINS, method="cholesky")
+    return covariance, [{"log_scale": point[:P], "theta": point[P:]} for point in points]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings of PyTensor's linker, nor of overflows while the step size is found."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _check_room(n_cells: int, draws: int, n_effects: int) -> None:
+    if max(draws, n_effects) * n_cells > MAX_HELD:
+        raise InputError(
+            f"draws={draws:,} of {n_effects:,} effects on {n_cells:,} cells need more than "
+            f"{MAX_HELD:,} numbers; give fewer draws, fewer or coarser keys, or interactions=1"
+        )

@@ -1,1 +1,0 @@
-"""The population that a sample is from: how many people carry a key."""

@@ -1,0 +1,398 @@
+"""Sample uniques, k-anonymity, and who else in the population carries a record's key.
+
+Letters: ``f`` sample count and ``F`` population count of a cell. Derivations:
+``docs/population.md``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import special
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import NONE, number, percent
+from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+
+from .population import Population
+from .population_cells import KeyLevels, checked_table, distinct
+
+Reals = npt.NDArray[np.float64]
+K = (2, 3, 5, 10)
+WORDS = {
+    "sample_uniques": "Alone with their key in the file",
+    "below_3": "Sharing it with fewer than 2 others (k-anonymity below 3)",
+    "below_5": "Sharing it with fewer than 4 others (below 5)",
+    "below_10": "Sharing it with fewer than 9 others (below 10)",
+    "population_uniques": "Alone in the file and in the population",
+    "unique_matches": "Right matches among those alone in the file",
+    "expected_matches": "Right matches among all records",
+}
+PUBLIC = (  # measure, words, whether it counts records
+    ("sample_uniques", "Records alone with their keys", True),
+    ("population_uniques", "Of them, alone in the population too", False),
+    ("expected_matches", "Expected number of right matches with the population", False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileTotal:
+    """A count of records over the file, with what is uncertain about it (NaN: nothing drawn)."""
+
+    value: float  # expected number of records
+    error: float  # Monte Carlo standard error of the value
+    low: float  # 95 % posterior interval of the number itself
+    high: float
+    without: float  # the same for an intruder who knows that the target is in the sample: F_t = f_t
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Uniqueness(Result):
+    """How rare the keys of the records are, in the sample and in the population.
+
+    Attributes
+    ----------
+    index : pandas.Index, length n
+        Labels of the records, as given.
+    keys : tuple of str
+        The key columns.
+    population : str
+        Where the population counts are from, in words; empty without them.
+    f : ndarray, shape (n,)
+        How many records of the sample hold the record's key, itself included.
+    F : ndarray, shape (n,)
+        Mean number of people in the population who do; NaN without a population.
+    unique : ndarray, shape (n,)
+        Chance that the record's key is unique in the population; NaN without one.
+    risk : ndarray, shape (n,)
+        Mean of 1/F: the chance that one of the people with the key, taken at random, is the
+        record's; NaN without a population.
+    totals : dict of str to FileTotal
+        ``population_uniques``, ``unique_matches``, ``expected_matches``; empty without a
+        population.
+
+    See Also
+    --------
+    bayes_risk.uniqueness : Makes it; formulas, cost and references.
+    """
+
+    index: pd.Index
+    keys: tuple[str, ...]
+    population: str
+    f: Reals
+    F: Reals
+    unique: Reals
+    risk: Reals
+    totals: Mapping[str, FileTotal]
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.f)
+
+    @property
+    def sample_uniques(self) -> int:
+        """Number of records whose key nobody else in the sample holds."""
+        return int((self.f == 1).sum())
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per record, indexed as the table given.
+
+        Columns: ``sample_count`` f; ``population_count`` (mean) F; ``population_unique``, the
+        chance that F = 1; ``risk``, the mean of 1/F; ``without``, 1/f, the risk of an intruder who
+        knows that the target is in the sample.
+        """
+        columns = {
+            "sample_count": self.f.astype(np.int64),
+            "population_count": self.F,
+            "population_unique": self.unique,
+            "risk": self.risk,
+            "without": 1 / self.f,
+        }
+        return pd.DataFrame(columns, index=self.index)
+
+    def summary(self) -> pd.DataFrame:
+        """File level, one row per measure.
+
+        Rows: ``sample_uniques`` (records that violate 2-anonymity), ``below_3``, ``below_5``,
+        ``below_10`` (records that violate k-anonymity: f < k); with a population
+        ``population_uniques`` (tau_1, the sample uniques that are unique in it),
+        ``unique_matches`` (tau_2, right matches among sample uniques) and ``expected_matches``
+        (right matches among all records).
+
+        Columns: ``value`` (records), ``share`` of all n, ``error`` (Monte Carlo), ``low`` and
+        ``high`` (95 % posterior interval; both NaN without draws), ``without`` (for an intruder
+        who knows that the target is in the sample; NaN where no intruder comes in).
+        """
+        names = ["sample_uniques", *(f"below_{k}" for k in K[1:])]
+        counts = [float((self.f < k).sum()) for k in K]
+        nan = float("nan")
+        rows = {
+            name: [count, count / self.n, nan, nan, nan, nan]
+            for name, count in zip(names, counts, strict=True)
+        }
+        for name, t in self.totals.items():
+            rows[name] = [t.value, t.value / self.n, t.error, t.low, t.high, t.without]
+        columns = ["value", "share", "error", "low", "high", "without"]
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        table.index.name = "measure"
+        return table
+
+    def sentence(self) -> str:
+        """Say the result in plain words."""
+        found = (
+            f"By {', '.join(map(str, self.keys))}, {self.sample_uniques:,} of {self.n:,} records "
+            f"({percent(self.sample_uniques / self.n)}) are unique in the sample"
+        )
+        if not self.totals:
+            return f"{found}; how many are unique in the population was not asked."
+        one, two = (self.totals[name] for name in ("population_uniques", "unique_matches"))
+        return (
+            f"{found}; {_number(one)} of them would be unique in the population, and an intruder "
+            f"who looks there for the people behind them would be right {_number(two)} times "
+            f"({self.population})."
+        )
+
+    def tables(self) -> dict[str, Table]:
+        """Records, share, error, interval; last for an intruder who knows who is in the file."""
+        table, n = self.summary(), self.n
+        people = f" Population: {self.population}." if self.population else ""
+        rare = Table(
+            note=(
+                "Of the confidential file by itself: no release comes in. What synthesis makes of "
+                "it is identification risk."
+            ),
+            caption=f"{n:,} records; keys: {', '.join(map(str, self.keys))}.{people}",
+            frame=table,
+            head="Records",
+            labels=WORDS,
+            columns=[
+                ("Number", value("value", some)),
+                ("Share of all", value("share", percent)),
+                ("Error (2 s.e.)", spread("error", digits=1)),
+                ("95 % interval", _interval),
+                ("If known to be in the file", value("without", some)),
+            ],
+            public=[
+                Public(words, float(table["value"][name]), n, whole=whole)
+                for name, words, whole in PUBLIC
+                if name in table.index
+            ],
+        )
+        return {"measures": rare}
+
+
+def _interval(row: Mapping[str, float]) -> str:
+    return NONE if np.isnan(row["low"]) else f"{row['low']:,.0f} to {row['high']:,.0f}"
+
+
+def _number(t: FileTotal) -> str:
+    return some(t.value) + (
+        "" if np.isnan(t.low) else f" ({number(t.low, 0)} to {number(t.high, 0)})"
+    )
+
+
+def poisson_inverse(f: Reals, rest: Reals) -> Reals:
+    r"""Mean of ``1/F`` when ``F - f ~ Poisson(rest)``, f at least 1.
+
+    .. math:: E(1/F \mid f) = \int_0^1 t^{f-1} e^{-r(1-t)}\,dt = {}_1F_1(1;\, f+1;\, -r) / f
+
+    For f = 1 this is ``(1 - exp(-r)) / r``; for r = 0 it is 1/f.
+
+    >>> np.round(poisson_inverse(np.array([1.0, 2.0]), np.array([3.0, 0.0])), 4)
+    array([0.3167, 0.5   ])
+    """
+    return np.asarray(special.hyp1f1(1.0, f + 1.0, -rest) / f)
+
+
+def negative_binomial_inverse(f: Reals, p: Reals) -> Reals:
+    r"""Mean of ``1/F`` when F is negative binomial given f: the individual risk of mu-Argus.
+
+    .. math:: E(1/F \mid f) = \int_0^1 \frac{w^{f-1}\, p}{p + (1-p) w}\,dw
+              = \frac pf\; {}_2F_1(1, 1;\, f+1;\, 1-p)
+
+    for all f; a series of positive terms. p is the sampling rate of the cell, ``f / sum of
+    weights``. Benedetti & Franconi (1998) write it as ``p^f / f 2F1(f, f; f+1; 1-p)``, of which
+    this is Euler's transformation. The francdat records of sdcMicro, f = 1 with weights of 17, f =
+    2 of 110:
+
+    >>> np.round(negative_binomial_inverse(np.array([1.0, 2.0]), np.array([1 / 17, 2 / 110])), 7)
+    array([0.1770758, 0.0171443])
+    """
+    return np.asarray(p / f * special.hyp2f1(1.0, 1.0, f + 1.0, 1.0 - p))
+
+
+Ids = npt.NDArray[np.int64]
+MASS = 0.95
+
+
+class Rarity(NamedTuple):
+    """Of U distinct keys: mean F, chance that F = 1, mean of 1/F; and file totals (S, 3)."""
+
+    F: Reals
+    unique: Reals
+    risk: Reals
+    totals: Reals
+
+
+def uniqueness(
+    df: pd.DataFrame,
+    keys: Sequence[str],
+    *,
+    population: Population | None = None,
+    fraction: float | None = None,
+    weights: str | None = None,
+) -> Uniqueness:
+    r"""Count the sample uniques, and estimate how many of them are unique in the population.
+
+    For record i with key t, f of the n records hold t and F of the people in the population:
+
+    .. math:: \tau_1 = \sum_{f_i = 1} \Pr(F_i = 1 \mid f_i = 1), \qquad
+              \tau_2 = \sum_{f_i = 1} E(1/F_i \mid f_i = 1)
+
+    (Skinner & Elliot 2002; Elamir & Skinner 2006).
+
+    Parameters
+    ----------
+    df : DataFrame of n records
+        The sample. Never changed.
+    keys : list of str
+        Columns that the intruder knows. Missing values are a level of their own.
+    population : Population, optional
+        Where F comes from; its keys must be `keys`, in any order.
+    fraction : float, optional
+        Sampling fraction in (0, 1]: short for
+        ``population=Population.log_linear(df, keys, fraction=fraction)``.
+    weights : str, optional
+        Column of survey weights: short for ``Population.weighted(df, keys, weights=weights)``.
+
+    Returns
+    -------
+    Uniqueness
+        Per record, and over the file. Without a population: sample counts and k-anonymity alone.
+
+    Raises
+    ------
+    InputError
+        More than one of population, fraction and weights; a population by other keys, or in which
+        some key is rarer than in the sample; and all that `Population` refuses.
+
+    Notes
+    -----
+    *Given the population*, F is known: tau_1 counts, and tau_2 adds up 1/F.
+
+    *Log-linear, without draws.* F - f ~ Poisson(r), r = mu (1 - pi)/pi, so that
+    Pr(F = 1 | f = 1) = exp(-r), E(1/F | f = 1) = (1 - exp(-r))/r, and
+    E(1/F | f) = 1F1(1; f+1; -r)/f.
+    These hold mu for known. *With draws* they are averages over the draws of F, with a 95 %
+    posterior interval of the number itself, and the Monte Carlo error of its mean.
+
+    *Weights.* F | f is negative binomial with p = f / (sum of weights): the individual risk of
+    mu-Argus, Pr(F = 1 | f = 1) = p and E(1/F | f) = (p/f) 2F1(1, 1; f+1; 1-p), exact for every f.
+
+    *Without* is the intruder who knows that the target is in the sample: 1/f.
+
+    *Cost.* O(n log n) to count; the rest once for each distinct key (times S with draws).
+
+    References
+    ----------
+    Skinner, C. J. and Elliot, M. J. (2002). A measure of disclosure risk for microdata. JRSS B 64,
+    855-867.
+    Elamir, E. A. H. and Skinner, C. J. (2006). Record level measures of disclosure risk for survey
+    microdata. Journal of Official Statistics 22, 525-539.
+    Benedetti, R. and Franconi, L. (1998). Statistical and technological solutions for controlled
+    data dissemination. New Techniques and Technologies for Statistics, 225-232.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> sample = pd.DataFrame({"sex": list("fffm"), "job": list("aabb")})
+    >>> found = uniqueness(sample, ["sex", "job"], fraction=0.5)
+    >>> found.summary()["value"].round(3).to_dict()["sample_uniques"], found.sample_uniques
+    (2.0, 2)
+    """
+    keys = checked_table(df, keys, "the table")
+    source = _source(df, keys, population, fraction, weights)
+    levels = KeyLevels.from_table(df, keys)
+    first, cell = distinct(levels.encode(df), levels.n_levels)
+    f = np.bincount(cell).astype(np.float64)
+    nothing = np.full(len(f), np.nan)
+    found = Rarity(nothing, nothing, nothing, np.empty((0, 3)))
+    if source is not None:
+        found = _rarity(source, source.checked_counts(df.iloc[first], f), f)
+    return Uniqueness(
+        index=df.index,
+        keys=tuple(keys),
+        population="" if source is None else source.in_words(),
+        f=f[cell],
+        F=found.F[cell],
+        unique=found.unique[cell],
+        risk=found.risk[cell],
+        totals={} if source is None else _totals(found.totals, f, source),
+    )
+
+
+def _source(
+    df: pd.DataFrame,
+    keys: list[str],
+    population: Population | None,
+    fraction: float | None,
+    weights: str | None,
+) -> Population | None:
+    """Return the population that was given, by whichever of the three."""
+    given = {"population": population, "fraction": fraction, "weights": weights}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise InputError(f"{' and '.join(names)} are both given; give one source of the population")
+    if fraction is not None:
+        return Population.log_linear(df, keys, fraction=fraction)
+    if weights is not None:
+        return Population.weighted(df, keys, weights=weights)
+    if population is None:
+        return None
+    if not isinstance(population, Population):
+        raise InputError(
+            f"population is a {type(population).__name__}; give a Population "
+            f"(Population.counted, table, log_linear or weighted)"
+        )
+    if set(population.keys) != set(keys):
+        raise InputError(
+            f"the population is by {list(population.keys)} and keys={keys}; make it by the same "
+            f"columns"
+        )
+    return population
+
+
+def _rarity(source: Population, F: Reals, f: Reals) -> Rarity:
+    """Chances of each distinct key, from its counts F (S, U)."""
+    single = f == 1
+    if source.known or source.n_draws > 1:
+        unique, risk = (F == 1).astype(np.float64), 1 / F
+    elif source.source == "weights":  # F | f negative binomial with p: Pr(F = 1 | f = 1) = p
+        p = f / F[0]
+        unique, risk = np.where(single, p, 0.0)[None], negative_binomial_inverse(f, p)[None]
+    else:  # F - f ~ Poisson(rest): Pr(F = 1 | f = 1) = exp(-rest)
+        rest = F[0] - f
+        unique, risk = np.where(single, np.exp(-rest), 0.0)[None], poisson_inverse(f, rest)[None]
+    totals = np.stack([unique @ f, risk @ (f * single), risk @ f], axis=1)
+    return Rarity(F.mean(axis=0), unique.mean(axis=0), risk.mean(axis=0), totals)
+
+
+def _totals(totals: Reals, f: Reals, source: Population) -> dict[str, FileTotal]:
+    """File totals of each draw (S, 3), summed up."""
+    names = ("population_uniques", "unique_matches", "expected_matches")
+    singles, found = float((f == 1).sum()), {}
+    for name, values, without in zip(names, totals.T, (singles, singles, len(f)), strict=True):
+        error = low = high = float("nan")
+        if source.n_draws > 1:
+            ess, _ = ess_and_rhat(values[:, None], int(source.diagnostics["chains"]))
+            error = float(values.std(ddof=1) / np.sqrt(ess[0]))
+            low, high = (float(np.quantile(values, q)) for q in ((1 - MASS) / 2, (1 + MASS) / 2))
+        value, without = float(values.mean()), float(without)
+        found[name] = FileTotal(value=value, error=error, low=low, high=high, without=without)
+    return found

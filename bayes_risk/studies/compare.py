@@ -1,0 +1,534 @@
+"""Candidate releases made and measured side by side: audits over candidates and seeds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from inspect import Parameter, signature
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.checkpoint import stage
+from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.intruder.grids import JointGrid
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.matching.risk import identification_risk
+from bayes_risk.release.release import Release
+from bayes_risk.risk.attribute import attribute_risk
+from bayes_risk.risk.result import AttributeRisk
+from bayes_risk.utilities.assess import utility
+from bayes_risk.utilities.bounds import release_bounds
+from bayes_risk.utilities.result import Utility
+
+from .comparison import SEEDS, Comparison
+from .grid import no_progress
+from .measures import MEASURES
+
+Files = Release | list[pd.DataFrame]
+Options = Mapping[str, Any]
+ALL: Options = MappingProxyType({})
+RESERVED = {"fit", "release", "releases", "original", "random_seed", "n_jobs", "progress"}
+NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A way to make a release, for `compare`.
+
+    Parameters
+    ----------
+    model : declaration or Fit
+        A declaration is fitted anew for every replicate; a fit makes all of them, so that they
+        differ by synthesis alone.
+    m : int
+        Number of data sets of a release.
+    columns : list of str, optional
+        What is synthesised; what the model synthesises by default.
+    fit : mapping, optional
+        Further arguments of ``model.fit``: ``{"draws": 500, "tune": 500}``.
+    synthesis : mapping, optional
+        Further arguments of ``synthesize``: ``{"classes": "own"}``.
+    attribute : mapping, optional
+        Arguments of the attribute audit that are this candidate's own: ``{"evidence": "refit"}``.
+
+    Raises
+    ------
+    InputError
+        Something that neither fits nor synthesises; options that it does not take.
+
+    Examples
+    --------
+    >>> from bayes_risk.models import CART
+    >>> Candidate(CART(order=["income"]), m=1).m
+    1
+    """
+
+    model: Any
+    _: KW_ONLY
+    m: int = 5
+    columns: Sequence[str] | None = None
+    fit: Mapping[str, Any] = field(default_factory=dict)
+    synthesis: Mapping[str, Any] = field(default_factory=dict)
+    attribute: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        at_least("m", self.m, 1)
+        if isinstance(self.model, type) or not (self.is_fit or hasattr(self.model, "fit")):
+            raise InputError(
+                f"{_named(self.model)} is no model; give a declaration such as "
+                'models.CART(order=["income"]), its fit, (fit, release), a Release, or DataFrames'
+            )
+        if self.is_fit and self.fit:
+            raise InputError(
+                f"{sorted(self.fit)} are for fitting, and the model is fitted already; leave them "
+                "out"
+            )
+        if not self.is_fit:
+            _check_taken("fit", self.fit, self.model.fit)
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether the model is fitted already."""
+        return hasattr(self.model, "synthesize")
+
+    def made(self, original: pd.DataFrame, seeds: Sequence[int], how: Options) -> tuple[Any, Files]:
+        """The fit and its release, with a seed of each."""
+        fit = self.model
+        if not self.is_fit:
+            given = {**how, "random_seed": seeds[0]}
+            taken = signature(fit.fit).parameters
+            if not _takes_all(taken):
+                given = {name: value for name, value in given.items() if name in taken}
+            fit = fit.fit(original, **given, **self.fit)
+        options: dict[str, Any] = {"m": self.m, "random_seed": seeds[1], **self.synthesis}
+        if self.columns is not None:
+            options["columns"] = list(self.columns)
+        _check_taken("synthesis", options, fit.synthesize)
+        return fit, fit.synthesize(**options)
+
+
+class Brought(NamedTuple):
+    """Releases made already, each a replicate of one candidate, and their fit or None."""
+
+    fit: Any
+    releases: Sequence[Files]
+
+
+def read_candidates(given: Any) -> dict[str, Candidate | Brought]:
+    """What was given, by name; what is no candidate is refused with its name."""
+    if not isinstance(given, Mapping) or not given:
+        raise InputError(
+            "candidates must be a dict of name to candidate, such as "
+            '{"trees": models.CART(order=["income"]), "mixture": Candidate(models.DPMPM(), m=3)}'
+        )
+    found: dict[str, Candidate | Brought] = {}
+    for name, value in given.items():
+        if not isinstance(name, str) or not name.strip():
+            raise InputError(f"candidate name {name!r} is no text; name each candidate")
+        try:
+            found[name] = _read(value)
+        except InputError as error:
+            raise InputError(f"candidate {name!r}: {error}") from None
+    return found
+
+
+def _read(value: Any) -> Candidate | Brought:
+    if isinstance(value, Candidate):
+        return value
+    if isinstance(value, Release):
+        return Brought(None, [value])
+    if isinstance(value, pd.DataFrame):
+        return Brought(None, [[value]])
+    if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "synthesize"):
+        fit, release = value
+        if not isinstance(release, Release):
+            raise InputError(f"beside a fit stands {_named(release)}; give (fit, Release)")
+        return Brought(fit, [release])
+    if isinstance(value, list | tuple) and value:
+        if all(isinstance(table, pd.DataFrame) for table in value):
+            return Brought(None, [list(value)])
+        if all(isinstance(release, Release) for release in value):
+            return Brought(None, list(value))
+    return Candidate(value)
+
+
+def _named(value: Any) -> str:
+    return f"class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def _takes_all(arguments: Mapping[str, Parameter]) -> bool:
+    return any(p.kind is Parameter.VAR_KEYWORD for p in arguments.values())
+
+
+def _check_taken(what: str, options: Options, function: Any) -> None:
+    arguments = signature(function).parameters
+    for name in options:
+        if name not in arguments and not _takes_all(arguments):
+            raise InputError(
+                f"{what} has no argument {name!r}; it takes "
+                f"{sorted(set(arguments) - {'df', 'random_seed', 'n_jobs', 'progress'})}"
+            )
+
+
+class Number(NamedTuple):
+    """A measure, its Monte Carlo error, and what it is without the release (utility: the null)."""
+
+    value: float
+    mcse: float
+    beside: float
+
+
+class Audit(NamedTuple):
+    """What is measured of every candidate; None: not measured."""
+
+    original: pd.DataFrame
+    attribute: Options | None  # targets: the same for all
+    identification: Options | Callable[[Files], Options] | None
+    utility: Options | None
+    n_jobs: int
+
+    def measure(
+        self, fit: Any, release: Files, seeds: Sequence[int], own: Options, progress: Any
+    ) -> dict[str, Number]:
+        """Every number of one release; seeds of the attribute audit, and of utility."""
+        found: dict[str, Number] = {}
+        if self.attribute is not None and fit is not None:
+            assert isinstance(release, Release)
+            options = sorted_guesses({**self.attribute, **own}, release.synthesized)
+            options |= {"random_seed": seeds[0], "n_jobs": self.n_jobs, "progress": progress}
+            found |= of_attribute(attribute_risk(fit, release, **options))
+        return found | self.measure_files(release, seeds[1])
+
+    def measure_files(self, files: Files, random_seed: int) -> dict[str, Number]:
+        """Every number that the released files alone give."""
+        found: dict[str, Number] = {}
+        if self.identification is not None:
+            given = self.identification
+            options = given(files) if callable(given) else given
+            keys = sorted_keys(options, self.original, files)
+            found |= of_identification(identification_risk(self.original, files, **keys))
+        if self.utility is not None:
+            options = {**self.utility, "random_seed": random_seed, "n_jobs": self.n_jobs}
+            if isinstance(files, Release):
+                options.pop("synthesized", None)  # the release says it
+            found |= of_utility(utility(self.original, files, **options))
+        return found
+
+    def check(self) -> None:
+        """Every option has an argument, before anything is fitted."""
+        if self.attribute is None and self.identification is None and self.utility is None:
+            raise InputError("nothing to measure; give attribute=, identification= or utility=")
+        for what, options, function in (
+            ("attribute", self.attribute, attribute_risk),
+            ("identification", self.identification, identification_risk),
+            ("utility", self.utility, utility),
+        ):
+            if isinstance(options, Mapping):
+                check_names(what, options, function)
+            elif options is not None and not (what == "identification" and callable(options)):
+                raise InputError(f"{what}={options!r} is no dict of options; give one, or None")
+        if isinstance(self.identification, Mapping):
+            known_columns("identification", _keys(self.identification), list(self.original.columns))
+
+
+def check_names(what: str, options: Options, function: Callable[..., Any]) -> None:
+    """Options are arguments of the function that measures."""
+    takes = set(signature(function).parameters) - RESERVED
+    for name in options:
+        if name not in takes:
+            raise InputError(f"{what} has no option {name!r}; give some of {sorted(takes)}")
+
+
+def _keys(options: Options) -> list[str]:
+    return [*options.get("known", ()), *options.get("synthesized", ())]
+
+
+def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> Options | None:
+    """Draw a number of targets once, as a mask: all candidates are asked about the same."""
+    if not isinstance(options, Mapping):
+        return options
+    wanted = options.get("targets")
+    if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer):
+        return options
+    mask: npt.NDArray[np.bool_] = np.zeros(n, dtype=bool)
+    mask[rng.choice(n, size=min(max(int(wanted), 1), n), replace=False)] = True
+    return {**options, "targets": mask}
+
+
+def sorted_keys(options: Options, original: pd.DataFrame, files: Files) -> dict[str, Any]:
+    """Keys as the release has them: those that it synthesised, and the others."""
+    if not isinstance(files, Release):
+        return dict(options)
+    keys = _keys(options)
+    made = set(files.synthesized)
+    return {
+        **options,
+        "known": [key for key in keys if key not in made],
+        "synthesized": [key for key in keys if key in made],
+    }
+
+
+def sorted_guesses(options: Options, synthesized: Sequence[str]) -> dict[str, Any]:
+    """Grids of the columns that are guessed, and knowledge of those alone that were synthesised."""
+    found, intruder = dict(options), options.get("intruder")
+    known: set[str] = set()
+    if isinstance(intruder, Intruder):
+        kept = tuple(c for c in intruder.knows_columns if c in synthesized)
+        found["intruder"], known = replace(intruder, knows_columns=kept), set(kept)
+    guessed = set(synthesized) - known
+    guesses = options.get("guesses")
+    if isinstance(guesses, JointGrid):
+        found["guesses"] = replace(guesses, grids=_only(guesses.grids, guessed))
+    elif isinstance(guesses, Mapping):
+        found["guesses"] = _only(guesses, guessed)
+    return found
+
+
+def _only(grids: Mapping[str, Any], columns: set[str]) -> dict[str, Any]:
+    return {name: grid for name, grid in grids.items() if name in columns}
+
+
+def of_attribute(risk: AttributeRisk) -> dict[str, Number]:
+    """Numbers of an attribute audit."""
+    rows = risk.summary().to_dict("index")
+    found = {
+        str(name): Number(float(row["value"]), float(row["mcse"]), float(row["baseline"]))
+        for name, row in rows.items()
+        if name in MEASURES
+    }
+    mean = found["mean_probability"]
+    return found | {"gain": Number(mean.value - mean.beside, mean.mcse, 0.0)}
+
+
+def of_identification(risk: IdentificationRisk) -> dict[str, Number]:
+    """Numbers of a matching audit: pooled, and their means over data sets."""
+    summary = risk.summary().to_dict("index")
+    found: dict[str, Number] = {}
+    for row, prefix in (("pooled", ""), ("mean", "mean_")):
+        of = {str(name): float(value) for name, value in summary[row].items()}
+        expected = Number(of["expected_match_risk"], of["mcse"], of["baseline"])
+        found[f"{prefix}expected_match_risk"] = expected
+        for name in ("true_match_rate", "false_match_rate"):
+            found[f"{prefix}{name}"] = Number(of[name], NAN, NAN)
+    return found
+
+
+def of_utility(found: Utility) -> dict[str, Number]:
+    """Numbers of utility, means over data sets; NaN errors for one data set."""
+    rows = found.summary()
+    return {
+        str(name): Number(float(row["value"]), float(row["sd"]) / found.m**0.5, float(row["null"]))
+        for name, row in rows.iterrows()
+        if name in MEASURES
+    }
+
+
+def compare(
+    candidates: Mapping[str, Any],
+    original: pd.DataFrame,
+    *,
+    attribute: Options | None = None,
+    identification: Options | Callable[[Files], Options] | None = None,
+    utility: Options | None = ALL,
+    replicates: int = 5,
+    bounds: bool | Options = False,
+    random_seed: int | None = None,
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Risk and utility of several ways to make a release, replicated over seeds.
+
+    Parameters
+    ----------
+    candidates : dict of name to candidate
+        A declaration of a model, fitted and synthesised anew for every replicate; a fit, which
+        makes them all; a `Candidate`, which says m, columns and further options; ``(fit, release)``
+        as they are, one replicate; a `Release` or list of DataFrames made elsewhere, one replicate,
+        or a list of such `Release`, a replicate each.
+    original : DataFrame of n records
+        The confidential file. Never changed.
+    attribute : dict, optional
+        Arguments of `attribute_risk`: ``{"targets": 200}``. Not measured by default, nor of
+        releases that were made elsewhere.
+    identification : dict, optional
+        Arguments of `identification_risk`: ``{"known": [...], "synthesized": [...]}``; or a
+        function of the released files that gives them. Not measured by default.
+    utility : dict or None
+        Arguments of `utility`; None: not measured.
+    replicates : int
+        How often a model, or fit, makes its release.
+    bounds : bool or dict
+        Measure the releases at the ends of the scale too (`release_bounds`), of all columns that
+        any candidate synthesises; a dict gives arguments: ``{"patterns": ["sex", "age"]}``.
+    random_seed : int, optional
+        Same seed, same numbers, for any ``n_jobs``. Those of a candidate depend on its name, and
+        not on what it is compared with.
+    n_jobs : int
+        Workers of each fit, audit and utility.
+    progress : callable, optional
+        Called as ``progress(candidate, replicates done, replicates in all)``.
+
+    Returns
+    -------
+    Comparison
+        ``.summary()``, ``.pareto()``, ``.plot()``, ``.replicates``, ``.dataset``.
+
+    Raises
+    ------
+    InputError
+        No candidates, something that is none, options that do not exist, nothing to measure;
+        whatever the parts refuse, with the candidate's name in front.
+
+    Notes
+    -----
+    *The same question for all.* A number of ``targets`` is drawn once, and all candidates are asked
+    about these records. Keys of the matching intruder are sorted for each `Release`: those that it
+    synthesised are matched against released values, the others are known. So are grids of guesses
+    and ``knows_columns``. A neighbourhood still has more guesses where more is synthesised: compare
+    ``gain``, or each risk with its ``baseline``.
+
+    *Every number is that of its part*, to the byte: ``seed_table`` has the seeds with which
+    `attribute_risk` and `utility` were called.
+
+    *Replicates* of a model differ by fit, synthesis and computation; they are what the agency would
+    have got with another seed. They say nothing of another sample from the population.
+
+    Cost: for each candidate and replicate one fit, release, audit and utility.
+
+    References
+    ----------
+    Hornby, R. and Hu, J. (2021). Identification risk evaluation of continuous synthesized
+    variables. Transactions on Data Privacy 14, 37-52; arXiv:2006.01298. Figures 8-10.
+    Duncan, G. T., Keller-McNulty, S. A. and Stokes, S. L. (2001). Disclosure risk vs. data utility:
+    the R-U confidentiality map. NISS technical report 121.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayes_risk.models import CART
+    >>> df = pd.DataFrame({"sex": list("fm") * 20, "job": list("aabbc") * 8})
+    >>> found = compare(
+    ...     {"few leaves": CART(order=["job"], min_leaf=20), "many": CART(order=["job"])},
+    ...     df, identification={"known": ["sex"], "synthesized": ["job"]}, replicates=2,
+    ...     random_seed=1,
+    ... )
+    >>> found.replicates.shape[0]
+    4
+    """
+    read = read_candidates(candidates)
+    at_least("replicates", replicates, 1)
+    if random_seed is None:
+        random_seed = int(np.random.default_rng().integers(2**31))
+    rng = np.random.default_rng(at_least("random_seed", random_seed, 0))
+    targeted = with_targets(attribute, len(original), rng.spawn(1)[0])
+    audit = Audit(original, targeted, identification, utility, n_jobs)
+    audit.check()
+    work = _Work(audit, random_seed, progress or no_progress)
+    sizes = {
+        name: len(candidate.releases) if isinstance(candidate, Brought) else replicates
+        for name, candidate in read.items()
+    }
+    for r in range(max(sizes.values())):  # what is wrong with any of them shows in the first round
+        for name, candidate in read.items():
+            if r < sizes[name]:
+                work.add(name, candidate, r, sizes[name])
+    return work.result(sizes, None if bounds is False else work.ends(bounds))
+
+
+class Measured(NamedTuple):
+    """Numbers of one release, its number of data sets, what was synthesised (empty: not said)."""
+
+    numbers: dict[str, Number]
+    m: int
+    synthesized: tuple[str, ...]
+
+
+def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
+    """Seeds of a replicate, counted from 0: of fit, release, attribute risk, and utility."""
+    source = np.random.SeedSequence([random_seed, replicate, *name.encode()])
+    return [int(seed) for seed in source.generate_state(len(SEEDS))]
+
+
+class _Work:
+    """Replicates measured so far."""
+
+    def __init__(self, audit: Audit, random_seed: int, tell: Progress) -> None:
+        self.audit, self.random_seed, self.tell = audit, random_seed, tell
+        self.found: dict[tuple[str, int], Measured] = {}
+
+    def add(self, name: str, candidate: Candidate | Brought, r: int, size: int) -> None:
+        """Make one replicate of a candidate and measure it."""
+
+        def tell(*_: Any) -> None:
+            self.tell(name, r, size)
+
+        def measured() -> Measured:
+            seeds, own = seeds_of(self.random_seed, name, r), ALL
+            if isinstance(candidate, Brought):
+                fit, files = candidate.fit, candidate.releases[r]
+            else:
+                how, own = {"n_jobs": self.audit.n_jobs, "progress": tell}, candidate.attribute
+                fit, files = candidate.made(self.audit.original, seeds, how)
+            numbers = self.audit.measure(fit, files, seeds[2:], own, tell)
+            if isinstance(files, Release):
+                return Measured(numbers, files.m, tuple(map(str, files.synthesized)))
+            return Measured(numbers, len(files), ())
+
+        tell()
+        try:
+            self.found[name, r] = stage(f"{name}, replicate {r + 1}", measured)
+        except (InputError, ModelError) as error:
+            raise type(error)(f"candidate {name!r}: {error}") from error
+        self.tell(name, r + 1, size)
+
+    def _last(self) -> dict[str, Measured]:
+        """The last replicate of each candidate."""
+        return {name: found for (name, _), found in self.found.items()}
+
+    def ends(self, bounds: bool | Options) -> list[dict[str, Number]]:
+        """The measures of minimum, maximum and unchanged release."""
+        options: dict[str, Any] = {} if bounds is True else dict(bounds or {})
+        check_names("bounds", options, release_bounds)
+        last = self._last().values()
+        any_made = {name for found in last for name in found.synthesized}
+        made = [name for name in self.audit.original.columns if str(name) in any_made]
+        usual: dict[str, Any] = {"synthesized": made, "m": max(found.m for found in last)}
+        seeds = seeds_of(self.random_seed, "bounds", 0)
+        ends = release_bounds(self.audit.original, random_seed=seeds[1], **usual | options)
+        three = (ends.minimum, ends.maximum, ends.unchanged)
+        return [self.audit.measure_files(release, seeds[3]) for release in three]
+
+    def result(self, sizes: Mapping[str, int], ends: list[dict[str, Number]] | None) -> Comparison:
+        """All of it, in arrays."""
+        taken = (item for one in self.found.values() for item in one.numbers.items())
+        known = {name for name, number in taken if number.value == number.value}
+        measures, names = tuple(name for name in MEASURES if name in known), tuple(sizes)
+        shape = (len(names), max(sizes.values()))
+        parts: npt.NDArray[np.float64] = np.full((3, *shape, len(measures)), np.nan)
+        seeds = np.full((*shape, len(SEEDS)), -1, dtype=np.int64)
+        for (name, r), found in self.found.items():
+            c = names.index(name)
+            seeds[c, r] = seeds_of(self.random_seed, name, r)
+            for measure in known.intersection(found.numbers, measures):
+                parts[:, c, r, measures.index(measure)] = found.numbers[measure]
+        absent, last = Number(NAN, NAN, NAN), self._last()
+        return Comparison(
+            names=names,
+            measures=measures,
+            values=parts[0],
+            errors=parts[1],
+            beside=parts[2],
+            seeds=seeds,
+            replicates_of=tuple(sizes.values()),
+            m=tuple(last[name].m for name in names),
+            synthesized=tuple(last[name].synthesized for name in names),
+            ends=None
+            if ends is None
+            else np.array([[row.get(name, absent).value for name in measures] for row in ends]),
+            random_seed=self.random_seed,
+        )

@@ -1,1 +1,0 @@
-"""Candidate releases compared by risk and utility: the risk-utility map."""
