@@ -17,9 +17,9 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import Release
 from bayes_risk.risk.kept_evidence import AttributeEvidence
 from bayes_risk.risk.prior_comparison import measures
-from bayes_risk.studies.sweeping.hyper import Declarations, Gathered, check_hyper
 
 from .grid import Dimensions, every_setting, labels_of, listed, no_progress, own_label, shape_of
+from .hyper_priors import Declarations, Gathered, check_hyper
 from .sensitivity_result import Sensitivity
 
 FACTORS = (

@@ -1,1 +1,0 @@
-"""Sensitivity of attribute risk to what the intruder knows, believes, and is told of the model."""
