@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from bayes_risk.intruder.guesses import Hamming, Listed, Neighbourhood
     from bayes_risk.intruder.intruder import Intruder
     from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
+    from bayes_risk.matching.exposure import exposure
+    from bayes_risk.matching.exposure_result import Exposure
     from bayes_risk.matching.file_risk import FileRisk, identification_risk_of_files
     from bayes_risk.matching.population import Population
     from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
     from bayes_risk.reporting.report import report
     from bayes_risk.risk.attribute import attribute_evidence, attribute_risk
     from bayes_risk.risk.dominance_rules import dominance
-    from bayes_risk.risk.exposure import exposure
-    from bayes_risk.risk.exposure_result import Exposure
     from bayes_risk.risk.full_table.likeliest import likeliest
     from bayes_risk.risk.full_table.likeliest_result import Likeliest
     from bayes_risk.risk.full_table.result import FullTableRisk
@@ -171,8 +171,8 @@ _LAZY_IMPORTS = {
     "studies.comparison": ["Comparison"],
     "studies.compare": ["Candidate", "compare"],
     "risk.dominance_rules": ["dominance"],
-    "risk.exposure": ["exposure"],
-    "risk.exposure_result": ["Exposure"],
+    "matching.exposure": ["exposure"],
+    "matching.exposure_result": ["Exposure"],
     "matching.risk": ["identification_risk"],
     "matching.file_risk": ["FileRisk", "identification_risk_of_files"],
     "matching.result": ["IdentificationRisk"],

@@ -13,6 +13,7 @@ from bayes_risk._core.validate import number
 
 MISSING_LABEL = "(missing)"
 LARGEST, SMALLEST = 1e30, 1e-100  # sizes of numbers that can be worked with
+FEW = 20  # a numeric column with no more distinct values is taken for a category
 WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 
 Codes = npt.NDArray[np.int32]
@@ -196,3 +197,9 @@ def scalar(value: Any) -> Hashable:
 
 def _plain(values: Any) -> pd.Index:
     return pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
+
+
+def looks_continuous(column: pd.Series) -> bool:
+    """A numeric column with many distinct values."""
+    numeric = pd.api.types.is_numeric_dtype(column.dtype)
+    return bool(numeric and not pd.api.types.is_bool_dtype(column) and column.nunique() > FEW)

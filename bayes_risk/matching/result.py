@@ -11,9 +11,9 @@ import xarray as xr
 
 from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Table, count, spread, storable, value
-from bayes_risk.risk.exposure_result import Exposure
 
 from .choices import Strategy, in_words
+from .exposure_result import Exposure
 from .odds import GIVEN
 from .radii import Radius, as_setting
 from .replicates import error_between, error_of_draws

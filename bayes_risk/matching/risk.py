@@ -27,10 +27,10 @@ from bayes_risk._core.matching import (
     pair_up,
 )
 from bayes_risk.release.release import SAME
-from bayes_risk.risk.exposure import exposure
 
 from .boxes import Boxes, NumericKey, box_up, match_each_box, match_pooled_boxes
 from .choices import Strategy, check_effects, checked_choices, claimed
+from .exposure import exposure
 from .input import (
     Key,
     Released,

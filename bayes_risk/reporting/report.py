@@ -10,9 +10,9 @@ from typing import Any
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
 from bayes_risk.evidence.mechanism_result import MechanismCheck
+from bayes_risk.matching.exposure_result import Exposure, exposure_of
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
-from bayes_risk.risk.exposure_result import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
 from .content import page

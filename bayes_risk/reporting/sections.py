@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from bayes_risk._core.formats import percent
 from bayes_risk.data.base_result import Result, Table
-from bayes_risk.risk.exposure_result import exposure_of
+from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.studies.measures import RISKS, UTILITIES
 from bayes_risk.studies.sensitivity_result import name_of

@@ -21,9 +21,9 @@ from bayes_risk.intruder import priors
 from bayes_risk.intruder.grids import Grid, JointGrid, Levels
 from bayes_risk.intruder.guesses import Guesses
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.matching.exposure import exposure
 from bayes_risk.release.release import Release
 
-from .exposure import exposure
 from .kept_evidence import AttributeEvidence
 from .posterior import Limits, certain
 from .result import AttributeRisk

@@ -23,9 +23,9 @@ from bayes_risk.evidence.mechanism_result import MechanismCheck
 from bayes_risk.evidence.methods import METHODS
 from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.intruder import priors
+from bayes_risk.matching.exposure_result import Exposure
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .exposure_result import Exposure
 from .posterior import (
     MAX_LEFT_OUT,
     Limits,

@@ -29,10 +29,10 @@ from bayes_risk.evidence.balance import Balance, rows_of
 from bayes_risk.evidence.mechanism_result import MechanismCheck
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.intruder.guesses import how_many
+from bayes_risk.matching.exposure_result import Exposure
 
 from . import geography
 from .closeness import GuessPosterior
-from .exposure_result import Exposure
 from .truth import difference, log_odds, ranks_of
 
 Array = npt.NDArray[np.float64]

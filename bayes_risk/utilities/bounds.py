@@ -11,10 +11,9 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import checked_table
+from bayes_risk.data.variables import looks_continuous
+from bayes_risk.matching.keyed_counts import keyed
 from bayes_risk.release.release import Release
-
-from .keyed_counts import keyed
-from .tables import looks_continuous
 
 Ints = npt.NDArray[np.int64]
 Measure = Callable[[Release], "float | Mapping[Hashable, float] | pd.Series[Any]"]

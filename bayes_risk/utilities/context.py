@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import checked_table
+from bayes_risk.matching.keyed_counts import ATTRIBUTE, IDENTITY, Keyed, attribute, identity, keyed
 from bayes_risk.release.release import Release
 
 from .context_result import ContextMeasures
-from .keyed_counts import ATTRIBUTE, IDENTITY, Keyed, attribute, identity, keyed
 from .tables import Tables, category_codes, floats, group_edges, group_of, tables_of
 
 Reals = npt.NDArray[np.float64]

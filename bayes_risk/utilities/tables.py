@@ -19,13 +19,12 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.microdata import MAX_LEVELS, checked_table, same_records
-from bayes_risk.data.variables import check_magnitude
+from bayes_risk.data.variables import check_magnitude, looks_continuous
 from bayes_risk.matching.input import coded, listed, source
 from bayes_risk.release.release import SAME, Release
 
 Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-FEW = 20  # a numeric column with no more distinct values is taken for a category
 
 
 class Tables(NamedTuple):
@@ -114,12 +113,6 @@ def columns_of(
         code = partial(_number, groups=groups) if name in counted else _category
         found.append(code(name, parts, name in tables.made))
     return found
-
-
-def looks_continuous(column: pd.Series) -> bool:
-    """A numeric column with many distinct values."""
-    numeric = pd.api.types.is_numeric_dtype(column.dtype)
-    return bool(numeric and not pd.api.types.is_bool_dtype(column) and column.nunique() > FEW)
 
 
 def _columns(

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from bayes_risk.data.variables import Number
+from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.reporting.verdicts.reasons import known_for_certain
-from bayes_risk.risk.exposure_result import exposure_of
 
 if TYPE_CHECKING:
     from bayes_risk.matching.result import IdentificationRisk

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.matching.correspondence import RowCorrespondence
-from bayes_risk.risk.exposure_result import Exposure
+from bayes_risk.matching.exposure_result import Exposure
 from bayes_risk.risk.membership.result import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk

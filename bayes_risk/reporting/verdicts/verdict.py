@@ -10,8 +10,8 @@ from typing import Any
 
 from bayes_risk._core.formats import begun, percent
 from bayes_risk.matching.correspondence import RowCorrespondence
+from bayes_risk.matching.exposure_result import Exposure, exposure_of
 from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.risk.exposure_result import Exposure, exposure_of
 from bayes_risk.risk.membership.result import Membership
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.result import Utility

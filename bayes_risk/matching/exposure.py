@@ -14,12 +14,12 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata, same_records
-from bayes_risk.matching.input import Released, coded, listed, ranked, source
+from bayes_risk.data.variables import looks_continuous
 from bayes_risk.release.release import Release
-from bayes_risk.utilities.keyed_counts import Keyed, identity
-from bayes_risk.utilities.tables import looks_continuous
 
 from .exposure_result import Exposure, Values
+from .input import Released, coded, listed, ranked, source
+from .keyed_counts import Keyed, identity
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
