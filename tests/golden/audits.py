@@ -502,6 +502,87 @@ def regression_brought_draws():
     return {"risk": risk(fit, release, guesses={"pay": GRID["pay"]}, evidence="reuse")}
 
 
+@cache
+def family(name):
+    """A regression of one family, and a release of it; predictors synthesised and not."""
+    table = people()[["sex", "age", "pay", "staff", "visits", "area"]].copy()
+    table["wage"] = np.exp(table["pay"] / 20).round(3)
+    table["rank"] = pd.Categorical(
+        np.where(table["age"] < 35, "low", np.where(table["pay"] < 19, "mid", "top")),
+        categories=["low", "mid", "top"],
+        ordered=True,
+    )
+    table["trials"] = table["staff"] + 6
+    formula, given = "1 + sex + age", {}
+    column = {"lognormal": "wage", "student": "pay", "negative-binomial": "visits"}.get(name, "")
+    if name == "ordered":
+        column, formula = "rank", "sex + age"
+    elif name == "categorical":
+        column = "area"
+    elif name.startswith("binomial"):
+        column, trials = "visits", 40 if name.endswith("fixed") else "trials"
+        table["trials"] = np.maximum(table["trials"], table["visits"])
+        given = {column: br.models.Binomial(trials=trials)}
+    model = br.models.Regression({column: formula}, given or {column: name})
+    columns = ["sex", "age", column, *(["trials"] if name == "binomial" else [])]
+    fit = model.fit(table[columns], **SHORT | {"draws": 60, "tune": 100})
+    numbers = {"wage": br.Grid(percent=10, n=5), "pay": GRID["pay"], "visits": NEAR}
+    return fit, fit.synthesize(2, random_seed=2), {column: numbers.get(column, br.Levels())}
+
+
+def family_audit(name):
+    fit, release, guesses = family(name)
+    again = {"evidence": "reuse", "guesses": guesses}
+    found = {
+        "draws": {k: v.to_numpy() for k, v in fit.idata.posterior.data_vars.items()},
+        "release": release,
+        "risk": risk(fit, release, guesses=guesses),
+        "reuse": risk(fit, release, **again),
+        "half known": risk(fit, release, HALF, guesses=guesses, targets=3),
+    }
+    external = fit.model.from_draws(fit.microdata.decode(fit.microdata.codes), fit.idata)
+    return found | {"external draws": risk(external, release, **again)}
+
+
+@audit
+def regression_lognormal():
+    fit, release, guesses = family("lognormal")
+    one = fit.synthesize(1, random_seed=4)
+    return family_audit("lognormal") | {
+        "exact": risk(fit, release, guesses=guesses, evidence="exact"),
+        "one release": risk(fit, one, HALF, guesses=guesses, targets=6),
+        "plug-in": risk(
+            fit, fit.synthesize(2, parameters="plug-in", random_seed=2), guesses=guesses
+        ),
+    }
+
+
+@audit
+def regression_student():
+    return family_audit("student")
+
+
+@audit
+def regression_negative_binomial():
+    return family_audit("negative-binomial")
+
+
+@audit
+def regression_ordered():
+    return family_audit("ordered")
+
+
+@audit
+def regression_categorical():
+    return family_audit("categorical")
+
+
+@audit
+def regression_binomial():
+    fit, release, guesses = family("binomial fixed")
+    return family_audit("binomial") | {"fixed": risk(fit, release, guesses=guesses)}
+
+
 # --- trees, forests, matching, a model of one's own ----------------------------------------------
 
 
