@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayes_risk.models.regression.families_of_counts import Binomial
+    from bayes_risk.models.regression.families import Binomial
     from bayes_risk.models.regression.prior import RegressionPrior
 
     from .cart import CART
@@ -45,7 +45,7 @@ BUILT_IN = {  # for a checkout that is not installed
     "Regression": "bayes_risk.models.regression_model:Regression",
 }
 PARTS = {  # of declarations
-    "Binomial": "bayes_risk.models.regression.families_of_counts:Binomial",
+    "Binomial": "bayes_risk.models.regression.families:Binomial",
     "RegressionPrior": "bayes_risk.models.regression.prior:RegressionPrior",
 }
 

@@ -18,14 +18,13 @@ from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.regression.draws import BroughtDraws, brought, to_idata
-from bayes_risk.models.regression.families import Family, OrderedLogit, family_of
+from bayes_risk.models.regression.build import fitted, from_external
+from bayes_risk.models.regression.families import Family, OrderedLogit, family_of, trials_column
 from bayes_risk.models.regression.fit import RegressionFit
 from bayes_risk.models.regression.formulas import parse
-from bayes_risk.models.regression.hyper import power_scaled_regression
+from bayes_risk.models.regression.hyper import power_scaled_prior
 from bayes_risk.models.regression.part import Part, check_outcome
 from bayes_risk.models.regression.prior import RegressionPrior
-from bayes_risk.models.regression.sampling import fitted
 
 SMALLEST = float(np.nextafter(0.0, 1.0))
 
@@ -75,7 +74,7 @@ class Regression:
         for family in self.families.values():
             family_of(family)
         for place, (name, formula) in enumerate(self.formulas.items()):
-            columns = {*parse(name, formula).columns, *self._trials(name)}
+            columns = {*parse(name, formula).columns, *trials_column(self.families.get(name))}
             for column in sorted(columns):
                 if column in names[place:]:
                     raise InputError(
@@ -101,8 +100,9 @@ class Regression:
         InputError
             A power that is not positive, or that makes a prior improper.
         """
-        scaled: Regression = power_scaled_regression(self, positive("power", power))
-        return scaled
+        positive("power", power)
+        priors = {name: power_scaled_prior(p, power) for name, p in self.priors.items()}
+        return replace(self, prior=power_scaled_prior(self.prior, power), priors=priors)
 
     def fit(
         self,
@@ -206,20 +206,11 @@ class Regression:
             Draws that lack a coefficient (named), are not finite, or of unequal number.
         """
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
-        parts = self._parts(data)
-        held = brought(parts, draws)
-        one = held[0].draws
-        return RegressionFit(
-            model=self,
-            microdata=data,
-            idata=to_idata(parts, [p.draws for p in held]),
-            posterior=BroughtDraws(parts=held),
-            diagnostics={"draws": len(one) // one.n_chains, "chains": one.n_chains},
-        )
+        return from_external(self, data, self._parts(data), draws)
 
     def _parts(self, data: Microdata) -> list[Part]:
         return [
-            Part.of(name, formula, self._family(name, data), self._prior(name), data)
+            Part.from_formula(name, formula, self._family(name, data), self._prior(name), data)
             for name, formula in self.formulas.items()
         ]
 
@@ -257,7 +248,7 @@ class Regression:
         wanted = dict.fromkeys(self.formulas)
         for name, formula in self.formulas.items():
             wanted.update(dict.fromkeys(parse(name, formula).columns))
-            wanted.update(dict.fromkeys(self._trials(name)))
+            wanted.update(dict.fromkeys(trials_column(self.families.get(name))))
         for name in wanted:
             if name not in df.columns:
                 raise InputError(
@@ -265,11 +256,6 @@ class Regression:
                     f"{list(df.columns)}"
                 )
         return [c for c in df.columns if c in wanted]
-
-    def _trials(self, name: str) -> list[str]:
-        """The column that holds a binomial outcome's numbers of trials, if one does."""
-        trials = getattr(self.families.get(name), "trials", None)
-        return [trials] if isinstance(trials, str) else []
 
     def _is_number(self, name: str, column: pd.Series) -> bool:
         if name in self.families:

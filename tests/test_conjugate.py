@@ -31,7 +31,7 @@ def prior_of(name):
 
 
 def posterior_of(name, X, y):
-    return prior_of(name).posterior(Moments.of(X, y))
+    return prior_of(name).posterior(Moments.from_rows(X, y))
 
 
 @pytest.mark.parametrize("name", PRIORS)
@@ -62,9 +62,6 @@ def test_leave_one_out_predictives_are_those_of_a_fit_without_the_record(name):
     found = known.log_predictive(X, y, x_star, y_star)
     for i in range(N):
         left = posterior_of(name, np.delete(X, i, axis=0), np.delete(y, i))
-        again = known.without(X[i], float(y[i]))
-        assert np.allclose(again.mean, left.mean) and np.allclose(again.V, left.V)
-        assert again.a == pytest.approx(left.a) and again.b == pytest.approx(left.b)
         scale = np.sqrt(left.b / left.a * (1 + X[i] @ left.V @ X[i]))
         exact = stats.t.logpdf(y_star[:, i], 2 * left.a, X[i] @ left.mean, scale)
         assert np.allclose(found[:, i], exact, atol=1e-9)
@@ -87,7 +84,7 @@ def test_intercept_alone_by_numerical_integration():
     """p(y* | y) of three values, its parameters integrated out on a grid."""
     y = np.array([0.2, -0.5, 1.1])
     prior = ConjugatePrior(tau=np.array([2.0]), a=2.0, b=1.5)
-    known = prior.posterior(Moments.of(np.ones((3, 1)), y))
+    known = prior.posterior(Moments.from_rows(np.ones((3, 1)), y))
 
     beta, log_s2 = np.linspace(-20, 20, 4001)[:, None], np.linspace(-6, 9, 601)
     s2 = np.exp(log_s2)
@@ -108,7 +105,7 @@ def test_without_an_intercept_and_without_terms(k):
     X, y = rows()
     X = X[:, 1 : 1 + k]
     prior = ConjugatePrior(tau=np.full(k, 1.5), a=1.0, b=2.0)
-    known = prior.posterior(Moments.of(X, y))
+    known = prior.posterior(Moments.from_rows(X, y))
     found = known.log_predictive(X, y, X[None], y[None])[0]
     before = [
         log_marginal(np.delete(X, i, axis=0), np.delete(y, i), np.full(k, 1.5), 1.0, 2.0)
@@ -159,8 +156,8 @@ def test_collinear_predictors(how, seed):
     }[how]
     X = np.column_stack([X, extra])
     with pytest.raises(ModelError, match="collinear and the prior is flat.*finite prior scales"):
-        ConjugatePrior(tau=np.full(4, np.inf), a=0.0, b=0.0).posterior(Moments.of(X, y))
-    proper = ConjugatePrior(tau=np.full(4, 2.5), a=1.0, b=1.0).posterior(Moments.of(X, y))
+        ConjugatePrior(tau=np.full(4, np.inf), a=0.0, b=0.0).posterior(Moments.from_rows(X, y))
+    proper = ConjugatePrior(tau=np.full(4, 2.5), a=1.0, b=1.0).posterior(Moments.from_rows(X, y))
     found = proper.log_predictive(X, y, X[None], y[None])
     beta, sigma = proper.draws(100, np.random.default_rng(1))
     assert np.isfinite(found).all() and np.isfinite(beta).all() and np.isfinite(sigma).all()
@@ -174,7 +171,7 @@ def test_predictors_that_are_nearly_collinear_are_fitted():
     X, y = rows(50)
     X = np.column_stack([X[:, :2], X[:, 1] + 1e-3 * X[:, 2]])
     tau = np.full(3, np.inf)
-    known = ConjugatePrior(tau=tau, a=0.0, b=0.0).posterior(Moments.of(X, y))
+    known = ConjugatePrior(tau=tau, a=0.0, b=0.0).posterior(Moments.from_rows(X, y))
     exact = np.linalg.lstsq(X, y, rcond=None)[0]
     assert np.allclose(known.mean, exact, rtol=1e-6)
 
@@ -182,16 +179,14 @@ def test_predictors_that_are_nearly_collinear_are_fitted():
 def test_a_record_that_alone_determines_a_coefficient():
     X, y = rows()
     X = np.column_stack([X, np.arange(N) == 4])
-    flat = ConjugatePrior(tau=np.full(4, np.inf), a=0.0, b=0.0).posterior(Moments.of(X, y))
+    flat = ConjugatePrior(tau=np.full(4, np.inf), a=0.0, b=0.0).posterior(Moments.from_rows(X, y))
     with pytest.raises(ModelError, match="1 records alone determine a coefficient"):
         flat.log_predictive(X, y, X[None], y[None])
     others = np.arange(N) != 4
     assert np.isfinite(
         flat.log_predictive(X[others], y[others], X[None, others], y[None, others])
     ).all()
-    with pytest.raises(ModelError):
-        flat.without(X[4], float(y[4]))
-    proper = ConjugatePrior(tau=np.full(4, 2.5), a=1.0, b=1.0).posterior(Moments.of(X, y))
+    proper = ConjugatePrior(tau=np.full(4, 2.5), a=1.0, b=1.0).posterior(Moments.from_rows(X, y))
     assert np.isfinite(proper.log_predictive(X, y, X[None], y[None])).all()
 
 
@@ -200,12 +195,12 @@ def test_too_few_records_for_a_flat_prior(n):
     X, y = rows(n)
     flat = ConjugatePrior(tau=np.full(3, np.inf), a=0.0, b=0.0)
     with pytest.raises(ModelError, match="finite prior scales"):
-        flat.posterior(Moments.of(X, y))
+        flat.posterior(Moments.from_rows(X, y))
 
 
 def test_one_record_more_than_coefficients_cannot_be_left_out():
     X, y = rows(4)
-    known = ConjugatePrior(tau=np.full(3, np.inf), a=0.0, b=0.0).posterior(Moments.of(X, y))
+    known = ConjugatePrior(tau=np.full(3, np.inf), a=0.0, b=0.0).posterior(Moments.from_rows(X, y))
     with pytest.raises(ModelError, match="3 records do not determine 3 coefficients"):
         known.log_predictive(X, y, X[None], y[None])
 
@@ -214,7 +209,7 @@ def test_more_coefficients_than_records_under_a_proper_prior():
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(6, 15)), rng.normal(size=6)
     tau = np.full(15, 1.3)
-    known = ConjugatePrior(tau=tau, a=1.0, b=1.0).posterior(Moments.of(X, y))
+    known = ConjugatePrior(tau=tau, a=1.0, b=1.0).posterior(Moments.from_rows(X, y))
     found = known.log_predictive(X, y, X[None], y[None])[0]
     whole = log_marginal(X, y, tau, 1.0, 1.0)
     for i in range(6):
@@ -234,11 +229,9 @@ def test_an_outlier_keeps_its_digits():
     assert found == pytest.approx(exact, rel=1e-6)
 
 
-def test_moments_add_and_subtract():
+def test_moments_add():
     X, y = rows()
-    both = Moments.of(X[:5], y[:5]).plus(Moments.of(X[5:], y[5:]))
-    whole = Moments.of(X, y)
+    both = Moments.from_rows(X[:5], y[:5]).plus(Moments.from_rows(X[5:], y[5:]))
+    whole = Moments.from_rows(X, y)
     assert np.allclose(both.xx, whole.xx) and np.allclose(both.xy, whole.xy)
     assert both.n == whole.n and both.yy == pytest.approx(whole.yy)
-    back = both.plus(Moments.of(X[5:], y[5:]), sign=-1)
-    assert np.allclose(back.xx, X[:5].T @ X[:5]) and back.n == 5

@@ -281,7 +281,7 @@ def test_pymc_samples_the_same_density(table, name):
     given = family(name)
     model = br.models.Regression({name: FORMULAS[name]}, {name: given})
     data = model._microdata(table)
-    part = Part.of(name, FORMULAS[name], given, br.models.RegressionPrior(), data)
+    part = Part.from_formula(name, FORMULAS[name], given, br.models.RegressionPrior(), data)
     rows = part.rows(data.codes)
     rng = np.random.default_rng(10)
     k = rows.X.shape[1]
@@ -332,7 +332,7 @@ def test_centres_and_scales_leave_the_density_alone(table, name):
     given = family(name)
     model = br.models.Regression({name: FORMULAS[name]}, {name: given})
     data = model._microdata(table)
-    part = Part.of(name, FORMULAS[name], given, br.models.RegressionPrior(), data)
+    part = Part.from_formula(name, FORMULAS[name], given, br.models.RegressionPrior(), data)
     rows = part.rows(data.codes)
     rng = np.random.default_rng(11)
     inner = rng.standard_normal((H, rows.X.shape[1], *n_outcomes(part)))

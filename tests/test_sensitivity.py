@@ -13,7 +13,7 @@ import bayes_risk as br
 from bayes_risk.models.mixture.categorical.fit import DPMPMFit
 from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_gamma
 from bayes_risk.models.regression.hyper import (
-    RegressionUnder,
+    RegressionReweighting,
     inside,
     log_prior_of,
     power_scaled_prior,
@@ -359,7 +359,7 @@ def test_exact_parts_are_drawn_again_and_carry_no_weight():
     fit, release = line()
     other = br.models.Regression({"y": "1 + x"}, prior=RegressionPrior(slopes=0.5))
     under = fit.under(other)
-    assert isinstance(under, RegressionUnder)
+    assert isinstance(under, RegressionReweighting)
     grid = br.Grid(additive=1.0, n=7)
     kept = attribute_evidence(fit, release, guesses=grid, random_seed=3)
     posterior = fit.informed(encoded(fit, release))

@@ -495,7 +495,7 @@ def counts(n):
     df = pd.DataFrame({"x": rng.uniform(0.5, 1.5, n), "visits": rng.poisson(3.0, n)})
     data = Microdata.from_frame(df, numbers=["x", "visits"])
     prior = Prior(intercept=0.7, slopes=1.0)
-    part = Part.of("visits", "0 + x", Poisson(), prior, data)
+    part = Part.from_formula("visits", "0 + x", Poisson(), prior, data)
     whole = SimpleNamespace(part=part, rows=part.rows(data.codes))
     return whole, rng.poisson(3.0, (3, n)).astype(float)
 
@@ -535,7 +535,7 @@ def test_imputed_counts_of_a_regression_by_enumeration(n_known, m):
     whole, zs = counts(3)
     seen, data, column = np.arange(3) < n_known, whole.part.microdata, whole.part.column
     everything = np.ones(3, dtype=bool)
-    unknown = UnknownCounts.of(whole, seen, everything, zs[:m])
+    unknown = UnknownCounts.from_part(whole, seen, everything, zs[:m])
     posterior = ImputedCountsPosterior.sampled(
         [unknown],
         chains=4,
@@ -620,8 +620,8 @@ def test_record_weights():
 def test_probabilities_are_frequencies(share, m):
     """The target's value has equal chances, strangers' values come from p(. | y_A, y*)."""
     from bayes_risk.models.fits.sampling import Length
+    from bayes_risk.models.regression.build import fitted
     from bayes_risk.models.regression.prior import Scaling
-    from bayes_risk.models.regression.sampling import fitted
     from tests.test_tree_calibration import z_scores as calibration
 
     n, target, values = 12, 3, [-2.0, -1.0, 0.0, 1.0, 2.5]

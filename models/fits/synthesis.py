@@ -20,6 +20,64 @@ from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 Mask = npt.NDArray[np.bool_]
 
 
+class Synthesis:
+    """Synthesis of a fit that knows how one table is drawn, or several together."""
+
+    __slots__ = ()
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets, the columns one after another in the model's order.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Modelled columns to synthesise, all of them by default; later ones are given the
+            synthetic values of earlier ones.
+        records : mask, or list of record labels, optional
+            Records to synthesise, all by default.
+        parameters : {"independent", "shared", "plug-in"}, optional
+            How the parameters are drawn, as far as the fit's ``parameters`` offer it, by default
+            its first: for each data set anew, once for all of them, or not at all, values coming
+            from an estimate. See `docs/evidence.md`.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            m below 1 or above the number of draws; columns that are not modelled, unknown labels.
+        ModelError
+            Values that are none of their column, or too large to be numbers.
+        """
+        fit: Any = self
+        request = Request.of(
+            fit, self._modelled, m, columns, records, parameters=parameters, random_seed=random_seed
+        )
+        return request.release(self._tables(request))
+
+    @property
+    def _modelled(self) -> Sequence[str]:
+        """Columns that may be synthesised, in their order."""
+        raise NotImplementedError
+
+    def _tables(self, request: "Request") -> Iterable[Codes]:
+        """The synthetic tables, in codes."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Request:
     """What `synthesize` was asked for.

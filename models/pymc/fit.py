@@ -1,6 +1,6 @@
 """A fitted model of the user's own: synthesis, augmented fits, densities for the evidence."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,8 @@ from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.fits.synthesis import Request
-from bayes_risk.release.release import EncodedRelease, Release
+from bayes_risk.models.fits.synthesis import Request, Synthesis
+from bayes_risk.release.release import EncodedRelease
 
 from .contract import Builder
 from .density import Engine
@@ -30,7 +30,7 @@ DIAGNOSED = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PyMCFit:
+class PyMCFit(Synthesis):
     """A fitted model of the user's own.
 
     Attributes
@@ -97,53 +97,12 @@ class PyMCFit:
             f"model, {order}, each given the columns before it{in_words(self.weights)}"
         )
 
-    def synthesize(
-        self,
-        m: int = 5,
-        columns: Sequence[str] | None = None,
-        records: Any = None,
-        *,
-        parameters: str | None = None,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> Release:
-        """Draw m synthetic data sets, each from its own draw of the parameters.
+    @property
+    def _modelled(self) -> Sequence[str]:
+        return self.columns
 
-        Parameters
-        ----------
-        m : int
-            Number of data sets, at least 1.
-        columns : list of str, optional
-            Columns to synthesise, all of the model's by default. They are drawn in the model's
-            order, each from its observed variable given the table so far: synthetic where it is
-            synthetic already, the original's elsewhere.
-        records : mask, or list of record labels, optional
-            Records to synthesise, all by default.
-        parameters : {"independent", "shared"}, optional
-            How the parameters are drawn: for each data set anew (the default), or once for all of
-            them. See `docs/evidence.md`.
-        random_seed : int, Generator or None
-
-        Returns
-        -------
-        Release
-
-        Raises
-        ------
-        InputError
-            m below 1 or above the number of draws; unknown columns or labels.
-        ModelError
-            A draw that is no value of the column.
-        """
-        request = Request.of(
-            self,
-            self.columns,
-            m,
-            columns,
-            records,
-            parameters=parameters,
-            random_seed=random_seed,
-        )
-        return request.release(self._table(h, request, rng) for h, rng in request.draws())
+    def _tables(self, request: Request) -> Iterator[Codes]:
+        return (self._table(h, request, rng) for h, rng in request.draws())
 
     def _table(self, h: int, request: Request, rng: np.random.Generator) -> Codes:
         """One synthetic table, in codes."""

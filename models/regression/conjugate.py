@@ -1,6 +1,6 @@
 """Normal regression with its conjugate prior: exact draws, and predictives in closed form.
 
-On standardised predictors and outcome (`regression_part.py`):
+On standardised predictors and outcome (`part.py`):
 
 y | beta, sigma ~ Normal(X beta, sigma^2),  beta | sigma ~ Normal(0, sigma^2 diag(tau^2)),
 sigma^2 ~ InverseGamma(a, b)
@@ -32,20 +32,17 @@ class Moments:
     n: float
 
     @classmethod
-    def of(cls, X: Array, y: Array, weights: Array | None = None) -> "Moments":
+    def from_rows(cls, X: Array, y: Array, weights: Array | None = None) -> "Moments":
         """Moments of rows X (n, k) and outcomes y (n,); with weights (n,) of a pseudo-posterior."""
         if weights is not None:
             WX, Wy = X * weights[:, None], y * weights
             return cls(xx=X.T @ WX, xy=X.T @ Wy, yy=float(y @ Wy), n=float(weights.sum()))
         return cls(xx=X.T @ X, xy=X.T @ y, yy=float(y @ y), n=len(y))
 
-    def plus(self, other: "Moments", sign: int = 1) -> "Moments":
-        """Both together, or this one without the other (``sign=-1``)."""
+    def plus(self, other: "Moments") -> "Moments":
+        """Both together."""
         return Moments(
-            xx=self.xx + sign * other.xx,
-            xy=self.xy + sign * other.xy,
-            yy=self.yy + sign * other.yy,
-            n=self.n + sign * other.n,
+            xx=self.xx + other.xx, xy=self.xy + other.xy, yy=self.yy + other.yy, n=self.n + other.n
         )
 
 
@@ -111,11 +108,6 @@ class NormalInverseGamma:
         root = np.linalg.cholesky(self.V) if len(self.V) else self.V
         return self.mean + sigma[:, None] * (z @ root.T), sigma
 
-    def without(self, x: Array, y: float) -> "NormalInverseGamma":
-        """The posterior without one record."""
-        left = self.data.plus(Moments.of(x[None], np.array([y])), sign=-1)
-        return self.prior.posterior(left)
-
     def log_predictive(
         self,
         x: Array,
@@ -123,23 +115,25 @@ class NormalInverseGamma:
         x_star: Array,
         y_star: Array,
         fitted: npt.NDArray[np.bool_] | None = None,
+        weight: Array | None = None,
     ) -> Array:
-        """log p(y* | x*, data without (x, y)) for U records, shape (G, U).
+        """log p(y* | x*, data without (x, y)) for U records, shape (G, U), a Student-t.
 
         ``x`` (U, k), ``y`` (U,); ``x_star`` (G, U, k), ``y_star`` (G, U). Each record is taken out
-        by rank-one formulas, and the predictive is Student-t. Records that are not ``fitted``
-        (U,) are not among the data, and nothing is taken out.
+        by rank-one formulas; records that are not ``fitted`` (U,) are not among the data. With
+        ``weight`` w (U,) of a pseudo-posterior it is log E[p(y* | x*, beta, sigma)^w] without
+        (x, y)^w: `docs/sensitivity.md`.
         """
-        if fitted is None:
-            fitted = np.ones(len(y), dtype=bool)
-        x, y = np.where(fitted[:, None], x, 0.0), np.where(fitted, y, 0.0)
+        w = weight if weight is not None else np.ones(len(y)) if fitted is None else 1.0 * fitted
         V_x = x @ self.V  # shape (U, k)
-        leverage = np.einsum("uk,uk->u", V_x, x)
-        left = 1.0 - leverage
-        if fitted.any() and self.a <= 0.5:
+        left = 1.0 - w * np.einsum("uk,uk->u", V_x, x)
+        a = self.a - 0.5 * w
+        if (a <= 0).any():
+            n = self.data.n
+            who = f"{n - 1} records" if weight is None else f"records of weight {n:.3g} in all"
             raise ModelError(
-                f"{self.data.n - 1} records do not determine {len(self.mean)} coefficients under a "
-                "flat prior; give finite prior scales"
+                f"{who} do not determine {len(self.mean)} coefficients under a flat prior; give "
+                "finite prior scales"
             )
         if (left < LEVERAGE).any():
             raise ModelError(
@@ -147,13 +141,18 @@ class NormalInverseGamma:
                 "no posterior without them under a flat prior; give finite prior scales"
             )
         error = y - x @ self.mean
-        # without i: beta - V x e / (1 - h),  V + V x x'V / (1 - h),  b - e^2 / 2(1 - h)
+        # without i: beta - w V x e / (1 - w h),  V + w V x x'V / (1 - w h),  b - w e^2 / 2(1 - w h)
         cross = np.einsum("guk,uk->gu", x_star, V_x)
-        centre = x_star @ self.mean - cross * error / left
-        spread = 1.0 + np.einsum("guk,guk->gu", x_star @ self.V, x_star) + cross**2 / left
-        a = self.a - 0.5 * fitted
-        b = np.maximum(self.b - 0.5 * error**2 / left, np.finfo(float).tiny)
-        scale2 = 2.0 * b * spread  # of t with 2a degrees of freedom, times 2a
-        norm = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)
-        density: Array = norm - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2)
+        centre = x_star @ self.mean - w * cross * error / left
+        inside, outside = np.einsum("guk,guk->gu", x_star @ self.V, x_star), w * cross**2 / left
+        b = np.maximum(self.b - 0.5 * w * error**2 / left, np.finfo(float).tiny)
+        if weight is None:
+            scale2 = 2.0 * b * (1.0 + inside + outside)  # of t with 2a degrees of freedom, times 2a
+            norm = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)
+            density: Array = norm - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2)
+            return density
+        wider = 1.0 + w * (inside + outside)  # |V without i| / |V with y* in its place|
+        norm = gammaln(a + 0.5 * w) - gammaln(a) - 0.5 * w * np.log(2.0 * np.pi * b)
+        shift = w * (y_star - centre) ** 2 / (2.0 * b * wider)
+        density = norm - 0.5 * np.log(wider) - (a + 0.5 * w) * np.log1p(shift)
         return density

@@ -20,8 +20,7 @@ from bayes_risk.evidence.contract import Targets
 from .counts_imputed_kernels import fill_tables, predict, sweep
 from .glm import location
 from .part import Part
-from .posterior import SampledPart
-from .predictive import blocks
+from .posterior import SampledPart, blocks
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -55,7 +54,7 @@ class UnknownCounts:
     starts: Array
 
     @classmethod
-    def of(
+    def from_part(
         cls,
         whole: SampledPart,
         seen: npt.NDArray[np.bool_],
@@ -132,24 +131,6 @@ def run_chain(
     return CountChain(y=kept, taken=taken, beta=beta, centres=centres)
 
 
-def run_chains(
-    unknown: UnknownCounts,
-    starts: Sequence[CountChain],
-    *,
-    draws: int,
-    tune: int,
-    rng: np.random.Generator,
-    n_jobs: int,
-    tick: Callable[[int], None] = lambda done: None,
-) -> list[CountChain]:
-    """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
-    jobs = [
-        partial(run_chain, unknown, start, draws=draws, tune=tune, rng=child)
-        for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
-    ]
-    return list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
-
-
 def started(unknown: UnknownCounts, c: int) -> CountChain:
     """Unknown counts as data set c shows them, coefficients at their prior's centre."""
     centre = unknown.designs[0][2]
@@ -184,19 +165,29 @@ class ImputedCountsPosterior:
         Cost of a sweep: about (m + k (m - 1)^2) modes, each some passes over n rows of k (k + 1)
         (k + 2) / 6 multiplications and an exponential.
         """
-        found = [
-            run_chains(
-                one,
-                [started(one, c) for c in range(chains)],
-                draws=draws,
-                tune=WARM_UP,
-                rng=child,
-                n_jobs=n_jobs,
-                tick=tick,
-            )
-            for one, child in zip(unknown, rng.spawn(len(unknown)), strict=True)
-        ]
-        return cls(unknown=unknown, chains=found)
+        starts = [[started(one, c) for c in range(chains)] for one in unknown]
+        begun = cls(unknown=unknown, chains=starts)
+        return replace(begun, chains=begun._run(draws, WARM_UP, rng, n_jobs, tick))
+
+    def _run(
+        self,
+        draws: int,
+        tune: int,
+        rng: np.random.Generator,
+        n_jobs: int,
+        tick: Callable[[int], None],
+    ) -> list[list[CountChain]]:
+        """Go on with every chain, each with its own generator: `n_jobs` does not matter."""
+        found = []
+        children = rng.spawn(len(self.unknown))
+        for one, starts, child in zip(self.unknown, self.chains, children, strict=True):
+            jobs = [
+                partial(run_chain, one, start, draws=draws, tune=tune, rng=own)
+                for start, own in zip(starts, child.spawn(len(starts)), strict=True)
+            ]
+            ticks = Ticks(tick, draws)
+            found.append(list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=ticks)))
+        return found
 
     @property
     def n_draws(self) -> int:
@@ -214,21 +205,18 @@ class ImputedCountsPosterior:
         """One for each regression whose outcome is guessed."""
         guessed = set(targets.columns.tolist())
         return [
-            CountsPredictive.of(one, chains, targets)
+            CountsPredictive.from_chains(one, chains, targets)
             for one, chains in zip(self.unknown, self.chains, strict=True)
             if one.part.column in guessed
         ]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ImputedCountsPosterior":
         """As many draws again, chains going on where they stopped."""
-        found = []
-        for one, old, child in zip(
-            self.unknown, self.chains, rng.spawn(len(self.unknown)), strict=True
-        ):
-            more = run_chains(one, old, draws=len(old[0].y), tune=0, rng=child, n_jobs=n_jobs)
-            found.append(
-                [replace(b, y=np.vstack([a.y, b.y])) for a, b in zip(old, more, strict=True)]
-            )
+        more = self._run(len(self.chains[0][0].y), 0, rng, n_jobs, lambda done: None)
+        found = [
+            [replace(b, y=np.vstack([a.y, b.y])) for a, b in zip(old, new, strict=True)]
+            for old, new in zip(self.chains, more, strict=True)
+        ]
         return replace(self, chains=found)
 
 
@@ -255,7 +243,7 @@ class CountsPredictive:
     batch: Ints
 
     @classmethod
-    def of(
+    def from_chains(
         cls, unknown: UnknownCounts, chains: Sequence[CountChain], targets: Targets
     ) -> "CountsPredictive":
         """Integrate the coefficients out of every draw."""

@@ -17,11 +17,12 @@ import math
 import numba
 import numpy as np
 
+from .kernels import TINY, invert_root, lower_root
+
 NEWTON = 100
 CLOSE = 1e-11  # squared Newton decrement
 NU = 6.0  # degrees of freedom of proposals
 TRIES = 2
-TINY = 1e-300
 LARGEST_ETA = 30.0  # proposals beyond exp of this are not made
 NEAR = 0.1  # change of the linear predictor up to which its cumulants serve
 LOG_NOTHING = -14.0
@@ -65,26 +66,18 @@ def slope(design, t, beta, mu, gradient, H):
 
 @numba.njit(cache=True, nogil=True)
 def invert(H, root, V):
-    """Lower root of H and its inverse, by hand: of a few rows a library's call costs more."""
+    """Lower root of H and its inverse; returns the log of its determinant."""
     k, log_det = H.shape[0], 0.0
+    root[:] = H
+    lower_root(root, -np.inf)
     for a in range(k):
-        for b in range(a + 1):
-            left = H[a, b]
-            for c in range(b):
-                left -= root[a, c] * root[b, c]
-            root[a, b] = math.sqrt(max(left, TINY)) if a == b else left / root[b, b]
         log_det += 2.0 * math.log(root[a, a])
-    for b in range(k):  # V's upper half takes the inverse of the root, then the product
-        for a in range(b, k):
-            left = 1.0 if a == b else 0.0
-            for c in range(b, a):
-                left -= root[a, c] * V[b, c]
-            V[b, a] = left / root[a, a]
+    invert_root(root, V)  # V's lower half, of which the product takes the place
     for a in range(k):
         for b in range(a, k):
             total = 0.0
             for c in range(b, k):
-                total += V[a, c] * V[b, c]
+                total += V[c, a] * V[c, b]
             V[a, b] = total
     for a in range(k):
         for b in range(a):
@@ -283,10 +276,10 @@ def sweep(rng, designs, totals, x, n_blocks, y, beta, centres):
 
 
 @numba.njit(cache=True, nogil=True)
-def change(designs, ts, points, Vs, values, powers, x, by, room):
+def change(designs, ts, points, Vs, values, powers, x, by, work):
     """Sum over data sets of powers times psi(t + x by) - psi(t), by new modes."""
     out, k = 0.0, x.shape[0]
-    start, t, V = room
+    start, t, V = work
     for s in range(powers.shape[0]):
         times(Vs[s], x, start)
         v = dot(x, start)
@@ -299,7 +292,7 @@ def change(designs, ts, points, Vs, values, powers, x, by, room):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_g(y, now, designs, tables, powers, x, series, room):
+def log_g(y, now, designs, tables, powers, x, series, work):
     """log g(y), up to what y does not change: -log y! and the change of all psi from y = now."""
     ts, points, Vs, values = tables
     b1, b2, b3, v = series
@@ -307,7 +300,7 @@ def log_g(y, now, designs, tables, powers, x, series, room):
     if abs(by) * v <= NEAR:
         moved = by * (b1 + by * (b2 / 2.0 + by * b3 / 6.0))
     else:
-        moved = change(designs, ts, points, Vs, values, powers, x, by, room)
+        moved = change(designs, ts, points, Vs, values, powers, x, by, work)
     return moved - math.lgamma(y + 1.0)
 
 
@@ -329,14 +322,14 @@ def series_of(powers, mean, C, V, T, x):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_normaliser(now, designs, tables, powers, x, series, room):
+def log_normaliser(now, designs, tables, powers, x, series, work):
     """log sum over y = 0, 1, .. of g(y); every so many counts where g is wide."""
     b1, b2 = series[0], series[1]
     centre = math.exp(min(b1, LARGEST_ETA))
     spread = math.sqrt(centre + max(b2, 0.0) * centre * centre)
     stride = max(1.0, math.floor(spread / 4.0))
     first = float(math.floor(centre))
-    top = log_g(first, now, designs, tables, powers, x, series, room)
+    top = log_g(first, now, designs, tables, powers, x, series, work)
     total, best = 1.0, top
     for side in range(2):
         y, last = first, top
@@ -344,7 +337,7 @@ def log_normaliser(now, designs, tables, powers, x, series, room):
             y += stride if side == 0 else -stride
             if y < 0.0:
                 break
-            found = log_g(y, now, designs, tables, powers, x, series, room)
+            found = log_g(y, now, designs, tables, powers, x, series, work)
             total += math.exp(found - top)
             best = max(best, found)
             if not (found > best + LOG_NOTHING or found > last):
@@ -376,7 +369,7 @@ def predict(designs, tables, powers, x, now, asked, normed, out, norm):
     """out[h, g, u] = log g of asked counts (G, U), -1: none; norm[h, u] its normaliser's log."""
     ts, points, Vs, values, mean, C, T = tables
     (H, G, U), k = out.shape, x.shape[1]
-    room = (np.empty(k), np.empty(k), np.empty((k, k)))
+    work = (np.empty(k), np.empty(k), np.empty((k, k)))
     for h in range(H):
         here = (ts[h], points[h], Vs[h], values[h])
         for u in range(U):
@@ -385,9 +378,9 @@ def predict(designs, tables, powers, x, now, asked, normed, out, norm):
                 out[h, g, u] = -np.inf
                 if asked[g, u] >= 0.0:
                     out[h, g, u] = log_g(
-                        asked[g, u], now[h, u], designs, here, powers, x[u], series, room
+                        asked[g, u], now[h, u], designs, here, powers, x[u], series, work
                     )  # fmt: skip
             if normed:
                 norm[h, u] = log_normaliser(
-                    now[h, u], designs, here, powers, x[u], series, room
+                    now[h, u], designs, here, powers, x[u], series, work
                 )  # fmt: skip

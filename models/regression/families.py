@@ -1,78 +1,70 @@
-"""Families of regressions: log densities of many rows under many draws, and draws of values.
+"""Families of regressions: density, draws and PyMC's likelihood of each, side by side.
 
 Everything is in logs and finite wherever the density is positive. ``eta`` is the linear predictor
 ``x'beta`` of R rows under H draws, shape (R, H); of nominal outcomes (R, H, K - 1), the first level
-being the reference. ``extra`` holds the further parameters of each draw by name. What PyMC
-samples is written in `regression_pymc.py`; a test compares the two. Counts are modelled in
-`families_of_counts.py`.
+being the reference. ``extra`` holds the further parameters of each draw by name. A test compares
+the two forms of each density.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, gammaln
+from scipy.special import betaln, expit, gammaln
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import one_of
+from bayes_risk._core.validate import at_least, one_of
 
-from .families_of_counts import Binomial, NegativeBinomial, Poisson
-
-__all__ = [
-    "BY_NAME",
-    "Bernoulli",
-    "Binomial",
-    "CategoricalLogit",
-    "Family",
-    "LogNormal",
-    "NegativeBinomial",
-    "Normal",
-    "OrderedLogit",
-    "Poisson",
-    "StudentT",
-    "family_of",
-]
+from .prior import RegressionPrior
 
 Array = npt.NDArray[np.float64]
 Extra = Mapping[str, Array]
+Trials = Array | None
+Rng = np.random.Generator
+Data = Mapping[str, Any]
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
+LARGEST_MEAN = 1e15  # a count beyond this cannot be drawn
+LARGEST_ETA = 700.0  # exp of more is infinite
 
 
-class Family(Protocol):
-    """What a family tells of itself."""
+class Family:
+    """What every family tells of itself.
 
-    @property
-    def kind(self) -> str:
-        """What it models: "number", "positive", "count" or "category"."""
-        ...
+    ``kind`` of outcome: "number", "positive", "count" or "category"; ``extra``: names of parameters
+    besides the coefficients, "cut" having one value a threshold; ``exact``: the posterior is known
+    in closed form; ``log_mean``: eta is the log of a mean.
+    """
 
-    @property
-    def extra(self) -> tuple[str, ...]:
-        """Names of parameters besides the coefficients; "cut" has one value a threshold."""
-        ...
+    __slots__ = ()
+    kind: ClassVar[str]
+    extra: ClassVar[tuple[str, ...]] = ()
+    exact: ClassVar[bool] = False
+    log_mean: ClassVar[bool] = False
 
-    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Array | None) -> Array:
-        """log p(y | eta), shape (R, H)."""
-        ...
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
+        """log p(y | eta), shape (R, H); of categories y = 0 .. K - 1."""
+        raise NotImplementedError
 
-    def draw(
-        self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
-    ) -> Array:
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         """One value for each row of eta (R, ...), under one draw of the parameters."""
-        ...
+        raise NotImplementedError
+
+    def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
+        """Add PyMC's likelihood of K levels, "outcome", and the priors of further parameters."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class Normal:
+class Normal(Family):
     """y ~ Normal(eta, sigma)."""
 
     kind = "number"
     extra = ("sigma",)
+    exact = True
 
-    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Array | None) -> Array:
-        """log p(y | eta), shape (R, H)."""
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
         sigma = extra["sigma"]
         z = (y[:, None] - eta) / sigma
         z *= z
@@ -80,46 +72,39 @@ class Normal:
         z -= np.log(sigma) + HALF_LOG_2PI
         return z
 
-    def draw(
-        self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
-    ) -> Array:
-        """One value for each row."""
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         return rng.normal(eta, extra["sigma"])
 
 
 @dataclass(frozen=True, slots=True)
-class LogNormal:
+class LogNormal(Family):
     """log y ~ Normal(eta, sigma); y > 0."""
 
     kind = "positive"
     extra = ("sigma",)
+    exact = True
 
-    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Array | None) -> Array:
-        """log p(y | eta), shape (R, H)."""
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             log_y = np.log(y)
         inside = np.where(y > 0, log_y, 0.0)
         density = Normal().log_density(inside, eta, extra, None) - inside[:, None]
         return np.where((y > 0)[:, None], density, -np.inf)
 
-    def draw(
-        self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
-    ) -> Array:
-        """One value for each row."""
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         with np.errstate(over="ignore"):
             value: Array = np.exp(rng.normal(eta, extra["sigma"]))
         return value
 
 
 @dataclass(frozen=True, slots=True)
-class StudentT:
+class StudentT(Family):
     """y ~ t with nu degrees of freedom, location eta and scale sigma."""
 
     kind = "number"
     extra = ("sigma", "nu")
 
-    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Array | None) -> Array:
-        """log p(y | eta), shape (R, H)."""
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
         sigma, nu = extra["sigma"], extra["nu"]
         half = 0.5 * (nu + 1.0)
         norm = gammaln(half) - gammaln(0.5 * nu) - 0.5 * np.log(np.pi * nu) - np.log(sigma)
@@ -127,45 +112,134 @@ class StudentT:
         density: Array = norm - half * np.log1p(z * z / nu)
         return density
 
-    def draw(
-        self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
-    ) -> Array:
-        """One value for each row."""
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         value: Array = eta + extra["sigma"] * rng.standard_t(extra["nu"], size=len(eta))
         return value
 
+    def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
+        sigma = pm.HalfNormal("sigma", prior.sigma)
+        nu = pm.Gamma("nu", *prior.nu)
+        pm.StudentT("outcome", nu=nu, mu=eta, sigma=sigma, observed=data["y"])
+
 
 @dataclass(frozen=True, slots=True)
-class Bernoulli:
+class Bernoulli(Family):
     """Two levels; Pr(second level) = logistic(eta)."""
 
     kind = "category"
-    extra = ()
 
-    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Array | None) -> Array:
-        """log p(y | eta), shape (R, H); y = 0, 1."""
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
         sign = 1.0 - 2.0 * y
         density: Array = -np.logaddexp(0.0, sign[:, None] * eta)
         return density
 
-    def draw(
-        self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
-    ) -> Array:
-        """One value for each row."""
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         values: Array = (rng.random(len(eta)) < expit(eta)).astype(float)
         return values
 
+    def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
+        pm.Bernoulli("outcome", logit_p=eta, observed=data["y"])
+
 
 @dataclass(frozen=True, slots=True)
-class OrderedLogit:
+class Binomial(Family):
+    """y of a number of trials; Pr(success) = logistic(eta).
+
+    Parameters
+    ----------
+    trials : int or str
+        The same number for all records, or the column that holds it.
+
+    Raises
+    ------
+    InputError
+        A number of trials below 1.
+
+    Examples
+    --------
+    >>> Binomial(trials=10)
+    Binomial(trials=10)
+    """
+
+    trials: int | str
+
+    kind = "count"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.trials, str):
+            at_least("trials", self.trials, 1)
+
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
+        assert trials is not None
+        possible = (y >= 0) & (y <= trials) & (y == np.round(y))
+        k = np.where(possible, y, 0.0)
+        ways = gammaln(trials + 1.0) - gammaln(k + 1.0) - gammaln(trials - k + 1.0)
+        density = ways[:, None] + k[:, None] * eta - trials[:, None] * np.logaddexp(0.0, eta)
+        return np.where(possible[:, None], density, -np.inf)
+
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
+        assert trials is not None
+        return rng.binomial(trials.astype(np.int64), expit(eta)).astype(float)
+
+    def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
+        pm.Binomial("outcome", n=data["trials"], logit_p=eta, observed=data["y"])
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson(Family):
+    """y ~ Poisson(exp(eta))."""
+
+    kind = "count"
+    log_mean = True
+
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
+        k, possible = _counts(y)
+        density = k[:, None] * eta - _mean(eta) - gammaln(k + 1.0)[:, None]
+        return np.where(possible[:, None], density, -np.inf)
+
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
+        return _poisson(_mean(eta), rng)
+
+    def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
+        pm.Poisson("outcome", mu=pm.math.exp(eta), observed=data["y"])
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeBinomial(Family):
+    """y ~ negative binomial with mean exp(eta) and variance mu + mu^2 / alpha."""
+
+    kind = "count"
+    extra = ("alpha",)
+    log_mean = True
+
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
+        k, possible = _counts(y)
+        alpha = extra["alpha"]
+        count = k[:, None]
+        # Gamma(k + alpha) / Gamma(alpha) k! = 1 / k B(k, alpha): alpha may be very large
+        with np.errstate(divide="ignore"):
+            ways = np.where(count > 0, -np.log(count) - betaln(np.maximum(count, 1.0), alpha), 0.0)
+        share = eta - np.log(alpha)  # log of mean / alpha
+        density: Array = ways - alpha * np.logaddexp(0.0, share) - count * np.logaddexp(0.0, -share)
+        return np.where(possible[:, None], density, -np.inf)
+
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
+        return _poisson(rng.gamma(extra["alpha"], _mean(eta) / extra["alpha"]), rng)
+
+    def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
+        alpha = pm.HalfNormal("spread", prior.overdispersion) ** -2.0
+        pm.NegativeBinomial("outcome", mu=pm.math.exp(eta), alpha=alpha, observed=data["y"])
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedLogit(Family):
     """Ordered levels, proportional odds: Pr(y <= k) = logistic(cut_k - eta), no intercept."""
 
     kind = "category"
     extra = ("cut",)
 
-    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Array | None) -> Array:
-        """log p(y | eta), shape (R, H); levels 0 .. K - 1, thresholds ``cut`` (H, K - 1)."""
-        cut = extra["cut"]
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
+        cut = extra["cut"]  # shape (H, K - 1)
         ends = np.full((cut.shape[0], 1), np.inf)
         edges = np.concatenate([-ends, cut, ends], axis=1).T  # shape (K + 1, H)
         k = y.astype(np.int64)
@@ -176,23 +250,29 @@ class OrderedLogit:
         density: Array = between - np.logaddexp(0.0, -high) - np.logaddexp(0.0, low)
         return density
 
-    def draw(
-        self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
-    ) -> Array:
-        """One value for each row."""
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         latent = eta + rng.logistic(size=len(eta))
         return np.searchsorted(extra["cut"], latent).astype(float)
 
+    def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
+        cut = pm.Normal(
+            "cut",
+            0.0,
+            prior.intercept,
+            shape=K - 1,
+            transform=pm.distributions.transforms.ordered,
+            initval=first_cuts((K - 1,)),
+        )
+        pm.CustomDist("outcome", eta, cut, logp=_log_ordered, observed=data["y"])
+
 
 @dataclass(frozen=True, slots=True)
-class CategoricalLogit:
+class CategoricalLogit(Family):
     """Nominal levels: Pr(y = k) proportional to exp(eta_k), eta_0 = 0."""
 
     kind = "category"
-    extra = ()
 
-    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Array | None) -> Array:
-        """log p(y | eta), shape (R, H); levels 0 .. K - 1."""
+    def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
         k = y.astype(np.int64)
         top = np.maximum(eta.max(axis=2), 0.0)
         total = np.exp(-top) + np.exp(eta - top[:, :, None]).sum(axis=2)
@@ -200,14 +280,63 @@ class CategoricalLogit:
         density: Array = np.where((k > 0)[:, None], chosen, 0.0) - top - np.log(total)
         return density
 
-    def draw(
-        self, eta: Array, extra: Extra, trials: Array | None, rng: np.random.Generator
-    ) -> Array:
-        """One value for each row of eta (R, K - 1)."""
+    def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         full = np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
         noisy = full + rng.gumbel(size=full.shape)
         values: Array = noisy.argmax(axis=1).astype(float)
         return values
+
+    def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
+        full = pm.math.concatenate([pm.math.zeros_like(eta[:, :1]), eta], axis=1)
+        how = {"logp": _log_nominal, "signature": "(k)->(k)"}
+        pm.CustomDist("outcome", full, observed=data["y"], **how)
+
+
+def first_cuts(shape: tuple[int, ...]) -> Array:
+    """Thresholds from which chains start."""
+    cuts: Array = np.linspace(-1.0, 1.0, shape[0])
+    return cuts
+
+
+def _counts(y: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Counts, 0 where y is none, and whether it is one."""
+    possible = (y >= 0) & (y == np.round(y))
+    return np.where(possible, y, 0.0), possible
+
+
+def _mean(eta: Array) -> Array:
+    """exp(eta), finite."""
+    mean: Array = np.exp(np.minimum(eta, LARGEST_ETA))
+    return mean
+
+
+def _poisson(mean: Array, rng: Rng) -> Array:
+    """Counts; infinite where they cannot be drawn, which synthesis reports."""
+    counts = rng.poisson(np.minimum(mean, LARGEST_MEAN)).astype(float)
+    return np.where(mean > LARGEST_MEAN, np.inf, counts)
+
+
+def _log_nominal(counts: Any, eta: Any) -> Any:
+    """Sum over levels of count log softmax(eta): distinct rows of predictors computed once."""
+    import pytensor.tensor as pt
+
+    return pt.sum(counts * pt.special.log_softmax(eta, axis=-1), axis=-1)
+
+
+def _log_ordered(value: Any, eta: Any, cut: Any) -> Any:
+    """log(F(cut_k - eta) - F(cut_{k-1} - eta)), F logistic, by the factors of `log_density`.
+
+    PyMC's OrderedLogistic writes out every level's probability, ten times as slow.
+    """
+    import pytensor.tensor as pt
+
+    k, last = pt.cast(value, "int64"), cut.shape[0]
+    high, low = cut[pt.minimum(k, last - 1)], cut[pt.maximum(k - 1, 0)]
+    below, above = k < last, k > 0
+    gap = pt.switch(below & above, high - low, 1.0)
+    logp = pt.switch(below, -pt.softplus(eta - high), 0.0)
+    logp += pt.switch(above, -pt.softplus(low - eta), 0.0)
+    return logp + pt.switch(below & above, pt.log1mexp(-gap), 0.0)
 
 
 BY_NAME: dict[str, Any] = {
@@ -222,18 +351,23 @@ BY_NAME: dict[str, Any] = {
 }
 
 
+def trials_column(family: Any) -> list[str]:
+    """The column that holds a binomial outcome's numbers of trials, if one does."""
+    trials = getattr(family, "trials", None)
+    return [trials] if isinstance(trials, str) else []
+
+
 def family_of(given: Any) -> Family:
     """A family by its name, or itself."""
-    if isinstance(given, str):
-        if given == "binomial":
-            raise InputError(
-                'family "binomial" needs its number of trials; give models.Binomial(trials=...)'
-            )
-        made: Family = BY_NAME[one_of("family", given, list(BY_NAME))]()
-        return made
-    if not hasattr(given, "log_density"):
+    if isinstance(given, Family):
+        return given
+    if given == "binomial":
+        raise InputError(
+            'family "binomial" needs its number of trials; give models.Binomial(trials=...)'
+        )
+    if not isinstance(given, str):
         raise InputError(
             f"family={given!r} is not known; give one of {sorted(BY_NAME)} or Binomial(trials=...)"
         )
-    ready: Family = given
-    return ready
+    named: Family = BY_NAME[one_of("family", given, list(BY_NAME))]()
+    return named

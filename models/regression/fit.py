@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,21 +23,18 @@ from bayes_risk.evidence.contract import (
 )
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.synthesis import Request, made_columns
-from bayes_risk.release.release import EncodedRelease, Release
+from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
+from bayes_risk.release.release import EncodedRelease
 
-from .chain import WARM_UP, run_chains
 from .conjugate import Moments
 from .counts_imputed import ImputedCountsPosterior
-from .draws import BroughtDraws
-from .estimate import closed, estimate, log_release_at_estimate
-from .hyper import RegressionUnder
-from .imputed import ImputedPosterior
+from .hyper import RegressionReweighting, reweighting
+from .imputed import WARM_UP, ImputedPosterior, inside, run_chains
 from .known import (
     CHAINS,
     COUNTS_SHARE,
     ClosedPosterior,
-    Known,
+    KnownRecords,
     all_counts,
     of_known,
     unknown_counts,
@@ -46,23 +43,26 @@ from .known import (
 )
 from .part import Coefficients
 from .posterior import (
+    MAX_CELLS,
     ExactPart,
-    HeldPart,
+    ExternalDraws,
+    ExternalPart,
+    FittedPart,
     PartPosterior,
     RegressionPosterior,
+    RegressionPredictive,
     SampledPart,
+    closed,
+    estimate,
+    log_release_at_estimate,
     segments,
 )
-from .predictive import RegressionPredictive
-from .unknown import inside
 
 Array = npt.NDArray[np.float64]
-P = TypeVar("P", bound=HeldPart)
-ROOM = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RegressionFit:
+class RegressionFit(Synthesis):
     """Regressions fitted in sequence.
 
     Attributes
@@ -73,27 +73,31 @@ class RegressionFit:
     idata : xarray.DataTree or arviz.InferenceData
         ``posterior``: one variable a coefficient, named ``income: age``, ``income: sigma``, on the
         original scale of the predictors.
-    posterior : RegressionPosterior or BroughtDraws
+    posterior : RegressionPosterior or ExternalDraws
         The draws as the engine uses them.
     diagnostics : dict
         Draws, chains, R-hat and ESS of the coefficients.
     weights : ndarray, shape (n,), or None
         Weights of the records in the pseudo-posterior; None: all count in full.
-    known : Known or None
+    known : KnownRecords or None
         Which records the draws are given, for an intruder who does not know them all.
     """
 
     model: Any
     microdata: Microdata
     idata: Any
-    posterior: RegressionPosterior | BroughtDraws
+    posterior: RegressionPosterior | ExternalDraws
     diagnostics: dict[str, float]
     weights: Array | None = None
-    known: Known | None = None
+    known: KnownRecords | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """How the parameters of its releases may be drawn, the usual way first."""
+        """How the parameters of its releases may be drawn, the usual way first.
+
+        ``"plug-in"``: normal regressions at the posterior mean of the coefficients and its residual
+        variance.
+        """
         return "independent", "shared", "plug-in"
 
     @property
@@ -103,9 +107,9 @@ class RegressionFit:
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""
-        made = self._made(release, self.posterior.parts)
+        made = self._held(release)
         may = Capabilities(importance=self, factored=self, reweighted=self)
-        if isinstance(self.posterior, BroughtDraws):
+        if isinstance(self.posterior, ExternalDraws):
             if intruder.knows_less:
                 return may.refused(
                     "draws brought from elsewhere cannot be drawn again, and an intruder who does "
@@ -177,7 +181,7 @@ class RegressionFit:
         tables = [self.released(release, l) for l in range(release.m)]
         for held in parts:
             rows = [held.part.rows(z, f"release {l}") for l, z in enumerate(tables, start=1)]
-            moments = [Moments.of(r.X, r.y) for r in rows]
+            moments = [Moments.from_rows(r.X, r.y) for r in rows]
             yield log_release_at_estimate(closed(held), moments, targets)
 
     @property
@@ -209,79 +213,29 @@ class RegressionFit:
 
     def made(self, release: EncodedRelease) -> list[PartPosterior]:
         """The regressions that made the release, in its order."""
-        if isinstance(self.posterior, BroughtDraws):
+        if isinstance(self.posterior, ExternalDraws):
             raise InputError(
                 "draws brought from elsewhere cannot be drawn again; they offer the evidence "
                 '"reuse" alone, for the others fit the model (fit)'
             )
-        return self._made(release, self.posterior.parts)
+        return [held for held in self._held(release) if not isinstance(held, ExternalPart)]
 
-    def _held(self, release: EncodedRelease) -> list[HeldPart]:
+    def _held(self, release: EncodedRelease) -> list[FittedPart]:
         """Draws of the regressions that made the release."""
-        return self._made(release, self.posterior.parts)
-
-    def _made(self, release: EncodedRelease, parts: Sequence[P]) -> list[P]:
-        """Of some parts those that made the release."""
         lacking = f"the model has no formula; it has those of {self._modelled}"
         names = made_columns(release, self.microdata, self._modelled, lacking)
-        return [p for p in parts if p.part.name in names]
+        return [p for p in self.posterior.parts if p.part.name in names]
 
     @property
     def _modelled(self) -> list[str]:
         return [p.part.name for p in self.posterior.parts]
 
-    def synthesize(
-        self,
-        m: int = 5,
-        columns: Sequence[str] | None = None,
-        records: Any = None,
-        *,
-        parameters: str | None = None,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> Release:
-        """Draw m synthetic data sets, each from its own draw of Theta.
+    def _tables(self, request: Request) -> Iterator[Codes]:
+        draws = request.draw_index or (None,) * len(request.rngs)
+        for h, rng in zip(draws, request.rngs, strict=True):
+            yield self._table(h, request, rng)
 
-        Parameters
-        ----------
-        m : int
-            Number of data sets, at least 1.
-        columns : list of str, optional
-            Modelled columns to synthesise, all of them by default; in the order of the model,
-            later ones given the synthetic values of earlier ones.
-        records : mask, or list of record labels, optional
-            Records to synthesise, all by default.
-        parameters : {"independent", "shared", "plug-in"}, optional
-            How Theta is drawn: for each data set anew (the default), once for all of them, or not
-            at all: normal regressions at the posterior mean of the coefficients and its residual
-            variance. See `docs/evidence.md`.
-        random_seed : int, Generator or None
-
-        Returns
-        -------
-        Release
-
-        Raises
-        ------
-        InputError
-            m below 1 or above the number of draws; columns without a formula, unknown labels.
-        ModelError
-            Values too large to be drawn: a log-normal or count model that runs away.
-        """
-        request = Request.of(
-            self,
-            self._modelled,
-            m,
-            columns,
-            records,
-            parameters=parameters,
-            random_seed=random_seed,
-        )
-        draws = request.draw_index or (None,) * m
-        return request.release(
-            self._table(h, request, rng) for h, rng in zip(draws, request.rngs, strict=True)
-        )
-
-    def _coefficients(self, held: HeldPart, h: int | None) -> Coefficients:
+    def _coefficients(self, held: FittedPart, h: int | None) -> Coefficients:
         """Draw h of a regression's parameters, or their estimate."""
         if h is not None:
             return held.draws.at(h)
@@ -347,7 +301,7 @@ class RegressionFit:
         row = record if self.known is None else int(self.known.seen[:record].sum())
         parts = []
         for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
-            shorter = 1 if held.part.exact else 2
+            shorter = 1 if held.part.family.exact else 2
             parts.append(held.with_rows(held.rows.but(row), shorter=shorter, rng=child))
         return RegressionPosterior(parts=parts)
 
@@ -376,7 +330,7 @@ class RegressionFit:
         return replace(
             self,
             posterior=RegressionPosterior(parts=parts),
-            known=Known(seen=known, whole=RegressionPosterior(parts=made)),
+            known=KnownRecords(seen=known, whole=RegressionPosterior(parts=made)),
         )
 
     def imputed(
@@ -434,7 +388,7 @@ class RegressionFit:
         which = np.arange(self.posterior.n_draws) if draws is None else draws
         parts = [(held.part, held.draws.take(which)) for held in self._held(release)]
         out = np.zeros((release.m, len(which)))
-        step = max(ROOM // len(which), 1)
+        step = max(MAX_CELLS // len(which), 1)
         for l in range(release.m):
             z = self.released(release, l)
             for begin in range(0, len(z), step):
@@ -443,9 +397,9 @@ class RegressionFit:
                     out[l] += part.log_density(block, coefficients).sum(axis=0)
         return out
 
-    def under(self, model: Any) -> RegressionUnder | None:
+    def under(self, model: Any) -> RegressionReweighting | None:
         """The draws under other priors, by weights; None: only a new fit can tell."""
-        return RegressionUnder.of(self, model)
+        return reweighting(self, model)
 
     def __repr__(self) -> str:
         d = self.diagnostics

@@ -139,28 +139,28 @@ def parse(response: str, formula: str) -> Reading:
         A formula that cannot be read; with a left-hand side; with anything but columns, numbers,
         signs and listed functions; a term without a column.
     """
-    told = f"the formula of {response!r}, {formula!r},"
+    where = f"the formula of {response!r}, {formula!r},"
     if not isinstance(formula, str) or not formula.strip():
-        raise InputError(f"{told} cannot be read; give text: '1 + x', or '1' for a constant alone")
+        raise InputError(f"{where} cannot be read; give text: '1 + x', or '1' for a constant alone")
     _check_size(formula, f"the formula of {response!r}")
     # numba parses under this lock, and two that parse at once fail on CPython 3.11.0 to 3.11.7
     with global_compiler_lock:
-        return _read(told, response, formula)
+        return _read(where, response, formula)
 
 
-def _read(told: str, response: str, formula: str) -> Reading:
+def _read(where: str, response: str, formula: str) -> Reading:
     names = _Names(formula)
     try:
         parsed = Formula(names.text)
     except Exception as error:  # its text is made of the formula alone
         why = re.split(r"\n|\. |\(<", names.restored(str(error)))[0].strip(" .")
         raise InputError(
-            f"{told} cannot be read: {why}; write '1 + x + C(group)', and names that are no plain "
+            f"{where} cannot be read: {why}; write '1 + x + C(group)', and names that are no plain "
             "words in backticks"
         ) from None
     if not isinstance(parsed, SimpleFormula):
         raise InputError(
-            f"{told} has a left-hand side or several parts; "
+            f"{where} has a left-hand side or several parts; "
             f'give one right-hand side alone: {{"{response}": "1 + ..."}}'
         )
     expressions, numbers, terms = {}, {}, []
@@ -216,21 +216,21 @@ def _is_plain(word: str) -> bool:
 
 def _expression(text: str, names: _Names, response: str) -> Expression:
     """A term that Python evaluates, checked and compiled."""
-    told = f"term {names.restored(text)!r} of the formula of {response!r}"
+    where = f"term {names.restored(text)!r} of the formula of {response!r}"
     try:
         nodes = list(ast.walk(ast.parse(text, mode="eval").body))
         wrong = next((w for node in nodes for w in _refused(node)), None)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise InputError(f"{told} cannot be read; check its brackets") from None
+        raise InputError(f"{where} cannot be read; check its brackets") from None
     if wrong is not None:
         raise InputError(
-            f"{told} has {names.restored(wrong)}; formulas know columns, numbers, signs, and "
+            f"{where} has {names.restored(wrong)}; formulas know columns, numbers, signs, and "
             f"{SHOWN}: compute anything else as a column of the table beforehand, and name that"
         )
     words = {node.id for node in nodes if isinstance(node, ast.Name)} - RESERVED
     if not words:
         raise InputError(
-            f"{told} names no column; name one, in backticks if a function is called so, or leave "
+            f"{where} names no column; name one, in backticks if a function is called so, or leave "
             "the term out"
         )
     return Expression(text, {word: names.columns.get(word, word) for word in sorted(words)})

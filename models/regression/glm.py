@@ -12,15 +12,7 @@ from bayes_risk._compat import group
 from bayes_risk._core.errors import InputError
 from bayes_risk.models.fits.sampling import Length, kept_chains
 
-from .families import (
-    Bernoulli,
-    Binomial,
-    CategoricalLogit,
-    NegativeBinomial,
-    OrderedLogit,
-    Poisson,
-    StudentT,
-)
+from .families import CategoricalLogit, first_cuts
 from .part import Part, Rows, n_outcomes
 
 Array = npt.NDArray[np.float64]
@@ -56,7 +48,7 @@ class Nuts:
         with self.lock:
             self._give(rows)
             points = start or [self._first(rng) for _ in range(length.chains)]
-            trace = self._sample(points, length, rng, tick)
+            trace = kept_chains(lambda: self._drawn(points, length, rng, tick), length)
             posterior = group(trace, "posterior")
             found = {str(k): v.to_numpy() for k, v in posterior.data_vars.items()}
             if start is None:
@@ -84,11 +76,6 @@ class Nuts:
         if "beta" in point and self.part.scaling.constant >= 0:
             point["beta"][self.part.scaling.constant] += location(self.part)
         return point
-
-    def _sample(
-        self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any
-    ) -> Any:
-        return kept_chains(lambda: self._drawn(points, length, rng, tick), length)
 
     def _drawn(self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any) -> Any:
         if self.nuts_sampler == "nutpie":
@@ -160,14 +147,14 @@ START: dict[str, Any] = {
     "sigma": np.ones,
     "nu": lambda shape: np.full(shape, 10.0),
     "spread": np.ones,
-    "cut": lambda shape: np.linspace(-1.0, 1.0, *shape),
+    "cut": first_cuts,
 }
 UNBOUNDED: dict[str, Any] = {"": np.asarray, "log__": np.log, "ordered__": _ordered}
 
 
 def location(part: Part) -> float:
     """Prior centre of the intercept: the log mean of counts, else 0."""
-    if not isinstance(part.family, Poisson | NegativeBinomial):
+    if not part.family.log_mean:
         return 0.0
     return float(np.log(max(part.microdata.codes[:, part.column].mean(), 1e-3)))
 
@@ -204,71 +191,15 @@ def build(part: Part, rows: Rows) -> Any:
     with pm.Model() as model:
         data = {name: pm.Data(name, values) for name, values in data_of(part, rows).items()}
         wide = (slice(None), *[None] * len(tail))
-        eta: Any = pm.math.zeros_like(data["y"])
+        eta: Any = pm.math.zeros_like(data["y"][:, 1:] if tail else data["y"])
         if k:
             beta = pm.Normal("beta", centre[wide], scales[wide], shape=(k, *tail))
             eta = pm.math.dot(data["X"], beta)
-        _likelihood(part, eta, data, pm)
+        part.family.observe(pm, eta, data, prior, part.n_levels)
         if "weights" in data:  # of a pseudo-posterior: the rest of each record is taken back
             log_p = pm.logp(model["outcome"], data["y"])
             pm.Potential("taken_back", pm.math.sum((data["weights"] - 1.0) * log_p))
     return model
-
-
-def _likelihood(part: Part, eta: Any, data: dict[str, Any], pm: Any) -> None:
-    y = data["y"]
-    prior, family = part.prior, part.family
-    if isinstance(family, StudentT):
-        sigma = pm.HalfNormal("sigma", prior.sigma)
-        nu = pm.Gamma("nu", *prior.nu)
-        pm.StudentT("outcome", nu=nu, mu=eta, sigma=sigma, observed=y)
-    elif isinstance(family, Bernoulli):
-        pm.Bernoulli("outcome", logit_p=eta, observed=y)
-    elif isinstance(family, Binomial):
-        pm.Binomial("outcome", n=data["trials"], logit_p=eta, observed=y)
-    elif isinstance(family, Poisson):
-        pm.Poisson("outcome", mu=pm.math.exp(eta), observed=y)
-    elif isinstance(family, NegativeBinomial):
-        alpha = pm.HalfNormal("spread", prior.overdispersion) ** -2.0
-        pm.NegativeBinomial("outcome", mu=pm.math.exp(eta), alpha=alpha, observed=y)
-    elif isinstance(family, OrderedLogit):
-        cut = pm.Normal(
-            "cut",
-            0.0,
-            prior.intercept,
-            shape=part.n_levels - 1,
-            transform=pm.distributions.transforms.ordered,
-            initval=START["cut"]((part.n_levels - 1,)),
-        )
-        pm.CustomDist("outcome", eta, cut, logp=_log_ordered, observed=y)
-    else:
-        if not part.design.names:
-            eta = eta[:, 1:]
-        full = pm.math.concatenate([pm.math.zeros_like(eta[:, :1]), eta], axis=1)
-        pm.CustomDist("outcome", full, logp=_log_nominal, observed=y, signature="(k)->(k)")
-
-
-def _log_nominal(counts: Any, eta: Any) -> Any:
-    """Sum over levels of count log softmax(eta): distinct rows of predictors computed once."""
-    import pytensor.tensor as pt
-
-    return pt.sum(counts * pt.special.log_softmax(eta, axis=-1), axis=-1)
-
-
-def _log_ordered(value: Any, eta: Any, cut: Any) -> Any:
-    """log(F(cut_k - eta) - F(cut_{k-1} - eta)), F logistic, by the factors that families use.
-
-    PyMC's OrderedLogistic writes out every level's probability, ten times as slow.
-    """
-    import pytensor.tensor as pt
-
-    k, last = pt.cast(value, "int64"), cut.shape[0]
-    high, low = cut[pt.minimum(k, last - 1)], cut[pt.maximum(k - 1, 0)]
-    below, above = k < last, k > 0
-    gap = pt.switch(below & above, high - low, 1.0)
-    logp = pt.switch(below, -pt.softplus(eta - high), 0.0)
-    logp += pt.switch(above, -pt.softplus(low - eta), 0.0)
-    return logp + pt.switch(below & above, pt.log1mexp(-gap), 0.0)
 
 
 def extra_of(found: Values) -> dict[str, Array]:

@@ -44,66 +44,53 @@ def power_scaled_prior(prior: RegressionPrior, power: float) -> RegressionPrior:
     )
 
 
-def power_scaled_regression(model: Any, power: float) -> Any:
-    """Every prior of a declaration raised to a power."""
-    priors = {name: power_scaled_prior(prior, power) for name, prior in model.priors.items()}
-    return replace(model, prior=power_scaled_prior(model.prior, power), priors=priors)
-
-
-def regression_predictives(
-    posterior: RegressionPosterior,
-    model: Any,
-    targets: Targets,
-    *,
-    rng: np.random.Generator,
-) -> list[tuple[Predictive, Array]]:
-    """Predictives under other priors, with the log ratio of priors of each draw (H,)."""
-    guessed = set(targets.columns.tolist())
-    held = [p for p in posterior.parts if guessed & p.part.uses]  # those with a predictive
-    children = rng.spawn(len(held))
-    parts = [_under(p, model, child) for p, child in zip(held, children, strict=True)]
-    ratios = [log_ratio(p, _prior_of(p.part, model)) for p in held]
-    found = replace(posterior, parts=parts).predictives(targets, rng=rng)
-    return list(zip(found, ratios, strict=True))
-
-
-def regression_started(posterior: RegressionPosterior, model: Any) -> RegressionPosterior:
-    """The posterior under other priors, to be sampled from where its chains stopped."""
-    parts: list[PartPosterior] = []
-    for held in posterior.parts:
-        part = replace(held.part, prior=_prior_of(held.part, model))
-        if isinstance(held, SampledPart):
-            known = _SAMPLERS.setdefault(held.nuts, {})
-            nuts = known.setdefault(repr(part.prior), Nuts(part, held.nuts.nuts_sampler))
-            parts.append(replace(held, part=part, nuts=nuts))
-        elif isinstance(held, ExactPart):
-            parts.append(replace(held, part=part))
-    return replace(posterior, parts=parts)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class RegressionUnder:
+class RegressionReweighting:
     """The draws of regressions under the priors of another declaration."""
 
     model: Any
 
-    @classmethod
-    def of(cls, fit: Any, model: Any) -> "RegressionUnder | None":
-        """None: only a new fit can tell."""
-        plain = fit.weights is None and fit.known is None
-        sampled = isinstance(fit.posterior, RegressionPosterior)
-        alike = same_but(fit.model, model, "prior", "priors")
-        return cls(model) if plain and sampled and alike else None
-
     def predictives(
         self, posterior: RegressionPosterior, targets: Targets, *, rng: np.random.Generator
     ) -> list[tuple[Predictive, Array]]:
-        """Predictives, with the log weights of the draws (H,)."""
-        return regression_predictives(posterior, self.model, targets, rng=rng)
+        """Predictives, with the log ratio of priors of each draw (H,)."""
+        held = posterior.touched(targets)  # those with a predictive
+        parts = [self._again(p, c) for p, c in zip(held, rng.spawn(len(held)), strict=True)]
+        ratios = [log_ratio(p, self._prior(p.part)) for p in held]
+        found = replace(posterior, parts=parts).predictives(targets, rng=rng)
+        return list(zip(found, ratios, strict=True))
 
     def started(self, posterior: RegressionPosterior) -> RegressionPosterior:
         """The posterior, to be sampled under the other declaration from where it stopped."""
-        return regression_started(posterior, self.model)
+        parts: list[PartPosterior] = []
+        for held in posterior.parts:
+            part = replace(held.part, prior=self._prior(held.part))
+            if isinstance(held, SampledPart):
+                known = _SAMPLERS.setdefault(held.nuts, {})
+                nuts = known.setdefault(repr(part.prior), Nuts(part, held.nuts.nuts_sampler))
+                parts.append(replace(held, part=part, nuts=nuts))
+            elif isinstance(held, ExactPart):
+                parts.append(replace(held, part=part))
+        return replace(posterior, parts=parts)
+
+    def _again(self, held: PartPosterior, rng: np.random.Generator) -> PartPosterior:
+        """Drawn again where that is exact."""
+        if not isinstance(held, ExactPart):
+            return held
+        part = replace(held.part, prior=self._prior(held.part))
+        return replace(held, part=part).with_rows(held.rows, rng=rng)
+
+    def _prior(self, part: Part) -> RegressionPrior:
+        prior: RegressionPrior = self.model.priors.get(part.name, self.model.prior)
+        return prior
+
+
+def reweighting(fit: Any, model: Any) -> RegressionReweighting | None:
+    """The draws of a fit under the priors of another declaration; None: only a new fit can tell."""
+    plain = fit.weights is None and fit.known is None
+    sampled = isinstance(fit.posterior, RegressionPosterior)
+    alike = same_but(fit.model, model, "prior", "priors")
+    return RegressionReweighting(model) if plain and sampled and alike else None
 
 
 def log_ratio(held: PartPosterior, prior: RegressionPrior) -> Array:
@@ -148,15 +135,3 @@ def inside(part: Part, draws: Coefficients) -> tuple[Array, dict[str, Array]]:
         extra["sigma"] = extra["sigma"] / scaling.by
     scale = scaling.scale.reshape(-1, *[1] * (slopes.ndim - 2))
     return slopes * scale / scaling.by, extra
-
-
-def _under(held: PartPosterior, model: Any, rng: np.random.Generator) -> PartPosterior:
-    if not isinstance(held, ExactPart):
-        return held
-    part = replace(held.part, prior=_prior_of(held.part, model))
-    return replace(held, part=part).with_rows(held.rows, rng=rng)
-
-
-def _prior_of(part: Part, model: Any) -> RegressionPrior:
-    prior: RegressionPrior = model.priors.get(part.name, model.prior)
-    return prior

@@ -13,7 +13,7 @@ import numpy as np
 LEVERAGE = 1e-9
 COLLINEAR = 1e-12  # as in conjugate.py
 TINY = 1e-300
-SURE = 0.1  # of one fit's precision, below which a product of powers is hardly one bell
+MIN_PRECISION = 0.1  # of one fit's precision, below which a product of powers is hardly one bell
 POINTS, REACH = 20, 4.0
 STEPS = np.linspace(-REACH, REACH, 2 * POINTS + 1)
 PLACES, LOG_WIDTHS = np.sinh(STEPS), np.log(np.cosh(STEPS) * REACH / POINTS)
@@ -38,33 +38,53 @@ def product(V, x, out):
 
 
 @numba.njit(cache=True, nogil=True)
+def lower_root(A, least):
+    """Cholesky's root in place of A's lower half; False where a squared diagonal is not above.
+
+    By hand: of a few rows a library's call costs more.
+    """
+    for i in range(A.shape[0]):
+        for j in range(i + 1):
+            total = A[i, j]
+            for r in range(j):
+                total -= A[i, r] * A[j, r]
+            if i > j:
+                A[i, j] = total / A[j, j]
+            elif total > least:
+                A[i, i] = math.sqrt(max(total, TINY))
+            else:
+                return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def invert_root(root, half):
+    """Inverse of a lower root, in the lower half of another matrix, column by column."""
+    for j in range(root.shape[0]):
+        half[j, j] = 1.0 / root[j, j]
+        for i in range(j + 1, root.shape[0]):
+            total = 0.0
+            for r in range(j, i):
+                total += root[i, r] * half[r, j]
+            half[i, j] = -total / root[i, i]
+
+
+@numba.njit(cache=True, nogil=True)
 def invert(P, half):
     """half'half is the inverse of P (k, k), half a triangle; False where P is not definite.
 
-    By the Cholesky root on the scale of the diagonal: its squared diagonal is the share of each
-    predictor that those before it leave over.
+    On the scale of P's diagonal the squared diagonal of its root is the share of each predictor
+    that those before it leave over.
     """
     k = P.shape[0]
     root = np.zeros((k, k))
     half[:] = 0.0
     for i in range(k):
         for j in range(i + 1):
-            total = P[i, j] / math.sqrt(P[i, i] * P[j, j])
-            for r in range(j):
-                total -= root[i, r] * root[j, r]
-            if i > j:
-                root[i, j] = total / root[j, j]
-            elif total > COLLINEAR:
-                root[i, i] = math.sqrt(total)
-            else:
-                return False
-    for j in range(k):  # the inverse of the root, column by column
-        half[j, j] = 1.0 / root[j, j]
-        for i in range(j + 1, k):
-            total = 0.0
-            for r in range(j, i):
-                total += root[i, r] * half[r, j]
-            half[i, j] = -total / root[i, i]
+            root[i, j] = P[i, j] / math.sqrt(P[i, i] * P[j, j])
+    if not lower_root(root, COLLINEAR):
+        return False
+    invert_root(root, half)
     for i in range(k):
         for j in range(i + 1):
             half[i, j] /= math.sqrt(P[j, j])
@@ -196,7 +216,7 @@ def log_integral(powers, centre, scale2, df):
         pull += powers[l] * curvature * centre[l]
         plain += curvature / powers.shape[0]
         plain_pull += curvature * centre[l] / powers.shape[0]
-    if precision < SURE * plain:
+    if precision < MIN_PRECISION * plain:
         precision, pull = plain, plain_pull
     middle, width = pull / precision, 1.0 / math.sqrt(precision)
     top, total = -math.inf, 0.0

@@ -21,17 +21,17 @@ from .conjugate import Moments
 from .counts_imputed import UnknownCounts
 from .families import Poisson
 from .glm import Nuts
-from .posterior import ExactPart, HeldPart, PartPosterior, RegressionPosterior, SampledPart, Tick
-from .unknown import Sums, Unknown
+from .imputed import Sums, Unknown
+from .posterior import ExactPart, FittedPart, PartPosterior, RegressionPosterior, SampledPart, Tick
 
 Array = npt.NDArray[np.float64]
 CHAINS = 4
 COUNTS_SHARE = 8  # one draw of Poisson regressions in so many of the fit
-ENOUGH = 0.25  # share of known records from which the metric and start of the whole fit serve
+WARM_SHARE = 0.25  # share of known records from which the metric and start of the whole fit serve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Known:
+class KnownRecords:
     """Whose values are seen, (n,), and the fit to all records, from which chains may start."""
 
     seen: npt.NDArray[np.bool_]
@@ -47,7 +47,7 @@ def all_counts(made: Sequence[PartPosterior]) -> bool:
     )
 
 
-def why_published_tell(parts: Sequence[HeldPart], synthesized: set[str]) -> str:
+def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> str:
     """Which published column depends on a synthesised one, and tells of the unknown records."""
     for held in parts:
         on = sorted(synthesized & set(held.part.design.columns))
@@ -65,20 +65,20 @@ def of_known(
 ) -> PartPosterior:
     """One regression of the known rows; from scratch where they are few and tell little."""
     rows = held.rows.only(seen)
-    if not isinstance(held, SampledPart) or seen.mean() >= ENOUGH:
+    if not isinstance(held, SampledPart) or seen.mean() >= WARM_SHARE:
         return held.with_rows(rows, rng=rng, tick=tick)
     chains = held.draws.n_chains
     how_long = Length(draws=len(held.draws) // chains, tune=held.tune, chains=chains)
     nuts = Nuts(held.part, held.nuts.nuts_sampler)
-    return SampledPart.of(held.part, rows, nuts, how_long, rng=rng, tick=tick)
+    return SampledPart.fitted(held.part, rows, nuts, how_long, rng=rng, tick=tick)
 
 
 def unknown_counts(
-    known: Known, replaced: npt.NDArray[np.bool_], tables: Sequence[Codes]
+    known: KnownRecords, replaced: npt.NDArray[np.bool_], tables: Sequence[Codes]
 ) -> list[UnknownCounts]:
     """What the chains of each Poisson regression work on; ``tables`` of released rows."""
     return [
-        UnknownCounts.of(
+        UnknownCounts.from_part(
             held,
             known.seen,
             replaced,
@@ -100,7 +100,7 @@ def unknown_normal(
     return Unknown(
         parts=[p.part for p in parts],
         sums=[
-            Sums.of(
+            Sums.from_moments(
                 p.known.prior,
                 p.known.data,
                 [_moments(p, z, l) for l, z in enumerate(tables)],
@@ -115,7 +115,7 @@ def unknown_normal(
 
 def _moments(held: ExactPart, codes: Codes, l: int) -> Moments:
     rows = held.part.rows(codes, f"release {l + 1}")
-    return Moments.of(rows.X, rows.y)
+    return Moments.from_rows(rows.X, rows.y)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

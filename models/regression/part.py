@@ -1,8 +1,7 @@
 """One regression of a sequence: its design, family, prior and scales; and draws of its parameters.
 
-What leaves this module is on the original scale, `Rows` excepted.
-
-Design matrices: formulas evaluated on coded rows, real or hypothetical.
+Design matrices are formulas evaluated on coded rows, real or hypothetical. What leaves this module
+is on the original scale, `Rows` excepted.
 """
 
 import re
@@ -18,16 +17,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Variable
 
-from .families import (
-    Bernoulli,
-    Binomial,
-    CategoricalLogit,
-    Family,
-    LogNormal,
-    Normal,
-    OrderedLogit,
-    StudentT,
-)
+from .families import Bernoulli, Binomial, CategoricalLogit, Family, OrderedLogit, trials_column
 from .formulas import Reading, States, parse
 from .prior import RegressionPrior, Scaling
 
@@ -53,7 +43,7 @@ class Design:
     unseen: Mapping[str, Callable[[pd.DataFrame], int]]
 
     @classmethod
-    def of(
+    def from_formula(
         cls, response: str, formula: str, microdata: Microdata, *, intercept: bool = True
     ) -> "Design":
         """Read a formula and learn its coding (levels, knots, centres) from the table.
@@ -64,7 +54,7 @@ class Design:
         columns = tuple(reading.columns)
         frame = frame_of(microdata, microdata.codes, columns)
         try:
-            coding, matrix = Coding.learnt(reading, frame)
+            coding, matrix = Coding.fitted(reading, frame)
         except Exception as error:
             raise _failed(response, formula, "", error) from None
         names = coding.names if intercept else tuple(n for n in coding.names if n != CONSTANT)
@@ -130,7 +120,7 @@ class Coding:
     spec: Any
 
     @classmethod
-    def learnt(cls, reading: Reading, frame: pd.DataFrame) -> tuple["Coding", Array]:
+    def fitted(cls, reading: Reading, frame: pd.DataFrame) -> tuple["Coding", Array]:
         """Learn from a frame, and give its matrix."""
         states = reading.states()
         found = _evaluated(reading.terms, reading, states, frame, output="pandas")
@@ -185,7 +175,7 @@ def _unseen(
         if column in frame:
             made[str(term)] = partial(_unseen_in_column, column, list(state["categories"]))
         else:
-            indicators, _ = Coding.learnt(parse(response, f"0 + C({name})"), frame)
+            indicators, _ = Coding.fitted(parse(response, f"0 + C({name})"), frame)
             made[str(term)] = partial(_unseen_in_expression, indicators)
     return made
 
@@ -320,12 +310,12 @@ class Part:
     scaling: Scaling
 
     @classmethod
-    def of(
+    def from_formula(
         cls, response: str, formula: str, family: Family, prior: RegressionPrior, data: Microdata
     ) -> "Part":
         """Learn coding and scales from the confidential table."""
         ordered = isinstance(family, OrderedLogit)
-        design = Design.of(response, formula, data, intercept=not ordered)
+        design = Design.from_formula(response, formula, data, intercept=not ordered)
         column = data.columns.index(response)
         constant = design.names.index(CONSTANT) if CONSTANT in design.names else -1
         outcome = _outcome(family, data.codes[:, column])
@@ -336,7 +326,7 @@ class Part:
                 f'{type(family).__name__} no parameter; give at least "1"'
             )
         X = design.matrix(data, data.codes, "the original")
-        scaling = Scaling.of(X, outcome, constant, centred=constant >= 0 or ordered)
+        scaling = Scaling.from_design(X, outcome, constant, centred=constant >= 0 or ordered)
         return cls(
             microdata=data,
             column=column,
@@ -357,14 +347,9 @@ class Part:
         return self.microdata.variables[self.column].n_levels
 
     @property
-    def exact(self) -> bool:
-        """Whether the posterior is known in closed form."""
-        return isinstance(self.family, Normal | LogNormal)
-
-    @property
     def uses(self) -> frozenset[int]:
         """Numbers of all columns that its density depends on."""
-        names = [*self.design.columns, self.name, *self._trials_column()]
+        names = [*self.design.columns, self.name, *trials_column(self.family)]
         return frozenset(self.microdata.columns.index(c) for c in names)
 
     def check(self, codes: Codes, source: str) -> None:
@@ -383,7 +368,7 @@ class Part:
         """Numbers of trials of coded rows, for binomial outcomes."""
         if not isinstance(self.family, Binomial):
             return None
-        columns = self._trials_column()
+        columns = trials_column(self.family)
         if not columns:
             return np.full(len(codes), float(self.family.trials))
         return codes[:, self.microdata.columns.index(columns[0])].astype(float)
@@ -409,10 +394,6 @@ class Part:
         extra = {k: v[0] for k, v in draw.extra.items()}
         return self.family.draw(eta, extra, self.trials(codes), rng)
 
-    def _trials_column(self) -> Sequence[str]:
-        trials = getattr(self.family, "trials", None)
-        return [trials] if isinstance(trials, str) else []
-
     def scales(self) -> Array:
         """Prior standard deviations of the standardised coefficients, shape (k,)."""
         scales = np.full(len(self.design.names), self.prior.slopes)
@@ -428,11 +409,11 @@ def n_outcomes(part: Part) -> tuple[int, ...]:
 
 def _outcome(family: Family, y: npt.NDArray[Any]) -> Array | None:
     """The outcome as it is standardised; None for families that leave it as it is."""
-    if isinstance(family, LogNormal):
+    if family.kind == "positive":
         with np.errstate(divide="ignore", invalid="ignore"):
             logs: Array = np.log(y.astype(float))
         return logs
-    return y.astype(float) if isinstance(family, Normal | StudentT) else None
+    return y.astype(float) if family.kind == "number" else None
 
 
 def check_outcome(

@@ -1,107 +1,114 @@
-"""Posteriors of regressions in sequence: part by part, for parts are independent a posteriori.
+"""Posteriors of regressions in sequence, part by part (parts are independent a posteriori).
 
-Normal regression under record weights: what a record adds, with the parameters integrated out.
+Densities of guesses are computed under draws: for every target, guess and draw, in blocks, in logs.
+A guess may be the outcome of one regression and a predictor of later ones, so each row is written
+out in full and goes through every formula in which it stands.
 
-With p(y | beta, sigma)^w the normal-inverse-gamma prior stays conjugate: X'WX, X'Wy, y'Wy and the
-sum of the weights take the place of X'X, X'y, y'y and n. Derivation:
-`docs/sensitivity.md`.
+Normal regressions also at a point estimate: the posterior mean of the coefficients, with
+sigma^2 = b / a of their normal-inverse-gamma posterior (under flat priors least squares with its
+residual variance, as synthpop's ``norm`` has them with ``proper = FALSE``). A release drawn from it
+says of a guess
+
+log p(Z | Theta-hat(y*, y_-i)) = -R/2 log sigma^2 - (z'z - 2 beta'X'z + beta'X'X beta) / 2 sigma^2,
+
+X and z the R released rows: `docs/evidence.md`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk._core.errors import ModelError
+from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.models.fits.sampling import Length
 
-from .conjugate import LEVERAGE, ConjugatePrior, Moments, NormalInverseGamma
+from .conjugate import ConjugatePrior, Moments, NormalInverseGamma
 from .families import LogNormal
 from .glm import Nuts, extra_of
 from .part import Coefficients, Part, Rows, n_outcomes
-from .predictive import RegressionPredictive, blocks
 
 Array = npt.NDArray[np.float64]
-
-
-def log_pseudo_predictive(
-    known: NormalInverseGamma, x: Array, y: Array, x_star: Array, y_star: Array, weight: Array
-) -> Array:
-    """log E[p(y* | x*, beta, sigma)^w | data without (x, y) of weight w], shape (G, U).
-
-    ``x`` (U, k), ``y`` (U,), ``weight`` (U,); ``x_star`` (G, U, k), ``y_star`` (G, U). With w = 1
-    it is `NormalInverseGamma.log_predictive`.
-    """
-    V_x = x @ known.V  # shape (U, k)
-    left = 1.0 - weight * np.einsum("uk,uk->u", V_x, x)
-    if (left < LEVERAGE).any():
-        raise ModelError(
-            f"{int((left < LEVERAGE).sum())} records alone determine a coefficient, which has no "
-            "posterior without them under a flat prior; give finite prior scales"
-        )
-    error = y - x @ known.mean
-    # without i: beta - w V x e / (1 - w h),  V + w V x x'V / (1 - w h),  b - w e^2 / 2(1 - w h)
-    cross = np.einsum("guk,uk->gu", x_star, V_x)
-    centre = x_star @ known.mean - weight * cross * error / left
-    spread = np.einsum("guk,guk->gu", x_star @ known.V, x_star) + weight * cross**2 / left
-    a = known.a - 0.5 * weight
-    if (a <= 0).any():
-        raise ModelError(
-            f"records of weight {known.data.n:.3g} in all do not determine {len(known.mean)} "
-            "coefficients under a flat prior; give finite prior scales"
-        )
-    b = np.maximum(known.b - 0.5 * weight * error**2 / left, np.finfo(float).tiny)
-    wider = 1.0 + weight * spread  # |V without i| / |V with y* in its place|
-    norm = gammaln(a + 0.5 * weight) - gammaln(a) - 0.5 * weight * np.log(2.0 * np.pi * b)
-    shift = weight * (y_star - centre) ** 2 / (2.0 * b * wider)
-    density: Array = norm - 0.5 * np.log(wider) - (a + 0.5 * weight) * np.log1p(shift)
-    return density
-
-
+Ints = npt.NDArray[np.int64]
 Tick = Callable[[int], None]
+MAX_CELLS = 2_000_000  # numbers in an array of rows x draws
 WARM_TUNE = 4  # of the base fit's warm-up, one in so many steps suffices for a warm start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegressionPredictive:
+    """p(y* | theta_h) of one regression, or the product over several with the same draws.
+
+    Attributes
+    ----------
+    parts, draws : sequences of the same length
+    targets : Targets
+    batch : ndarray of int, shape (H,)
+        Batch of each draw, in order.
+    """
+
+    parts: Sequence[Part]
+    draws: Sequence[Coefficients]
+    targets: Targets
+    batch: Ints
+
+    def log_truth(self, block: slice) -> Array:
+        """log p(y_i | theta_h), to the power of its weight, shape (H, block)."""
+        return self._log_truth(block).T
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
+        uses = frozenset[int]().union(*(part.uses for part in self.parts))
+        codes, cell = self.targets.rows(uses, block)  # shape (G', U, p)
+        log_v = log_weights.T - self._log_truth(block)  # shape (U, H)
+        power = self.targets.weight[block]
+        G, U, p = codes.shape
+        out = np.empty((G, U, len(np.unique(self.batch))))
+        for some in blocks(U, G * len(self.batch)):
+            rows = codes[:, some].reshape(-1, p)
+            terms = self._log_density(rows).reshape(G, -1, len(self.batch))
+            if (power != 1).any():
+                terms *= power[some][:, None]
+            terms += log_v[some]
+            out[:, some] = log_sums_of_batches(terms, self.batch, axis=-1)
+        return np.moveaxis(out, 2, 0)[:, cell]
+
+    def _log_truth(self, block: slice) -> Array:
+        power = self.targets.weight[block]
+        return self._log_density(self.targets.profiles[block]) * power[:, None]
+
+    def _log_density(self, codes: Codes) -> Array:
+        """log p of coded rows (R, p), summed over the regressions, shape (R, H)."""
+        total = self.parts[0].log_density(codes, self.draws[0])
+        for part, draws in zip(self.parts[1:], self.draws[1:], strict=True):
+            total += part.log_density(codes, draws)
+        return total
+
+
+def blocks(U: int, per_target: int) -> Iterator[slice]:
+    """Slices of targets such that an array of rows x draws stays small."""
+    size = max(MAX_CELLS // max(per_target, 1), 1)
+    for begin in range(0, U, size):
+        yield slice(begin, min(begin + size, U))
+
+
+def log_sums_of_batches(terms: Array, batch: Ints, axis: int) -> Array:
+    """log sum exp over the draws of each batch, which lie along an axis; overwrites ``terms``."""
+    starts = np.flatnonzero(np.diff(batch, prepend=-1))
+    top = np.maximum(np.maximum.reduceat(terms, starts, axis=axis), -1e300)
+    terms -= np.repeat(top, np.diff(starts, append=len(batch)), axis=axis)
+    np.exp(terms, out=terms)
+    with np.errstate(divide="ignore"):
+        sums: Array = np.log(np.add.reduceat(terms, starts, axis=axis)) + top
+    return sums
 
 
 def quiet(done: int) -> None:
     """Show nothing."""
-
-
-class HeldPart(Protocol):
-    """Draws of one regression, wherever they come from."""
-
-    @property
-    def part(self) -> Part:
-        """Which regression."""
-        ...
-
-    @property
-    def draws(self) -> Coefficients:
-        """Draws of its parameters."""
-        ...
-
-
-class PartPosterior(HeldPart, Protocol):
-    """p(theta | some rows) of one regression, which can be drawn again."""
-
-    @property
-    def rows(self) -> Rows:
-        """The rows: the confidential table's, below them those of a release."""
-        ...
-
-    def with_rows(
-        self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, tick: Tick = quiet
-    ) -> "PartPosterior":
-        """The same regression of other rows, with as many draws (divided by ``shorter``)."""
-        ...
-
-    def doubled(self, *, rng: np.random.Generator) -> "PartPosterior":
-        """As many draws again."""
-        ...
 
 
 class Guessed(NamedTuple):
@@ -130,12 +137,12 @@ class ExactPart:
     draws: Coefficients
 
     @classmethod
-    def of(
+    def fitted(
         cls, part: Part, rows: Rows, n: int, chains: int, rng: np.random.Generator
     ) -> "ExactPart":
         """Fit and draw n times for each of so many chains (they are independent anyway)."""
         prior = ConjugatePrior(tau=part.scales(), a=part.prior.sigma2[0], b=part.prior.sigma2[1])
-        known = prior.posterior(Moments.of(rows.X, rows.y, rows.weights))
+        known = prior.posterior(Moments.from_rows(rows.X, rows.y, rows.weights))
         draws = _drawn(part, known, n * chains, chains, rng)
         return cls(part=part, rows=rows, known=known, draws=draws)
 
@@ -145,7 +152,7 @@ class ExactPart:
         """The same regression of other rows."""
         chains = self.draws.n_chains
         n = max(len(self.draws) // chains // shorter, 4)
-        return ExactPart.of(self.part, rows, n, chains, rng)
+        return ExactPart.fitted(self.part, rows, n, chains, rng)
 
     def doubled(self, *, rng: np.random.Generator) -> "ExactPart":
         """As many draws again."""
@@ -186,10 +193,8 @@ class ExactPart:
     def _log_predictive(self, targets: Targets, block: slice) -> Array:
         star = self.guessed(targets, block)
         rows, weight = (star.own.X, star.own.y, star.X, star.y), targets.weight[block]
-        if self.rows.weights is None:
-            density = self.known.log_predictive(*rows, targets.fitted[block])
-        else:
-            density = log_pseudo_predictive(self.known, *rows, weight)
+        power = None if self.rows.weights is None else weight
+        density = self.known.log_predictive(*rows, targets.fitted[block], power)
         if isinstance(self.part.family, LogNormal):
             density -= weight * np.log(star.outcome)
         return np.where(star.possible, density, -np.inf)[star.cell]
@@ -207,7 +212,7 @@ class SampledPart:
     tune: int
 
     @classmethod
-    def of(
+    def fitted(
         cls,
         part: Part,
         rows: Rows,
@@ -240,7 +245,7 @@ class SampledPart:
             tune=max(self.tune // WARM_TUNE, 50),
             chains=chains,
         )
-        return SampledPart.of(
+        return SampledPart.fitted(
             self.part, rows, self.nuts, length, start=self.last, rng=rng, tick=tick
         )
 
@@ -248,6 +253,18 @@ class SampledPart:
         """As many draws again, chains going on where they stopped."""
         more = self.with_rows(self.rows, rng=rng)
         return replace(more, draws=_joined(self.draws, more.draws))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExternalPart:
+    """A regression of which there are draws and nothing else."""
+
+    part: Part
+    draws: Coefficients
+
+
+PartPosterior = ExactPart | SampledPart  # may be drawn again
+FittedPart = PartPosterior | ExternalPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -289,6 +306,18 @@ class RegressionPosterior:
         return [p for p in self.parts if guessed & p.part.uses]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExternalDraws:
+    """Draws of Theta that cannot be drawn again, for other data or for longer."""
+
+    parts: Sequence[ExternalPart]
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return len(self.parts[0].draws)
+
+
 def segments(draws: Coefficients) -> npt.NDArray[np.int64]:
     """Batches for the Monte Carlo error, an even number; one chain alone is cut into up to five."""
     chains = draws.n_chains
@@ -328,3 +357,75 @@ def _joined(one: Coefficients, other: Coefficients) -> Coefficients:
         extra={k: together(v, other.extra[k]) for k, v in one.extra.items()},
         n_chains=one.n_chains,
     )
+
+
+def closed(held: FittedPart) -> ExactPart:
+    """The regression, if its estimate is known in closed form.
+
+    Raises
+    ------
+    InputError
+        Another family, or draws brought from elsewhere.
+    """
+    if isinstance(held, ExactPart):
+        return held
+    raise InputError(
+        'parameters="plug-in" is offered for normal and log-normal regressions fitted here; column '
+        f"{held.part.name!r} has family {type(held.part.family).__name__}, or draws brought from "
+        'elsewhere: use parameters="independent"'
+    )
+
+
+def estimate(held: ExactPart) -> Coefficients:
+    """The estimate from the confidential table, as one draw on the original scale."""
+    known = held.known
+    sigma = np.sqrt([known.b / known.a])
+    beta, extra = held.part.scaling.outside(known.mean[None], {"sigma": sigma})
+    return Coefficients(beta=beta, extra=extra, n_chains=1)
+
+
+def log_release_at_estimate(
+    held: ExactPart, released: Sequence[Moments], targets: Targets
+) -> Array:
+    """log p(Z^(l) | Theta-hat(y*, y_-i)) up to a constant, shape (m, G, U), block by block.
+
+    ``released``: moments of each data set's rows. Cost: a k x k system for each guess and target.
+    """
+    G, U = targets.guesses.codes.shape[:2]
+    out = np.empty((len(released), G, U))
+    k = len(held.part.design.names)
+    for block in blocks(U, G * (k * (k + 2) + targets.profiles.shape[1])):
+        out[:, :, block] = _of_block(held, released, targets, block)
+    return out
+
+
+def _of_block(
+    held: ExactPart, released: Sequence[Moments], targets: Targets, block: slice
+) -> Array:
+    star = held.guessed(targets, block)
+    beta, s2 = _estimates(held, star, targets.weight[block])
+    out = np.empty((len(released), *s2.shape))
+    for l, z in enumerate(released):
+        fit = z.yy - 2.0 * beta @ z.xy + np.einsum("guk,guk->gu", beta @ z.xx, beta)
+        out[l] = np.where(star.possible, -0.5 * (z.n * np.log(s2) + fit / s2), -np.inf)
+    return out[:, star.cell]
+
+
+def _estimates(held: ExactPart, star: Guessed, weight: Array) -> tuple[Array, Array]:
+    """beta (G, U, k) and sigma^2 (G, U) with each guess in the place of the target's own row."""
+    known, data, tau = held.known, held.known.data, held.known.prior.tau
+    x, y, w = star.own.X, star.own.y, weight[None, :, None]
+    precision = data.xx + np.diag(np.where(np.isinf(tau), 0.0, tau**-2.0))
+    came = star.X[..., :, None] * star.X[..., None, :]  # shape (G, U, k, k)
+    xx = precision + w[..., None] * (came - x[:, :, None] * x[:, None, :])
+    xy = data.xy + w * (star.X * star.y[..., None] - x * y[:, None])
+    yy = data.yy + weight * (star.y**2 - y**2)
+    try:
+        beta = np.linalg.solve(xx, xy[..., None])[..., 0]
+    except np.linalg.LinAlgError as error:
+        raise ModelError(
+            "a record alone determines a coefficient, which has no estimate with a guess in its "
+            "place under a flat prior; give finite prior scales"
+        ) from error
+    b = known.prior.b + 0.5 * np.maximum(yy - np.einsum("guk,guk->gu", beta, xy), 0.0)
+    return beta, np.maximum(b, np.finfo(float).tiny) / known.a

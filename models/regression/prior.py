@@ -97,7 +97,9 @@ class Scaling:
     by: float
 
     @classmethod
-    def of(cls, X: Array, outcome: Array | None, constant: int, *, centred: bool) -> "Scaling":
+    def from_design(
+        cls, X: Array, outcome: Array | None, constant: int, *, centred: bool
+    ) -> "Scaling":
         """Scales of the confidential table; columns without spread are left alone."""
         mean, spread = X.mean(axis=0), X.std(axis=0)
         flat = spread <= 1e-12 * np.maximum(np.abs(mean), 1.0)

@@ -1,8 +1,8 @@
-"""Draws of regressions brought from elsewhere, and draws as ArviZ keeps them."""
+"""Fits of regressions, to the confidential table or from external draws; draws for ArviZ."""
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,43 +11,85 @@ import pandas as pd
 
 from bayes_risk._compat import draws_of_posterior, group, holds_draws, plain_name
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import LARGEST
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.sampling import Length, mixing
 
 from .families import CategoricalLogit
+from .fit import RegressionFit
+from .glm import Nuts
 from .part import Coefficients, Part
+from .posterior import (
+    ExactPart,
+    ExternalDraws,
+    ExternalPart,
+    PartPosterior,
+    RegressionPosterior,
+    SampledPart,
+)
 
 Array = npt.NDArray[np.float64]
 CHAINS = ["chain", "draw"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BroughtPart:
-    """A regression of which there are draws and nothing else."""
+def fitted(
+    model: Any,
+    data: Microdata,
+    parts: Sequence[Part],
+    weights: Array | None,
+    length: Length,
+    nuts_sampler: str,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> RegressionFit:
+    """Fit each regression of a `Regression` to the confidential table, one after another."""
+    sampled = [p for p in parts if not p.family.exact]
+    tick = ticker(progress, "fit", max(len(sampled), 1) * length.steps)
+    held: list[PartPosterior] = []
+    for part, child in zip(parts, rng.spawn(len(parts)), strict=True):
+        rows = replace(part.rows(data.codes, "the original"), weights=weights)
+        if part.family.exact:
+            held.append(ExactPart.fitted(part, rows, length.draws, length.chains, child))
+        else:
+            nuts = Nuts(part, nuts_sampler)
+            held.append(SampledPart.fitted(part, rows, nuts, length, rng=child, tick=tick))
+    chains = length.chains
+    values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
+    ess, rhat = ess_and_rhat(values, chains)
+    return RegressionFit(
+        model=model,
+        microdata=data,
+        idata=to_idata(parts, [p.draws for p in held]),
+        posterior=RegressionPosterior(parts=held),
+        diagnostics={
+            "draws": len(values) // chains,
+            "chains": chains,
+            **mixing(ess, rhat, chains),
+        },
+        weights=weights,
+    )
 
-    part: Part
-    draws: Coefficients
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BroughtDraws:
-    """Draws of Theta that cannot be drawn again, for other data or for longer."""
-
-    parts: Sequence[BroughtPart]
-
-    @property
-    def n_draws(self) -> int:
-        """Number H of draws."""
-        return len(self.parts[0].draws)
-
-
-def brought(parts: Sequence[Part], draws: Any) -> list[BroughtPart]:
-    """The draws of each regression."""
+def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any) -> RegressionFit:
+    """A fit of a `Regression` made of draws from elsewhere."""
     tables = _tables(parts, draws)
-    held = [BroughtPart(part=p, draws=_coefficients(p, *tables[p.name])) for p in parts]
+    held = [ExternalPart(part=p, draws=_coefficients(p, *tables[p.name])) for p in parts]
     sizes = {p.part.name: len(p.draws) for p in held}
     if len(set(sizes.values())) > 1:
         raise InputError(f"the numbers of draws differ ({sizes}); give the same number of each")
-    return held
+    return RegressionFit(
+        model=model,
+        microdata=data,
+        idata=to_idata(parts, [p.draws for p in held]),
+        posterior=ExternalDraws(parts=held),
+        diagnostics={
+            "draws": len(held[0].draws) // held[0].draws.n_chains,
+            "chains": held[0].draws.n_chains,
+        },
+    )
 
 
 def column_names(part: Part) -> list[list[str]]:
