@@ -66,10 +66,7 @@ class CART:
     floor: float | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, str) or not len(self.order):
-            raise InputError(f"order={self.order!r}; give a list of at least one column name")
-        known_columns("order", list(self.order), list(self.order))
-        object.__setattr__(self, "order", tuple(self.order))
+        object.__setattr__(self, "order", column_order("order", self.order))
         at_least("min_leaf", self.min_leaf, 1)
         one_of("bootstrap", self.bootstrap, ("bayesian", "none"))
         if self.smoothing is not None:
@@ -196,14 +193,8 @@ class CART:
                 f"models is a {type(models).__name__}; give what was read: "
                 'br.read_synthpop("export", models="models.json.gz").models'
             )
-        data = microdata(
-            df,
-            None,
-            levels=levels,
-            releases=releases,
-            missing=missing,
-            missing_numbers=missing_numbers,
-        )
+        how: dict[str, Any] = {"missing": missing, "missing_numbers": missing_numbers}
+        data = microdata(df, None, levels=levels, releases=releases, **how)
         trees = trees_of_releases(models, data)
         return CARTFit(
             model=cls(order=models.synthesized, bootstrap="none", floor=floor),
@@ -235,9 +226,7 @@ def microdata(
     columns: Sequence[str] | None,
     *,
     levels: Mapping[str, Iterable[Hashable]] | None,
-    releases: Sequence[pd.DataFrame],
-    missing: str,
-    missing_numbers: Mapping[str, float] | None = None,
+    **how: Any,
 ) -> Microdata:
     """Columns of numeric dtype are numbers, unless their levels are declared."""
     checked_table(df)
@@ -250,15 +239,14 @@ def microdata(
         and pd.api.types.is_numeric_dtype(df[c].dtype)
         and not pd.api.types.is_bool_dtype(df[c].dtype)
     ]
-    return Microdata.from_frame(
-        df,
-        columns=columns,
-        numbers=numbers,
-        levels=levels,
-        releases=releases,
-        missing=missing,
-        missing_numbers=missing_numbers,
-    )
+    return Microdata.from_frame(df, columns=columns, numbers=numbers, levels=levels, **how)
+
+
+def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[str, ...]:
+    """Names of at least one column, none twice."""
+    if isinstance(given, str) or not len(given):
+        raise InputError(f"{name}={given!r}; give a list of at least one column name{otherwise}")
+    return tuple(known_columns(name, list(given), list(given)))
 
 
 def _check(data: Microdata, column: int, predictors: np.ndarray) -> None:

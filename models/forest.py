@@ -5,9 +5,10 @@ are replaced; the votes of its trees for a record are the data of the multinomia
 which its synthetic value is drawn. The evidence of a release is derived in `docs/trees.md`.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from math import isfinite
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+from math import factorial, isfinite
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,17 @@ from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.cart import column_order, microdata
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.trees.forest_fit import ForestFit
-from bayes_risk.models.trees.forest_orders import search_orders
 from bayes_risk.models.trees.forest_trees import Trees, grow_forest
-
-from .cart import microdata
+from bayes_risk.release.release import Release
 
 __all__ = ["Forest", "search_orders"]
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+MAX_ORDERS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +105,8 @@ chain='all-others')
 
     def __post_init__(self) -> None:
         if self.order != "amount":
-            if isinstance(self.order, str) or not len(self.order):
-                raise InputError(
-                    f"order={self.order!r}; give a list of at least one column name, or "
-                    'order="amount"'
-                )
-            known_columns("order", list(self.order), list(self.order))
-            object.__setattr__(self, "order", tuple(self.order))
+            order = column_order("order", self.order, ', or order="amount"')
+            object.__setattr__(self, "order", order)
         at_least("n_trees", self.n_trees, 1)
         at_least("min_leaf", self.min_leaf, 1)
         one_of("votes", self.votes, ("all", "out-of-bag"))
@@ -235,6 +231,66 @@ chain='all-others')
                 f"for it ({int(everywhere.sum())} such records); give more trees (n_trees=), or "
                 "votes='all'"
             )
+
+
+def search_orders(
+    model: Forest,
+    df: pd.DataFrame,
+    value: Callable[[ForestFit, Release], float | Mapping[str, float]],
+    *,
+    orders: Sequence[Sequence[str]] | None = None,
+    m: int = 5,
+    random_seed: int = 0,
+    **how: Any,
+) -> pd.DataFrame:
+    """A user's measure of the releases that different orders of synthesis make.
+
+    Caiola & Reiter (2010) advise to try several orders and to compare utility and risk.
+
+    Parameters
+    ----------
+    model : Forest
+        Its ``order`` names the columns.
+    df : DataFrame
+        The confidential table.
+    value : callable
+        ``value(fit, release)``: a number, or several with their names.
+    orders : list of lists of str, optional
+        Orders to try; all by default, for up to four columns.
+    m : int
+        Data sets of each release.
+    random_seed : int
+        The same for every order.
+    **how
+        Passed on to `Forest.fit`.
+
+    Returns
+    -------
+    DataFrame
+        One row per order: ``order`` (the columns joined by ", ") and ``value``, or the names given.
+
+    Raises
+    ------
+    InputError
+        ``order="amount"`` without ``orders``; more than 24 orders that are not listed.
+    """
+    if orders is None:
+        if model.order == "amount":
+            raise InputError('order="amount" names no columns to order; list the orders (orders=)')
+        if factorial(len(model.order)) > MAX_ORDERS:
+            raise InputError(
+                f"order names {len(model.order)} columns, which can stand in "
+                f"{factorial(len(model.order)):,} orders; list those to try (orders=), at most "
+                f"{MAX_ORDERS} are tried unlisted"
+            )
+        orders = list(permutations(model.order))
+    table = []
+    for order in orders:
+        fit = replace(model, order=tuple(order)).fit(df, random_seed=random_seed, **how)
+        found = value(fit, fit.synthesize(m, random_seed=random_seed))
+        named = dict(found) if isinstance(found, Mapping) else {"value": found}
+        table.append({"order": ", ".join(order)} | named)
+    return pd.DataFrame(table)
 
 
 def _check(data: Microdata, column: int, predictors: Ints, rows: Ints) -> None:

@@ -12,8 +12,8 @@ from scipy.stats import kstest, truncnorm
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.models.trees.cart_fit import draw_donors, smooth
-from bayes_risk.models.trees.kernel_nodes import bandwidth
-from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, Shown, numbered
+from bayes_risk.models.trees.kernels import bandwidth
+from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, LeafCounts, numbered
 from bayes_risk.models.trees.tree import grow
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.fits import offered
@@ -269,7 +269,7 @@ def test_refit_asks_the_same_of_trees_grown_anew():
             for l in range(2):
                 z = release.codes(data, l)
                 (y, shown), V = numbered([codes[:, tree.column], z[:, tree.column]])
-                total += Shown.of(new, y, new.node(z), shown, V).log_p(BAYESIAN)
+                total += LeafCounts.from_tree(new, y, new.node(z), shown, V).log_p(BAYESIAN)
         expected.append(total)
     expected = np.array(expected) - expected[refit.truth[u]]
     found = refit.log_evidence[:, :, u].sum(axis=0)

@@ -11,8 +11,15 @@ from scipy.stats import norm
 
 import bayes_risk as br
 from bayes_risk.models.trees.kernel_evidence import BATCHES, Simulation, changes
-from bayes_risk.models.trees.kernel_nodes import _log_between, bandwidth, of_node
-from bayes_risk.models.trees.kernel_ratios import beta_rule, log_joint, points_for, reference
+from bayes_risk.models.trees.kernels import (
+    _log_between,
+    bandwidth,
+    beta_rule,
+    log_joint,
+    of_node,
+    points_for,
+    reference,
+)
 
 
 def kernels(y, z, whole):

@@ -14,7 +14,7 @@ import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.models.pymc.sampler import Condition, pseudo_posterior
 from bayes_risk.models.trees.cart_fit import draw_donors
-from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, Shown
+from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, LeafCounts
 from bayes_risk.models.trees.tree import grow
 from tests.fits import encoded
 from tests.pymc_models import build_two, engine_of, two_columns
@@ -315,7 +315,7 @@ def test_draws_from_weighted_leaves_have_the_density_of_the_evidence(kind):
     drawn = np.stack([b[draw_donors(tree, rows, kind, rng, alpha)] for _ in range(times)])
     total, without = 0.0, 0.0
     for pair in itertools.product(range(3), repeat=2):
-        shown = Shown.of(tree, b, rows, np.array(pair), 3, alpha)
+        shown = LeafCounts.from_tree(tree, b, rows, np.array(pair), 3, alpha)
         p = np.exp(shown.log_p(kind))
         hits = (drawn == pair).all(axis=1).sum()
         assert abs(hits - times * p) < 4 * np.sqrt(times * p * (1 - p))

@@ -1,16 +1,8 @@
-"""What a release says of the values in the leaves of trees that are known, or grown anew.
-
-Leaves with a floor: what released values say where trees are assumed and values lie elsewhere.
-
-Of V values that a column may have, each has probability f, the floor, and the rest of it is drawn
-plainly from the leaf: p(v) = f + (1 - f V) n_v / N. A value that nobody in the leaf holds has
-probability f; a leaf that nobody would be in gives all values alike. Derivation: `docs/trees.md`.
-"""
+"""What a release says of the values in the leaves of trees that are known, or grown anew."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -20,109 +12,14 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.models.fits.guessed import log_p_of_guesses
 
-from .kernel_evidence import BATCHES, Released, Simulation, log_gain_smoothed, log_p_smoothed
-from .leaf_evidence import Shown, log_gain, numbered
+from .kernel_evidence import BATCHES, Simulation, SmoothedValues, log_gain_smoothed, log_p_smoothed
+from .leaf_evidence import Floor, LeafCounts, log_gain, numbered
 from .tree import Tree, grow
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-class Floor(NamedTuple):
-    """Probability f of each of V values, and what is left for the leaf."""
-
-    floor: float
-    n_values: int
-    left: float
-
-    @classmethod
-    def of(cls, floor: float, n_values: int, column: str) -> "Floor":
-        """Refuse a floor that leaves nothing to the leaves."""
-        if floor * n_values >= 1.0:
-            raise InputError(
-                f"floor={floor:g} for each of the {n_values:,} values of column {column!r} leaves "
-                f"nothing to the leaves; give less than {1.0 / n_values:.1g}"
-            )
-        return cls(floor, n_values, 1.0 - floor * n_values)
-
-    def log_p(self, shown: Shown) -> float:
-        """log p(released values | all values) of a whole tree."""
-        return float(self._sums(shown, 0).sum())
-
-    def log_gain(
-        self, tree: Tree, shown: Shown, own: tuple[Ints, Ints], guess: tuple[Ints, Ints]
-    ) -> Array:
-        """log p(Z | y*, y_-i) up to a constant for each target, shape (G, U); see `log_gain`."""
-        sums = np.stack([self._sums(shown, change) for change in (-1, 0, 1)])
-        out = np.empty(guess[0].shape)
-        _gains(
-            (tree.parent, tree.begin, tree.end),
-            (shown.V, shown.N, shown.R, shown.keys, shown.n, shown.r),
-            (self.floor, self.left, float(self.n_values)),
-            sums,
-            own,
-            guess,
-            out,
-        )
-        return out
-
-    def _sums(self, shown: Shown, change: int) -> Array:
-        """log p of each node's values with so many records more in it, shape (nodes,)."""
-        node = shown.keys // shown.V
-        N = shown.N[node] + change
-        p = self.floor + self.left * shown.n / np.maximum(N, 1.0)
-        log_p = np.log(np.where(N > 0, p, 1.0 / self.n_values))
-        return np.bincount(node, weights=shown.r * log_p, minlength=len(shown.N)).astype(float)
-
-
-@numba.njit(cache=True, nogil=True)
-def _log_h(floor, n, N):
-    """log p(v) in a node of N records of which n hold v."""
-    f, left, V = floor
-    return np.log(f + left * n / N) if N > 0 else -np.log(V)
-
-
-@numba.njit(cache=True, nogil=True)
-def _moved(floor, n, r, change, N):
-    """Change of log p when one record more or less holds a value, the node's size N given."""
-    return r * (_log_h(floor, n + change, N) - _log_h(floor, n, N)) if r > 0 else 0.0
-
-
-@numba.njit(cache=True, nogil=True)
-def _counts(keys, n, r, key):
-    """Records and released values of a key."""
-    place = np.searchsorted(keys, key)
-    if place < len(keys) and keys[place] == key:
-        return n[place], r[place]
-    return 0.0, 0
-
-
-@numba.njit(cache=True, nogil=True)
-def _gains(tree, shown, floor, sums, own, guess, out):
-    """Of each node on the guess's way: log p with the guess in it, less that without the target."""
-    parent, begin, end = tree
-    V, N, R, keys, n, r = shown
-    for u in range(len(own[0])):
-        place, o = begin[own[0][u]], own[1][u]
-        for g in range(out.shape[0]):
-            total, node, v = 0.0, guess[0][g, u], guess[1][g, u]
-            while node >= 0:
-                if R[node] > 0:
-                    n_v, r_v = _counts(keys, n, r, node * V + v)
-                    if begin[node] <= place and place < end[node]:
-                        n_o, r_o = _counts(keys, n, r, node * V + o)
-                        rest = sums[0, node] + _moved(floor, n_o, r_o, -1, N[node] - 1)
-                        total += sums[1, node] + _moved(floor, n_o, r_o, -1, N[node]) - rest
-                        total += _moved(floor, n_v - (1 if v == o else 0), r_v, 1, N[node])
-                    else:
-                        total += sums[2, node] - sums[1, node]
-                        total += _moved(floor, n_v, r_v, 1, N[node] + 1)
-                node = parent[node]
-            out[g, u] = total
-
-
 MISMATCH = ["release", "column", "records", "elsewhere", "share"]
-ROOM = 2**19  # guesses of targets at a time
+MAX_CELLS = 2**19  # guesses of targets at a time
 
 
 class Leaves(NamedTuple):
@@ -214,12 +111,12 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     guessed = [tree.outcome(guesses[:, :, q]) for q in np.flatnonzero(targets.columns == j)]
     values = np.unique(np.concatenate([np.unique(x) for x in (genuine, synthetic, *guessed)]))
     y, released = (np.searchsorted(values, x).astype(np.int64) for x in (genuine, synthetic))
-    shown = Shown.of(tree, y, nodes[drawn], released, len(values), leaves.weights)
+    shown = LeafCounts.from_tree(tree, y, nodes[drawn], released, len(values), leaves.weights)
     floored = _floor(leaves, tree)
     if floored is None:
         check_made(leaves.data, tree, shown)
     leaf, held, out = tree.leaf(targets.profiles), y[targets.record], np.empty(guesses.shape[:2])
-    step = max(ROOM // len(guesses), 1)
+    step = max(MAX_CELLS // len(guesses), 1)
     for block in (slice(u, u + step) for u in range(0, len(targets), step)):
         at, value, cell = rows_of(tree, targets, block)
         guess = at, np.searchsorted(values, value).astype(np.int64)
@@ -241,7 +138,7 @@ def _floor(leaves: Leaves, tree: Tree) -> Floor | None:
     if not n_values:  # a number is one that the original or the release shows
         shown = [leaves.data.codes[:, j], *(z[:, j] for z in leaves.z)]
         n_values = len(np.unique(tree.outcome(np.concatenate(shown))))
-    return Floor.of(leaves.floor, n_values, leaves.data.columns[j])
+    return Floor.checked(leaves.floor, n_values, leaves.data.columns[j])
 
 
 def _smoothed(
@@ -250,7 +147,7 @@ def _smoothed(
     """The same for values from kernels: gains (G, U), deviations (B, G, U), ESS (U,)."""
     tree, whole, seed = of
     leaf, value, cell = rows_of(tree, targets)
-    shown = Released.of(
+    shown = SmoothedValues.from_rows(
         tree,
         leaves.data.codes[:, tree.column],
         tree.node(z),
@@ -278,7 +175,7 @@ def mismatch(leaves: Leaves) -> pd.DataFrame:
             y, released = tree.outcome(leaves.data.codes[:, j]), tree.outcome(z[:, j])
             (held, shown), V = numbered([y, released])
             drawn = np.flatnonzero(nodes < tree.n_drawn)
-            counts = Shown.of(tree, held, nodes[drawn], shown[drawn], V)
+            counts = LeafCounts.from_tree(tree, held, nodes[drawn], shown[drawn], V)
             place = np.searchsorted(counts.keys, nodes[drawn] * V + shown[drawn])
             elsewhere[j][drawn] |= counts.n[place] == 0
         for j, wrong in elsewhere.items():
@@ -287,7 +184,7 @@ def mismatch(leaves: Leaves) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=MISMATCH)
 
 
-def check_made(data: Microdata, tree: Tree, shown: Shown) -> None:
+def check_made(data: Microdata, tree: Tree, shown: LeafCounts) -> None:
     """Refuse a release that shows values in leaves where nobody holds them."""
     _check_made(data, tree, int(shown.r[shown.n == 0].sum()), "that no record of it holds")
 
@@ -311,7 +208,7 @@ def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
         for l, z in enumerate(leaves.z):
             nodes, released = tree.node(z), z[:, tree.column].astype(float)
             if leaves.smoothed[t]:
-                kernels = Released.of(tree, y, nodes, released, whole=leaves.whole[t])
+                kernels = SmoothedValues.from_rows(tree, y, nodes, released, whole=leaves.whole[t])
                 found, deviation = log_p_smoothed(
                     tree, kernels, leaves.kind, Simulation(seed + 7919 * l + t)
                 )
@@ -319,7 +216,7 @@ def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
                 off += deviation
                 continue
             (held, values), V = numbered([y, released])
-            shown = Shown.of(tree, held, nodes, values, V, leaves.weights)
+            shown = LeafCounts.from_tree(tree, held, nodes, values, V, leaves.weights)
             floored = _floor(leaves, tree)
             total[l] += shown.log_p(leaves.kind) if floored is None else floored.log_p(shown)
     return total, off

@@ -1,9 +1,6 @@
-"""Grown trees: synthesis from their leaves, and the evidence of a release in closed form.
+"""Grown trees: draws from their leaves, and the evidence of a release in closed form."""
 
-Draws from the leaves of trees: donors by the bootstrap, and kernels around their values.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,12 +21,12 @@ from bayes_risk.evidence.contract import (
     without_weights,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.synthesis import Request, made_columns
+from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
-from .cart_known import IN_WORDS, CARTInPart, ways_to
-from .kernel_nodes import bandwidth
+from .cart_known import IN_WORDS, PartialKnowledgeCART, ways_to
+from .kernels import bandwidth
 from .leaf_evidence import BAYESIAN, PLAIN
 from .tree import Tree
 
@@ -111,7 +108,7 @@ def smooth(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CARTFit:
+class CARTFit(Synthesis):
     """Trees in sequence.
 
     Attributes
@@ -152,6 +149,7 @@ class CARTFit:
     def parameters(self) -> tuple[str, ...]:
         """How the shares of values in leaves may be drawn, the model's way first.
 
+        By the Bayesian bootstrap for each data set anew, or once for all; or not at all: plainly.
         Trees that were not grown here, and those with a floor, are of plain draws alone.
         """
         if self.of_release is not None or self.model.floor is not None:
@@ -228,10 +226,11 @@ class CARTFit:
 
     def mechanism(self, release: EncodedRelease) -> str:
         """How the release was drawn, one phrase for reports."""
-        order = dict.fromkeys(self.microdata.columns[tree.column] for tree in self._made(release))
+        trees = self._made(release)
+        order = dict.fromkeys(self.microdata.columns[tree.column] for tree in trees)
         bayesian = self._kind(drawn(self, release)) == BAYESIAN
         how = "the Bayesian bootstrap" if bayesian else "plain draws"
-        if any(self._smoothed(tree) for tree in self._made(release)):
+        if any(self._smoothed(tree) for tree in trees):
             how += ", numbers smoothed by kernels,"
         whose = "trees" if self.of_release is None else "synthpop's own trees"
         known = "are known, splits included, not the values in the leaves"
@@ -263,58 +262,22 @@ class CARTFit:
             )
         return self.of_release[l]
 
-    def synthesize(
-        self,
-        m: int = 5,
-        columns: Sequence[str] | None = None,
-        records: Any = None,
-        *,
-        parameters: str | None = None,
-        random_seed: int | np.random.Generator | None = None,
-    ) -> Release:
-        """Draw m synthetic data sets from the same trees.
+    @property
+    def _modelled(self) -> list[str]:
+        return self.order
 
-        Parameters
-        ----------
-        m : int
-            Number of data sets, at least 1.
-        columns : list of str, optional
-            Columns of the model's order to synthesise, all of them by default.
-        records : mask, or list of record labels, optional
-            Records to synthesise, all by default.
-        parameters : {"independent", "shared", "plug-in"}, optional
-            How the shares of values in a leaf are drawn: by the Bayesian bootstrap for each data
-            set anew, or once for all of them; or not at all, values drawn plainly. By default what
-            the model's ``bootstrap`` says. See `docs/evidence.md`.
-        random_seed : int, Generator or None
-
-        Returns
-        -------
-        Release
-
-        Raises
-        ------
-        InputError
-            m below 1; columns without a tree, unknown labels.
-        """
+    def _tables(self, request: Request) -> Iterator[Codes]:
         if self.model.floor is not None:
             raise InputError(
                 f"floor={self.model.floor:g} is for files made elsewhere; fit with floor=None to "
                 "synthesise"
             )
-        request = Request.of(
-            self, self.order, m, columns, records, parameters=parameters, random_seed=random_seed
-        )
         shared: list[Shares] = [{} for _ in self.trees]  # of all tables
-        return request.release(
-            self._table(
-                request,
-                self._trees(l, m),
-                shared if request.parameters == "shared" else [{} for _ in self._trees(l, m)],
-                rng,
-            )
-            for l, rng in enumerate(request.rngs)
-        )
+        for l, rng in enumerate(request.rngs):
+            trees = self._trees(l, len(request.rngs))
+            own: list[Shares] = [{} for _ in trees]
+            held = shared if request.parameters == "shared" else own
+            yield self._table(request, trees, held, rng)
 
     @property
     def of_files(self) -> bool:
@@ -439,12 +402,12 @@ class CARTFit:
         rng: np.random.Generator,
         n_jobs: int,
         progress: Progress | None,
-    ) -> CARTInPart:
+    ) -> PartialKnowledgeCART:
         """The same trees, the values of the known records (n,) alone seen.
 
         Of the others the intruder knows how many there are in each leaf.
         """
-        return CARTInPart(leaves=self._leaves(release), known=known)
+        return PartialKnowledgeCART(leaves=self._leaves(release), known=known)
 
     def __repr__(self) -> str:
         leaves = [

@@ -12,8 +12,8 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease
 
 from .cart_evidence import Leaves, check_made, rows_of
-from .leaf_evidence import Shown, numbered
-from .leaf_unknown import PartlySeen, log_p_in_part
+from .leaf_evidence import LeafCounts, numbered
+from .leaf_unknown import PartialKnowledgeLeaves, log_p_partly_known
 from .tree import Tree
 
 Array = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ IN_WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CARTInPart:
+class PartialKnowledgeCART:
     """Trees of which the intruder knows the splits, and the values of some records.
 
     Attributes
@@ -85,12 +85,12 @@ class CARTInPart:
         (y, value, *zs), V = numbered([values, guessed, *released])
         shown = [(tree.node(z), numbers) for z, numbers in zip(leaves.z, zs, strict=True)]
         for nodes, numbers in shown:
-            check_made(leaves.data, tree, Shown.of(tree, y, nodes, numbers, V))
+            check_made(leaves.data, tree, LeafCounts.from_tree(tree, y, nodes, numbers, V))
         # a number may be any that the column shows
         levels = leaves.data.variables[j].n_levels or len(np.unique(np.concatenate(zs)))
-        seen = PartlySeen.of(tree, y, self.known, shown, V, levels, leaves.kind)
+        seen = PartialKnowledgeLeaves.from_tree(tree, y, self.known, shown, V, levels, leaves.kind)
         own = tree.leaf(targets.profiles), y[targets.record], self.known[targets.record]
-        return log_p_in_part(tree, seen, leaves.kind, own, (leaf, value))[cell]
+        return log_p_partly_known(tree, seen, leaves.kind, own, (leaf, value))[cell]
 
 
 def ways_to(data: Microdata, trees: Sequence[Tree], release: EncodedRelease) -> frozenset[str]:

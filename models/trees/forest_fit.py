@@ -17,8 +17,7 @@ from bayes_risk.models.fits.guessed import log_p_of_guesses
 from bayes_risk.models.fits.synthesis import Request, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .forest_evidence import Composition, Shown, log_gains
-from .forest_trees import Counts, Trees, grow_forest
+from .forest_trees import Composition, Counts, ReleasedVotes, Trees, grow_forest, log_gains
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -226,7 +225,7 @@ class ForestFit:
         self, trees: Trees, earlier: Sequence[Trees], codes: Sequence[Codes], targets: Targets
     ) -> Array:
         """What one forest adds, shape (m, G, U); some data sets at a time."""
-        base = Composition.of(trees, self.microdata.codes)
+        base = Composition.from_table(trees, self.microdata.codes)
         drawn = frozenset(e.column for e in earlier)
         chunk = max(1, SHOWN_BYTES // (4 * (trees.bags.size + len(trees.right))))
         parts = []
@@ -245,10 +244,10 @@ class ForestFit:
             )
         return np.concatenate(parts)
 
-    def _shown(self, trees: Trees, drawn: frozenset[int], z: Codes) -> Shown:
+    def _shown(self, trees: Trees, drawn: frozenset[int], z: Codes) -> ReleasedVotes:
         rows = found_by(self.microdata.codes, z, sorted(drawn))[trees.rows]
         leaves = trees.leaves(trees.encoded(rows))
-        shown = Shown.of(trees, leaves, z, out_of_bag=self.out_of_bag)
+        shown = ReleasedVotes.from_leaves(trees, leaves, z, out_of_bag=self.out_of_bag)
         if self.model.dirichlet == 0 and (shown.votes == 0).any():
             record = self.microdata.index[trees.rows[int(np.argmin(shown.votes))]]
             raise InputError(

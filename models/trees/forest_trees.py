@@ -1,8 +1,13 @@
-"""The trees of one random forest: how they are grown, where rows fall, and what they vote.
+"""The trees of one random forest: how they are grown, what they vote, what votes say of a record.
 
 Trees are scikit-learn's, each grown on its bootstrap sample; only their structure and the level
 that each leaf votes for are kept, ten bytes a node, one tree below the other in flat arrays. Nodes
 are numbered depth first, so that the left child of a node is the next node.
+
+With splits and bootstrap samples fixed, a guess for record i changes, in the trees that drew it,
+the leaf it is taken out of and the leaf it is put into; where that changes what the leaf votes for,
+it changes the votes for the released records in the leaf, and for no others. The evidence is the
+change of sum_k log(votes for the released value of record k). Derivation: `docs/trees.md`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.evidence.contract import Targets
 
 from .tree import encoded, level_orders, without_advice
 
@@ -214,3 +220,285 @@ def _votes(X, first, last, nodes, bags, out):
             if bags.shape[1] == 0 or bags[t, i] == 0:
                 node = _leaf(X, i, start[t], feature, threshold, right)
                 out[i, right[start[t] + node]] += 1
+
+
+BLOCK = 256  # targets at a time, or fewer, so that there are at most
+MAX_CELLS = 2**24  # leaves of guesses (trees x guesses x targets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Composition:
+    """Genuine values in the nodes of a forest's trees.
+
+    ``codes`` the confidential table, ``y`` (r,) the outcome of the records replaced, ``place`` (n,)
+    their number or -1; ``held`` (nodes, K) records of the bootstrap sample, counted as often as
+    drawn; ``parent`` (nodes,), -1 at roots.
+    """
+
+    trees: Trees
+    codes: Codes
+    y: Ints
+    place: Ints
+    held: Counts
+    parent: Counts
+
+    @classmethod
+    def from_table(cls, trees: Trees, codes: Codes) -> "Composition":
+        """Count the confidential table."""
+        y = codes[trees.rows, trees.column].astype(np.int64)
+        place = np.full(len(codes), -1, dtype=np.int64)
+        place[trees.rows] = np.arange(len(trees.rows))
+        held = np.zeros((len(trees.right), trees.K), dtype=np.int32)
+        parent = np.full(len(trees.right), -1, dtype=np.int32)
+        _compose(trees.encoded(codes[trees.rows]), y, trees.bags, trees.nodes, held, parent)
+        return cls(trees=trees, codes=codes, y=y, place=place, held=held, parent=parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReleasedVotes:
+    """What one data set shows of one forest.
+
+    ``codes`` (n, p) the data set; ``z`` (r,) released outcomes; ``votes`` (r,) of the trees for
+    them. Released records of tree t in the order of their leaves: ``order[t]`` (r,), those of leaf
+    v of tree t at ``begin[start[t] + t + v]`` up to the next.
+    """
+
+    codes: Codes
+    z: Ints
+    votes: Counts
+    order: Counts
+    begin: Counts
+    out_of_bag: bool
+
+    @classmethod
+    def from_leaves(
+        cls, trees: Trees, leaves: Counts, codes: Codes, *, out_of_bag: bool
+    ) -> "ReleasedVotes":
+        """Index a data set (n, p), whose records fell into these leaves (T, r)."""
+        z = codes[trees.rows, trees.column].astype(np.int64)
+        votes = np.zeros(len(z), dtype=np.int32)
+        order = np.empty(leaves.shape, dtype=np.int32)
+        begin = np.zeros(len(trees.right) + len(trees), dtype=np.int32)
+        bags = trees.bags if out_of_bag else trees.bags[:, :0]
+        _index(leaves, z, bags, trees.start, trees.right, votes, order, begin)
+        return cls(codes=codes, z=z, votes=votes, order=order, begin=begin, out_of_bag=out_of_bag)
+
+
+def log_gains(
+    base: Composition,
+    shown: Sequence[ReleasedVotes],
+    targets: Targets,
+    *,
+    drawn_before: frozenset[int],
+    dirichlet: float,
+    n_jobs: int,
+) -> Array:
+    """log p(Z^(l) | y*, y_-i) less that of the truth, for some data sets, shape (m, G, U).
+
+    ``drawn_before``: columns synthesised before this one, by whose released values a target's own
+    record found its leaf. Cost: m x U x T for each distinct guess, times the released records in
+    leaves whose vote changes.
+    """
+    with np.errstate(divide="ignore"):
+        log_votes = np.log(np.arange(len(base.trees) + 1) + dirichlet)
+    G, U = targets.guesses.codes.shape[:2]
+    size = max(1, min(BLOCK, MAX_CELLS // (len(base.trees) * G)))
+    jobs = [
+        partial(_of_block, base, shown, targets, which, drawn_before, log_votes)
+        for which in (np.arange(b, min(b + size, U)) for b in range(0, U, size))
+    ]
+    parts = in_order(jobs, n_jobs=n_jobs, what="evidence", where="threads")  # `shown` is large
+    return np.concatenate(list(parts), axis=2)
+
+
+def _of_block(
+    base: Composition,
+    shown: Sequence[ReleasedVotes],
+    targets: Targets,
+    which: Ints,
+    drawn_before: frozenset[int],
+    log_votes: Array,
+) -> Array:
+    trees, targets = base.trees, targets.only(which)
+    uses = frozenset(trees.predictors.tolist())
+    rows, cell = targets.rows(uses | {trees.column})  # shape (G', U, p)
+    trained, by = targets.rows(uses)
+    found, of = targets.rows(uses - drawn_before)
+    drawn = sorted(drawn_before)
+    who = base.place[targets.record]
+    moves = (
+        np.where(who < 0, 0, base.y[who]),
+        rows[:, :, trees.column].astype(np.int64),
+        trees.leaves(trees.encoded(targets.profiles)),  # shape (T, U)
+        _leaves_of(trees, trained),
+        _of_cells(cell, by),
+    )
+    out = np.zeros((len(shown), len(rows), len(targets)))
+    for l, one in enumerate(shown):
+        found[:, :, drawn] = one.codes[targets.record][:, drawn]
+        _gains(
+            (trees.start, trees.right, base.held, base.parent, trees.bags),
+            (one.z, one.votes, one.order, one.begin, one.out_of_bag),
+            who,
+            moves,
+            (_leaves_of(trees, found), _of_cells(cell, of)),
+            log_votes,
+            out[l],
+        )
+    return out[:, cell]
+
+
+def _leaves_of(trees: Trees, rows: Codes) -> Counts:
+    """Leaves of rows (G, U, p), shape (T, G, U)."""
+    flat = trees.leaves(trees.encoded(rows.reshape(-1, rows.shape[2])))
+    return flat.reshape(-1, *rows.shape[:2])
+
+
+def _of_cells(cell: Ints, coarser: Ints) -> Ints:
+    """The coarser cell of each cell, shape (G',), from those of each guess (G,)."""
+    out = np.empty(int(cell.max()) + 1, dtype=np.int64)
+    out[cell] = coarser
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _compose(X, y, bags, nodes, held, parent):
+    """Count the bootstrap sample of each tree in every node from the root to the leaf."""
+    start, feature, threshold, right = nodes
+    for t in range(len(start) - 1):
+        first = start[t]
+        for node in range(start[t + 1] - first):
+            if feature[first + node] >= 0:
+                parent[first + node + 1] = node
+                parent[first + right[first + node]] = node
+        for i in range(len(X)):
+            b = bags[t, i]
+            if b == 0:
+                continue
+            node = 0
+            held[first, y[i]] += b
+            while feature[first + node] >= 0:
+                f = feature[first + node]
+                left = X[i, f] <= threshold[first + node]
+                node = node + 1 if left else right[first + node]
+                held[first + node, y[i]] += b
+
+
+@numba.njit(cache=True, nogil=True)
+def _index(leaves, z, bags, start, right, votes, order, begin):
+    """Sort the records of each tree by leaf, counting; count its votes for what was released."""
+    for t in range(len(leaves)):
+        first, size = start[t] + t, start[t + 1] - start[t]
+        for leaf in leaves[t]:
+            begin[first + leaf + 1] += 1
+        for node in range(size):
+            begin[first + node + 1] += begin[first + node]
+        free = begin[first : first + size].copy()
+        for k in range(leaves.shape[1]):
+            leaf = leaves[t, k]
+            order[t, free[leaf]] = k
+            free[leaf] += 1
+            if right[start[t] + leaf] == z[k] and (bags.shape[1] == 0 or bags[t, k] == 0):
+                votes[k] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _majority(held, b, out_of, into):
+    """Most frequent level when b records move; of several the lowest, -1 if nobody is left."""
+    best, most = -1, 0
+    for v in range(len(held)):
+        n = held[v] - (b if v == out_of else 0) + (b if v == into else 0)
+        if n > most:
+            best, most = v, n
+    return best
+
+
+@numba.njit(cache=True, nogil=True)
+def _left_behind(held, parent, first, leaf, b, own, goes_to, value):
+    """What a leaf votes for without the target, which goes to another leaf with some value.
+
+    An emptied leaf votes as the smallest node above it that still holds a record.
+    """
+    vote, node = _majority(held[first + leaf], b, own, -1), leaf
+    while vote < 0:
+        node = parent[first + node]
+        below = goes_to
+        while below > node:  # numbered depth first: ancestors have lower numbers
+            below = parent[first + below]
+        vote = _majority(held[first + node], b, own, value if below == node else -1)
+    return vote
+
+
+@numba.njit(cache=True, nogil=True)
+def _changed(held, parent, first, b, leaf0, own, leaf1, value):
+    """What two leaves vote for when the target moves from one to the other; -1: as before."""
+    if leaf0 != leaf1:
+        left = _left_behind(held, parent, first, leaf0, b, own, leaf1, value)
+        return left, _majority(held[first + leaf1], b, -1, value)
+    return -1, (_majority(held[first + leaf1], b, own, value) if value != own else -1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _shift(members, z, who, bag, out_of_bag, old, new, delta, touched, n_touched):
+    """Move the votes of a tree for the released records in a leaf from one level to another."""
+    for k in members:
+        step = 1 if z[k] == new else (-1 if z[k] == old else 0)
+        if step == 0 or k == who or (out_of_bag and bag[k] > 0):
+            continue
+        if delta[k, 1] == 0:
+            delta[k, 1] = 1
+            touched[n_touched] = k
+            n_touched += 1
+        delta[k, 0] += step
+    return n_touched
+
+
+@numba.njit(cache=True, nogil=True)
+def _summed(votes, log_votes, delta, touched):
+    """Change of sum_k log(votes for z_k) over the records touched, whose slate is wiped."""
+    total = 0.0
+    for k in touched:
+        total += log_votes[votes[k] + delta[k, 0]] - log_votes[votes[k]]
+        delta[k] = 0
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _gains(forest, shown, whos, moves, found, log_votes, out):
+    """Change of sum_k log(votes for z_k) that each guess makes, shape (G', U).
+
+    ``moves``: the targets' values (U,), those of the guesses (G', U); leaves (T, U) as they are and
+    (T, P, U) of the guesses, and which of the P belongs to each of the G'. ``found``: leaves of the
+    targets' released records (T, F, U), and which of the F belongs to each of the G'.
+    """
+    start, right, held, parent, bags = forest
+    z, votes, order, begin, out_of_bag = shown
+    own_value, value, own_leaf, guess_leaf, by = moves
+    found_leaf, of = found
+    delta = np.zeros((len(z), 2), dtype=np.int32)  # change of votes; whether it is touched
+    touched = np.empty(len(z), dtype=np.int64)
+    for u in range(len(whos)):
+        who, own = whos[u], own_value[u]
+        for g in range(len(value) if who >= 0 else 0):
+            v, own_votes, n = value[g, u], 0, 0
+            for t in range(len(start) - 1):
+                b, first, bag = int(bags[t, who]), start[t], bags[t]
+                leaf0, leaf1 = int(own_leaf[t, u]), int(guess_leaf[t, by[g], u])
+                vote0 = vote1 = -1
+                if b > 0:
+                    vote0, vote1 = _changed(held, parent, first, b, leaf0, own, leaf1, v)
+                for leaf, vote in ((leaf0, vote0), (leaf1, vote1)):
+                    old, at = right[first + leaf], first + t + leaf
+                    if vote >= 0 and vote != old:
+                        inside = order[t, begin[at] : begin[at + 1]]
+                        n = _shift(inside, z, who, bag, out_of_bag, old, vote, delta, touched, n)
+                if not out_of_bag or b == 0:
+                    leaf = found_leaf[t, of[g], u]
+                    vote = int(right[first + leaf])
+                    if vote0 >= 0 and leaf == leaf0:
+                        vote = vote0
+                    elif vote1 >= 0 and leaf == leaf1:
+                        vote = vote1
+                    own_votes += 1 if vote == z[who] else 0
+            change = log_votes[own_votes] - log_votes[votes[who]]
+            out[g, u] = change + _summed(votes, log_votes, delta, touched[:n])

@@ -6,12 +6,9 @@ the kernel of one record, and with it bandwidth and range: its evidence over the
 over draws of the weights given what was released, common to all targets and guesses of a node. The
 evidence of a whole table goes by allocating released values to records one after another (Kong,
 Liu & Wong 1994). Drawn plainly the values are independent, and nothing is left to simulate.
-Derivation: `docs/trees.md`.
 
-What a guess changes in the evidence of one node: target replaced, gone or come.
-
-Questions are pairs of the target's own value and the guessed one, sorted; minus infinity where it
-is not in the node. See `docs/trees.md`, "Smoothed leaves".
+Questions to a node are pairs of the target's own value and the guessed one, sorted; minus infinity
+where it is not in the node. Derivation: `docs/trees.md`, "Smoothed leaves".
 """
 
 import math
@@ -21,15 +18,18 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from .kernel_nodes import SAME, of_node
-from .kernel_ratios import beta_rule, log_joint, points_for, reference
+from .kernels import SAME, beta_rule, log_joint, of_node, points_for, reference
 from .leaf_evidence import PLAIN
 from .tree import Tree
 
-HOPELESS = 7.0  # log evidence below the best guess's, from which a guess does not count
-ENOUGH = 60.0  # effective draws
-MORE = 10  # times as many draws where they are fewer
-AGAIN = np.uint64(0x5851F42D4C957F2D)  # between the seeds of both
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+BATCHES = 8
+PARTICLES = 32  # in each batch, at most
+MAX_LOG_GAP = 7.0  # log evidence below the best guess's, from which a guess does not count
+MIN_ESS = 60.0  # effective draws
+MORE_DRAWS = 10  # times as many draws where they are fewer
+SEED_SALT = np.uint64(0x5851F42D4C957F2D)  # between the seeds of both
 NO_DRAWS = (np.uint64(0), 1, 0)
 
 
@@ -44,7 +44,7 @@ def changes(held, z, whole, draws, questions, answers):
     """log E[p(Z | others' weights, guess) / p(Z | others' weights, truth)] for each question.
 
     ``draws``: batches, draws in each, and a seed. What too few draws decide is asked once more of
-    `MORE` times as many.
+    `MORE_DRAWS` times as many.
     """
     batches, kept, seed = draws
     wanted = np.ones(len(questions[0]), np.bool_)
@@ -52,21 +52,21 @@ def changes(held, z, whole, draws, questions, answers):
     _asked_of(node, whole, wanted, questions, answers)
     wanted = _undecided(questions[0], answers[0], answers[2])
     if wanted.any():
-        node = reference(held, z, whole, (batches, MORE * kept), seed + AGAIN)
+        node = reference(held, z, whole, (batches, MORE_DRAWS * kept), seed + SEED_SALT)
         _asked_of(node, whole, wanted, questions, answers)
 
 
 @numba.njit(cache=True, nogil=True)
 def _undecided(old, gain, ess):
     """Questions that few draws answer, unless another guess of that target is far likelier."""
-    out = ess < ENOUGH
+    out = ess < MIN_ESS
     start = 0
     for t in range(len(old)):
         if old[t] != old[start]:
             start = t
         last = t + 1 == len(old) or old[t + 1] != old[t]
         if last:
-            out[start : t + 1] &= gain[start : t + 1] > gain[start : t + 1].max() - HOPELESS
+            out[start : t + 1] &= gain[start : t + 1] > gain[start : t + 1].max() - MAX_LOG_GAP
     return out
 
 
@@ -127,13 +127,7 @@ def _mean_ratio(after, before, off):
     return top + np.log(mean), ratio.sum() ** 2 / (ratio**2).sum()
 
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-BATCHES = 8
-PARTICLES = 32  # in each batch, at most
-
-
-class Released(NamedTuple):
+class SmoothedValues(NamedTuple):
     """What one data set shows of one tree: values by node, and the genuine ones by donor."""
 
     begin: Ints  # (nodes + 1,): the values shown by a node are z[begin[node] : begin[node + 1]]
@@ -142,7 +136,9 @@ class Released(NamedTuple):
     whole: bool
 
     @classmethod
-    def of(cls, tree: Tree, y: Array, nodes: Ints, z: Array, *, whole: bool) -> "Released":
+    def from_rows(
+        cls, tree: Tree, y: Array, nodes: Ints, z: Array, *, whole: bool
+    ) -> "SmoothedValues":
         """Sort by node: genuine values y (n,) of all records; nodes and values z of rows (R,)."""
         order = np.lexsort((z, nodes))
         begin = np.searchsorted(nodes[order], np.arange(tree.n_nodes + 1))
@@ -169,7 +165,7 @@ class Simulation(NamedTuple):
 
 def log_gain_smoothed(
     tree: Tree,
-    shown: Released,
+    shown: SmoothedValues,
     kind: int,
     own: Ints,
     guess: tuple[Ints, Array],
@@ -180,7 +176,7 @@ def log_gain_smoothed(
     Parameters
     ----------
     tree : Tree
-    shown : Released
+    shown : SmoothedValues
     kind : int
         `PLAIN` or `BAYESIAN`.
     own : ndarray of int, shape (2, U)
@@ -219,12 +215,12 @@ def log_gain_smoothed(
         (np.uint64(simulation.seed), simulation.batches),
         (node[first], old[first], new[first]),
     )
-    _told(np.cumsum(first) - 1, where, answers, (log_p, deviations, ess))
+    _added_up(np.cumsum(first) - 1, where, answers, (log_p, deviations, ess))
     return log_p, deviations, ess
 
 
 def log_p_smoothed(
-    tree: Tree, shown: Released, kind: int, simulation: Simulation
+    tree: Tree, shown: SmoothedValues, kind: int, simulation: Simulation
 ) -> tuple[float, Array]:
     """log p(Z | y) of all nodes of a tree, and the deviations of its batches (B,)."""
     total, deviations = 0.0, np.zeros(simulation.batches)
@@ -318,7 +314,7 @@ def _answered(tree, shown, plain, simulation, asked):
 
 
 @numba.njit(cache=True, nogil=True)
-def _told(which, where, answers, out):
+def _added_up(which, where, answers, out):
     """Add up the nodes of each guess; least effective draws over guesses that are not hopeless."""
     gain, off, size = answers
     log_p, deviations, ess = out
@@ -329,5 +325,5 @@ def _told(which, where, answers, out):
             deviations[b, g, u] += off[which[t], b]
     for t in range(len(which)):
         g, u = where[1, t], where[2, t]
-        if log_p[g, u] > -np.inf and log_p[g, u] >= log_p[:, u].max() - HOPELESS:
+        if log_p[g, u] > -np.inf and log_p[g, u] >= log_p[:, u].max() - MAX_LOG_GAP:
             ess[u] = min(ess[u], size[which[t]])

@@ -6,17 +6,23 @@ Dirichlet-multinomial given the records' values, p = Gamma(N) / Gamma(N + R) pro
 the leaf that its predictors lead to, with the guessed value. With record weights, n_v and N are
 sums of weights. The derivation, and what happens to values that nobody else holds, stands in
 `docs/trees.md`; with weights in `docs/sensitivity.md`.
+
+Where trees are assumed and values lie elsewhere, each of V values that a column may have has
+probability f, the floor, and the rest of it is drawn plainly from the leaf: p(v) = f + (1 - f V)
+n_v / N. A leaf that nobody would be in gives all values alike.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
+
+from bayes_risk._core.errors import InputError
 
 from .tree import Tree
 
@@ -26,7 +32,7 @@ BAYESIAN, PLAIN = 0, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shown:
+class LeafCounts:
     """What one data set shows of one tree, values numbered 0 .. V - 1.
 
     ``N``, ``R`` (nodes,): records, and values released from the node itself. ``keys`` sorted
@@ -42,9 +48,9 @@ class Shown:
     r: Ints
 
     @classmethod
-    def of(
+    def from_tree(
         cls, tree: Tree, y: Ints, nodes: Ints, z: Ints, V: int, weights: Array | None = None
-    ) -> "Shown":
+    ) -> "LeafCounts":
         """Count: values y (n,) of all records; nodes and values z (rows,) of released ones."""
         R = np.bincount(nodes, minlength=tree.n_nodes)
         used = np.flatnonzero(R)
@@ -76,7 +82,7 @@ class Shown:
 
 def log_gain(
     tree: Tree,
-    shown: Shown,
+    shown: LeafCounts,
     kind: int,
     own: tuple[Ints, Ints],
     guess: tuple[Ints, Ints],
@@ -178,6 +184,90 @@ def _gains(tree, shown, kind, own_leaf, own_value, leaf, value, weight, out):
                     total += _gain(kind, rest, R[node], held, shows, w)
                 node = parent[node]
             out[g, u] = total if met >= wanted else -np.inf
+
+
+class Floor(NamedTuple):
+    """Probability f of each of V values, and what is left for the leaf."""
+
+    floor: float
+    n_values: int
+    left: float
+
+    @classmethod
+    def checked(cls, floor: float, n_values: int, column: str) -> "Floor":
+        """Refuse a floor that leaves nothing to the leaves."""
+        if floor * n_values >= 1.0:
+            raise InputError(
+                f"floor={floor:g} for each of the {n_values:,} values of column {column!r} leaves "
+                f"nothing to the leaves; give less than {1.0 / n_values:.1g}"
+            )
+        return cls(floor, n_values, 1.0 - floor * n_values)
+
+    def log_p(self, shown: LeafCounts) -> float:
+        """log p(released values | all values) of a whole tree."""
+        return float(self._sums(shown, 0).sum())
+
+    def log_gain(
+        self, tree: Tree, shown: LeafCounts, own: tuple[Ints, Ints], guess: tuple[Ints, Ints]
+    ) -> Array:
+        """log p(Z | y*, y_-i) up to a constant for each target, shape (G, U); see `log_gain`."""
+        sums = np.stack([self._sums(shown, change) for change in (-1, 0, 1)])
+        out = np.empty(guess[0].shape)
+        _floored_gains(
+            (tree.parent, tree.begin, tree.end),
+            (shown.V, shown.N, shown.R, shown.keys, shown.n, shown.r),
+            (self.floor, self.left, float(self.n_values)),
+            sums,
+            own,
+            guess,
+            out,
+        )
+        return out
+
+    def _sums(self, shown: LeafCounts, change: int) -> Array:
+        """log p of each node's values with so many records more in it, shape (nodes,)."""
+        node = shown.keys // shown.V
+        N = shown.N[node] + change
+        p = self.floor + self.left * shown.n / np.maximum(N, 1.0)
+        log_p = np.log(np.where(N > 0, p, 1.0 / self.n_values))
+        return np.bincount(node, weights=shown.r * log_p, minlength=len(shown.N)).astype(float)
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_h(floor, n, N):
+    """log p(v) in a node of N records of which n hold v."""
+    f, left, V = floor
+    return np.log(f + left * n / N) if N > 0 else -np.log(V)
+
+
+@numba.njit(cache=True, nogil=True)
+def _moved(floor, n, r, change, N):
+    """Change of log p when one record more or less holds a value, the node's size N given."""
+    return r * (_log_h(floor, n + change, N) - _log_h(floor, n, N)) if r > 0 else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _floored_gains(tree, shown, floor, sums, own, guess, out):
+    """Of each node on the guess's way: log p with the guess in it, less that without the target."""
+    parent, begin, end = tree
+    V, N, R, keys, n, r = shown
+    for u in range(len(own[0])):
+        place, o = begin[own[0][u]], own[1][u]
+        for g in range(out.shape[0]):
+            total, node, v = 0.0, guess[0][g, u], guess[1][g, u]
+            while node >= 0:
+                if R[node] > 0:
+                    n_v, r_v = _count(keys, n, node * V + v), _count(keys, r, node * V + v)
+                    if begin[node] <= place and place < end[node]:
+                        n_o, r_o = _count(keys, n, node * V + o), _count(keys, r, node * V + o)
+                        rest = sums[0, node] + _moved(floor, n_o, r_o, -1, N[node] - 1)
+                        total += sums[1, node] + _moved(floor, n_o, r_o, -1, N[node]) - rest
+                        total += _moved(floor, n_v - (1 if v == o else 0), r_v, 1, N[node])
+                    else:
+                        total += sums[2, node] - sums[1, node]
+                        total += _moved(floor, n_v, r_v, 1, N[node] + 1)
+                node = parent[node]
+            out[g, u] = total
 
 
 def numbered(columns: Sequence[npt.NDArray[Any]]) -> tuple[list[Ints], int]:

@@ -1,16 +1,11 @@
-"""From synthpop's models to trees on the confidential table: columns, levels, records.
-
-Names may end in ``.0`` and ``.NA``: of a number that is partly missing or named in synthpop's
-``cont.na``, its value and which value is kept apart.
-
-Trees of rpart on the confidential table: where rows fall, and whose values lie in a leaf.
+"""Trees of rpart on the confidential table: columns, levels, where rows fall, who lies in a leaf.
 
 rpart's rules: at each node the primary split decides; where its level is held by no record of the
 node, the first surrogate that tells a side; else the side with more records; a row that is not told
 a side by any of these stays at the node. synthpop keeps missing numbers, and those named in its
-``cont.na``, apart: a tree of a category says which of them a record has, or none, and a second one,
-grown on the records with none, is of the number. Other trees look at such a number as two columns:
-its value, 0 where it is kept apart, and that category.
+``cont.na``, apart: a tree of a category says which of them a record has, or none (its name ends in
+``.NA``), and a second one, grown on the records with none, is of the number (``.0``). Other trees
+look at such a number as two columns: its value, 0 where it is kept apart, and that category.
 """
 
 from collections.abc import Mapping
@@ -24,7 +19,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.rpart_file import MISSING, Rpart, SynthpopModels
 
-from .tree import stretches
+from .tree import Tree, stretches
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -58,15 +53,16 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RpartTree:
+class RpartTree(Tree):
     """A tree of rpart, with the place of the records of the confidential table in it.
+
+    One node beyond those that values are drawn from holds the records that the tree does not
+    concern, for their values are kept apart.
 
     Attributes
     ----------
-    column : int
-        The outcome.
     name : str
-        What synthpop calls it.
+        What synthpop calls the outcome.
     of : Feature
         What of the column is drawn: itself, or which value is kept apart.
     features : tuple of Feature
@@ -75,44 +71,13 @@ class RpartTree:
         the side of each level, -1 left, 1 right, 0 neither, (rules, most levels).
     majority : ndarray of int, shape (nodes,)
         The side with more records, 0: none, or not asked for.
-    left, right, parent : ndarrays of int, shape (nodes,)
-        Neighbours of each node, -1: none.
-    begin, end, donors
-        As of `Tree`.
-    n_drawn : int
-        Nodes that values are drawn from. One more holds the records that the tree does not concern,
-        for their values are kept apart.
     """
 
-    column: int
     name: str
     of: Feature
     features: tuple[Feature, ...]
     rules: tuple[Ints, Ints, Ints, Array, Ints]
     majority: Ints
-    left: Ints
-    right: Ints
-    parent: Ints
-    begin: Ints
-    end: Ints
-    donors: Ints
-    n_drawn: int
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.parent)
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves."""
-        return int((self.left[: self.n_drawn] < 0).sum())
-
-    @property
-    def predictors(self) -> Ints:
-        """Columns that decide on the leaf."""
-        own = [self.column] if self.n_drawn < self.n_nodes else []
-        return np.unique([*own, *(f.column for f in self.features)]).astype(np.int64)
 
     @property
     def split_columns(self) -> Ints:
@@ -363,11 +328,14 @@ def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTre
     left, right, parent = _neighbours(rpart, K + alone)
     n = np.array([*rpart.n, *([0] if alone else [])])
     side = np.sign(n[right] - n[left]) * (left >= 0) * rpart.majority
+    features = tuple(columns.feature(v, rpart.levels.get(v)) for v in used)
+    own = [of.column] if alone else []
     tree = RpartTree(
         column=of.column,
+        predictors=np.unique([*own, *(f.column for f in features)]).astype(np.int64),
         name=name,
         of=of,
-        features=tuple(columns.feature(v, rpart.levels.get(v)) for v in used),
+        features=features,
         rules=_rules(rpart, used, K + alone),
         majority=side.astype(np.int64),
         left=left,

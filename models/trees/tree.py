@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numba
 import numpy as np
@@ -24,146 +24,92 @@ Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class Tree(Protocol):
-    """What synthesis and evidence ask of a tree: of `GrownTree`, and of one that rpart grew."""
-
-    @property
-    def column(self) -> int:
-        """The outcome."""
-        ...
-
-    @property
-    def predictors(self) -> Ints:
-        """Columns that may decide on the leaf."""
-        ...
-
-    @property
-    def split_columns(self) -> Ints:
-        """Columns that some split is of."""
-        ...
-
-    @property
-    def parent(self) -> Ints:
-        """The node above each node, -1: none."""
-        ...
-
-    @property
-    def begin(self) -> Ints:
-        """First of the donors of each node."""
-        ...
-
-    @property
-    def end(self) -> Ints:
-        """End of the donors of each node."""
-        ...
-
-    @property
-    def donors(self) -> Ints:
-        """Rows of the confidential table, those of a node in one stretch."""
-        ...
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        ...
-
-    @property
-    def n_drawn(self) -> int:
-        """Number of nodes that values are drawn from: the first of them."""
-        ...
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves."""
-        ...
-
-    def outcome(self, values: npt.NDArray[Any]) -> Array:
-        """What the tree is of, of coded values of its column."""
-        ...
-
-    def leaf(self, codes: Codes) -> Ints:
-        """The node whose composition a confidential row (R, p) belongs to, shape (R,)."""
-        ...
-
-    def node(self, codes: Codes) -> Ints:
-        """The node whose values a row (R, p) is given, shape (R,)."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GrownTree:
-    """A tree grown here.
+class Tree:
+    """A tree of one column with the records of the confidential table in it, whoever grew it.
 
     Attributes
     ----------
     column : int
         The outcome.
     predictors : ndarray of int, shape (k,)
-    ranks : mapping of int to ndarray of float
-        Of each nominal predictor, the place of every level in its order.
-    feature, left, right, parent : ndarrays of int, shape (nodes,)
-        Split predictor (-1 in leaves) and neighbours of each node; the root is node 0.
-    threshold : ndarray, shape (nodes,)
-    present : ndarray of bool, shape (nodes, most levels)
-        Of nodes that split a nominal predictor: which levels their records hold.
+        Columns that may decide on the leaf.
+    left, right, parent : ndarrays of int, shape (nodes,)
+        Neighbours of each node, -1: none; the root is node 0.
     begin, end : ndarrays of int, shape (nodes,)
         The records of a node are ``donors[begin:end]``.
     donors : ndarray of int, shape (n,)
         Rows of the confidential table.
+    n_drawn : int
+        Number of nodes that values are drawn from: the first of them.
     """
 
     column: int
     predictors: Ints
-    ranks: Mapping[int, Array]
-    feature: Ints
-    threshold: Array
     left: Ints
     right: Ints
     parent: Ints
-    present: npt.NDArray[np.bool_]
     begin: Ints
     end: Ints
     donors: Ints
+    n_drawn: int
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
-        return len(self.feature)
-
-    @property
-    def n_drawn(self) -> int:
-        """Number of nodes that values are drawn from: all."""
-        return len(self.feature)
+        return len(self.parent)
 
     @property
     def n_leaves(self) -> int:
-        """Number of leaves."""
-        return int((self.feature < 0).sum())
+        """Number of leaves that values are drawn from."""
+        return int((self.left[: self.n_drawn] < 0).sum())
+
+    @property
+    def split_columns(self) -> Ints:
+        """Columns that some split is of."""
+        raise NotImplementedError
+
+    def outcome(self, values: npt.NDArray[Any]) -> Array:
+        """What the tree is of, of coded values of its column."""
+        return values.astype(float)
+
+    def leaf(self, codes: Codes) -> Ints:
+        """The node whose composition a confidential row (R, p) belongs to, shape (R,)."""
+        raise NotImplementedError
+
+    def node(self, codes: Codes) -> Ints:
+        """The node whose values a row (R, p) is given, shape (R,)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GrownTree(Tree):
+    """A tree grown here.
+
+    Attributes
+    ----------
+    ranks : mapping of int to ndarray of float
+        Of each nominal predictor, the place of every level in its order.
+    feature : ndarray of int, shape (nodes,)
+        Split predictor, -1 in leaves.
+    threshold : ndarray, shape (nodes,)
+    present : ndarray of bool, shape (nodes, most levels)
+        Of nodes that split a nominal predictor: which levels their records hold.
+    """
+
+    ranks: Mapping[int, Array]
+    feature: Ints
+    threshold: Array
+    present: npt.NDArray[np.bool_]
 
     @property
     def split_columns(self) -> Ints:
         """Columns that some split is of."""
         return self.predictors[np.unique(self.feature[self.feature >= 0])]
 
-    def outcome(self, values: npt.NDArray[Any]) -> Array:
-        """The values themselves."""
-        return values.astype(float)
-
-    def encoded(self, codes: Codes) -> Array:
-        """Predictors of coded rows (R, p) as the tree splits them, shape (R, k)."""
-        return encoded(codes, self.predictors, self.ranks)
-
     def leaf(self, codes: Codes) -> Ints:
         """The leaf of coded rows (R, p), shape (R,)."""
-        out = np.empty(len(codes), dtype=np.int64)
-        _descend(
-            self.encoded(codes),
-            (self.feature, self.threshold, self.left, self.right),
-            self.present[:, :0],
-            np.empty((0, 0), dtype=np.int64),
-            out,
-        )
-        return out
+        return self._descended(codes, self.present[:, :0], np.empty((0, 0), dtype=np.int64))
 
     def node(self, codes: Codes) -> Ints:
         """The node whose values a row is given, shape (R,).
@@ -171,18 +117,16 @@ class GrownTree:
         The leaf, unless a split on the way is of a nominal predictor whose level no record of the
         node holds: then that node.
         """
-        out = np.empty(len(codes), dtype=np.int64)
         levels = np.full((len(codes), len(self.predictors)), -1, dtype=np.int64)
         for place, j in enumerate(self.predictors):
             if int(j) in self.ranks:
                 levels[:, place] = codes[:, j]
-        _descend(
-            self.encoded(codes),
-            (self.feature, self.threshold, self.left, self.right),
-            self.present,
-            levels,
-            out,
-        )
+        return self._descended(codes, self.present, levels)
+
+    def _descended(self, codes: Codes, present: npt.NDArray[np.bool_], levels: Ints) -> Ints:
+        out = np.empty(len(codes), dtype=np.int64)
+        X = encoded(codes, self.predictors, self.ranks)
+        _descend(X, (self.feature, self.threshold, self.left, self.right), present, levels, out)
         return out
 
 
@@ -306,6 +250,7 @@ def _from_sklearn(
         begin=begin,
         end=end,
         donors=donors,
+        n_drawn=len(left),
     )
 
 
