@@ -19,11 +19,10 @@ from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.pmm.fit import PMMFit
-from bayes_risk.models.pmm.match import allowed_rows, cell_keys, sensitive
 from bayes_risk.models.pmm.means import KINDS
-from bayes_risk.models.pmm.mechanism import fit_mechanism
+from bayes_risk.models.pmm.mechanism import allowed_rows, cell_keys, fit_mechanism, sensitive
 
-from .cart import microdata
+from .cart import column_order, microdata
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +81,7 @@ class PMM:
 
     def __post_init__(self) -> None:
         for name in ("order", "identifying"):
-            given = getattr(self, name)
-            if isinstance(given, str) or not len(given):
-                raise InputError(f"{name}={given!r}; give a list of at least one column name")
-            object.__setattr__(self, name, tuple(known_columns(name, list(given), list(given))))
+            object.__setattr__(self, name, column_order(name, getattr(self, name)))
         at_least("threshold", self.threshold, 1)
         at_least("donors", self.donors, 1)
         one_of("later", self.later, ("genuine", "filled"))
@@ -155,15 +151,7 @@ class PMM:
         _check_selection(self, chosen)
         _check_constraints(self, data, chosen)
         rows = np.column_stack([data.codes, more])
-        made = fit_mechanism(
-            data,
-            variables,
-            rows[~chosen],
-            kinds,
-            constraints=tuple(self.constraints),
-            donors=self.donors,
-            filled=self.later == "filled",
-        )
+        made = fit_mechanism(data, variables, rows[~chosen], kinds, self)
         if progress is not None:
             progress("fit", len(kinds), len(kinds))
         return PMMFit(

@@ -11,11 +11,9 @@ from threadpoolctl import threadpool_limits
 import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk._core.errors import ModelError
-from bayes_risk.models.pmm import evidence as pmm_evidence
 from bayes_risk.models.pmm import fit as pmm_fit
-from bayes_risk.models.pmm import match as pmm_match
 from bayes_risk.models.pmm import mechanism as pmm_mechanism
-from bayes_risk.models.pmm.match import sensitive
+from bayes_risk.models.pmm.mechanism import sensitive
 from bayes_risk.models.pmm_model import PMM
 from tests.pmm_tables import FAR, IV, numbers, small_fit, small_table, with_odd_ones
 
@@ -217,7 +215,7 @@ def test_selections_told_from_counts_are_those_of_guessed_tables(seed, monkeypat
     with pytest.raises(ZeroDivisionError):
         br.attribute_risk(fit, fit.synthesize(1, random_seed=1), guesses=all_guesses())
     (targets,) = seen
-    found = pmm_evidence._Selections.of(fit, targets)
+    found = pmm_fit._Selections.from_targets(fit, targets)
     assert found.differ.any() and fit.chosen[targets.record].any()
     for g, u in np.ndindex(*found.differ.shape):
         if fit.chosen[targets.record[u]]:
@@ -233,8 +231,8 @@ def test_what_is_done_in_blocks_is_done_alike(monkeypatch):
     fit = small_fit(selection="hidden")
     release = fit.synthesize(3, random_seed=2)
     whole = br.attribute_risk(fit, release, guesses=all_guesses(), evidence="refit")
-    monkeypatch.setattr(pmm_evidence, "ROWS", 20)
-    monkeypatch.setattr(pmm_match, "BLOCK", 30)
+    monkeypatch.setattr(pmm_fit, "ROWS", 20)
+    monkeypatch.setattr(pmm_mechanism, "BLOCK", 30)
     parts = br.attribute_risk(fit, release, guesses=all_guesses(), evidence="refit")
     np.testing.assert_allclose(parts.log_evidence, whole.log_evidence, rtol=1e-12)
 
@@ -324,7 +322,7 @@ def test_releases_of_others_are_errors():
 def test_budgets_are_errors_that_name_the_cure(monkeypatch):
     fit = small_fit(selection="hidden")
     release = fit.synthesize(1, random_seed=1)
-    monkeypatch.setattr(pmm_evidence, "MAX_REFITS", 0)
+    monkeypatch.setattr(pmm_fit, "MAX_REFITS", 0)
     with pytest.raises(
         InputError, match=r"more than 0; audit fewer targets at a time \(targets=\)"
     ):

@@ -1,4 +1,7 @@
-"""Fitted predictive mean matching: synthesis, and the evidence of a release."""
+"""Fitted predictive mean matching: synthesis, and the evidence of a release.
+
+Exact: it needs no draws, for the chance of what was released is known. See `docs/pmm.md`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +16,196 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.guessed import with_guess
 from bayes_risk.models.fits.synthesis import Request
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .evidence import log_evidence
-from .mechanism import Mechanism
+from .mechanism import Mechanism, cell_keys, fit_mechanism
 
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+ROWS = 2**17  # of guessed tables at a time
+MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Other:
+    """A guess under which other records would have been synthesised.
+
+    ``rows`` is the guessed table, ``possible`` (m,) the data sets it could have made.
+    """
+
+    g: int
+    u: int
+    chosen: Flags
+    rows: Codes
+    possible: Flags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Selections:
+    """Which guesses make other records sensitive than the truth does, told from counts of cells.
+
+    A sensitive record that leaves its cell leaves its neighbours sensitive. Where it comes to, a
+    cell of fewer than the threshold stays small; a cell of just so many is small no more, and its
+    records are kept; in a larger one it is kept itself.
+
+    ``cell`` (n,) of each record, ``guessed`` (G, U) where a guess puts the target, ``differ``
+    (G, U), never for targets that are kept.
+    """
+
+    cell: Places
+    guessed: Places
+    differ: Flags
+
+    @classmethod
+    def from_targets(cls, fit: "PMMFit", targets: Targets) -> "_Selections":
+        """Cells of all records, and of the targets under each guess."""
+        data, model, n = fit.microdata, fit.model, len(fit.rows)
+        rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
+        tables = (fit.rows[:, : len(data.columns)], rows.reshape(-1, rows.shape[2]))
+        keys = [cell_keys(data, table, model.identifying, model.cuts) for table in tables]
+        cell = np.unique(np.vstack(keys), axis=0, return_inverse=True)[1].ravel()
+        cell, other = cell[:n], cell[n:].reshape(rows.shape[:2])
+        count = np.bincount(cell, minlength=int(cell.max(initial=0) + other.max(initial=0)) + 1)
+        own = cell[targets.record]
+        differ = (other != own) & (count[other] >= model.threshold) & fit.chosen[targets.record]
+        return cls(cell, other[alike], differ[alike])
+
+    def chosen(self, fit: "PMMFit", targets: Targets, g: int, u: int) -> Flags:
+        """Sensitive records under such a guess, shape (n,)."""
+        out = fit.chosen.copy()
+        out[targets.record[u]] = False
+        out[self.cell == self.guessed[g, u]] = False
+        return out
+
+
+def log_evidence(
+    fit: "PMMFit", release: EncodedRelease, targets: Targets, progress: Progress | None
+) -> Simulated:
+    """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
+
+    Guesses that leave the same records sensitive keep all donors: what counts is the chance of the
+    target's own synthetic values. Other guesses are impossible if the selection is known; if it is
+    hidden, those that agree with everything they leave unchanged are fitted anew. How many such
+    fits there are, and about how long they take, is told through ``progress`` first.
+
+    Raises
+    ------
+    InputError
+        A release that the fit cannot have made; more than ``MAX_REFITS`` sets of kept records.
+    """
+    z = list(release.codes)
+    own = _own(fit, targets, z)
+    selections = _Selections.from_targets(fit, targets)
+    if fit.model.selection == "known":
+        for factor in own:
+            factor[:, selections.differ] = -np.inf  # whatever the column
+        return Simulated.product(own)
+    out: Array = own.sum(axis=0)
+    out += _of_others(fit, targets, z)
+    out[:, selections.differ] = -np.inf
+    found = []
+    for g, u in np.argwhere(selections.differ).tolist():
+        other = _considered(fit, targets, g, u, selections.chosen(fit, targets, g, u), z)
+        found += [other] if other.possible.any() else []
+    return Simulated.exact(_refitted(fit, out, found, z, progress))
+
+
+def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
+    """log of the chance of the target's own synthetic values, (q, m, G, U); 0 if it is kept."""
+    m, G, U = len(z), *targets.guesses.codes.shape[:2]
+    out = np.zeros((len(fit.base.steps), m, G, U))
+    hit = np.flatnonzero(fit.chosen[targets.record])
+    step = max(1, ROWS // (m * G))
+    for start in range(0, len(hit), step):
+        block = hit[start : start + step]
+        out[..., block] = _own_of(fit, targets, z, block)
+    truth = np.take_along_axis(out, targets.guesses.truth[None, None, None], axis=2)
+    if not np.isfinite(truth).all():
+        raise InputError(
+            "the release has synthetic values that this fit cannot draw; audit it with the fit "
+            "that made it"
+        )
+    return out
+
+
+def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Places) -> Array:
+    """The same of a few targets, none of which is kept, shape (q, m, G, len(which))."""
+    guesses, record = targets.guesses.codes[:, which], targets.record[which]
+    m, G = len(z), len(guesses)
+    rows = np.repeat(fit.rows[record][None], G, axis=0)  # shape (G, U, p + e)
+    rows[:, :, targets.columns] = guesses
+    released = np.stack([codes[record][:, fit.base.columns] for codes in z])
+    released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, U, q)
+    flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
+    chance = fit.base.log_chances(flat, released.reshape(len(flat), -1))
+    return chance.reshape(len(chance), m, G, -1)
+
+
+def _of_others(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
+    """log of the chance of all synthetic values but the target's own, shape (m, 1, U)."""
+    record = np.flatnonzero(fit.chosen)
+    each = np.zeros((len(z), len(fit.chosen)))
+    each[:, record] = [_chances(fit.base, fit.rows, record, codes) for codes in z]
+    out: Array = each.sum(axis=1)[:, None] - each[:, targets.record]
+    return out[:, None]
+
+
+def _chances(made: Mechanism, rows: Codes, record: npt.NDArray[np.int64], z: Codes) -> Array:
+    """log of the chance of the synthetic values of some records."""
+    if not len(record):
+        return np.zeros(0)
+    return made.log_chance(rows[record], z[record][:, made.columns])
+
+
+def _considered(
+    fit: "PMMFit", targets: Targets, g: int, u: int, chosen: Flags, z: Sequence[Codes]
+) -> _Other:
+    """Whether all records that a guess keeps were released as the guess has them."""
+    rows = with_guess(fit.rows, targets, g, u)
+    kept = rows[~chosen, : len(fit.microdata.columns)]
+    possible = np.array([bool((kept == codes[~chosen]).all()) for codes in z])
+    return _Other(g, u, chosen, rows, possible)
+
+
+def _refitted(
+    fit: "PMMFit",
+    out: Array,
+    found: Sequence[_Other],
+    z: Sequence[Codes],
+    progress: Progress | None,
+) -> Array:
+    """The mechanism fitted to the records that each such guess keeps, one fit for equal sets."""
+    names = [_multiset(other.rows[~other.chosen]) for other in found]
+    distinct = dict(zip(names, found, strict=True))
+    if len(distinct) > MAX_REFITS:
+        raise InputError(
+            f"these targets and guesses need the models fitted to {len(distinct):,} sets of "
+            f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets=), or "
+            'assume selection="known"'
+        )
+    stage = f"refits, about {len(distinct) * fit.base.seconds:.0f} s"
+    if progress is not None and distinct:
+        progress(stage, 0, len(distinct))
+    made: dict[bytes, Mechanism] = {}
+    for name, other in distinct.items():
+        kept = other.rows[~other.chosen]
+        made[name] = fit_mechanism(fit.microdata, fit.variables, kept, fit.kinds, fit.model)
+        if progress is not None:
+            progress(stage, len(made), len(distinct))
+    for name, other in zip(names, found, strict=True):
+        record = np.flatnonzero(other.chosen)
+        for l in np.flatnonzero(other.possible).tolist():
+            out[l, other.g, other.u] = _chances(made[name], other.rows, record, z[l]).sum()
+    return out
+
+
+def _multiset(kept: Codes) -> bytes:
+    """The same for the same records in any order."""
+    rows, count = np.unique(kept, axis=0, return_counts=True)
+    return rows.tobytes() + count.tobytes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

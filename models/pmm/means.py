@@ -45,7 +45,7 @@ class Design:
     scale: Array
 
     @classmethod
-    def of(
+    def from_rows(
         cls, codes: Codes, variables: Sequence[Variable | Number], predictors: Sequence[int]
     ) -> "Design":
         """Columns that are no sum of others, found on the kept records."""
@@ -93,7 +93,7 @@ def fit_means(
 ) -> MeanModel:
     """Fit the model of a column to the kept records (n', p)."""
     y = codes[:, column].astype(float)
-    design = Design.of(codes, variables, predictors)
+    design = Design.from_rows(codes, variables, predictors)
     name = variables[column].name
     if np.ptp(y) == 0 or not design.columns:
         note = f"{name}: nothing predicts it, so every donor is as near"
@@ -119,14 +119,8 @@ def _ordered(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callab
     levels, place = np.unique(y, return_inverse=True)
     x = design(codes)
     model = OrderedModel(place, x, distr="logit")
-    try:
-        result = model.fit(method="bfgs", maxiter=1000, disp=False, skip_hessian=True)
-        params = result.params
-        good = bool(result.mle_retvals["converged"]) and _tame(x @ params[: x.shape[1]])
-    except (np.linalg.LinAlgError, ValueError, FloatingPointError):
-        good = False
-    if not good:
-        notes.append("maximum likelihood diverged (separation); a penalised fit stands in")
+    params = _estimated(model, x, notes, method="bfgs", maxiter=1000)
+    if params is None:
         params = _penalised(model, x.shape[1])
 
     def means(rows: Codes) -> Array:
@@ -156,14 +150,8 @@ def _multinomial(
     x = np.column_stack([np.ones(len(y)), design(codes)])
     _, place = np.unique(y, return_inverse=True)
     model = sm.MNLogit(place, x)
-    try:
-        result = model.fit(method="newton", maxiter=100, disp=False, skip_hessian=True)
-        params = np.asarray(result.params)
-        good = bool(result.mle_retvals["converged"]) and _tame(x @ params)
-    except (np.linalg.LinAlgError, ValueError, FloatingPointError):
-        good = False
-    if not good:
-        notes.append("maximum likelihood diverged (separation); a penalised fit stands in")
+    params = _estimated(model, x, notes, method="newton", maxiter=100)
+    if params is None:
         return _ridge_logit(place, design, codes)
 
     def means(rows: Codes) -> Array:
@@ -180,8 +168,18 @@ def _ridge_logit(place: Any, design: Design, codes: Codes) -> Callable[[Codes], 
     return lambda rows: np.asarray(found.predict_proba(design(rows)), dtype=float)
 
 
-def _tame(eta: Any) -> bool:
-    return bool(np.isfinite(eta).all() and np.abs(eta).max() <= FURTHEST)
+def _estimated(model: Any, x: Array, notes: list[str], **how: Any) -> Array | None:
+    """Maximum likelihood, the first parameters those of x; None, and a note, where it diverges."""
+    try:
+        result = model.fit(disp=False, skip_hessian=True, **how)
+        params, converged = np.asarray(result.params), bool(result.mle_retvals["converged"])
+        eta = x @ params[: x.shape[1]]
+        if converged and np.isfinite(eta).all() and np.abs(eta).max() <= FURTHEST:
+            return params
+    except (np.linalg.LinAlgError, ValueError, FloatingPointError):
+        pass
+    notes.append("maximum likelihood diverged (separation); a penalised fit stands in")
+    return None
 
 
 def _linear(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callable[[Codes], Array]:
