@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
 from bayes_risk.data.variables import Number
+from bayes_risk.models.trees.cart_known import IN_WORDS
 from bayes_risk.models.trees.leaf_evidence import PLAIN
 from tests.fits import offered
 
@@ -417,8 +418,5 @@ def test_other_evidence_is_refused():
 
 
 def test_the_belief_is_said_in_words():
-    fit = sequence(5)
-    assert all(
-        "the weight of one record" in fit.knowing_in_words(way) for way in ("exact", "product")
-    )
-    assert "(an approximation)" in fit.knowing_in_words("product")
+    assert all("the weight of one record" in IN_WORDS[way] for way in ("exact", "product"))
+    assert "(an approximation)" in IN_WORDS["product"]
