@@ -198,7 +198,7 @@ class Regression:
         Returns
         -------
         RegressionFit
-            It offers the evidence "reuse", which needs no further fit.
+            It offers the evidence "importance", which needs no further fit.
 
         Raises
         ------

@@ -185,7 +185,7 @@ def test_joint_models_and_whole_releases_have_no_factors():
     assert risk.line() == ""
     fit = REGRESSION.fit(table(), draws=20, chains=2, random_seed=1)
     release = encoded(fit, released(table(), ["income", "spend"]))
-    assert isinstance(fit.factors("reuse", release, None), str)
+    assert isinstance(fit.factors("importance", release, None), str)
     assert isinstance(fit.factors("imputed", release, None), str)
 
 

@@ -302,10 +302,10 @@ def test_smoothed_numbers_stay_in_the_range_of_their_leaf_and_are_not_copies():
         for leaf in np.unique(node):
             held, drawn = df.loc[node == leaf, "w"], Z.loc[node == leaf, "w"]
             assert held.min() <= drawn.min() and drawn.max() <= held.max()
-    with pytest.raises(br.InputError, match=r"offers \['refit', 'simulated'\]"):
+    with pytest.raises(br.InputError, match=r"offers \['refit', 'monte-carlo'\]"):
         br.attribute_risk(fit, release, guesses=br.Grid(additive=1), evidence="exact")
     only = fit.synthesize(m=1, columns=["k"], random_seed=3)
-    assert offered(fit, only) == frozenset({"simulated", "refit"})
+    assert offered(fit, only) == frozenset({"monte-carlo", "refit"})
     plain = br.models.CART(["x"], smoothing="kde").fit(df, random_seed=1)
     assert "exact" in offered(
         plain, plain.synthesize(1, random_seed=1)

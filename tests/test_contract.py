@@ -13,7 +13,7 @@ from tests.fits import M, encoded, example, fit_of, fitted, offered, release_of
 
 OWN = pytest.param("PyMCModel", marks=pytest.mark.check)  # PyTensor compiles
 MODELS = [*sorted(set(br.models.BUILT_IN) - {"PyMCModel"}), OWN]
-WAYS = ("exact", "predictive", "refit", "reuse", "simulated")
+WAYS = ("exact", "predictive", "refit", "importance", "monte-carlo")
 every_model = pytest.mark.parametrize("name", MODELS)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # short fits
 
@@ -101,7 +101,7 @@ def test_an_audit_has_a_seed(name):
     pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
-@pytest.mark.parametrize("evidence", ["predictive", "refit", "reuse"])
+@pytest.mark.parametrize("evidence", ["predictive", "refit", "importance"])
 @pytest.mark.parametrize("classes", ["new", "own"])
 def test_an_audit_encodes_a_release_once(monkeypatch, classes, evidence):
     fit, asked, codes = fit_of("DPMPM"), [], br.Release.codes
@@ -119,8 +119,8 @@ def test_what_is_offered_names_what_it_takes_or_why_it_is_not(name, knows):
     """Every way has the part of the fit that it asks; where there is none, a reason or no door."""
     fit, release = fit_of(name), encoded(fit_of(name), release_of(name))
     can = fit.capabilities(release, br.Intruder(knows_records=knows))
-    takes = {"predictive": can.sampled, "product": can.sampled, "refit": can.sampled}
-    takes |= {"imputed": can.imputing, "reuse": can.importance}
+    takes = {"predictive": can.sampled, "independent-releases": can.sampled, "refit": can.sampled}
+    takes |= {"imputed": can.imputing, "importance": can.importance}
     assert can.computed <= can.methods
     for way in can.methods:
         assert (can.closed_form if way in can.computed else takes[way]) is fit

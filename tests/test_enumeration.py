@@ -151,7 +151,7 @@ def test_given_columns_with_sparse_levels():
 
 def test_published_estimator_agrees_where_it_can(fit):
     release = br.Release(datasets=[table(Z1)], synthesized=["x0", "x1"])
-    risk = audit(fit, release, evidence="reuse")
+    risk = audit(fit, release, evidence="importance")
     exact = {}
     for i in range(3):
         log_e = [exact_log_evidence(Y, Z1, i, g, 2, (2, 2), **PRIOR) for g in GUESSES[i]]
@@ -161,7 +161,7 @@ def test_published_estimator_agrees_where_it_can(fit):
 
 def test_published_estimator_with_own_classes(fit):
     release = br.Release(datasets=[table(Z1)], synthesized=["x0", "x1"], classes="own")
-    risk = audit(fit, release, evidence="reuse")
+    risk = audit(fit, release, evidence="importance")
     exact = {}
     for i in range(3):
         log_e = [

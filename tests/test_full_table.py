@@ -285,7 +285,7 @@ def test_result_says_what_it_holds(risk, tmp_path):
 
 
 @pytest.mark.filterwarnings(DOUBT)
-@pytest.mark.parametrize(("m", "way"), [(1, "predictive"), (2, "product")])
+@pytest.mark.parametrize(("m", "way"), [(1, "predictive"), (2, "independent-releases")])
 def test_intruder_who_knows_half_of_the_records(fit, m, way):
     known = np.arange(120) % 2 == 0
     both = both_ways(fit, fit.synthesize(m, random_seed=4), known=known)

@@ -125,7 +125,7 @@ def short_fit():
 
 @pytest.mark.parametrize("classes", ["new", "own"])
 @pytest.mark.parametrize("columns", [None, ["x0", "x2"]])
-@pytest.mark.parametrize("evidence", ["predictive", "refit", "reuse"])
+@pytest.mark.parametrize("evidence", ["predictive", "refit", "importance"])
 def test_same_seed_same_bytes_for_every_way(evidence, columns, classes):
     """Also with doubled chains, refits over budget, and targets drawn at random."""
     fit = short_fit()
@@ -170,7 +170,7 @@ def test_nothing_given_is_changed():
     files = [z.copy(deep=True) for z in release.datasets]
     weights = np.arange(1.0, 5.0)
     br.attribute_risk(fit, release, prior=weights, random_seed=3)
-    br.attribute_risk(fit, release, evidence="reuse", random_seed=3)
+    br.attribute_risk(fit, release, evidence="importance", random_seed=3)
     pd.testing.assert_frame_equal(table, before)
     for z, file in zip(release.datasets, files, strict=True):
         pd.testing.assert_frame_equal(z, file)

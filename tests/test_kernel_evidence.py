@@ -324,7 +324,7 @@ def test_the_bootstrap_is_integrated_and_its_error_is_told():
     fit = br.models.CART(order=["pay"], min_leaf=8, smoothing="kde").fit(df, random_seed=1)
     release = fit.synthesize(m=2, random_seed=2)
     risks = [audit(fit, release, targets=list(df.index[:12]), random_seed=s) for s in range(8)]
-    assert risks[0].assumptions["evidence"].startswith("simulated")
+    assert risks[0].assumptions["evidence"].startswith("monte-carlo")
     assert risks[0].reliable.all()
 
     more = [
@@ -355,7 +355,7 @@ def test_known_splits_equal_refits_where_nothing_can_split():
         release = fit.synthesize(m=1, random_seed=2)
         known, anew = (
             audit(fit, release, targets=[0, 1], evidence=way)
-            for way in ("exact" if bootstrap == "none" else "simulated", "refit")
+            for way in ("exact" if bootstrap == "none" else "monte-carlo", "refit")
         )
         error = np.hypot(known.mcse_log_evidence, anew.mcse_log_evidence)
         found = known.log_evidence[0], anew.log_evidence[0]

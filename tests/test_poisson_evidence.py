@@ -202,7 +202,7 @@ def test_reuse_in_an_easy_case(three, classes):
     release = fit.synthesize(1, classes=classes, random_seed=2)
     options = {"guesses": br.Grid(additive=4, n=5), "random_seed": 3}
     exact = br.attribute_risk(fit, release, **options)
-    reuse = br.attribute_risk(fit, release, evidence="reuse", **options)
+    reuse = br.attribute_risk(fit, release, evidence="importance", **options)
     gap = exact.log_evidence[0] - reuse.log_evidence[0]
     assert (np.abs(gap) < 4 * np.hypot(reuse.mcse_log_evidence, 2e-3)).all()
     assert reuse.mcse_log_evidence.max() < 0.1

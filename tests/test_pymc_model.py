@@ -152,7 +152,7 @@ def test_same_seed_same_bytes_for_any_number_of_processes():
 
 def test_what_follows_from_several_columns(two):
     release = two.synthesize(2, random_seed=4)
-    assert offered(two, release) == {"predictive", "refit", "reuse"}
+    assert offered(two, release) == {"predictive", "refit", "importance"}
     assert "x then k" in two.mechanism(encoded(two, release))
     assert set(two.posterior.engine.free) == set("zbsac")
 
@@ -225,7 +225,7 @@ def closed_form(table, release, i, y_star):
 
 def test_fit_describes_itself(mean):
     _, fit, release = mean
-    assert offered(fit, release) == {"predictive", "refit", "reuse"}
+    assert offered(fit, release) == {"predictive", "refit", "importance"}
     assert fit.diagnostics["parameters"] == 1 and fit.diagnostics["max_rhat"] < 1.1
     assert f"25 records, y; 4 chains of {DRAWS} draws" in repr(fit)
     assert "mean" in fit.idata["posterior"]
@@ -287,7 +287,7 @@ def test_reuse_equals_the_sum_by_hand(mean):
         release,
         guesses=br.Listed(guesses, add_truth=True),
         targets=[4, 8],
-        evidence="reuse",
+        evidence="importance",
         random_seed=1,
     )
     theta = np.delete(fit.posterior.theta["mean"], release.draw_index)
@@ -393,7 +393,7 @@ def test_categories_and_a_level_that_nobody_holds():
     assert all(Z["g"].dtype == bool and Z["o"].dtype == table["o"].dtype for Z in release.datasets)
     one = replace(fit.synthesize(1, random_seed=24), draw_index=None)
     risk = br.attribute_risk(
-        fit, one, guesses=br.Hamming(2), targets=4, evidence="reuse", random_seed=25
+        fit, one, guesses=br.Hamming(2), targets=4, evidence="importance", random_seed=25
     )
     assert risk.n_guesses == 6
     Z = one.datasets[0]

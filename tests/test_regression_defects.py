@@ -39,7 +39,7 @@ def normal(n=20, at=1000.0, sd=1.0, seed=1):
 
 
 @UNRELIABLE
-@pytest.mark.parametrize("evidence", ["exact", "predictive", "refit", "reuse"])
+@pytest.mark.parametrize("evidence", ["exact", "predictive", "refit", "importance"])
 @pytest.mark.parametrize("sd", [2.5, 2.0, 1.0, 0.01])
 def test_guesses_many_standard_deviations_away(sd, evidence):
     """Ten per cent of 1000 is 100 standard deviations: their densities are zero as numbers."""
@@ -50,7 +50,7 @@ def test_guesses_many_standard_deviations_away(sd, evidence):
 
 
 @UNRELIABLE
-@pytest.mark.parametrize("evidence", ["exact", "predictive", "reuse"])
+@pytest.mark.parametrize("evidence", ["exact", "predictive", "importance"])
 @pytest.mark.parametrize("far", [60.0, 1e4, 1e6])
 def test_an_outlier(far, evidence):
     df = normal(50, at=0.0)
@@ -164,7 +164,7 @@ def brought(model, df, draws, Z, names, guesses):
     release = br.Release(datasets=[Z], synthesized=names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
-        return br.attribute_risk(fit, release, guesses=guesses, evidence="reuse")
+        return br.attribute_risk(fit, release, guesses=guesses, evidence="importance")
 
 
 def intercepts(at, H=40, seed=5):

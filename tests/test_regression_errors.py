@@ -153,7 +153,7 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("name", "family", "values", "message"), IMPOSSIBLE)
-@pytest.mark.parametrize("evidence", ["reuse", "refit"])
+@pytest.mark.parametrize("evidence", ["importance", "refit"])
 def test_a_release_that_the_model_cannot_have_made(name, family, values, message, evidence):
     extra = {"sigma": [0.5, 0.6]} if family == "lognormal" else {}
     draws = {name: pd.DataFrame({"Intercept": [1.0, 1.1], **extra})}
@@ -161,7 +161,7 @@ def test_a_release_that_the_model_cannot_have_made(name, family, values, message
     release = br.Release(datasets=[pd.DataFrame({name: values})], synthesized=[name])
     if family == "lognormal":
         fit = model.fit(DF, draws=4, chains=2, random_seed=1)
-    elif evidence == "reuse":
+    elif evidence == "importance":
         fit = model.from_draws(DF, draws)
     else:
         return
@@ -173,7 +173,7 @@ def test_a_release_that_the_model_cannot_have_made(name, family, values, message
 def test_brought_draws_offer_reuse_alone(evidence):
     fit = Regression({"y": "1 + x"}).from_draws(DF, {"y": lacking()})
     release = fit.synthesize(1, random_seed=1)
-    with pytest.raises(br.InputError, match=f"'{evidence}' is not offered by .*\\['reuse'\\]"):
+    with pytest.raises(br.InputError, match=f"'{evidence}' is not offered by .*\\['importance'\\]"):
         br.attribute_risk(fit, release, guesses=br.Grid(percent=5), evidence=evidence)
 
 

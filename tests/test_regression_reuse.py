@@ -27,7 +27,7 @@ def first_draws(path, H=50):
 def reuse(model, df, draws, files, names, grids, **options):
     fit = model.from_draws(df, draws)
     release = br.Release(datasets=files, synthesized=names)
-    return br.attribute_risk(fit, release, guesses=grids, evidence="reuse", **options)
+    return br.attribute_risk(fit, release, guesses=grids, evidence="importance", **options)
 
 
 def by_hand(log_release, log_guesses, log_truth):
@@ -286,7 +286,7 @@ def fitted():
 
 
 def risk_of(fit, release, grids):
-    return br.attribute_risk(fit, release, guesses=grids, evidence="reuse")
+    return br.attribute_risk(fit, release, guesses=grids, evidence="importance")
 
 
 def frames(fit):
@@ -308,7 +308,7 @@ def test_the_idata_of_a_fit_comes_back(fitted):
     model, df, fit, release, grids = fitted
     again = model.from_draws(df, fit.idata)
     assert again.diagnostics["chains"] == 3 and again.diagnostics["draws"] == 40
-    assert offered(again, release) == {"reuse"}
+    assert offered(again, release) == {"importance"}
     a, b = risk_of(fit, release, grids), risk_of(again, release, grids)
     assert np.array_equal(a.log_evidence, b.log_evidence) and np.array_equal(a.mcse, b.mcse)
 

@@ -97,7 +97,7 @@ def test_same_seed_same_bytes_for_any_number_of_workers():
         fit = model.fit(df, draws=50, chains=2, random_seed=2, n_jobs=n_jobs)
         release = fit.synthesize(2, random_seed=3)
         grids = br.Grid(additive=0.5, n=3)
-        for evidence in ("predictive", "refit", "exact", "reuse"):
+        for evidence in ("predictive", "refit", "exact", "importance"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
                 risk = br.attribute_risk(

@@ -21,7 +21,7 @@ def test_it_warns_on_the_acs_file(shared_data):
     release = fit.synthesize(2, random_seed=2)
     assert np.ptp(fit.log_release(encoded(fit, release)), axis=1).min() > 100
     with pytest.warns(br.UnreliableWeightsWarning, match='100 of 100 .*use evidence="predictive"'):
-        risk = br.attribute_risk(fit, release, targets=100, evidence="reuse", random_seed=3)
+        risk = br.attribute_risk(fit, release, targets=100, evidence="importance", random_seed=3)
     assert not risk.reliable.any()
     assert (risk.ess < 10).all()
     assert risk.summary().loc["unreliable", "value"] == 100
@@ -41,7 +41,7 @@ def test_it_is_content_with_thirty_records():
     release = fit.synthesize(1, parameters="independent", random_seed=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        risk = br.attribute_risk(fit, release, evidence="reuse", random_seed=3)
+        risk = br.attribute_risk(fit, release, evidence="importance", random_seed=3)
     assert risk.reliable.all() and (risk.ess > 100).all() and (risk.khat < 0.7).all()
     exact = br.attribute_risk(fit, release, random_seed=3)
     others = np.arange(risk.n_guesses)[:, None] != risk.truth
@@ -56,7 +56,7 @@ def test_draws_that_made_the_release_are_left_out():
     release = fit.synthesize(2, random_seed=2)
     anonymous = br.Release(datasets=release.datasets, synthesized=release.synthesized)
     found = [
-        br.attribute_risk(fit, r, evidence="reuse", random_seed=3).log_evidence
+        br.attribute_risk(fit, r, evidence="importance", random_seed=3).log_evidence
         for r in (release, anonymous)
     ]
     gap = np.abs(found[0] - found[1])

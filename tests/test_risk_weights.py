@@ -197,7 +197,7 @@ def test_release_given_a_column(two_classes, evidence):
 @pytest.mark.slow
 def test_reuse_against_enumeration(two_classes):
     """The published sampler, whose weights are powers too; its error is that it reports."""
-    value, error = found_table(audit(two_classes, evidence="reuse"))
+    value, error = found_table(audit(two_classes, evidence="importance"))
     assert np.abs((value - exact_table(ALPHA, 2)) / np.hypot(error, 1e-3)).max() < 4.5
 
 

@@ -91,7 +91,7 @@ def two_classes():
     return fitted(2, ALPHA)
 
 
-@pytest.mark.parametrize("evidence", ["predictive", "refit", "reuse"])
+@pytest.mark.parametrize("evidence", ["predictive", "refit", "importance"])
 def test_two_classes_against_enumeration(two_classes, evidence):
     risk = audit(two_classes, evidence=evidence)
     scores = []

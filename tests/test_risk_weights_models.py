@@ -76,7 +76,7 @@ def exact_of_mean(release, i, y_star):
     [
         pytest.param("predictive", None, marks=pytest.mark.check),
         pytest.param("refit", [2, 5], marks=pytest.mark.check),
-        ("reuse", [3]),
+        ("importance", [3]),
     ],
 )
 def test_own_model_equals_the_closed_form(mean, evidence, targets):

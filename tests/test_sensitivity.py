@@ -61,7 +61,7 @@ def test_every_cell_is_the_audit_of_its_setting(mixture):
             "prior": PRIORS,
             "guesses": [1, 2],
             "knows_columns": [[], ["x0"], ["x0", "x1"]],
-            "evidence": ["predictive", "reuse"],
+            "evidence": ["predictive", "importance"],
         },
         one_at_a_time=False,
         random_seed=3,
@@ -75,7 +75,7 @@ def test_every_cell_is_the_audit_of_its_setting(mixture):
         ("flat", 1, "none", "predictive"),
         ("leaning", 2, "x0", "predictive"),
         ("margins", 2, "x0 + x1", "predictive"),
-        ("flat", 1, "x0", "reuse"),
+        ("flat", 1, "x0", "importance"),
     ]
     for prior, distance, columns, evidence in settings:
         known = [] if columns == "none" else columns.split(" + ")

@@ -321,7 +321,7 @@ def release_of(synthesized):
 
 
 @QUIET
-@pytest.mark.parametrize("evidence", ["predictive", "refit", "reuse"])
+@pytest.mark.parametrize("evidence", ["predictive", "refit", "importance"])
 @pytest.mark.parametrize("synthesized", [[0, 1, 2], [1, 2], [2]], ids=["all", "two", "one"])
 @pytest.mark.parametrize("K", [1, 2])
 @pytest.mark.slow

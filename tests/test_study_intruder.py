@@ -50,20 +50,28 @@ def test_settings_are_a_study_again(knows):
     ("model", "m", "ways"),
     [
         ({"kind": "DPMPM"}, 1, ["predictive"]),
-        ({"kind": "DPMPM"}, 3, ["imputed", "product"]),
+        ({"kind": "DPMPM"}, 3, ["imputed", "independent-releases"]),
         (NORMAL, 1, ["exact", "predictive"]),
-        (NORMAL, 3, ["imputed", "product"]),
+        (NORMAL, 3, ["imputed", "independent-releases"]),
         (NORMAL | {"families": {"a": "poisson"}}, 1, ["predictive"]),
-        (NORMAL | {"families": {"a": "poisson"}}, 3, ["imputed", "product"]),
+        (NORMAL | {"families": {"a": "poisson"}}, 3, ["imputed", "independent-releases"]),
         (COUNTS, 1, ["predictive"]),
-        (COUNTS, 3, ["imputed", "product"]),
-        (TREES, 1, ["exact", "product"]),
-        (TREES, 3, ["exact", "product"]),
+        (COUNTS, 3, ["imputed", "independent-releases"]),
+        (TREES, 1, ["exact", "independent-releases"]),
+        (TREES, 3, ["exact", "independent-releases"]),
     ],
     ids=str,
 )
 def test_each_kind_has_its_ways(model, m, ways):
-    for way in ("exact", "predictive", "imputed", "product", "simulated", "refit", "reuse"):
+    for way in (
+        "exact",
+        "predictive",
+        "imputed",
+        "independent-releases",
+        "monte-carlo",
+        "refit",
+        "importance",
+    ):
         given = content(model, "none", {"m": m}, evidence=way)
         if way in ways:
             assert parse_study(given).attribute.evidence == way

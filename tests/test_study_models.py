@@ -58,7 +58,7 @@ def test_exact_evidence_asks_for_the_synthesised_columns_alone():
 def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
     (tmp_path / "d.toml").write_text(
         '[data]\npath = "a.csv"\n[model]\nkind = "Regression"\nformulas = { x = "1" }\n'
-        '[model.draws]\nx = "x.csv"\n[attribute]\nevidence = "reuse"\n'
+        '[model.draws]\nx = "x.csv"\n[attribute]\nevidence = "importance"\n'
     )
     (tmp_path / "p.toml").write_text(
         '[data]\npath = "a.csv"\n[model]\nkind = "PyMCModel"\nbuild = "sub/m.py:f"\n'
@@ -80,7 +80,7 @@ def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
             prior={"slopes": float("inf")},
             priors={"tax": "reference"},
         ),
-        content(model=BROUGHT, attribute={"evidence": "reuse", "guesses": GRIDS}),
+        content(model=BROUGHT, attribute={"evidence": "importance", "guesses": GRIDS}),
         content(model=PYMC, attribute={"guesses": {"percent": 5, "n": 3}}),
         with_guesses({"income": {"bounds": [0, 9], "truth": "add"}, "tax": {"values": [1, 2]}}),
         with_density({"tax": {"lognormal": [0, 1]}, "income": {"uniform": [0, 1]}}),
@@ -269,7 +269,7 @@ def test_a_run_with_draws_from_files(tmp_path, table):
     study = study_of(
         tmp_path,
         model=REGRESSION | {"draws": files},
-        attribute={"guesses": GRIDS, "evidence": "reuse"},
+        attribute={"guesses": GRIDS, "evidence": "importance"},
     )
     result = run_study(study.with_output(tmp_path / "out"))
     assert result.attribute is not None and result.diagnostics["draws"] == 80

@@ -204,7 +204,7 @@ def test_sections_promise_what_fits_offer(model, columns, made, m):
     can = fit.capabilities(encoded(fit, release), Intruder(knows_records="none"))
     knowing = set() if can.partial is None else can.methods
     promised = set(section.offers_knowing(names, m, df))
-    if model["kind"] == "CART":  # "exact" or "product", which the grown trees tell
+    if model["kind"] == "CART":  # "exact" or "independent-releases", which the grown trees tell
         assert knowing <= promised and bool(knowing) == bool(promised)
     else:
         assert promised == knowing

@@ -113,7 +113,7 @@ def test_other_factors():
         "knows_columns": [["a"], ["a", "b"]],
         "guesses": ["neighbourhood", "hamming-2"],
         "classes": ["new", "own"],
-        "evidence": ["predictive", "reuse"],
+        "evidence": ["predictive", "importance"],
         "m": [1, 2],
         "combinations": True,
     }
@@ -127,7 +127,7 @@ def test_other_factors():
             "hamming-2": br.Hamming(2),
         },
         "classes": {"new": "new", "own": "own"},
-        "evidence": {"predictive": "predictive", "reuse": "reuse"},
+        "evidence": {"predictive": "predictive", "importance": "importance"},
         "m": [1, 2, 3],
     }
     assert found["base"] == {

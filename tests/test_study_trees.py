@@ -52,7 +52,7 @@ SMOOTHED = CART | {"smoothing": "kde"}
         *((model, None) for model in (CART, FOREST, PMM, HIDDEN, SMOOTHED, {})),
         *((model, "exact") for model in (CART, FOREST, PMM, SMOOTHED)),
         *((model, "refit") for model in (CART, FOREST, PMM, HIDDEN)),
-        (SMOOTHED, "simulated"),
+        (SMOOTHED, "monte-carlo"),
     ],
 )
 def test_evidence_that_a_model_offers_or_that_is_left_to_the_library(model, evidence):

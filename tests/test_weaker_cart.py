@@ -179,7 +179,7 @@ def sequence(seed, min_leaf=2, bootstrap="bayesian"):
 def test_trees_that_split_on_synthesised_columns_are_summed_node_by_node(knows, bootstrap):
     fit = sequence(5, min_leaf=1, bootstrap=bootstrap)
     release = fit.synthesize(m=2, random_seed=4)
-    assert offered(fit, release, knows_records="none") == {"product"}
+    assert offered(fit, release, knows_records="none") == {"independent-releases"}
     compare(fit, release, KNOWN[knows], ["a", "b"])
 
 
@@ -418,5 +418,7 @@ def test_other_evidence_is_refused():
 
 
 def test_the_belief_is_said_in_words():
-    assert all("the weight of one record" in IN_WORDS[way] for way in ("exact", "product"))
-    assert "(an approximation)" in IN_WORDS["product"]
+    assert all(
+        "the weight of one record" in IN_WORDS[way] for way in ("exact", "independent-releases")
+    )
+    assert "(an approximation)" in IN_WORDS["independent-releases"]

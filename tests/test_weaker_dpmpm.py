@@ -165,7 +165,7 @@ def test_imputing_leaves_little_of_the_error_of_the_product(fit, name):
         exact = by_labels(Zs, known, own=classes == "own", columns=columns)
     release = released(Zs, columns, classes)
     left, mcse = errors(audit(fit, release, known, evidence="imputed"), exact)
-    wrong, _ = errors(audit(fit, release, known, evidence="product"), exact)
+    wrong, _ = errors(audit(fit, release, known, evidence="independent-releases"), exact)
     noise = (mcse**2).mean()
     assert (left**2).mean() < 0.2**2 * (wrong**2).mean() + 4 * noise
     assert (wrong**2).mean() > 16 * noise  # or there would be nothing to see

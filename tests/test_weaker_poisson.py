@@ -87,9 +87,11 @@ def test_the_product_adds_the_releases():
         frame(y), draws=20, tune=10, chains=2, random_seed=1
     )
     release = fit.synthesize(3, random_seed=2)
-    assert offered(fit, release, knows_records="none") == {"imputed", "product"}
+    assert offered(fit, release, knows_records="none") == {"imputed", "independent-releases"}
     options = {"guesses": br.Grid(additive=3, n=7), "random_seed": 3}
-    risk = br.attribute_risk(fit, release, intruder=intruder(known), evidence="product", **options)
+    risk = br.attribute_risk(
+        fit, release, intruder=intruder(known), evidence="independent-releases", **options
+    )
     for l, Z in enumerate(release.datasets):
         one = br.Release(datasets=[Z], synthesized=release.synthesized)
         assert offered(fit, one, knows_records="none") == {"predictive"}
@@ -213,7 +215,7 @@ def test_imputation_with_one_class_is_the_closed_form(knows, m, classes):
     gap, error = gaps(risk, exact)
     assert risk.assumptions["evidence"].startswith("imputed")
     assert np.abs(gap / np.hypot(error, 1e-3)).max() < 5 and error.max() < 0.05
-    product = br.attribute_risk(fit, release, evidence="product", **options)
+    product = br.attribute_risk(fit, release, evidence="independent-releases", **options)
     assert (gaps(product, exact)[0] ** 2).mean() > 20 * (gap**2).mean()
 
 
@@ -295,7 +297,10 @@ def test_imputing_leaves_little_of_the_error_of_the_product(name):
         )
 
     found = [gaps(audit("imputed", seed), exact) for seed in (7, 8, 9)]
-    left, wrong = np.median([gap for gap, _ in found], axis=0), gaps(audit("product", 7), exact)[0]
+    left, wrong = (
+        np.median([gap for gap, _ in found], axis=0),
+        gaps(audit("independent-releases", 7), exact)[0],
+    )
     noise = 0.45 * np.mean([error**2 for _, error in found])  # variance of a median of three
     assert (left**2).mean() < 0.1**2 * (wrong**2).mean() + 4 * noise
     assert (wrong**2).mean() > 16 * noise  # or there would be nothing to see

@@ -171,7 +171,7 @@ def test_strangers_values_are_nowhere_looked_at():
     codes[0] = fit.microdata.codes[0]
     changed = replace(fit, microdata=replace(fit.microdata, codes=codes))
     grids = {c: br.Grid(percent=20, n=3) for c in release.synthesized}
-    for evidence in ("product", "imputed"):
+    for evidence in ("independent-releases", "imputed"):
         options = {"evidence": evidence, "targets": [0, 1]}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
@@ -232,7 +232,7 @@ def test_imputation_with_known_variance_is_gaussian(knows, m):
     model = Regression({"income": "1 + age"}, prior=Prior(sigma2=(1e7, 1e7 * variance)))
     fit = model.fit(df, draws=100, chains=4, random_seed=1)
     release = fit.synthesize(m, random_seed=2)
-    assert offered(fit, release, knows_records="none") == {"imputed", "product"}
+    assert offered(fit, release, knows_records="none") == {"imputed", "independent-releases"}
     X, inside = on_scale(df)
     z = [inside(Z["income"]) for Z in release.datasets]
     risk = audit(fit, release, known, br.Grid(percent=30, n=5))
@@ -330,7 +330,7 @@ def test_the_product_adds_releases_and_overrates():
     df, known = table(20), np.zeros(20, dtype=bool)
     fit = Regression({"income": "1 + age"}).fit(df, draws=200, chains=4, random_seed=1)
     release, grid = fit.synthesize(4, random_seed=2), br.Grid(percent=30, n=5)
-    product = audit(fit, release, known, grid, evidence="product")
+    product = audit(fit, release, known, grid, evidence="independent-releases")
     for l, Z in enumerate(release.datasets):
         single = br.Release(datasets=[Z], synthesized=release.synthesized)
         alone = audit(fit, single, known, grid, evidence="exact")
@@ -357,7 +357,11 @@ def test_whoever_knows_all_others_is_the_worst_case(m):
     assert np.abs(gap).max() < 1e-6
     assert (found.mcse < 1e-6).all()
     product = audit(
-        fit, release, np.ones(N, dtype=bool), grids, evidence={1: "exact"}.get(m, "product")
+        fit,
+        release,
+        np.ones(N, dtype=bool),
+        grids,
+        evidence={1: "exact"}.get(m, "independent-releases"),
     )
     assert np.allclose(product.log_evidence, worst.log_evidence, atol=ROUNDING)
 
@@ -373,7 +377,7 @@ def test_order_of_records_does_not_matter():
         release = br.Release(datasets=[Z.iloc[o] for Z in files], synthesized=["income"])
         risks = [
             audit(fit, release, known[o], br.Grid(percent=20, n=5), evidence=e)
-            for e in ("product", "imputed")
+            for e in ("independent-releases", "imputed")
         ]
         found.append([(r, dict(zip(r.index, r.case, strict=True))) for r in risks])
     for (a, of_a), (b, of_b), exact in zip(*found, (True, False), strict=True):
@@ -476,7 +480,7 @@ def test_imputation_of_counts_against_quadrature(knows, m):
         df, draws=800, tune=300, chains=4, random_seed=1
     )
     release, y = fit.synthesize(m, random_seed=2), df["visits"].to_numpy()
-    assert offered(fit, release, knows_records="none") == {"imputed", "product"}
+    assert offered(fit, release, knows_records="none") == {"imputed", "independent-releases"}
     risk = audit(fit, release, KNOWS[knows], br.Grid(additive=2, n=5))
     assert risk.assumptions["evidence"].startswith("imputed")
     zs = [d["visits"].to_numpy() for d in release.datasets]
@@ -597,7 +601,9 @@ def test_flat_priors_need_enough_known_records():
     for m in (1, 2):
         with pytest.raises(br.ModelError, match="give finite prior scales"):
             audit(fit, fit.synthesize(m, random_seed=2), KNOWS["none"], grid)
-    found = audit(fit, fit.synthesize(2, random_seed=2), KNOWS["half"], grid, evidence="product")
+    found = audit(
+        fit, fit.synthesize(2, random_seed=2), KNOWS["half"], grid, evidence="independent-releases"
+    )
     assert np.isfinite(found.log_evidence).all()
 
 

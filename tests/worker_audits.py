@@ -98,7 +98,7 @@ def refitted(n_jobs: int) -> list[Any]:
     how: dict[str, Any] = {"random_seed": 3, "n_jobs": n_jobs}
     return [
         br.attribute_risk(fit, release, evidence="refit", targets=6, **how),
-        br.attribute_risk(fit, release, evidence="reuse", **how),
+        br.attribute_risk(fit, release, evidence="importance", **how),
     ]
 
 

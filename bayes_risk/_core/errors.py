@@ -38,8 +38,8 @@ class UnreliableWeightsWarning(UserWarning):
 
     The Pareto k-hat of the weights exceeds ``min(1 - 1/log10(H), 0.7)`` (Vehtari et al. 2024), or
     their effective sample size is below 100 for the published estimator. Cure: use
-    ``evidence="predictive"`` instead of ``"reuse"``; more draws; or a larger ``refit_budget`` so
-    that the records concerned are fitted again without the target.
+    ``evidence="predictive"`` instead of ``"importance"``; more draws; or a larger
+    ``refit_budget`` so that the records concerned are fitted again without the target.
     """
 
 

@@ -172,7 +172,7 @@ def of_refits(parts: Sequence[Evidence]) -> Evidence:
     )
 
 
-def reuse_evidence(
+def importance_evidence(
     fit: Importance, release: EncodedRelease, targets: Targets, *, n_jobs: int
 ) -> Evidence:
     """The published estimator (Reiter, Wang & Zhang 2014), where one draw may decide it all.

@@ -226,7 +226,9 @@ class _Files:
             rounded = [d for d in found if d is not None]
             decimals[j] = max(rounded) if len(rounded) == len(found) else None
         self.measures = Measures(data, made, release.replaced, decimals)
-        self.scored = can.importance if "reuse" in can.methods else None  # has a density of files
+        self.scored = (
+            can.importance if "importance" in can.methods else None
+        )  # has a density of files
         self.scoring = np.zeros(0, dtype=np.int64)
         if self.scored is not None:
             self.scoring = np.sort(rng.permutation(fit.n_draws)[: 2 * SCORING])

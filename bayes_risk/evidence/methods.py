@@ -80,16 +80,17 @@ METHODS = {
             by_release=False,
         ),
         EvidenceMethod(
-            name="product",
+            name="independent-releases",
             sample=EvidenceRunner.predictive,
-            in_words="product: predictives before and after seeing each release, multiplied as if "
-            "the releases did not share the records that are not known (an approximation)",
+            in_words="independent-releases: predictives before and after seeing each release, "
+            "multiplied as if the releases did not share the records that are not known (an "
+            "approximation)",
             cure=_MORE,
         ),
         EvidenceMethod(
-            name="simulated",
+            name="monte-carlo",
             sample=None,
-            in_words="simulated: in closed form but for the bootstrap within leaves, which is "
+            in_words="monte-carlo: in closed form but for the bootstrap within leaves, which is "
             "integrated by simulation",
             cure="look at the worst records: the leaves they stand in show many values",
             min_ess=10.0,
@@ -103,10 +104,10 @@ METHODS = {
             balanced=True,
         ),
         EvidenceMethod(
-            name="reuse",
-            sample=EvidenceRunner.reuse,
-            in_words="reuse: the published importance sampler over draws given the confidential "
-            "table",
+            name="importance",
+            sample=EvidenceRunner.importance,
+            in_words="importance: the published importance sampler over draws given the "
+            "confidential table",
             cure='use evidence="predictive"',
             min_ess=100.0,
             usual=False,
@@ -122,6 +123,11 @@ METHODS = {
     )
 }
 WEAKER = METHODS["weaker"]
+RENAMED = {
+    "product": "independent-releases",
+    "reuse": "importance",
+    "simulated": "monte-carlo",
+}
 EVIDENCE = tuple(name for name in METHODS if name != "weaker")
 
 
@@ -136,6 +142,8 @@ def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
     intruder, can, name = problem.intruder, problem.capabilities, type(problem.fit).__name__
     if intruder.of_trade:
         return _for_businesses(problem, asked)
+    if asked in RENAMED:
+        raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
     check_offered(problem)
     ways = sorted(can.methods)
     if asked is None:
@@ -144,7 +152,7 @@ def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
             return METHODS[usual[0]]
         raise InputError(
             f"{name} offers {ways or 'no evidence'} for this release; "
-            'if it is to be "reuse", ask for it: evidence="reuse"'
+            'if it is to be "importance", ask for it: evidence="importance"'
         )
     if one_of("evidence", asked, EVIDENCE) not in ways:
         raise InputError(

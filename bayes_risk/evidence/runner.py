@@ -26,7 +26,14 @@ from .contract import (
     Under,
 )
 from .diagnostics import khat_threshold
-from .evidence import Evidence, combined, known_evidence, of_refits, refit_evidence, reuse_evidence
+from .evidence import (
+    Evidence,
+    combined,
+    importance_evidence,
+    known_evidence,
+    of_refits,
+    refit_evidence,
+)
 from .leading import probed, within_mode
 from .leave_one_out import Ratio, Reading, ratio_of_fit, read
 from .modes import Modes
@@ -168,7 +175,7 @@ class EvidenceRunner:
         """What the model computes itself; kept where that is all there is to do."""
         fit = needed(self.can.closed_form)
         make = partial(fit.closed_form, way, self.release, cases, progress=self.progress)
-        if way not in ("exact", "simulated"):
+        if way not in ("exact", "monte-carlo"):
             return known_evidence(make(rng=self.rng), cases)
         (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
         return known_evidence(stage("evidence", lambda: make(rng=rng)), cases)
@@ -182,10 +189,10 @@ class EvidenceRunner:
             cases,
         )
 
-    def reuse(self, cases: Targets, budget: Budget) -> Evidence:
+    def importance(self, cases: Targets, budget: Budget) -> Evidence:
         """The published importance sampler."""
         fit = needed(self.can.importance)
-        return reuse_evidence(fit, self.release, cases, n_jobs=self.n_jobs)
+        return importance_evidence(fit, self.release, cases, n_jobs=self.n_jobs)
 
     def refit(self, cases: Targets, budget: Budget) -> Evidence:
         """Predictives of fits without the target."""

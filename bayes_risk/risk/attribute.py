@@ -74,16 +74,16 @@ def attribute_risk(
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
     evidence : str, optional
-        ``"exact"``, ``"predictive"``, ``"imputed"``, ``"product"``, ``"simulated"``, ``"refit"`` or
-        ``"reuse"``.
+        ``"exact"``, ``"predictive"``, ``"imputed"``, ``"independent-releases"``,
+        ``"monte-carlo"``, ``"refit"`` or ``"importance"``.
         How ``p(Z^(l) | y*, y_-i)`` is computed: in closed form; by leave-one-out predictives of
         m + 1 fits; in closed form but for what is simulated (kernels in the leaves of trees); by
         m + 1 fits anew for every target; by the published importance sampler over the fit's own
-        draws. By default the first of these that the fit offers, `reuse` only if asked for. For an
-        intruder who knows only some of the other records and several releases: with the unknown
-        records imputed in the sampler (``"imputed"``), or release by release as if the releases did
-        not share them (``"product"``, which overrates what is learnt). For an intruder of the trade
-        the model computes it: leave it out.
+        draws. By default the first of these that the fit offers, ``"importance"`` only if asked
+        for. For an intruder who knows only some of the other records and several releases: with the
+        unknown records imputed in the sampler (``"imputed"``), or release by release as if the
+        releases did not share them (``"independent-releases"``, which overrates what is learnt).
+        For a business competitor the model computes it: leave it out.
     target_mcse : float, optional
         Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
         (record, guess) pairs, or ``max_doublings`` is spent.

@@ -213,7 +213,7 @@ class AttributeEvidence:
         Raises
         ------
         InputError
-            Evidence that does not come release by release (``"imputed"``, ``"simulated"``, of the
+            Evidence that does not come release by release (``"imputed"``, ``"monte-carlo"``, of the
             trade, of releases from one draw of the parameters, or a searched grid): gather it anew
             for fewer releases; m out of range.
         """

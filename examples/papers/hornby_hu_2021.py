@@ -54,7 +54,7 @@ def main(path, *, draws=500, targets=300, m=3):
                 random_seed=3,
                 n_jobs=2,
             )
-            for evidence in ("predictive", "reuse")
+            for evidence in ("predictive", "importance")
         )
     matches = {
         f"within {percent} %": match_table(

@@ -26,8 +26,9 @@ IN_WORDS = {
     "imputed": "imputed: predictives before and after seeing all releases, the records that "
     f"are not known imputed in the sampler; p(y_j | y_-j) of an imputed record by {BASE_CHAINS}"
     " base chains (an approximation, unless there is one class)",
-    "product": "product: predictives before and after seeing each release, multiplied as if "
-    "the releases did not share the records that are not known (an approximation)",
+    "independent-releases": "independent-releases: predictives before and after seeing each "
+    "release, multiplied as if the releases did not share the records that are not known (an "
+    "approximation)",
 }
 
 
@@ -40,7 +41,7 @@ def ways_knowing(m: int, whole: bool, zeros: bool) -> frozenset[str]:
         return frozenset()
     if m == 1:
         return frozenset({"predictive"})
-    return frozenset({"product"} if zeros else {"imputed", "product"})
+    return frozenset({"independent-releases"} if zeros else {"imputed", "independent-releases"})
 
 
 def base_units(

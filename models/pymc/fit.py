@@ -76,7 +76,7 @@ class PyMCFit(Synthesis):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""
         self._synthesized(release)
-        ways = frozenset({"predictive", "refit", "reuse"})
+        ways = frozenset({"predictive", "refit", "importance"})
         return Capabilities(methods=ways, sampled=self, importance=self)
 
     def informed(self, release: EncodedRelease) -> PyMCPosterior:

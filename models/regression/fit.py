@@ -115,7 +115,7 @@ class RegressionFit(Synthesis):
                     "draws brought from elsewhere cannot be drawn again, and an intruder who does "
                     "not know all other records needs other draws; fit the model (fit)"
                 )
-            return replace(may, methods=frozenset({"reuse"}))
+            return replace(may, methods=frozenset({"importance"}))
         may = replace(may, closed_form=self, sampled=self, imputing=self, partial=self)
         exact = frozenset({"exact"} if all(isinstance(p, ExactPart) for p in made) else ())
         if intruder.knows_less:
@@ -123,7 +123,7 @@ class RegressionFit(Synthesis):
         if drawn(self, release) == "plug-in":
             ways = frozenset({"exact" for held in made if closed(held)})
             return replace(may, methods=ways, computed=ways)
-        ways = frozenset({"predictive", "refit", "reuse"}) | exact
+        ways = frozenset({"predictive", "refit", "importance"}) | exact
         return replace(may, methods=ways, computed=exact)
 
     def _knowing(
@@ -139,8 +139,14 @@ class RegressionFit(Synthesis):
         if release.m == 1:
             computed = frozenset({"exact"} if exact else ())
             return replace(may, methods=computed | {"predictive"}, computed=computed)
-        ways = frozenset({"imputed", "product"} if exact or all_counts(made) else {"product"})
-        return replace(may, methods=ways, computed=frozenset({"product"} if exact else ()))
+        ways = frozenset(
+            {"imputed", "independent-releases"}
+            if exact or all_counts(made)
+            else {"independent-releases"}
+        )
+        return replace(
+            may, methods=ways, computed=frozenset({"independent-releases"} if exact else ())
+        )
 
     def closed_form(
         self,
@@ -167,7 +173,7 @@ class RegressionFit(Synthesis):
         self, evidence: str, release: EncodedRelease, targets: Targets
     ) -> tuple[str, ...] | str:
         """The outcomes of the regressions in which a guess appears, in their order."""
-        if evidence == "reuse":
+        if evidence == "importance":
             return "the published sampler weighs draws by whole releases"
         if evidence == "imputed":
             return "the records that are not known were imputed in all columns at once"
@@ -216,7 +222,7 @@ class RegressionFit(Synthesis):
         if isinstance(self.posterior, ExternalDraws):
             raise InputError(
                 "draws brought from elsewhere cannot be drawn again; they offer the evidence "
-                '"reuse" alone, for the others fit the model (fit)'
+                '"importance" alone, for the others fit the model (fit)'
             )
         return [held for held in self._held(release) if not isinstance(held, ExternalPart)]
 

@@ -175,8 +175,8 @@ class CARTFit(Synthesis):
         """What is offered: evidence with the splits known, or with trees grown for each guess.
 
         For an intruder who knows only some of the other records: ``"exact"`` where no tree splits
-        on a synthesised column, else ``"product"``. Trees that were not grown here are not grown
-        anew.
+        on a synthesised column, else ``"independent-releases"``. Trees that were not grown here
+        are not grown anew.
         """
         trees = self._made(release)
         may = Capabilities(closed_form=self, factored=self, partial=self, grown=self)
@@ -194,7 +194,7 @@ class CARTFit(Synthesis):
         """How the evidence of known splits is computed."""
         if self.of_release is not None or self._kind(drawn(self, release)) != BAYESIAN:
             return "exact"
-        return "simulated" if any(map(self._smoothed, self._made(release))) else "exact"
+        return "monte-carlo" if any(map(self._smoothed, self._made(release))) else "exact"
 
     def _why_all_must_be_known(self, trees: Sequence[Tree], intruder: Intruder) -> str:
         """Why unknown records cannot be summed over; or nothing."""
@@ -328,7 +328,7 @@ class CARTFit(Synthesis):
     ) -> Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
-        ``"exact"``, ``"simulated"``: the splits are known (S), the values in the leaves are not.
+        ``"exact"``, ``"monte-carlo"``: the splits are known (S), the values in the leaves are not.
         ``"refit"``: trees grown anew for each target and guess: U x G fits.
         """
         leaves = self._leaves(release)

@@ -25,8 +25,8 @@ BELIEF = (
 )
 IN_WORDS = {
     "exact": f"exact: in closed form, {BELIEF}",
-    "product": f"product: in closed form, {BELIEF}; leaves of different trees are taken as if they "
-    "did not share these records (an approximation)",
+    "independent-releases": f"independent-releases: in closed form, {BELIEF}; leaves of different "
+    "trees are taken as if they did not share these records (an approximation)",
 }
 
 
@@ -94,7 +94,7 @@ class PartialKnowledgeCART:
 
 
 def ways_to(data: Microdata, trees: Sequence[Tree], release: EncodedRelease) -> frozenset[str]:
-    """``"exact"`` where no tree splits on a synthesised column, else ``"product"``."""
+    """``"exact"`` where no tree splits on a synthesised column, else ``"independent-releases"``."""
     made = np.flatnonzero(release.columns)
     split = [np.isin(tree.split_columns, made) for tree in trees]
-    return frozenset({"product" if any(s.any() for s in split) else "exact"})
+    return frozenset({"independent-releases" if any(s.any() for s in split) else "exact"})

@@ -22,12 +22,12 @@ N = 5_126
 GRID = br.Grid(percent=10, n=11)
 #        case: n, H, n_jobs, evidence, modelled columns
 CASES = {
-    "one variable, reuse": (N, 50, 1, "reuse", 1),
+    "one variable, reuse": (N, 50, 1, "importance", 1),
     "one variable, reuse, m = 5": (N, 50, 1, "reuse-5", 1),
-    "two variables, reuse": (N, 50, 1, "reuse", 2),
-    "two variables, reuse, n / 4": (N // 4, 50, 1, "reuse", 2),
-    "two variables, reuse, 4 n": (4 * N, 50, 1, "reuse", 2),
-    "two variables, reuse, H = 2,000": (N, 2000, 2, "reuse", 2),
+    "two variables, reuse": (N, 50, 1, "importance", 2),
+    "two variables, reuse, n / 4": (N // 4, 50, 1, "importance", 2),
+    "two variables, reuse, 4 n": (4 * N, 50, 1, "importance", 2),
+    "two variables, reuse, H = 2,000": (N, 2000, 2, "importance", 2),
     "two variables, exact": (N, 0, 1, "exact", 2),
     "two variables, predictive": (N, 500, 2, "predictive", 2),
     "own PyMC model, one variable": (N, 50, 1, "own", 1),
@@ -75,7 +75,7 @@ def audit(case: str) -> None:
     df = table(n)
     model: Any = regression(variables)
     if evidence == "own":
-        model, evidence = own(variables), "reuse"
+        model, evidence = own(variables), "importance"
     fit = model.fit(df, draws=max(draws // 2, 4), tune=500, random_seed=2)
     release = fit.synthesize(m=int(m or 1), random_seed=3)
     release = br.Release(datasets=release.datasets, synthesized=release.synthesized)

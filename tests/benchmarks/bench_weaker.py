@@ -79,7 +79,7 @@ def price(n, m):
 def curve(n, targets=200):
     """Risk of the same targets against the share of the others that is known."""
     print(f"curve: n={n}, {targets} targets, uniform prior over one-variable neighbours")
-    for m, ways in ((1, (None,)), (3, ("imputed", "product"))):
+    for m, ways in ((1, (None,)), (3, ("imputed", "independent-releases"))):
         fit, release = acs(n, m)
         for way in ways:
             for knows in FRACTIONS:

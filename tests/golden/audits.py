@@ -161,7 +161,7 @@ def dpmpm_zeros():
     return {
         "risk": risk(fit, release),
         "half known, one release": risk(fit_1, release_1, HALF),
-        "half known": risk(fit, release, HALF, evidence="product"),
+        "half known": risk(fit, release, HALF, evidence="independent-releases"),
     }
 
 
@@ -196,7 +196,7 @@ def dpmpm_partly_known():
     few = {"targets": 12}
     return {
         "imputed": risk(fit, release, HALF, **few),
-        "product": risk(fit, release, HALF, evidence="product", **few),
+        "product": risk(fit, release, HALF, evidence="independent-releases", **few),
         "nobody": risk(fit, release, {"knows_records": "none"}, **few),
         "one release": risk(fit, one, HALF, **few),
         "named": risk(fit, one, {"knows_records": list(people().index[:20])}, **few),
@@ -215,7 +215,7 @@ def dpmpm_ways():
     fit, release = classes()
     return {
         "refit": risk(fit, release, evidence="refit", targets=3),
-        "reuse": risk(fit, release, evidence="reuse"),
+        "reuse": risk(fit, release, evidence="importance"),
         "on to an error": risk(fit, release, target_mcse=0.1, max_doublings=1),
     }
 
@@ -291,7 +291,7 @@ def poisson():
         "closeness": found.closeness("staff", within=[1, 2]),
         "on average": found.closeness_summary(),
         "between": found.probability_between(found.index[2], "visits", 1, 4),
-        "reuse": risk(fit, release, guesses=NEAR, evidence="reuse"),
+        "reuse": risk(fit, release, guesses=NEAR, evidence="importance"),
         "refit": risk(fit, release, guesses=NEAR, evidence="refit", targets=2),
         "shared": risk(fit, fit.synthesize(2, parameters="shared", random_seed=2), guesses=NEAR),
         "one mode": risk(
@@ -335,7 +335,7 @@ def poisson_partly_known():
     few = {"guesses": NEAR, "targets": 8}
     return {
         "half known": risk(fit, release, HALF, **few),
-        "product": risk(fit, release, HALF, evidence="product", **few),
+        "product": risk(fit, release, HALF, evidence="independent-releases", **few),
         "nobody": risk(fit, release, {"knows_records": "none"}, **few),
     }
 
@@ -418,7 +418,7 @@ def regression():
         "closeness": found.closeness("pay", percent=5),
         "geography": found.geography("age", "pay"),
         "predictive": risk(fit, release, guesses=GRID, evidence="predictive"),
-        "reuse": risk(fit, release, guesses=GRID, evidence="reuse"),
+        "reuse": risk(fit, release, guesses=GRID, evidence="importance"),
         "refit": risk(fit, release, guesses=GRID, evidence="refit", targets=3),
         "knows age": risk(fit, release, {"knows_columns": ["age"]}, guesses={"pay": GRID["pay"]}),
         "pay alone": risk(
@@ -445,7 +445,7 @@ def regression_partly_known():
     few = {"guesses": GRID, "targets": 6}
     return {
         "half known": risk(fit, release, HALF, **few),
-        "product": risk(fit, release, HALF, evidence="product", **few),
+        "product": risk(fit, release, HALF, evidence="independent-releases", **few),
         "one release": risk(fit, one, HALF, **few),
     }
 
@@ -487,7 +487,7 @@ def regression_nuts():
         "draws": {k: v.to_numpy() for k, v in fit.idata.posterior.data_vars.items()},
         "risk": risk(fit, release, guesses=BOTH),
         "half known": risk(fit, release, HALF, guesses=BOTH, targets=3),
-        "reuse": risk(fit, release, guesses=BOTH, evidence="reuse"),
+        "reuse": risk(fit, release, guesses=BOTH, evidence="importance"),
     }
 
 
@@ -499,7 +499,7 @@ def regression_brought_draws():
     model = br.models.Regression({"pay": "1 + age"})
     fit = model.from_draws(people()[["age", "pay"]], {"pay": pd.DataFrame(held)})
     release = fit.synthesize(2, random_seed=2)
-    return {"risk": risk(fit, release, guesses={"pay": GRID["pay"]}, evidence="reuse")}
+    return {"risk": risk(fit, release, guesses={"pay": GRID["pay"]}, evidence="importance")}
 
 
 @cache
@@ -532,7 +532,7 @@ def family(name):
 
 def family_audit(name):
     fit, release, guesses = family(name)
-    again = {"evidence": "reuse", "guesses": guesses}
+    again = {"evidence": "importance", "guesses": guesses}
     found = {
         "draws": {k: v.to_numpy() for k, v in fit.idata.posterior.data_vars.items()},
         "release": release,
@@ -753,7 +753,7 @@ def model_of_ones_own():
     return {
         "risk": risk(fit, release, **how),
         "release": release,
-        "reuse": risk(fit, release, evidence="reuse", **how),
+        "reuse": risk(fit, release, evidence="importance", **how),
         "refit": risk(fit, release, evidence="refit", targets=1, **how),
         "shared": risk(fit, fit.synthesize(2, parameters="shared", random_seed=2), **how),
     }

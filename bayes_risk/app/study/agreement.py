@@ -30,7 +30,7 @@ from .offers import (
 )
 from .sections import PriorDensity, PriorInterval, parts_of
 
-BASELESS = ("exact", "simulated", "reuse")  # evidence that has no base fit
+BASELESS = ("exact", "monte-carlo", "importance")  # evidence that has no base fit
 UNSAMPLED = ("CART", "Forest", "PMM")
 ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardized_difference")
 HYPER: dict[str, tuple[str, ...]] = {  # keys of [model] that [sweep.model] may vary

@@ -98,7 +98,7 @@ class FittedSection(Section):
 
     def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release, for an intruder who knows all other records."""
-        return ("predictive", "refit", "reuse")
+        return ("predictive", "refit", "importance")
 
     def offers_knowing(
         self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
@@ -145,7 +145,11 @@ class DPMPMSection(FittedSection):
             return ()
         if m == 1:
             return ("predictive",)
-        return ("imputed", "product") if self.impossible is None else ("product",)
+        return (
+            ("imputed", "independent-releases")
+            if self.impossible is None
+            else ("independent-releases",)
+        )
 
 
 class BinomialSection(Section):
@@ -280,12 +284,12 @@ class RegressionSection(FittedSection):
     def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release with these columns synthesised."""
         if isinstance(self.draws, dict):
-            return ("reuse",)
+            return ("importance",)
         # a column without a family may be normal: only the data tell
         unnamed = [c for c in columns if c not in self.families]
         exact = all(self.families[c] in EXACT for c in columns if c in self.families)
         exact = exact and (df is None or all(is_number(df[c]) for c in unnamed if c in df))
-        return ("predictive", "refit", "reuse", *(["exact"] if exact else []))
+        return ("predictive", "refit", "importance", *(["exact"] if exact else []))
 
     def offers_knowing(
         self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
@@ -301,7 +305,7 @@ class RegressionSection(FittedSection):
             counts = counts and not any(self._uses(c, columns) for c in columns)
         if m == 1:
             return ("exact", "predictive") if exact else ("predictive",)
-        return ("imputed", "product") if exact or counts else ("product",)
+        return ("imputed", "independent-releases") if exact or counts else ("independent-releases",)
 
     def _uses(self, column: str, columns: Collection[str]) -> bool:
         """Whether the formula of a column uses any of some columns."""
@@ -448,7 +452,7 @@ class CARTSection(FittedSection):
         if not self._smooths(columns, df) or self.bootstrap == "none":
             return ("exact", "refit")
         # whether a smoothed column is a number only the data tell
-        return (*(["exact"] if df is None else []), "simulated", "refit")
+        return (*(["exact"] if df is None else []), "monte-carlo", "refit")
 
     def _smooths(self, columns: Collection[str], df: pd.DataFrame | None) -> bool:
         """Whether numbers are smoothed; without the data, whether they may be."""
@@ -462,7 +466,7 @@ class CARTSection(FittedSection):
             return ()
         if df is not None and self._smooths(columns, df):
             return ()
-        return ("exact", "product")  # which of them, the grown trees tell
+        return ("exact", "independent-releases")  # which of them, the grown trees tell
 
 
 class ForestSection(FittedSection):
@@ -572,7 +576,7 @@ class PoissonMixtureSection(FittedSection):
 
     def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
         """Ways to the evidence of a release, for an intruder who knows all other records."""
-        return ("exact",) if self.deals else ("predictive", "refit", "reuse")
+        return ("exact",) if self.deals else ("predictive", "refit", "importance")
 
     def offers_knowing(
         self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
@@ -580,7 +584,7 @@ class PoissonMixtureSection(FittedSection):
         """Ways to the evidence of m data sets, for an intruder who knows some other records."""
         if self.deals:
             return ()
-        return ("predictive",) if m == 1 else ("imputed", "product")
+        return ("predictive",) if m == 1 else ("imputed", "independent-releases")
 
 
 ModelSection = (

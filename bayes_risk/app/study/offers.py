@@ -23,7 +23,7 @@ from .models import (
 from .sections import AttributeSection
 
 # evidence that is chosen where none is named, the first that is offered
-UNASKED = ("exact", "predictive", "imputed", "product", "simulated", "refit")
+UNASKED = ("exact", "predictive", "imputed", "independent-releases", "monte-carlo", "refit")
 
 PARAMETERS = {  # how they are drawn, by kind of model, the usual way first
     "DPMPM": ("one-mode", "independent", "shared"),

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
+from bayes_risk.evidence.methods import RENAMED
 from bayes_risk.intruder.intruder import Intruder
 
 from .keys import (
@@ -426,6 +427,14 @@ def _intruder(value: Any) -> Any:
     return read_section(IntruderSection, value, "[attribute.intruder]", homes) if given else None
 
 
+def _current(evidence: Any) -> Any:
+    """Evidence by its name of today."""
+    if isinstance(evidence, str) and evidence in RENAMED:
+        new = RENAMED[evidence]
+        raise told(f'[attribute] evidence = "{evidence}" is now called "{new}"; give that')
+    return evidence
+
+
 class AttributeSection(Section):
     """``[attribute]``: the attribute-risk audit.
 
@@ -453,12 +462,22 @@ class AttributeSection(Section):
     targets: Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)] = Field(
         "all", description='"all" or a number of records to draw at random, or a list of labels'
     )
-    evidence: (
-        Literal["exact", "predictive", "imputed", "product", "simulated", "refit", "reuse"] | None
-    ) = Field(
+    evidence: Annotated[
+        Literal[
+            "exact",
+            "predictive",
+            "imputed",
+            "independent-releases",
+            "monte-carlo",
+            "refit",
+            "importance",
+        ]
+        | None,
+        BeforeValidator(_current),
+    ] = Field(
         None,
-        description='"exact", "predictive", "imputed", "product", "simulated", "refit" or "reuse", '
-        "or leave it out",
+        description='"exact", "predictive", "imputed", "independent-releases", "monte-carlo", '
+        '"refit" or "importance", or leave it out',
     )
     target_mcse: Float | None = Field(
         None, gt=0, allow_inf_nan=False, description="a number above 0, or leave it out"

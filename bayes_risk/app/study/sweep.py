@@ -132,7 +132,15 @@ def _nearest(given: str, known: tuple[str, ...]) -> str:
 Values = list[Any] | dict[str, Any]
 OWN = "as in the study"
 SHARES = {"none": 0.0, "all-but-target": 1.0}
-EVIDENCE = ("exact", "predictive", "imputed", "product", "simulated", "refit", "reuse")
+EVIDENCE = (
+    "exact",
+    "predictive",
+    "imputed",
+    "independent-releases",
+    "monte-carlo",
+    "refit",
+    "importance",
+)
 
 
 def _each(key: str, read: Callable[[Any, str], Any], example: str) -> BeforeValidator:
@@ -232,7 +240,7 @@ class SweepSection(Section):
         Values | None, _each("parameters", _among(*PARAMETERS), '["independent", "shared"]')
     ] = None
     evidence: Annotated[
-        Values | None, _each("evidence", _among(*EVIDENCE), '["predictive", "reuse"]')
+        Values | None, _each("evidence", _among(*EVIDENCE), '["predictive", "importance"]')
     ] = None
     m: Annotated[list[Count] | None, _each("m", _count, "[1, 3, 5]")] = None
     model: Annotated[dict[str, Values] | None, BeforeValidator(_hyper)] = None

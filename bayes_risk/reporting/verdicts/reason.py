@@ -157,7 +157,10 @@ CURES: dict[str, tuple[str, ...]] = {
         "draws={draws})",
     ),
     "left out": ("a larger [attribute] guess_budget", "JointGrid(..., budget=) with a larger one"),
-    "reuse": ('[attribute] evidence = "predictive"', 'attribute_risk(..., evidence="predictive")'),
+    "importance": (
+        '[attribute] evidence = "predictive"',
+        'attribute_risk(..., evidence="predictive")',
+    ),
     "membership": ("add a section [membership]", "give the result of membership"),
     "others": (
         "[membership] held_out = 0.5, or others = a file of people outside the data",

@@ -226,8 +226,8 @@ def _raised(risk: AttributeRisk, limit: float, width: float) -> Beyond:
 def _cure(risk: AttributeRisk, which: Marks, width: float = 2.0) -> str:
     """What would settle the records marked: where chains disagree more of them, before all."""
     table = risk.records[which]
-    if risk.assumptions.get("evidence", "").startswith("reuse"):
-        return "reuse"
+    if risk.assumptions.get("evidence", "").startswith("importance"):
+        return "importance"
     if (table["left_out"] > MAX_LEFT_OUT).any():
         return "left out"
     if width > 2:

@@ -30,8 +30,8 @@ MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
 WAYS = {
     "predictive": "leave-one-out predictives before and after seeing the release",
-    "product": "predictives before and after seeing each release, multiplied as if the releases "
-    "did not share the records that are not known (an approximation)",
+    "independent-releases": "predictives before and after seeing each release, multiplied as if "
+    "the releases did not share the records that are not known (an approximation)",
 }
 
 
@@ -67,7 +67,8 @@ def full_table_risk(
         belief is in values that nobody has and nobody synthesises: see Notes.
     intruder : Intruder, optional
         What the intruder knows; the worst case by default. One who knows some records, with
-        several releases: release by release, as ``evidence="product"`` of `attribute_risk`.
+        several releases: release by release, as ``evidence="independent-releases"`` of
+        `attribute_risk`.
     draws : int, optional
         Draws of each augmented fit to use, spread evenly; of the base fit m times as many. By
         default as many as make about four seconds a target on one core. Their error is in ``mcse``.

@@ -110,7 +110,7 @@ class DPMPMFit:
             of_one_mode = drawn(self, release) in ("one-mode", "shared")
             return replace(
                 may,
-                methods=frozenset({"predictive", "refit", "reuse"}),
+                methods=frozenset({"predictive", "refit", "importance"}),
                 led=self if of_one_mode and "one-mode" in self.parameters else None,
             )
         if why := why_all_must_be_known(self, release):

@@ -247,7 +247,7 @@ class PoissonMixtureFit:
             return may if self.weights is None else may.refused(without_weights(intruder))
         exact = frozenset({"exact"} if self._keeps_totals(release) else ())
         if not intruder.knows_less:
-            ways = exact or frozenset({"predictive", "refit", "reuse"})
+            ways = exact or frozenset({"predictive", "refit", "importance"})
             return replace(may, methods=ways, computed=exact)
         if exact:
             return may.refused(
