@@ -121,9 +121,15 @@ def fit_model(study: Contents, declaration: Any, df: pd.DataFrame, **how: Any) -
     if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
         tables = {name: read_table(path) for name, path in model.draws.items()}
         return declaration.from_draws(df, tables, missing=study.data.missing)
-    takes = signature(declaration.fit).parameters
-    taken = {key: value for key, value in how.items() if key in takes}
-    return declaration.fit(df, **fit_options(study), **taken)
+    return declaration.fit(df, **fit_options(study), **taken(declaration, **how))
+
+
+def taken(declaration: Any, **how: Any) -> dict[str, Any]:
+    """What of some options the declaration's ``fit`` takes; matching, say, draws nothing."""
+    takes = signature(declaration.fit).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes):
+        return how
+    return {parameter.name: how[parameter.name] for parameter in takes if parameter.name in how}
 
 
 def fit_options(study: Contents) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from inspect import signature
 from typing import Any
 
 import pandas as pd
@@ -26,6 +25,7 @@ from .declare import (
     fit_model,
     fit_options,
     synthesis_options,
+    taken,
     with_zeros,
 )
 from .models import DPMPMSection
@@ -170,13 +170,13 @@ def _reweight(
     """Fit, synthesise and audit, weigh down, again."""
     section, audit = study.reweight, study.attribute
     assert section is not None and audit is not None
-    how, shared = section.model_dump(), "n_jobs" in signature(declaration.fit).parameters
+    how = section.model_dump()
     rule = LinearWeights(**{key: how.pop(key) for key in ("c", "g", "floor", "steps")})
     return reweight(
         declaration,
         df,
         weights_from=rule,
-        fit=fit_options(study) | ({"n_jobs": n_jobs} if shared else {}),
+        fit=fit_options(study) | taken(declaration, n_jobs=n_jobs),
         synthesis=synthesis_options(study),
         audit=attribute_options(audit) | {"n_jobs": n_jobs},
         random_seed=random_seed,
