@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayes_risk as br
-from tests.twins import simulate
+from tests.oracles import simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 TABLE = simulate(80, (3, 2, 4, 3), 3, seed=31)

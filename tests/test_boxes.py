@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from bayes_risk._core.matching import PRIME, Cells, Matches
 from bayes_risk.matching.boxes import Boxes, NumericKey, box_up, match_each_box, match_pooled_boxes
-from tests.twins import cells_of, matches_of, within
+from tests.oracles import cells_of, matches_of, within
 
 Table = tuple[npt.NDArray[Any], npt.NDArray[Any], list[NumericKey]]
 

@@ -8,7 +8,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.demo import fair
-from tests.twins import categories, simulate
+from tests.oracles import categories, simulate
 
 A = 1.0  # the level prior
 ROUNDING = 1e-8

@@ -159,7 +159,7 @@ def test_a_column_may_have_any_name_in_backticks(name):
         formula = f"x:{quoted} + C(2 * {quoted} > 6) + poly({quoted}, 2) + exp(-{quoted})"
         reading = parse("y", formula)
         assert reading.columns == sorted({"x", column})
-        coding, matrix = Coding.learnt(reading, frame)
+        coding, matrix = Coding.fitted(reading, frame)
         found += [matrix, coding.matrix(frame), pickle.loads(pickle.dumps(coding)).matrix(frame)]
     assert all(np.array_equal(found[0], other) for other in found)
     assert any(column in name for name in coding.names)

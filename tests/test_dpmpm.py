@@ -14,7 +14,7 @@ from bayes_risk.models.mixture.categorical.predictive_kernels import class_weigh
 from bayes_risk.models.mixture.categorical.state import units_of
 from bayes_risk.models.mixture.categorical.sweep import class_masses, draw_levels, draw_sticks
 from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta
-from tests.twins import collapsed, label_probabilities, stick_weights
+from tests.oracles import collapsed, label_probabilities, stick_weights
 
 # --- the sampler's kernels -------------------------------------------------------------------
 

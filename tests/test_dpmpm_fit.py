@@ -15,7 +15,7 @@ from bayes_risk.models.mixture.categorical.pymc_model import build
 from bayes_risk.models.mixture.categorical.state import units_of
 from tests.fits import encoded
 from tests.latent_classes import LEVELS, K, layout
-from tests.twins import codes_of, simulate
+from tests.oracles import codes_of, simulate
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 TABLE = simulate(60, LEVELS, 2, seed=41)

@@ -9,7 +9,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.intruder.guesses import _ball, _shifts
-from tests.twins import codes_of, simulate
+from tests.oracles import codes_of, simulate
 
 LEVELS = (3, 2, 4, 5)
 TABLE = simulate(20, LEVELS, seed=51)

@@ -14,7 +14,7 @@ import pytest
 
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import identification_risk
-from tests.twins import matches_of, within
+from tests.oracles import matches_of, within
 
 Files = tuple[pd.DataFrame, list[pd.DataFrame]]
 

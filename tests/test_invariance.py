@@ -9,7 +9,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._compat import group_names
-from tests.twins import simulate
+from tests.oracles import simulate
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::bayes_risk.TruncationWarning", "ignore::bayes_risk.UnreliableWeightsWarning"

@@ -12,7 +12,7 @@ from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.regression.prior import RegressionPrior
 from bayes_risk.risk.posterior import PosteriorSums, weigh
-from tests.twins import simulate
+from tests.oracles import simulate
 
 M, G, U, B = 3, 4, 2, 8
 A = 1.0

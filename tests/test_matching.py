@@ -21,7 +21,7 @@ from bayes_risk._core.matching import (
     number_keys,
     pair_up,
 )
-from tests.twins import cells_of
+from tests.oracles import cells_of
 
 Ids = npt.NDArray[np.int64]
 

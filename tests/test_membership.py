@@ -14,7 +14,7 @@ from bayes_risk.risk.membership.candidates import Others
 from bayes_risk.risk.membership.curve import MEASURES, Standing, level, measures, power, standing
 from bayes_risk.risk.membership.odds import normaliser
 from tests.oracle import log_marginal, row
-from tests.twins import categories, codes_of, simulate
+from tests.oracles import categories, codes_of, simulate
 
 ROUNDING = 1e-8
 A = 1.0  # the level prior

@@ -6,7 +6,7 @@ import pytest
 
 from bayes_risk import _compat
 from bayes_risk._core import pareto
-from tests.twins import pareto_smoothed_row
+from tests.oracles import pareto_smoothed_row
 
 RNG = np.random.default_rng(5)
 WEIGHTS = {

@@ -16,7 +16,7 @@ from bayes_risk.models.mixture.counts.pymc_start import build
 from bayes_risk.models.mixture.counts.units import CountColumns, log_masses, read_counts, units_of
 from bayes_risk.models.poisson_mixture import PoissonMixture, prior_of
 from tests.fits import encoded
-from tests.poisson_twins import log_label_masses
+from tests.poisson_oracles import log_label_masses
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
 RATES = np.array([[2.0, 20.0], [40.0, 8.0], [900.0, 7e8]])

@@ -19,7 +19,7 @@ from bayes_risk.models.mixture.counts.kernels import (
 from bayes_risk.models.mixture.counts.sweep import draw_rates
 from bayes_risk.models.mixture.counts.units import log_masses, scattered, units_of
 from tests import exact_counts
-from tests.poisson_twins import layout, log_label_masses, log_marginal, random_theta
+from tests.poisson_oracles import layout, log_label_masses, log_marginal, random_theta
 
 
 def none(n):

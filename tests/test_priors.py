@@ -10,6 +10,7 @@ import bayes_risk as br
 from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder import priors
+from bayes_risk.release.release import EncodedRelease
 
 TABLE = pd.DataFrame({"a": list("xxxyz"), "b": list("uuvvv")})
 DATA = br.Microdata.from_frame(TABLE)
@@ -86,7 +87,7 @@ SHOWN = [
     pd.DataFrame({"a": list("xyyyz"), "b": list("uvvvv")}),
     pd.DataFrame({"a": list("xxyzz"), "b": list("uuvvu")}),
 ]
-RELEASE = br.Release(datasets=SHOWN, synthesized=["a", "b"])
+RELEASE = EncodedRelease.of(br.Release(datasets=SHOWN, synthesized=["a", "b"]), DATA)
 
 
 def prior_with(how, guesses, **grounds):
@@ -129,13 +130,13 @@ def test_release_of_numbers_counts_by_cell_of_the_grid():
         guesses=grid.of(data, data.codes, columns),
     )
     shown = br.Release(datasets=[pd.DataFrame({"w": [1.4, 3.5, 4.9]})], synthesized=["w"])
-    p = np.exp(prior_weights.log_prior("release", data, cases, shown))
+    p = np.exp(prior_weights.log_prior("release", data, cases, EncodedRelease.of(shown, data)))
     assert np.allclose(p, np.array([2, 1, 3])[:, None] / 6)
     far = br.Release(datasets=[pd.DataFrame({"w": [50.0, 60.0, 70.0]})], synthesized=["w"])
     with pytest.raises(br.InputError, match="no released value of 'w' lies in the grid"):
-        prior_weights.log_prior("release", data, cases, far)
+        prior_weights.log_prior("release", data, cases, EncodedRelease.of(far, data))
     with pytest.raises(br.InputError, match="'w' is a number"):
-        prior_weights.log_prior("release-joint", data, cases, shown)
+        prior_weights.log_prior("release-joint", data, cases, EncodedRelease.of(shown, data))
 
 
 def test_predictive_is_the_base_fit_normalised_over_the_guesses():

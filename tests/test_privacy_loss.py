@@ -10,7 +10,7 @@ from scipy.special import expit
 
 import bayes_risk as br
 from bayes_risk.risk.privacy_loss_result import PrivacyLoss
-from tests.twins import codes_of, simulate
+from tests.oracles import codes_of, simulate
 
 A = 1.0  # the level prior
 

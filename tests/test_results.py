@@ -10,7 +10,7 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk.data.variables import Number, Variable
-from tests.twins import simulate
+from tests.oracles import simulate
 
 SECRET = "Zwiebelschneider"
 

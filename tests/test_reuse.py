@@ -9,7 +9,7 @@ import pytest
 
 import bayes_risk as br
 from tests.fits import encoded
-from tests.twins import simulate
+from tests.oracles import simulate
 
 
 def test_it_warns_on_the_acs_file(shared_data):

@@ -23,7 +23,7 @@ from bayes_risk.models.regression.posterior import ExactPart
 from bayes_risk.models.regression.prior import RegressionPrior
 from bayes_risk.risk.attribute import attribute_evidence, gather
 from tests.fits import encoded
-from tests.twins import simulate
+from tests.oracles import simulate
 
 PRIORS = {"flat": "uniform", "margins": "marginal", "leaning": br.TruthFactor(4.0)}
 DOUBT = ["ignore::bayes_risk.UnreliableWeightsWarning", "ignore::bayes_risk.TruncationWarning"]

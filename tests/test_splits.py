@@ -36,7 +36,7 @@ from bayes_risk.models.mixture.categorical.sweep import (
 )
 from tests.fits import encoded
 from tests.latent_classes import LEVELS, layout, random_theta
-from tests.twins import simulate
+from tests.oracles import simulate
 
 ALPHA, A = 0.7, 0.8
 UNUSUAL = 1e-4  # the chance that a correct sampler fails one test

@@ -1,4 +1,4 @@
-"""Studies of counts: Poisson mixtures, intruders of the trade, intervals; keys, errors, runs."""
+"""Studies of counts: Poisson mixtures, business competitors, intervals; keys, errors, runs."""
 
 import html
 import json

@@ -357,7 +357,7 @@ def test_a_sweep_of_a_reweighted_study_is_around_its_last_round(table):
 
 @pytest.mark.check
 @pytest.mark.filterwarnings(BINDS)
-def test_priors_of_an_intruder_of_the_trade(tmp_path):
+def test_priors_of_a_business_competitor(tmp_path):
     rng = np.random.default_rng(3)
     counts = rng.poisson([20, 60], (12, 2))
     df = pd.DataFrame(counts, columns=["skilled", "unskilled"])

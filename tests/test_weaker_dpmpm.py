@@ -12,7 +12,7 @@ from bayes_risk.models.mixture.categorical.imputation_kernels import (
     log_power_of_mean,
 )
 from tests.latent_oracle import exact_weaker, monte_carlo_weaker, one_column
-from tests.twins import codes_of, simulate
+from tests.oracles import codes_of, simulate
 from tests.weaker_calibration import KNOWS, calibration
 
 PRIOR = {"concentration": (0.5, 0.5), "level_prior": 1.0}

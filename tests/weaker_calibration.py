@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from tests.twins import categories
+from tests.oracles import categories
 
 LEVELS, N, K = (3, 2, 3), 30, 3
 CONCENTRATION = (2.0, 2.0)

@@ -140,7 +140,7 @@ def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
         What is asked for is not offered, or nothing is.
     """
     intruder, can, name = problem.intruder, problem.capabilities, type(problem.fit).__name__
-    if intruder.of_trade:
+    if intruder.is_competitor:
         return _for_businesses(problem, asked)
     if asked in RENAMED:
         raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
@@ -177,7 +177,7 @@ def check_offered(problem: AuditProblem) -> None:
 
 
 def _for_businesses(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
-    """Evidence for an intruder of the trade."""
+    """Evidence for a business competitor."""
     intruder, can = problem.intruder, problem.capabilities
     if can.weaker is None:
         raise InputError(

@@ -110,7 +110,7 @@ def rows_of(
     index = release.microdata.index
     replaced = np.flatnonzero(release.replaced)
     if targets is None:
-        return replaced if not intruder.of_trade else _largest(release, intruder)
+        return replaced if not intruder.is_competitor else _largest(release, intruder)
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
         wanted = at_least("targets", targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
@@ -136,9 +136,9 @@ def rows_of(
 def seen_by(intruder: Intruder, release: EncodedRelease, rng: np.random.Generator) -> Mask | None:
     """Records whose values the intruder sees, (n,): those known, and those released unchanged.
 
-    None: every record but the target's; or the model itself answers, for an intruder of the trade.
+    None: every record but the target's; or the model itself answers, for a business competitor.
     """
-    if intruder.of_trade or not intruder.knows_less:
+    if intruder.is_competitor or not intruder.knows_less:
         return None
     return intruder.known(release.microdata.index, rng) | ~release.replaced
 

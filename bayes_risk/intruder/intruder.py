@@ -60,8 +60,8 @@ class Intruder:
         labels count. The target's own record is never known.
         ``"second-largest"``: the record with the second largest value of the column ``largest``;
         ``"second-largest-value"``: only that value of it. ``"all-but-two"``: every record but the
-        target's and that of ``other``, and the sum of these two. The last three are intruders of
-        the trade (Wei & Reiter 2016), for models that offer them: `models.PoissonMixture`.
+        target's and that of ``other``, and the sum of these two. The last three are business
+        competitors (Wei & Reiter 2016), for models that offer them: `models.PoissonMixture`.
     knows_columns : sequence of str
         Columns of the target that the intruder knows beyond the unsynthesised ones. Guesses leave
         them at their true values.
@@ -127,8 +127,8 @@ class Intruder:
         return self.kind != "all-but-target"
 
     @property
-    def of_trade(self) -> bool:
-        """Whether this is an intruder of the trade, whom the model itself has to answer."""
+    def is_competitor(self) -> bool:
+        """Whether this is a business competitor, whom the model itself has to answer."""
         return self.kind not in ("all-but-target", "none", "some")
 
     def known(self, index: pd.Index, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
@@ -149,9 +149,9 @@ class Intruder:
         Raises
         ------
         InputError
-            A mask of the wrong length, labels of no record; an intruder of the trade.
+            A mask of the wrong length, labels of no record; a business competitor.
         """
-        if self.of_trade:
+        if self.is_competitor:
             raise InputError(f"knows_records={self.knows_records!r} is no set of records")
         n = len(index)
         if self.kind != "some":

@@ -16,7 +16,7 @@ from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
 
 from . import plots
-from .doubts import doubts
+from .caveats import doubts
 from .figures import Picture, picture
 from .glossary import citations, glossary
 from .provenance import Origin

@@ -213,9 +213,9 @@ class AttributeEvidence:
         Raises
         ------
         InputError
-            Evidence that does not come release by release (``"imputed"``, ``"monte-carlo"``, of the
-            trade, of releases from one draw of the parameters, or a searched grid): gather it anew
-            for fewer releases; m out of range.
+            Evidence that does not come release by release (``"imputed"``, ``"monte-carlo"``, of
+            competitors, of releases from one draw of the parameters, or a searched grid): gather it
+            anew for fewer releases; m out of range.
         """
         among = len(self.found.log_evidence)
         if not self.by_release:

@@ -15,7 +15,7 @@ import bayes_risk as br
 from bayes_risk.evidence.leave_one_out import leave_one_out
 from bayes_risk.evidence.problem import cases_of
 from tests.fits import encoded
-from tests.twins import categories, codes_of, simulate
+from tests.oracles import categories, codes_of, simulate
 
 pytestmark = [
     pytest.mark.slow,

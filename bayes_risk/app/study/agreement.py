@@ -126,9 +126,9 @@ def _check_counts(study: Contents) -> None:
         _check_release_of_counts(study, model)
         for name in section.grids if section is not None else []:
             _refuse_fixed(model, name, "[attribute] guesses")
-        if section is not None and section.of_trade:
+        if section is not None and section.is_competitor:
             _check_intruder_of_counts(study, model)
-    elif section is not None and section.intruder is not None and section.of_trade:
+    elif section is not None and section.intruder is not None and section.is_competitor:
         raise ValueError(
             f'{section.intruder.said} is for kind = "PoissonMixture", not "{model.kind}"; give '
             '"all-but-target", or that model'
@@ -228,7 +228,11 @@ def _check_base(study: Contents, where: str) -> None:
             f"{said}, which is not offered beside [reweight], whose predictives are powers of "
             "densities; give another prior"
         )
-    if section.of_trade or study.model.kind in UNSAMPLED or study.model.offers([]) == ("exact",):
+    if (
+        section.is_competitor
+        or study.model.kind in UNSAMPLED
+        or study.model.offers([]) == ("exact",)
+    ):
         raise ValueError(
             f'{said}, and needs evidence = "predictive", which is not offered here; give another '
             "prior"
@@ -285,10 +289,10 @@ def _check_sweep(study: Contents) -> None:
         raise ValueError(
             '[sweep] classes belongs to kind = "DPMPM" and to synthesizer = "MP"; leave it out'
         )
-    if (sweep.knows_records or sweep.knows_columns) and section.of_trade:
+    if (sweep.knows_records or sweep.knows_columns) and section.is_competitor:
         raise ValueError(
-            "[sweep] knows_records and knows_columns are not offered beside an intruder of the "
-            "trade; leave them out"
+            "[sweep] knows_records and knows_columns are not offered beside a business "
+            "competitor; leave them out"
         )
     columns = study.synthesized
     for names in sweep.values("knows_columns") if columns is not None else ():

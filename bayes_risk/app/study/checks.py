@@ -428,7 +428,7 @@ def _try_guesses(
     encoded = EncodedRelease.of(release, data)
     guesses = as_guesses(options["guesses"], guessed_numbers(encoded, intruder))
     rows = rows_of(options["targets"], encoded, intruder, rng)
-    some = intruder.knows_less and not intruder.of_trade
+    some = intruder.knows_less and not intruder.is_competitor
     known = intruder.known(data.index, rng) if some else None
     cases, _ = cases_of(encoded, intruder, guesses, rows, known)
     for prior in _priors(study, options.get("prior", "uniform")):

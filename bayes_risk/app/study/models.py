@@ -145,11 +145,8 @@ class DPMPMSection(FittedSection):
             return ()
         if m == 1:
             return ("predictive",)
-        return (
-            ("imputed", "independent-releases")
-            if self.impossible is None
-            else ("independent-releases",)
-        )
+        imputed = ("imputed",) if self.impossible is None else ()
+        return (*imputed, "independent-releases")
 
 
 class BinomialSection(Section):

@@ -102,7 +102,7 @@ def of_kept_columns(model: ModelSection) -> str:
 def check_evidence(study: Contents, df: pd.DataFrame | None = None) -> None:
     """The evidence asked for is offered, as far as the file, or the table too, can tell."""
     section, model = study.attribute, study.model
-    if section is None or section.of_trade:
+    if section is None or section.is_competitor:
         return
     given, offers = section.evidence, _offers(study, section, df)
     if set(offers).intersection(UNASKED if given is None else [given]):
@@ -196,7 +196,7 @@ def ways_of(
 def check_ways(study: Contents, df: pd.DataFrame | None = None) -> None:
     """Each intruder of a sweep has the evidence that is asked for."""
     section = study.attribute
-    if study.sweep is None or section is None or section.of_trade:
+    if study.sweep is None or section is None or section.is_competitor:
         return
     for way in ways_of(study, section, df):
         if (way.asked is None and way.offers) or way.asked in way.offers:

@@ -194,7 +194,7 @@ Named = Literal["all-but-target", "none", "second-largest", "second-largest-valu
 Fraction = Annotated[Float, Field(gt=0, lt=1)]
 Records = Named | Fraction | Annotated[list[Label], Field(min_length=1)]
 OF_TRADE = ("second-largest", "second-largest-value", "all-but-two")
-# not asked of an intruder of the trade
+# not asked of a business competitor
 BY_MODEL = ("evidence", "target_mcse", "max_doublings", "refit_budget")
 
 
@@ -243,8 +243,8 @@ class IntruderSection(Section):
         return self.knows_records != "all-but-target"
 
     @property
-    def of_trade(self) -> bool:
-        """Whether this is an intruder of the trade, whom the model itself has to answer."""
+    def is_competitor(self) -> bool:
+        """Whether this is a business competitor, whom the model itself has to answer."""
         return self.knows_records in OF_TRADE
 
     @property
@@ -271,7 +271,7 @@ def attribute_settings(settings: dict[str, Any], intruder: IntruderSection) -> d
     said["knows_totals"] = bool(said["knows_totals"])
     if not intruder.asks_of_groups:
         del said["groups"]
-    needless = BY_MODEL if intruder.of_trade else ()
+    needless = BY_MODEL if intruder.is_competitor else ()
     return {k: v for k, v in settings.items() if k not in needless} | {"intruder": said}
 
 
@@ -495,7 +495,7 @@ class AttributeSection(Section):
         if intruder is None or not intruder.knows_less:
             return self
         intruder.declared(self.knows_columns)
-        if not intruder.of_trade:
+        if not intruder.is_competitor:
             return self
         said = intruder.said
         for key in BY_MODEL:
@@ -519,9 +519,9 @@ class AttributeSection(Section):
         return self.intruder is not None and self.intruder.knows_less
 
     @property
-    def of_trade(self) -> bool:
+    def is_competitor(self) -> bool:
         """Whether the model itself has to answer this intruder."""
-        return self.intruder is not None and self.intruder.of_trade
+        return self.intruder is not None and self.intruder.is_competitor
 
     @property
     def largest(self) -> str | None:

@@ -188,7 +188,7 @@ def problem_of(
 ) -> tuple[AuditProblem, str]:
     """The audit, and how its evidence is computed, if the model can tabulate it at all."""
     name = type(fit).__name__
-    if intruder is not None and intruder.of_trade:
+    if intruder is not None and intruder.is_competitor:
         raise InputError(
             f"knows_records={intruder.knows_records!r} asks about numbers, which have no table; "
             "use attribute_risk"

@@ -26,7 +26,7 @@ REPLICATES = 200  # samples of the people outside the data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Answers:
+class MembershipTerms:
     """What is kept of U cases, and of D others over all cases.
 
     Attributes
@@ -55,7 +55,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Asking:
+class MembershipComputation:
     """What does not change from block to block.
 
     ``counts`` (U,): how many members each case stands for; ``budget``: refits.
@@ -70,7 +70,7 @@ class Asking:
     budget: int
     rng: np.random.Generator
 
-    def answers(self) -> Answers:
+    def answers(self) -> MembershipTerms:
         """All blocks, one after the other."""
         L = 0 if self.alternatives is None else self.alternatives.per_case
         step = max(ROOM // (1 + L + len(self.others.asked)), FEWEST)
@@ -201,7 +201,7 @@ class _Tally:
         return self.total / weight, np.sqrt(variance)
 
 
-def _answers(blocks: Sequence["_Kept"], tally: _Tally) -> Answers:
+def _answers(blocks: Sequence["_Kept"], tally: _Tally) -> MembershipTerms:
     def joined(name: str) -> Array:
         return np.concatenate([getattr(b, name) for b in blocks])
 
@@ -210,7 +210,7 @@ def _answers(blocks: Sequence["_Kept"], tally: _Tally) -> Answers:
         return Standing(*(np.concatenate(v, axis=-1) for v in zip(*parts, strict=True)))
 
     others, others_mcse = tally.means()
-    return Answers(
+    return MembershipTerms(
         log_bf=joined("log_bf"),
         mcse=joined("mcse"),
         khat=joined("khat"),

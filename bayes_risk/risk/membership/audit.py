@@ -17,7 +17,7 @@ from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import Release
 
-from .asking import Answers, Asking
+from .asking import MembershipComputation, MembershipTerms
 from .candidates import Alternatives, Others, alternatives_of, places
 from .curve import MEASURES, Standing, measures
 from .result import Membership
@@ -128,7 +128,7 @@ def membership(
     posteriors = runner.fits(cases)
     drawing = runner.led or fit  # of the mode that the release chooses
     other = _alternatives(drawing, release, len(cases), alternatives, draw)
-    answers = Asking(
+    answers = MembershipComputation(
         runner=runner,
         posteriors=posteriors,
         cases=cases,
@@ -180,7 +180,7 @@ def _check_release(fit: Fit, release: Release) -> None:
 
 def _check_intruder(problem: AuditProblem) -> None:
     intruder, m = problem.intruder, problem.release.m
-    if intruder.of_trade or intruder.knows_columns:
+    if intruder.is_competitor or intruder.knows_columns:
         raise InputError(
             "an intruder who asks about membership has a whole record in mind; give "
             "knows_records alone: all-but-target, none, a fraction, a mask or labels"
@@ -198,7 +198,7 @@ def _check_intruder(problem: AuditProblem) -> None:
 
 
 def _result(
-    answers: Answers,
+    answers: MembershipTerms,
     case: npt.NDArray[np.int64],
     compared: Others,
     labels: pd.Index,
@@ -245,7 +245,7 @@ def _warn(result: Membership) -> None:
 
 
 def _measures(
-    answers: Answers, case: npt.NDArray[np.int64], rng: np.random.Generator
+    answers: MembershipTerms, case: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Measures, and their errors: over people, in and outside the data, and over the draws."""
     n, U = len(case), len(answers.log_bf)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .class_posterior import Learnt, Rows
+from .class_posterior import ClassPosterior, Rows
 from .kernels import binomial_masses, mixed_pairs, negative_binomial_masses
 
 Array = npt.NDArray[np.float64]
@@ -54,7 +54,7 @@ class Pair:
         )
 
 
-def pair_masses(learnt: Learnt, pair: Pair) -> Array:
+def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:
     """log p_h(y*, T - y*, what is known of both), shape (H, G), rates integrated out.
 
     sum over k, l of pi_k pi_l p(y* | k) p(T - y* | l), and where k = l, one after the other.

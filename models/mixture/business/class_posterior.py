@@ -88,7 +88,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Learnt:
+class ClassPosterior:
     """Classes learnt from rows.
 
     Attributes
@@ -118,7 +118,7 @@ class Learnt:
     @classmethod
     def of(
         cls, prior: CountPrior, rows: Rows, draws: Draws, *, rng: np.random.Generator
-    ) -> "Learnt":
+    ) -> "ClassPosterior":
         """Draw the labels of the rows."""
         H, (D, K) = len(draws), draws.phi.shape[1:]
         n, sums = np.zeros((H, K), np.int64), np.zeros((H, D + 2 * prior.n_counts, K))

@@ -1,9 +1,9 @@
-"""Evidence of releases of a Poisson mixture, for intruders of the trade.
+"""Evidence of releases of a Poisson mixture, for business competitors.
 
 They know the second largest value, or all records but two (Wei & Reiter 2016). All records that
 they do not know are integrated out. Where an approximation is used, `weaker_in_words` names it.
 
-What an intruder of the trade is told against the data and the release: contradictions.
+What a business competitor is told against the data and the release: contradictions.
 """
 
 import warnings
@@ -22,13 +22,13 @@ from bayes_risk.models.mixture.categorical.sampler import run_chains
 from bayes_risk.release.release import EncodedRelease
 
 from .all_but_two import Pair, Shared, dealt_to_pair, pair_masses
-from .class_posterior import Learnt, Rows
+from .class_posterior import ClassPosterior, Rows
 from .largest_value import TAIL, belief, is_exact, log_sum_of_others
-from .scenario import Scene
+from .scenario import AttackScenario
 from .second_largest import Averaged, Groups, Question, averaged, before, dealt, further, with_total
 
 
-def check(scene: Scene, fit: Any) -> None:
+def check(scene: AttackScenario, fit: Any) -> None:
     """Whether all this can be.
 
     Raises
@@ -67,7 +67,7 @@ def check(scene: Scene, fit: Any) -> None:
         _check_groups(scene, fit.model.kind)
 
 
-def _check_totals(scene: Scene) -> None:
+def _check_totals(scene: AttackScenario) -> None:
     given = scene.intruder.knows_totals
     if not isinstance(given, Mapping):
         return
@@ -85,7 +85,7 @@ def _check_totals(scene: Scene) -> None:
             )
 
 
-def _check_groups(scene: Scene, kind: str) -> None:
+def _check_groups(scene: AttackScenario, kind: str) -> None:
     """Whether the groups that the intruder knows are there, and keep their totals."""
     groups, inferred = scene.release.groups, scene.intruder.groups == "inferred"
     if inferred and (kind == "TCMM" or (groups is not None and (groups == TAIL).any())):
@@ -140,7 +140,7 @@ def weaker(
     """
     found = []
     for u, child in enumerate(rng.spawn(len(targets))):
-        scene = Scene.of(fit, intruder, release, targets, u)
+        scene = AttackScenario.of(fit, intruder, release, targets, u)
         check(scene, fit)
         work = _Work(fit=fit, scene=scene, rng=child, progress=progress)
         one = _pair(work) if scene.other is not None else _second(work)
@@ -155,7 +155,7 @@ def weaker(
 
 def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
     """What is approximated in `weaker`, and what is disclosed for certain, one phrase."""
-    scene = Scene.of(fit, intruder, release, targets, 0)
+    scene = AttackScenario.of(fit, intruder, release, targets, 0)
     words = ["weaker: unknown records integrated out; synthetic rows are matched to nobody"]
     if scene.other is not None:
         words = ["weaker: fits without the two records"]
@@ -175,7 +175,7 @@ def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targe
     return "; ".join(words + _singletons(scene))
 
 
-def _singletons(scene: Scene) -> list[str]:
+def _singletons(scene: AttackScenario) -> list[str]:
     """Groups of one that hold a target: their totals are its values."""
     if scene.release.groups is None or scene.in_tail:
         return []
@@ -195,12 +195,12 @@ class _Work:
     """A scene, and how to sample what it asks for; in ``full`` how often all was occupied."""
 
     fit: Any
-    scene: Scene
+    scene: AttackScenario
     rng: np.random.Generator
     progress: Progress | None
     full: list[float] = field(default_factory=list)
 
-    def learnt(self, rows: Rows, stage: str, *, share: int = 1) -> Learnt:
+    def learnt(self, rows: Rows, stage: str, *, share: int = 1) -> ClassPosterior:
         """Classes learnt from rows, by chains as long as the fit's (or a share of them)."""
         draws, fit = self.fit.draws, self.fit
         C, sampling = draws.n_chains, self.rng.spawn(2)
@@ -217,7 +217,7 @@ class _Work:
             tick=ticker(self.progress, stage, C * size),
         )
         self.full.append(float((drawn.n_occupied == fit.prior.n_classes).mean()))
-        return Learnt.of(fit.prior, rows, drawn, rng=sampling[1])
+        return ClassPosterior.of(fit.prior, rows, drawn, rng=sampling[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -234,7 +234,7 @@ class _Found:
         return cls(log_p=log_p, deviations=np.zeros((2, log_p.shape[1])), ess=np.inf)
 
 
-def _ordered(found: _Found, scene: Scene) -> _Found:
+def _ordered(found: _Found, scene: AttackScenario) -> _Found:
     """Guesses that break the order are impossible."""
     return _Found(
         log_p=np.where(scene.in_order, found.log_p, -np.inf),
@@ -311,7 +311,7 @@ def _drawn(work: _Work, question: Question, l: int) -> Averaged:
     )
 
 
-def _dealt_to(scene: Scene, question: Question, l: int, label: Ints) -> Array:
+def _dealt_to(scene: AttackScenario, question: Question, l: int, label: Ints) -> Array:
     """MM: log p_h(y*, y_2 | groups and totals), (H, G)."""
     K, shown = int(label.max()) + 1, scene.shown(l)
     first, second = scene.may_be_target(l), scene.may_be_second(l)
@@ -319,7 +319,7 @@ def _dealt_to(scene: Scene, question: Question, l: int, label: Ints) -> Array:
     return dealt(groups, scene.dealt_question(l))
 
 
-def _of_tail(scene: Scene) -> Array:
+def _of_tail(scene: AttackScenario) -> Array:
     """TCMM: all releases show the same total, so the first says all."""
     sums, n, values, chances = _tail(scene)
     log_p = np.zeros((scene.release.m, len(sums)))
@@ -327,7 +327,7 @@ def _of_tail(scene: Scene) -> Array:
     return log_p
 
 
-def _tail(scene: Scene) -> tuple[Array, int, Array, Array]:
+def _tail(scene: AttackScenario) -> tuple[Array, int, Array, Array]:
     """What the others of the tail must add up to, how many, and the belief about each."""
     tail = scene.tail
     knows_one = scene.second_value > tail.threshold
@@ -357,7 +357,7 @@ def _pair(work: _Work) -> _Found:
     )
 
 
-def _dealt_pair(scene: Scene, base: Learnt) -> _Found:
+def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> _Found:
     """Groups known: exact but for the predictive that is divided by."""
     pair, log_p = scene.pair(None), []
     deviations = np.zeros((len(np.unique(base.batch)), len(pair.guesses)))
@@ -369,7 +369,7 @@ def _dealt_pair(scene: Scene, base: Learnt) -> _Found:
     return _Found(log_p=np.stack(log_p), deviations=deviations, ess=float(len(base.n)))
 
 
-def _expected(base: Learnt, pair: Pair, shared: Shared) -> Averaged:
+def _expected(base: ClassPosterior, pair: Pair, shared: Shared) -> Averaged:
     """log p(y*, T - y* | known) of the columns in which the two share a component."""
     if shared.together.any():
         return averaged(pair_masses(base, pair.of(shared.together)), base.batch)

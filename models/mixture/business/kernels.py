@@ -1,4 +1,4 @@
-"""Compiled loops of the intruders of the trade: classes learnt from rows, mixtures of masses.
+"""Compiled loops of the business competitors: classes learnt from rows, mixtures of masses.
 
 ``M[D + 2 p, K]`` as in `poisson_kernels`. Rows of A and B are gamma posteriors of one count's rate.
 """

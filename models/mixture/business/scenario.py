@@ -1,4 +1,4 @@
-"""What an intruder of the trade sees of one target: known rows, shown rows, tail, order, totals."""
+"""What a business competitor sees of one target: known rows, shown rows, tail, order, totals."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ class Tail(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scene:
+class AttackScenario:
     """One target before one intruder.
 
     Attributes
@@ -78,7 +78,7 @@ class Scene:
         release: EncodedRelease,
         targets: Targets,
         u: int,
-    ) -> "Scene":
+    ) -> "AttackScenario":
         """Read target u.
 
         Raises

@@ -13,7 +13,7 @@ from bayes_risk._core.logspace import log_sum
 from bayes_risk.models.mixture.categorical.state import Draws
 from bayes_risk.models.mixture.counts.state import CountPrior
 
-from .class_posterior import Learnt, Rows, same_class
+from .class_posterior import ClassPosterior, Rows, same_class
 from .kernels import binomial_masses, mixed_binomials, mixed_counts, poisson_of
 
 Array = npt.NDArray[np.float64]
@@ -73,7 +73,7 @@ def before(prior: CountPrior, question: Question) -> Array:
     return found
 
 
-def alone_in_class(prior: CountPrior, second: Rows) -> Learnt:
+def alone_in_class(prior: CountPrior, second: Rows) -> ClassPosterior:
     """Two classes, the first with the second largest in it, the other for everybody else."""
     p, D = prior.n_counts, prior.width
     sums = np.zeros((1, D + 2 * p, 2))
@@ -84,7 +84,7 @@ def alone_in_class(prior: CountPrior, second: Rows) -> Learnt:
             sums[0, position, 0] = 1.0
     chance = same_class(prior.n_classes, prior.concentration)
     nothing = np.zeros((1, 2), np.int64)
-    return Learnt(
+    return ClassPosterior(
         prior=prior,
         draws=Draws(
             alpha=np.ones(1),
@@ -102,7 +102,7 @@ def alone_in_class(prior: CountPrior, second: Rows) -> Learnt:
     )
 
 
-def further(learnt: Learnt, question: Question) -> Array:
+def further(learnt: ClassPosterior, question: Question) -> Array:
     """log p_h(y*, what is known of the target) of a further record, (H, G), rates integrated out.
 
     sum_k E[pi_k | labels] p(known | k) NB(y*; shape_j + S_kj, rate_j + E_kj).
@@ -121,7 +121,9 @@ def further(learnt: Learnt, question: Question) -> Array:
     return out
 
 
-def with_total(learnt: Learnt, question: Question, rest: Array | None, n_others: int) -> Array:
+def with_total(
+    learnt: ClassPosterior, question: Question, rest: Array | None, n_others: int
+) -> Array:
     """log p(y*, the rest of the total | theta_h), shape (H, G); ``rest`` (G,) is T - y_2 - y*.
 
     Of y* alone if ``rest`` is None.
@@ -148,7 +150,7 @@ def with_total(learnt: Learnt, question: Question, rest: Array | None, n_others:
     return np.where(rest >= 0, log_y + log_total, -np.inf)
 
 
-def _at_theta(learnt: Learnt, question: Question, alive: Array) -> Array:
+def _at_theta(learnt: ClassPosterior, question: Question, alive: Array) -> Array:
     """log p(y*, what is known of the target | theta_h), (H, G), nothing integrated out."""
     pi, phi, j = learnt.draws.pi, learnt.draws.phi, question.column
     row = question.target

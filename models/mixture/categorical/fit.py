@@ -33,7 +33,7 @@ from bayes_risk.models.mixture.known_records import (
 )
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .hyper_priors import LatentUnder
+from .hyper_priors import HyperpriorReweighting
 from .imputation import LatentImputed
 from .imputation_state import Problem
 from .led import Lengths, carried_on, led_by
@@ -400,9 +400,9 @@ class DPMPMFit:
         """log p(Z^(l) | Theta_h, and y where classes are own), (m, H); of some draws if given."""
         return log_release(self.posterior, release, draws)
 
-    def under(self, model: Any) -> LatentUnder | None:
+    def under(self, model: Any) -> HyperpriorReweighting | None:
         """The draws under other hyper-parameters, by weights; None: only a new fit can tell."""
-        return LatentUnder.of(self, model)
+        return HyperpriorReweighting.of(self, model)
 
     def __repr__(self) -> str:
         d = self.diagnostics

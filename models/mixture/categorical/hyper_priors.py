@@ -94,13 +94,13 @@ def _log_marginal(counts: Array, a: float) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LatentUnder:
+class HyperpriorReweighting:
     """The draws of a DPMPM under the hyper-parameters of another declaration."""
 
     model: Any
 
     @classmethod
-    def of(cls, fit: Any, model: Any) -> "LatentUnder | None":
+    def of(cls, fit: Any, model: Any) -> "HyperpriorReweighting | None":
         """None: only a new fit can tell."""
         plain = fit.weights is None and fit.known is None and fit.model.impossible is None
         alike = same_but(fit.model, model, "concentration_prior", "level_prior")

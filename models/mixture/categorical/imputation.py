@@ -118,7 +118,7 @@ def run_chain(
         advance(thin)
         keep(
             rng, data, layout, problem.fixed[0], chain.theta, chain.base, chain.rows,
-            problem.of_known, problem.seats, kept.arrays, h,
+            problem.of_known, problem.tracked_rows, kept.arrays, h,
         )  # fmt: skip
         tick(1)
     return kept, chain

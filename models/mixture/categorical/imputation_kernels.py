@@ -296,11 +296,11 @@ def run(
 
 
 @numba.njit(cache=True, nogil=True)
-def keep(rng, data, layout, fixed, theta, base, rows, of_known, seats, out, h):
-    """Write a state as draw h: counts with Theta integrated out, labels of records and seats.
+def keep(rng, data, layout, fixed, theta, base, rows, of_known, tracked_rows, out, h):
+    """Write a state as draw h: counts with Theta integrated out, labels of records and rows.
 
     ``of_known[m + 1, N]``: unit of each known record in data set l, and in the table (last);
-    ``seats``: unknown rows of which labels and values are kept.
+    ``tracked_rows``: unknown rows of which labels and values are kept.
     """
     positions, multiplicity, ptr, z_positions, z_multiplicity, z_ptr = data[:6]
     alpha, _, pi, phi = theta
@@ -324,8 +324,8 @@ def keep(rng, data, layout, fixed, theta, base, rows, of_known, seats, out, h):
         all_alpha[h, l], out_pi[h, l] = alpha[l], pi[l]
         for i in range(of_known.shape[1]):
             known_label[h, l, i] = label[0, of_known[l, i]]
-        for i in range(seats.shape[0]):
-            seat_label[h, l, i] = label[0, here.shape[0] - R + seats[i]]
+        for i in range(tracked_rows.shape[0]):
+            seat_label[h, l, i] = label[0, here.shape[0] - R + tracked_rows[i]]
     for b in range(alpha0.shape[0]):
         at = m + b
         Q[h, at, -1] = 1.0
@@ -338,10 +338,10 @@ def keep(rng, data, layout, fixed, theta, base, rows, of_known, seats, out, h):
         n[h, at], all_alpha[h, at], out_pi[h, at] = n0[b], alpha0[b], pi[0]
         for i in range(of_known.shape[1]):
             known_label[h, at, i] = label0[b, of_known[m, i]]
-        for i in range(seats.shape[0]):
-            seat_label[h, at, i] = row_label0[b, seats[i]]
-    for i in range(seats.shape[0]):
-        seat_rows[h, i] = rows[0, seats[i], : seat_rows.shape[2]]
+        for i in range(tracked_rows.shape[0]):
+            seat_label[h, at, i] = row_label0[b, tracked_rows[i]]
+    for i in range(tracked_rows.shape[0]):
+        seat_rows[h, i] = rows[0, tracked_rows[i], : seat_rows.shape[2]]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -74,7 +74,7 @@ class Problem:
         return not how.own and bool(how.synthesized.all())
 
     @property
-    def seats(self) -> Ints:
+    def tracked_rows(self) -> Ints:
         """Unknown rows of which labels and values are kept: one stands for all, or all."""
         R = len(self.unknown)
         return np.arange(min(R, 1) if self.exchangeable else R)
@@ -109,9 +109,11 @@ class Problem:
         start = np.where(self.hows[l].synthesized, self.hows[l].z, self.hows[l].y)[self.unknown]
         rows = [start] * self.m
         if self.hows[0].own:
-            tied = [how.linked for how in self.hows]
+            conditioned = [how.linked for how in self.hows]
             made = self.hows[0].synthesized
-            rows = [np.hstack([start, z[self.unknown][:, made]]) for z in tied if z is not None]
+            rows = [
+                np.hstack([start, z[self.unknown][:, made]]) for z in conditioned if z is not None
+            ]
         return np.ascontiguousarray(np.stack(rows), dtype=np.int32)
 
 
@@ -119,8 +121,8 @@ def _units(how: Mechanism, known: Mask, padding: int) -> Units:
     """The known records and a data set, all but the rows that are imputed."""
     linked, y = how.linked, how.y[known]
     if linked is not None:
-        tied = np.where(linked < 0, padding, linked)[:, how.synthesized]
-        return units_of(np.hstack([y, tied[known]]))
+        conditioned = np.where(linked < 0, padding, linked)[:, how.synthesized]
+        return units_of(np.hstack([y, conditioned[known]]))
     if not how.synthesized.all():
         return units_of(y, how.given(how.replaced, None))
     found = units_of(np.vstack([y, how.z[how.replaced]]))
@@ -151,8 +153,8 @@ class Kept:
     """Draws that are kept, H in all, chain after chain; B = m + W sets of counts in each.
 
     ``Q (H, B, D, K)``, ``tau (H, B, p, K)``, ``n (H, B, K)``, ``alpha (H, B)``, ``pi (H, B, K)``;
-    labels of the known records ``(H, B, n_known)`` and of the seats ``(H, B, S)``; the rows that
-    the seats hold ``(H, S, p)``.
+    labels of the known records ``(H, B, n_known)`` and of tracked rows ``(H, B, S)``; the rows that
+    the tracked_rows hold ``(H, S, p)``.
     """
 
     Q: Array
@@ -171,7 +173,7 @@ class Kept:
     def room(cls, problem: Problem, H: int) -> "Kept":
         """Empty arrays for one chain."""
         K, D, p = problem.prior.n_classes, problem.prior.width, len(problem.prior.starts) - 1
-        B, S, N = problem.m + BASE_CHAINS, len(problem.seats), int(problem.known.sum())
+        B, S, N = problem.m + BASE_CHAINS, len(problem.tracked_rows), int(problem.known.sum())
         return cls(
             Q=np.ones((H, B, D, K)),
             tau=np.empty((H, B, p, K)),

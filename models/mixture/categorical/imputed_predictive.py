@@ -61,19 +61,19 @@ def log_joint(log_p, tilt, m):
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_seats(tables, fixed, m, seats, label, linked, told, out, tilt):
+def fill_tracked_rows(tables, fixed, m, tracked_rows, label, linked, observed, out, tilt):
     """out[h, s] = log q(y_s) - log h(y_s) of the row imputed in seat s; q is what proposes it.
 
     Its mean given all else is 1 / sum over y of h(y), the normaliser of the row's conditional.
     ``tilt[h, s]`` is filled too.
     """
     Q, tau, n, alpha, pi, integrated = tables
-    (H, B, K), S = n.shape, seats.shape[1]
+    (H, B, K), S = n.shape, tracked_rows.shape[1]
     base, terms = np.empty((B, K + 1, K)), np.empty(K)
     log_p, log_q = np.empty(B), np.empty(m)
     for h in range(H):
         fill_weights(n[h], alpha[h], pi[h], m, integrated, base)
-        rows = seats[h]
+        rows = tracked_rows[h]
         for s in range(S):
             for b in range(B):
                 side, k0 = int(b >= m), label[h, b, s]
@@ -84,7 +84,7 @@ def fill_seats(tables, fixed, m, seats, label, linked, told, out, tilt):
                 log_p[b] = math.log(max(own + terms.sum(), TINY)) + scale
                 if b < m:
                     log_q[b] = log_p[b] - log_condition(
-                        Q[h, b], tau[h, b], fixed[0], rows, z, told, z, base[b], s, k0, terms
+                        Q[h, b], tau[h, b], fixed[0], rows, z, observed, z, base[b], s, k0, terms
                     )
             tilt[h, s] = log_p[m:]
             out[h, s] = log_of_sum(log_q) - math.log(m) - log_joint(log_p, log_p[m:], m)
@@ -95,7 +95,7 @@ def predict_joint(tables, layout, targets, of_row, weights, batch, log_truth, su
     """Fill log h(y_i) + log_c, shape (H, U), if there are no guesses (G = 0).
 
     Else add the weighted h(y*) / h(y_i) to the sums of their batch, shape (B, U, G). ``log_c
-    (H, U)`` and ``tilt (H, U, W)`` of imputed rows are those of `fill_seats`.
+    (H, U)`` and ``tilt (H, U, W)`` of imputed rows are those of `fill_tracked_rows`.
     """
     all_Q, all_tau, n, alpha, pi, integrated = tables
     fixed, columns, m = layout
@@ -174,7 +174,7 @@ class ImputedPredictive:
     known : ndarray of bool, shape (U,)
         Targets whose own values are in the table.
     column : ndarray of int, shape (U,)
-        Where among the known records, or among the seats, the target is.
+        Where among the known records, or among the tracked_rows, the target is.
     truth : ndarray of int, shape (U, p)
         Rows of the target's own levels.
     linked : ndarray of int, shape (m + 1, U, p)
@@ -297,23 +297,23 @@ def _linked(problem: Problem, record: Ints) -> Ints:
 def _of_seats(
     problem: Problem, kept: Kept, column: Ints, truth: Ints, linked: Ints, unknown: Ints
 ) -> tuple[Array, Array]:
-    """Normalisers and densities of the rows imputed in the seats of the targets ``unknown``."""
+    """Normalisers and densities of the rows imputed for the targets ``unknown``."""
     H, S = len(kept), kept.seat_rows.shape[1]
     log_c, tilt = np.zeros((H, S)), np.zeros((H, S, kept.n.shape[1] - problem.m))
-    seats, first = np.unique(column[unknown], return_index=True)
+    tracked_rows, first = np.unique(column[unknown], return_index=True)
     some = unknown[first]  # one target of each seat
     if len(some):
-        c, t = np.empty((H, len(seats))), np.empty((H, len(seats), tilt.shape[2]))
-        fill_seats(
+        c, t = np.empty((H, len(tracked_rows))), np.empty((H, len(tracked_rows), tilt.shape[2]))
+        fill_tracked_rows(
             tables_of(problem, kept),
             problem.fixed,
             problem.m,
-            np.ascontiguousarray(kept.seat_rows[:, seats], dtype=np.int64),
-            np.ascontiguousarray(kept.seat_label[:, :, seats]),
+            np.ascontiguousarray(kept.seat_rows[:, tracked_rows], dtype=np.int64),
+            np.ascontiguousarray(kept.seat_label[:, :, tracked_rows]),
             np.ascontiguousarray(linked[:, some]),
             np.where(problem.hows[0].synthesized, -1, truth[some]),
             c,
             t,
         )
-        log_c[:, seats], tilt[:, seats] = c, t
+        log_c[:, tracked_rows], tilt[:, tracked_rows] = c, t
     return log_c, tilt

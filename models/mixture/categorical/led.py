@@ -31,7 +31,7 @@ class Lengths:
     """How long led chains run.
 
     ``starts`` cold ones sweep ``find`` times to find a mode, ``settle`` times on y alone, and keep
-    ``short`` draws, by which they are told apart; ``chains`` of them are carried on and keep
+    ``short`` draws, by which they are observed apart; ``chains`` of them are carried on and keep
     ``draws`` each.
     """
 

@@ -17,7 +17,7 @@ from .predictive import LatentPredictive, Tables, collapse, log_masses
 from .sampler import doubled, run_chains
 from .state import Draws, Given, Prior, Units, joined, units_of
 from .weighted import weighted_predictive
-from .zeros import PossiblePredictive, log_possible_release, possible_predictive
+from .zeros import TruncatedPredictive, log_possible_release, possible_predictive
 
 Rows = npt.NDArray[np.int32]
 
@@ -79,7 +79,7 @@ class LatentPosterior:
 
     def collapsed(
         self, targets: Targets, rng: np.random.Generator
-    ) -> LatentPredictive | PossiblePredictive:
+    ) -> LatentPredictive | TruncatedPredictive:
         """The same of records that all count in full."""
         unit, asked = self.units.unit[targets.record], None
         if self.prior.zeros is None:  # labels of the targets' units are all that is looked up
@@ -181,8 +181,8 @@ def predictive_of(
     z = np.full(truth.shape, -1) if linked is None else linked.astype(np.int64)
     known = targets.fitted[:, None]
     in_part = ~known & (given if shown is None else shown)
-    held, tied = np.where(known | in_part, truth, -1), np.where(known, -1, z)
-    in_data = (held >= 0).any(axis=1) | (tied >= 0).any(axis=1)
+    held, conditioned = np.where(known | in_part, truth, -1), np.where(known, -1, z)
+    in_data = (held >= 0).any(axis=1) | (conditioned >= 0).any(axis=1)
     return LatentPredictive(
         tables=tables,
         unit=np.where(in_data, unit, -1),
@@ -191,8 +191,8 @@ def predictive_of(
         columns=targets.columns,
         guesses=targets.guesses.codes + begin[targets.columns].astype(np.int32),
         held=held,
-        told=np.where(given | in_part, truth, -1),
-        tied=tied,
+        observed=np.where(given | in_part, truth, -1),
+        conditioned=conditioned,
         batch=batch_of_draws(len(tables.alpha), n_chains),
     )
 

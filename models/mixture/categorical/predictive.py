@@ -293,9 +293,9 @@ class LatentPredictive:
         Rows of the guessed levels.
     held : ndarray of int, shape (U, p)
         Rows of the own levels that the target's unit holds; -1 elsewhere.
-    told : ndarray of int, shape (U, p)
+    observed : ndarray of int, shape (U, p)
         Rows of own levels that the predictive is conditional on; -1 elsewhere.
-    tied : ndarray of int, shape (U, p)
+    conditioned : ndarray of int, shape (U, p)
         Rows of synthetic levels that it is conditional on; -1 elsewhere.
     batch : ndarray of int, shape (H,)
         Batch of each draw.
@@ -308,8 +308,8 @@ class LatentPredictive:
     columns: Ints
     guesses: npt.NDArray[np.int32]
     held: Ints
-    told: Ints
-    tied: Ints
+    observed: Ints
+    conditioned: Ints
     batch: Ints
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
@@ -369,7 +369,9 @@ class LatentPredictive:
         return log_truth, sums.swapaxes(1, 2)
 
     def _of_targets(self, block: slice) -> tuple[Ints, ...]:
-        return tuple(x[block] for x in (self.truth, self.linked, self.held, self.told, self.tied))
+        return tuple(
+            x[block] for x in (self.truth, self.linked, self.held, self.observed, self.conditioned)
+        )
 
 
 def collapse(

@@ -4,7 +4,7 @@ Shapes: ``Q[D, K]`` probability of a level in a class, ``tau[p, K]`` class total
 ``terms[K]`` mass of the target's values class by class. The target's own class ``k0`` is reckoned
 apart, with what the data hold of the target taken out: ``held[U, p]`` of its own values (-1: none)
 and ``linked[U, p]`` of its synthetic ones; ``k0 = K`` means that there is nothing to take out.
-``told[U, p]`` and ``tied[U, p]`` are own and synthetic values that the predictive is conditional
+``observed[U, p]`` and ``conditioned[U, p]`` are own and synthetic values that it is conditional
 on. Loops index whole arrays instead of passing slices: a slice costs a reference count, and threads
 share it.
 """
@@ -126,17 +126,17 @@ def truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_condition(Q, tau, fixed, held, linked, told, tied, base, u, k0, masses):
-    """log sum_k base_k prod over what is told of the target, its own or synthetic values.
+def log_condition(Q, tau, fixed, held, linked, observed, conditioned, base, u, k0, masses):
+    """log sum_k base_k prod over what is observed of the target, its own or synthetic values.
 
-    In its own class these are taken out of the counts first. Zero if nothing is told.
+    In its own class these are taken out of the counts first. Zero if nothing is observed.
     """
     K = masses.shape[0]
     scale, own, anything = 0.0, 0.0, False
     for k in range(K):
         masses[k] = base[k0, k]
-    for j in range(told.shape[1]):
-        for level, mine in ((told[u, j], held[u, j]), (tied[u, j], linked[u, j])):
+    for j in range(observed.shape[1]):
+        for level, mine in ((observed[u, j], held[u, j]), (conditioned[u, j], linked[u, j])):
             if level >= 0:
                 anything = True
                 if k0 < K:
@@ -265,7 +265,7 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
     """
     all_Q, all_tau, n, alpha, pi, integrated = tables
     fixed, columns = layout
-    label, truth, linked, held, told, tied, guesses = targets
+    label, truth, linked, held, observed, conditioned, guesses = targets
     H, K = n.shape
     U, G, q = truth.shape[0], guesses.shape[1], columns.shape[0]
     base, inverse = np.empty((K + 1, K)), np.empty(all_Q.shape[1:])
@@ -292,7 +292,7 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
             if G == 0:
                 log_truth[h, u] = math.log(total) + scale
                 log_truth[h, u] -= log_condition(
-                    Q, tau, fixed, held, linked, told, tied, base, u, k0, product
+                    Q, tau, fixed, held, linked, observed, conditioned, base, u, k0, product
                 )
             else:
                 without_columns(Q, inverse, tau, fixed, columns, truth, linked, u, terms, W)

@@ -205,7 +205,7 @@ def possible_rows(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PossiblePredictive:
+class TruncatedPredictive:
     """A predictive normalised over what is possible; impossible guesses have none.
 
     Attributes
@@ -274,24 +274,24 @@ class PossiblePredictive:
 
 def possible_predictive(
     inner: LatentPredictive, zeros: ZeroLayout, units: Units, given: Flags
-) -> PossiblePredictive:
+) -> TruncatedPredictive:
     """Cut off a collapsed predictive, whose tables count the records that fell.
 
     Given n_0, taking a target out of N rows multiplies its density by ``(N + n_0 - 1) / (N - 1)``,
     adding one by ``(N + n_0) / N``.
     """
     if given.any():
-        return PossiblePredictive(inner=inner, zeros=zeros, log_factor=None, given=given)
+        return TruncatedPredictive(inner=inner, zeros=zeros, log_factor=None, given=given)
     N, n_0 = n_normalised(units), inner.tables.fallen
     if n_0 is None:
         raise TypeError("the tables do not count the records that fell into the zeros")
     both = [np.log1p(n_0 / (N - 1.0)), np.log1p(n_0 / float(N))]
     factor = np.stack(both, axis=1)
-    return PossiblePredictive(inner=inner, zeros=zeros, log_factor=factor, given=given)
+    return TruncatedPredictive(inner=inner, zeros=zeros, log_factor=factor, given=given)
 
 
-def theta_possible(inner: LatentPredictive, zeros: ZeroLayout, draws: Draws) -> PossiblePredictive:
+def theta_possible(inner: LatentPredictive, zeros: ZeroLayout, draws: Draws) -> TruncatedPredictive:
     """Cut off a predictive at the drawn Theta: f(y*) / (1 - pi_0)."""
     none = np.zeros(len(zeros.starts) - 1, dtype=bool)
     factor = np.repeat(-log_possible(zeros, draws)[:, None], 2, axis=1)
-    return PossiblePredictive(inner=inner, zeros=zeros, log_factor=factor, given=none)
+    return TruncatedPredictive(inner=inner, zeros=zeros, log_factor=factor, given=none)

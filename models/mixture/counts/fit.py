@@ -243,7 +243,7 @@ class PoissonMixtureFit:
             partial=self,
             weaker=self,
         )
-        if intruder.of_trade:
+        if intruder.is_competitor:
             return may if self.weights is None else may.refused(without_weights(intruder))
         exact = frozenset({"exact"} if self._keeps_totals(release) else ())
         if not intruder.knows_less:
@@ -252,7 +252,7 @@ class PoissonMixtureFit:
         if exact:
             return may.refused(
                 f"kind={self.model.kind!r} keeps totals, and what they tell an intruder who does "
-                "not know all other records is offered for those of the trade: give knows_records="
+                "not know all other records is offered for competitors: give knows_records="
                 '"second-largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
             )
         if why := why_all_must_be_known(self, release):
@@ -358,7 +358,7 @@ class PoissonMixtureFit:
     def weaker(
         self, intruder: Intruder, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
-        """The evidence for intruders of the trade."""
+        """The evidence for business competitors."""
         return weaker(self, intruder, release, targets, **how)
 
     def weaker_in_words(self, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:

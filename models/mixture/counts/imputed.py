@@ -322,8 +322,8 @@ def run(rng, data, rows, prior, concentration, swaps, theta, base, y, n_sweeps):
 
 
 @numba.njit(cache=True, nogil=True)
-def keep(rng, data, rows, prior, theta, base, y, of_known, seats, out, h):
-    """Write a state as draw h: sums with Theta integrated out, labels of records and seats.
+def keep(rng, data, rows, prior, theta, base, y, of_known, tracked_rows, out, h):
+    """Write a state as draw h: sums with Theta integrated out, labels of records and tracked_rows.
 
     ``of_known[m + 1, N]``: unit of each known record in each data set, and in the table (last).
     """
@@ -351,11 +351,11 @@ def keep(rng, data, rows, prior, theta, base, y, of_known, seats, out, h):
         for i in range(of_known.shape[1]):
             known_label[h, b, i] = label[0, of_known[l, i]]
             known_flags[h, b, i] = flags[0, of_known[l, i]]
-        for i in range(seats.shape[0]):
-            seat_label[h, b, i] = label[0, U - R + seats[i]]
-            seat_flags[h, b, i] = flags[0, U - R + seats[i]]
-    for i in range(seats.shape[0]):
-        seat_rows[h, i] = y[seats[i]]
+        for i in range(tracked_rows.shape[0]):
+            seat_label[h, b, i] = label[0, U - R + tracked_rows[i]]
+            seat_flags[h, b, i] = flags[0, U - R + tracked_rows[i]]
+    for i in range(tracked_rows.shape[0]):
+        seat_rows[h, i] = y[tracked_rows[i]]
 
 
 Array = npt.NDArray[np.float64]
@@ -445,7 +445,7 @@ def run_chain(
         advance(thin)
         keep(
             rng, data, rows, layout, chain.theta, chain.base, chain.y,
-            problem.of_known, problem.seats, kept.arrays, h,
+            problem.of_known, problem.tracked_rows, kept.arrays, h,
         )  # fmt: skip
         tick(1)
     return kept, chain

@@ -17,9 +17,9 @@ stands in the table for the target.
 ``tables``: n (H, B, K), M (H, B, D + 2 p, K), alpha (H, B), and phi and weights that only have
 shapes. ``targets``: labels (H, B, U), structural zeros (H, B, U, p), who is known (U,), imputed
 rows (H, U, p), rows of covariates' levels (U, q), and by data set, the last without one, the truth
-with what is tied to it, exposure, constant, split, what the data show of targets that are not known
-and its exposure, and what is tied, all (m + 1, U, p). ``guesses`` as in `poisson_guesses.py`,
-points, constants and splits by data set.
+with its synthetic counts, exposure, constant, split, what the data show of targets that are not
+known and its exposure, and what is conditioned on, all (m + 1, U, p). ``guesses`` as in
+`guesses.py`, points, constants and splits by data set.
 """
 
 import math
@@ -63,12 +63,12 @@ def of_set(tables, h, b):
 def held_rows(targets, h, held):
     """What stands in the tables: the truth, or an imputed row; its constants and splits."""
     known, imputed = targets[2], targets[3]
-    truth, tied = targets[5], targets[11]
+    truth, conditioned = targets[5], targets[11]
     x, constant, split = held
     for v in range(truth.shape[0]):
         for u in range(known.shape[0]):
             for j in range(truth.shape[2]):
-                z = tied[v, u, j]
+                z = conditioned[v, u, j]
                 x[v, u, j] = truth[v, u, j] if known[u] else imputed[h, u, j] + max(z, 0.0)
                 if not known[u]:
                     constant[v, u, j] = count_constant(x[v, u, j])
@@ -200,7 +200,7 @@ class ImputedCounts:
     known : ndarray of bool, shape (U,)
         Targets whose own values are in the table.
     column : ndarray of int, shape (U,)
-        Where among the records that are seen, or among the seats, the target is.
+        Where among the records that are seen, or among the tracked_rows, the target is.
     cases : sequence of CountCases
         Of each of the m data sets, then before them.
     batch : ndarray of int, shape (H,)
@@ -223,14 +223,15 @@ class ImputedCounts:
         known = seen[record]
         place = np.where(seen, np.cumsum(seen), np.cumsum(~seen)) - 1
         unseen = (~seen, problem.hows[0].synthesized)
-        tied = [how.linked for how in problem.hows]
+        conditioned = [how.linked for how in problem.hows]
         return cls(
             problem=problem,
             kept=kept,
             known=known,
             column=np.where(~known & problem.exchangeable, 0, place[record]),
             cases=[
-                cases_of(problem.prior, problem.columns, targets, z, unseen) for z in [*tied, None]
+                cases_of(problem.prior, problem.columns, targets, z, unseen)
+                for z in [*conditioned, None]
             ],
             batch=batch_of_draws(len(kept), n_chains),
         )
@@ -278,8 +279,8 @@ class ImputedCounts:
         imputed[:, ~known] = kept.seat_rows[:, column[~known]]
         arrays = [case.arrays(block) for case in self.cases]
         stacked = [np.stack([a[i] for a in arrays]) for i in (0, 1, 2, 3, 5, 6)]
-        tied = np.stack([case.tied[block] for case in self.cases])
-        return (label, flags, known, imputed, arrays[0][4], *stacked, tied)
+        conditioned = np.stack([case.conditioned[block] for case in self.cases])
+        return (label, flags, known, imputed, arrays[0][4], *stacked, conditioned)
 
 
 def _p(kept: CountsKept) -> int:

@@ -72,7 +72,7 @@ class CountProblem:
         return not self.hows[0].own and bool((exposure == exposure[:1]).all())
 
     @property
-    def seats(self) -> Ints:
+    def tracked_rows(self) -> Ints:
         """Unknown rows of which labels and values are kept: one stands for all, or all."""
         R = len(self.rows[2])
         return np.arange(min(R, 1) if self.exchangeable else R)
@@ -125,11 +125,11 @@ def _rows(hows: Sequence[CountMechanism], unknown: Mask) -> tuple[Any, ...]:
     """Shown counts (m, R, p) and their exposures, exposures, levels, columns that are imputed."""
     first, made = hows[0], hows[0].synthesized
     exposure = first.exposure[unknown]
-    tied = np.where(made, float(first.own), 1.0)  # shape (p,): is anything shown of a count?
+    conditioned = np.where(made, float(first.own), 1.0)  # shape (p,): is anything shown of a count?
     shown = [np.where(made, how.z if how.own else 0.0, how.y)[unknown] for how in hows]
     return (
         np.ascontiguousarray(np.stack(shown), dtype=np.float64),
-        np.ascontiguousarray(exposure * tied),
+        np.ascontiguousarray(exposure * conditioned),
         np.ascontiguousarray(exposure),
         np.ascontiguousarray(first.positions[unknown]),
         np.flatnonzero(made),
@@ -141,8 +141,8 @@ class CountsKept:
     """Draws that are kept, H in all, chain after chain; B = m + W sets of sums in each.
 
     ``n (H, B, K)``, ``M (H, B, D + 2 p, K)``, ``alpha (H, B)``; labels of records that are seen
-    ``(H, B, N)`` and of the seats ``(H, B, S)``, with structural zeros ``(..., p)``; the rows that
-    the seats hold ``(H, S, p)``.
+    ``(H, B, N)`` and tracked rows ``(H, B, S)``, structural zeros ``(..., p)``; the rows that
+    the tracked_rows hold ``(H, S, p)``.
     """
 
     n: Ints
@@ -161,7 +161,12 @@ class CountsKept:
     def room(cls, problem: CountProblem, H: int) -> "CountsKept":
         """Empty arrays for one chain."""
         prior, B = problem.prior, problem.m + BASE_CHAINS
-        K, p, S, N = prior.n_classes, prior.n_counts, len(problem.seats), int(problem.seen.sum())
+        K, p, S, N = (
+            prior.n_classes,
+            prior.n_counts,
+            len(problem.tracked_rows),
+            int(problem.seen.sum()),
+        )
         return cls(
             n=np.empty((H, B, K), np.int64),
             M=np.empty((H, B, prior.width + 2 * p, K)),

@@ -104,8 +104,10 @@ def log_half(y, total):
 
 
 @numba.njit(cache=True, nogil=True)
-def fill_constants(totals, tied, constant, split):
-    """`count_constant` of totals, and `log_half` of those that hold a tied count (else -1)."""
+def fill_constants(totals, conditioned, constant, split):
+    """`count_constant` of totals, and `log_half` of those that hold one (else -1)."""
     for i in range(totals.shape[0]):
         constant[i] = count_constant(totals[i])
-        split[i] = log_half(tied[i], totals[i]) if tied[i] >= 0.0 <= totals[i] else 0.0
+        split[i] = (
+            log_half(conditioned[i], totals[i]) if conditioned[i] >= 0.0 <= totals[i] else 0.0
+        )

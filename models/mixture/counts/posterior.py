@@ -134,7 +134,7 @@ def cases_of(
         counts=columns.counts_of(targets.profiles),
         exposure=columns.exposures_of(targets.profiles),
         positions=columns.positions_of(targets.profiles, prior),
-        tied=None if linked is None else linked[targets.record],
+        conditioned=None if linked is None else linked[targets.record],
         hidden=None if unseen is None else unseen[0][targets.record],
         unseen=None if unseen is None else unseen[1],
     )

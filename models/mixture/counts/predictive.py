@@ -5,7 +5,7 @@ classes of products of negative binomials, the class weights being the stick-bre
 The derivation stands in `docs/mixtures.md`. Everything can instead be *fixed* at the drawn
 Theta: that is what the published importance sampler takes.
 
-A target tied to its own synthetic counts z enters with the sums y + z and twice its exposure: two
+A target linked to its own synthetic counts z enters with the sums y + z and twice its exposure: two
 Poisson counts of one class and one exposure are their sum, split by coins.
 """
 
@@ -60,8 +60,8 @@ class CountCases:
     Attributes
     ----------
     truth, exposure : ndarray, shape (U, p)
-        The target's counts, those tied to it added, and their exposure.
-    tied : ndarray, shape (U, p)
+        The target's counts, those conditioned to it added, and their exposure.
+    conditioned : ndarray, shape (U, p)
         Its own synthetic counts where the release was drawn from its own class; else -1.
     positions : ndarray of int, shape (U, q)
         Rows of phi of its covariates' levels.
@@ -77,7 +77,7 @@ class CountCases:
 
     truth: Array
     exposure: Array
-    tied: Array
+    conditioned: Array
     positions: npt.NDArray[np.int32]
     columns: Ints
     guesses: Array
@@ -94,15 +94,15 @@ class CountCases:
         counts: Array,
         exposure: Array,
         positions: npt.NDArray[np.int32],
-        tied: Array | None,
+        conditioned: Array | None,
         hidden: npt.NDArray[np.bool_] | None = None,
         unseen: npt.NDArray[np.bool_] | None = None,
     ) -> "CountCases":
         """Join targets with the counts (U, p) and the ``guessed`` ones of them (q',).
 
-        Of ``hidden`` targets (U,) the data hold no ``unseen`` counts (p,), only what is tied.
+        Of ``hidden`` targets (U,) the data hold no ``unseen`` counts (p,), only the conditioned.
         """
-        z = np.full(counts.shape, -1.0) if tied is None else tied
+        z = np.full(counts.shape, -1.0) if conditioned is None else conditioned
         truth, both = counts + np.maximum(z, 0.0), np.where(z >= 0, 2.0, 1.0) * exposure
         hidden = np.zeros(len(counts), dtype=bool) if hidden is None else hidden
         lacking = np.zeros(counts.shape, dtype=bool)
@@ -111,7 +111,7 @@ class CountCases:
         return cls(
             truth=truth,
             exposure=both,
-            tied=z,
+            conditioned=z,
             positions=positions,
             columns=guessed,
             guesses=targets.guesses.codes.astype(np.float64),
@@ -122,8 +122,8 @@ class CountCases:
 
     def arrays(self, block: slice) -> tuple[npt.NDArray[np.generic], ...]:
         """Truth, exposure, constants, splits, covariates, what is gone, as the kernels take it."""
-        truth, tied = self.truth[block], self.tied[block]
-        constant, split = _constants(truth, tied)
+        truth, conditioned = self.truth[block], self.conditioned[block]
+        constant, split = _constants(truth, conditioned)
         gone = self.gone[block], self.gone_exposure[block]
         return truth, self.exposure[block], constant, split, self.positions[block], *gone
 
@@ -136,8 +136,8 @@ class CountCases:
     def points(self, block: slice) -> tuple[npt.NDArray[np.generic], ...]:
         """Guessed columns, their distinct values, and which of them each guess and truth has."""
         own = self.truth[block][:, self.columns]
-        tied = self.tied[block][:, self.columns]  # shape (U, q')
-        y = own - np.maximum(tied, 0.0)
+        conditioned = self.conditioned[block][:, self.columns]  # shape (U, q')
+        y = own - np.maximum(conditioned, 0.0)
         G, U, q = self.guesses[:, block].shape
         every = np.concatenate([self.guesses[:, block], y[None]])
         cells, found = np.empty((U, G + 1, q), np.int32), []
@@ -149,10 +149,12 @@ class CountCases:
         values = np.zeros((U, q, int(n_points.max(initial=1))))
         for at, v in enumerate(found):
             values[at // q, at % q, : len(v)] = v
-        # what is no count is marked -1, whatever is tied to it
+        # what is no count is marked -1, whatever is conditioned to it
         counts = (values >= 0) & (values == np.floor(values))
-        totals = np.where(counts, values + np.maximum(tied, 0.0)[:, :, None], -1.0)
-        constants, splits = _constants(totals, np.broadcast_to(tied[:, :, None], totals.shape))
+        totals = np.where(counts, values + np.maximum(conditioned, 0.0)[:, :, None], -1.0)
+        constants, splits = _constants(
+            totals, np.broadcast_to(conditioned[:, :, None], totals.shape)
+        )
         true, chosen = np.ascontiguousarray(cells[:, -1:]), np.ascontiguousarray(cells[:, :-1])
         return self.columns, totals, constants, splits, n_points, true, chosen
 
@@ -268,9 +270,9 @@ def layout_of(prior: CountPrior) -> tuple[object, ...]:
     return prior.shape, prior.rate, prior.zeros is not None, zeros, prior.level, prior.starts
 
 
-def _constants(totals: Array, tied: Array) -> tuple[Array, Array]:
+def _constants(totals: Array, conditioned: Array) -> tuple[Array, Array]:
     """What a count costs whatever its rate, and how a sum splits in two, in logs."""
     constant, split = np.empty(totals.shape), np.empty(totals.shape)
-    flat = np.ascontiguousarray(totals).ravel(), np.ascontiguousarray(tied).ravel()
+    flat = np.ascontiguousarray(totals).ravel(), np.ascontiguousarray(conditioned).ravel()
     fill_constants(*flat, constant.ravel(), split.ravel())
     return constant, split

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln
 
-from bayes_risk.models.mixture.business.class_posterior import Learnt, Rows
+from bayes_risk.models.mixture.business.class_posterior import ClassPosterior, Rows
 from bayes_risk.models.mixture.categorical.sampler import run_chains, start_at
 from bayes_risk.models.mixture.counts.state import CountPrior
 
@@ -78,7 +78,7 @@ def learnt(values, prior, *, seed, draws=1500, thin=2, chains=4):
     drawn = run_chains(
         prior, rows.units(), [start_at(phi)] * chains, draws=draws, tune=300, thin=thin, rng=rng
     )
-    return Learnt.of(prior, rows, drawn, rng=rng)
+    return ClassPosterior.of(prior, rows, drawn, rng=rng)
 
 
 def relative(log_p):

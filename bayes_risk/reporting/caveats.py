@@ -21,7 +21,7 @@ from .plots import GOOD_KHAT
 NAMED = 10  # labels of records that are written out
 
 
-class Doubt(NamedTuple):
+class Caveat(NamedTuple):
     """Of what, why, and what would help."""
 
     what: str
@@ -35,7 +35,7 @@ def doubts(
     others: Sequence[Any],
     diagnostics: Mapping[str, Any],
     rhat: float | None,
-) -> list[Doubt]:
+) -> list[Caveat]:
     """All of them; none: nothing was found to object to. ``rhat``: the verdict's own limit."""
     found = [] if attribute is None else of_attribute(attribute)
     found += [] if identification is None else of_identification(identification)
@@ -44,7 +44,7 @@ def doubts(
     return found + of_fit(of_the_audit(attribute, diagnostics), rhat)
 
 
-def of_attribute(risk: AttributeRisk) -> list[Doubt]:
+def of_attribute(risk: AttributeRisk) -> list[Caveat]:
     """Records marked unreliable, by what is wrong with their numbers."""
     table = risk.records
     bad = table[~table["reliable"]]
@@ -65,41 +65,41 @@ def of_attribute(risk: AttributeRisk) -> list[Doubt]:
         here = holds.to_numpy() & ~told
         told |= here
         if here.any():
-            found.append(Doubt(_records("Attribute risk", bad.index[here]), why, cure))
+            found.append(Caveat(_records("Attribute risk", bad.index[here]), why, cure))
     if not told.all():
         why = "the effective number of draws is small, or the error of the log odds large"
         if risk.modes is not None:
             why += ", or chains of one mode disagree about these records"
-        found.append(Doubt(_records("Attribute risk", bad.index[~told]), why, cures[1]))
+        found.append(Caveat(_records("Attribute risk", bad.index[~told]), why, cures[1]))
     return found
 
 
-def of_identification(risk: IdentificationRisk) -> list[Doubt]:
+def of_identification(risk: IdentificationRisk) -> list[Caveat]:
     """Errors that cannot be told, and counts of the population that are not counted."""
     found = []
     if risk.n_releases < 3 and risk.pooled_mcse != risk.pooled_mcse:
         words = "1 release" if risk.n_releases == 1 else f"{risk.n_releases} releases"
         why = f"{words}: pooled, the error between releases cannot be told"
-        found.append(Doubt("Identification risk, pooled", why, "make at least 3 releases"))
+        found.append(Caveat("Identification risk, pooled", why, "make at least 3 releases"))
     if risk.estimated or risk.population == GIVEN:
         why = f"population counts are not counted here ({risk.population})"
         cure = "vary them, or give counts of the population"
-        found.append(Doubt("Identification risk", why, cure))
+        found.append(Caveat("Identification risk", why, cure))
     return found
 
 
-def of_result(part: Any) -> list[Doubt]:
+def of_result(part: Any) -> list[Caveat]:
     """What a result objects to by itself; records that it marks unreliable."""
     name = type(part).__name__
     if why := part.doubt():
-        return [Doubt(WORDS.get(name, name), why, CURES[name])]
+        return [Caveat(WORDS.get(name, name), why, CURES[name])]
     marked = getattr(part, "reliable", None)
     records = part.records if marked is not None else None
     if records is None or "reliable" not in records or records["reliable"].all():
         return []
     bad = records.index[~records["reliable"]]
     why = "k-hat, effective number of draws or error are beyond what can be trusted"
-    return [Doubt(_records(WORDS.get(name, name), bad), why, "take more draws, or refit")]
+    return [Caveat(_records(WORDS.get(name, name), bad), why, "take more draws, or refit")]
 
 
 CURES = {
@@ -115,22 +115,22 @@ WORDS = {
 }
 
 
-def of_fit(diagnostics: Mapping[str, Any], rhat: float | None) -> list[Doubt]:
+def of_fit(diagnostics: Mapping[str, Any], rhat: float | None) -> list[Caveat]:
     """What the sampler's diagnostics object to; of the chains in the verdict's own sentence."""
     chains, ess = (float(diagnostics.get(k, "nan")) for k in ("chains", "min_ess"))
     longer = "sample longer (draws, tune), or with more chains"
     disagree = standard_errors(diagnostics, rhat) > 2
     said = [r.sentence for r in of_chains(diagnostics, rhat) if r.cure or disagree]
-    found = [Doubt("Fit", sentence.rstrip("."), longer) for sentence in said]
+    found = [Caveat("Fit", sentence.rstrip("."), longer) for sentence in said]
     if not disagree and ess < DRAWS_A_CHAIN * chains:
         wanted = f"{DRAWS_A_CHAIN * chains:,.0f}, {DRAWS_A_CHAIN} a chain"
         why = f"the smallest effective sample size is {ess:,.0f}, below {wanted}"
-        found.append(Doubt("Fit", why, longer))
+        found.append(Caveat("Fit", why, longer))
     if diagnostics.get("divergences"):
         why = f"{int(diagnostics['divergences']):,} divergent transitions: the sampler got stuck"
-        found.append(Doubt("Fit", why, "use tighter priors, or another parametrisation"))
+        found.append(Caveat("Fit", why, "use tighter priors, or another parametrisation"))
     if diagnostics.get("truncation_binds"):
-        found.append(Doubt("Fit", "all latent classes are occupied", "allow more (n_classes)"))
+        found.append(Caveat("Fit", "all latent classes are occupied", "allow more (n_classes)"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Intruders of the trade through the front door: what is asked, what is said, what is refused."""
+"""business competitors through the front door: what is asked, what is said, what is refused."""
 
 from dataclasses import replace
 from functools import cache
@@ -9,6 +9,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.evidence.problem import guessed
+from bayes_risk.release.release import EncodedRelease
 
 RNG = np.random.default_rng(5)
 TABLE = pd.DataFrame(
@@ -178,7 +179,8 @@ def test_a_model_that_offers_none_says_which_does():
         intruder = br.Intruder(knows_records="all-but-two", other=1, knows_totals=True)
         br.attribute_risk(fit, release, intruder=intruder, targets=[0])
     with pytest.raises(br.InputError, match="largest='a' is a category and has no largest value"):
-        guessed(fit, release, br.Intruder(**KNOWS | {"largest": "a"}))
+        encoded = EncodedRelease.of(release, fit.microdata)
+        guessed(encoded, br.Intruder(**KNOWS | {"largest": "a"}))
 
 
 def test_intervals_the_wrong_way_round():

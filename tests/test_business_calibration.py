@@ -15,7 +15,7 @@ from bayes_risk.models.mixture.business.second_largest import (
     dealt,
     further,
 )
-from tests.trade_oracle import CONCENTRATION, learnt, prior_of, relative, rows_of
+from tests.business_oracle import CONCENTRATION, learnt, prior_of, relative, rows_of
 
 PRIOR, N = prior_of(3), 8
 

@@ -22,7 +22,7 @@ from bayes_risk.models.mixture.business.second_largest import (
     moments,
     with_total,
 )
-from tests.trade_oracle import (
+from tests.business_oracle import (
     CONCENTRATION,
     labelled,
     learnt,

@@ -9,7 +9,7 @@ from scipy.special import gammaln
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk.models.mixture.business.all_but_two import Pair, Shared, dealt_to_pair, pair_masses
 from bayes_risk.models.mixture.business.second_largest import averaged
-from tests.trade_oracle import labelled, learnt, log_mass, prior_of, relative, rows_of
+from tests.business_oracle import labelled, learnt, log_mass, prior_of, relative, rows_of
 
 TOTAL = 44
 
@@ -55,7 +55,7 @@ def test_own_synthetic_values_beside_the_guesses():
             if c[2] == c[4] and c[3] == c[5]:  # labels of six, where only four are drawn
                 four = tuple(sum(k == own for k in c[:4]) for own in range(2))
                 six = tuple(sum(k == own for k in c) for own in range(2))
-                from tests.trade_oracle import log_labels
+                from tests.business_oracle import log_labels
 
                 total = np.logaddexp(total, log_p - log_labels(six) + log_labels(four))
         want.append(total)
