@@ -204,7 +204,11 @@ _LAZY_IMPORTS = {
         "UnreliableWeightsWarning",
     ],
 }
-_RENAMED = {"RiskRoseWarning": "DisplacedRiskWarning"}
+_RENAMED = {
+    "RiskRoseWarning": "DisplacedRiskWarning",
+    "plots": "reporting.plots",
+    "geography": "risk.geography",
+}
 _MODULE_OF = {name: room for room, names in _LAZY_IMPORTS.items() for name in names}
 
 
