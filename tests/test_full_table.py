@@ -21,8 +21,7 @@ from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.models.mixture.categorical import predictive as latent_predictive
 from bayes_risk.risk.full_table import risk as full_table
 from bayes_risk.risk.full_table import tables
-from bayes_risk.risk.full_table.likeliest import searched
-from bayes_risk.risk.full_table.search import best_first
+from bayes_risk.risk.full_table.likeliest import best_first, searched
 from bayes_risk.risk.full_table.tables import Table, thinned
 
 LEVELS = (3, 2, 4, 3)
@@ -386,7 +385,7 @@ def test_search_finds_the_likeliest_for_certain(mixture):
 
 @pytest.mark.parametrize("nodes", [1, 2, 5])
 def test_bound_holds_for_what_a_short_search_left_out(mixture, nodes, monkeypatch):
-    monkeypatch.setattr("bayes_risk.risk.full_table.search.SAMPLE", 1)
+    monkeypatch.setattr("bayes_risk.risk.full_table.likeliest.SAMPLE", 1)
     terms, both = mixture
     found = best_first(terms, 5, nodes, np.random.default_rng(1))
     every = np.array(list(itertools.product(*map(range, LEVELS))))

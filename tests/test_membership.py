@@ -10,9 +10,9 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2, mannwhitneyu, t
 
 import bayes_risk as br
+from bayes_risk.risk.membership.asking import normaliser
 from bayes_risk.risk.membership.candidates import Others
 from bayes_risk.risk.membership.curve import MEASURES, Standing, level, measures, power, standing
-from bayes_risk.risk.membership.odds import normaliser
 from tests.oracle import log_marginal, row
 from tests.oracles import categories, codes_of, simulate
 

@@ -281,7 +281,7 @@ def test_a_changed_file_is_refused_and_named(begun, tmp_path):
 
 def test_another_version_is_refused_and_named(begun, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("bayes_risk.app.run.identity.versions", lambda: {"bayes_risk": "99"})
+        patch.setattr("bayes_risk.app.run.runner.versions", lambda: {"bayes_risk": "99"})
         with pytest.raises(br.InputError, match='version bayes_risk was ".*", is "99"'):
             run_study(with_changes(begun))
 

@@ -1,8 +1,23 @@
-"""Trees, and an intruder who knows only some of the other records."""
+"""Trees, and an intruder who knows only some of the other records.
 
+What released values say of leaves of which some records are not known.
+
+The chance of the released values given the composition of a node is a product over levels, and so
+is the belief about the composition but for the number of unknown records. The sum over all
+compositions is therefore one coefficient of a product of polynomials, one for each level:
+``docs/trees.md``, "Records that are not known". Levels of a node that agree in all counts are one
+*type*; the levels that the node never shows are one class together, the last.
+
+Rows of a table: what of the target is taken out of the node. 0 .. T: a known value of that type;
+T + 1: an unknown record; T + 2: nothing, for the target lies elsewhere. Columns: what the guess
+puts in. 0 .. T: a value of that type; T + 1: nothing.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -12,11 +27,480 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease
 
 from .cart_evidence import Leaves, check_made, rows_of
-from .leaf_evidence import LeafCounts, numbered
-from .leaf_unknown import PartialKnowledgeLeaves, log_p_partly_known
+from .leaf_evidence import PLAIN, LeafCounts, numbered
 from .tree import Tree
 
 Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+WIDE = 300.0  # log range of a node's polynomials from which they are tilted
+FURTHEST = 60.0  # log tilt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartialKnowledgeLeaves:
+    """What all data sets show of one tree, values numbered 0 .. V - 1, of records partly known.
+
+    ``levels``: how many values an unknown record may hold. ``known``, ``unknown`` (nodes,): numbers
+    of records. ``R`` (nodes, m): values released. ``keys`` sorted ``node V + value`` of the values
+    shown, with the ``kind`` of each: which type of its node. ``first`` (nodes + 1,): the types of
+    each node, with ``c`` known records, ``r`` (types, m) released values in increasing order, and
+    the ``times`` that a level of this type occurs. ``rest`` (nodes,): known records with a value
+    that the node never shows; ``n_shown`` (nodes,): values that it shows.
+    """
+
+    V: int
+    levels: int
+    known: Ints
+    unknown: Ints
+    R: Ints
+    keys: Ints
+    kind: Ints
+    first: Ints
+    c: Ints
+    r: Ints
+    times: Ints
+    rest: Ints
+    n_shown: Ints
+
+    @classmethod
+    def from_tree(
+        cls,
+        tree: Tree,
+        y: Ints,
+        known: npt.NDArray[np.bool_],
+        shown: Sequence[tuple[Ints, Ints]],
+        V: int,
+        levels: int,
+        draws: int,
+    ) -> "PartialKnowledgeLeaves":
+        """Count: values y (n,) of known records; nodes and values of each data set's rows."""
+        R = np.column_stack([np.bincount(nodes, minlength=tree.n_nodes) for nodes, _ in shown])
+        keys = np.unique(np.concatenate([nodes * V + z for nodes, z in shown]))
+        r = np.zeros((len(keys), len(shown)), dtype=np.int64)
+        for l, (nodes, z) in enumerate(shown):
+            np.add.at(r[:, l], np.searchsorted(keys, nodes * V + z), 1)
+        if draws == PLAIN:  # of plain draws only the sums matter
+            R, r = R.sum(axis=1, keepdims=True), r.sum(axis=1, keepdims=True)
+        before = np.concatenate([[0], np.cumsum(known[tree.donors])])
+        n_known = before[tree.end] - before[tree.begin]
+        c = _held(tree, y, known, keys, V)
+        node = keys // V
+        of_type, kind, times = np.unique(
+            np.column_stack([node, c, np.sort(r, axis=1)]),
+            axis=0,
+            return_inverse=True,
+            return_counts=True,
+        )
+        first = np.searchsorted(of_type[:, 0], np.arange(tree.n_nodes + 1))
+        held = np.bincount(node, weights=c, minlength=tree.n_nodes).astype(np.int64)
+        return cls(
+            V=V,
+            levels=levels,
+            known=n_known,
+            unknown=tree.end - tree.begin - n_known,
+            R=R,
+            keys=keys,
+            kind=kind.reshape(-1) - first[node],
+            first=first,
+            c=of_type[:, 1],
+            r=np.ascontiguousarray(of_type[:, 2:]),
+            times=times,
+            rest=n_known - held,
+            n_shown=np.bincount(node, minlength=tree.n_nodes),
+        )
+
+
+def _held(
+    tree: Tree,
+    y: Ints,
+    known: npt.NDArray[np.bool_],
+    keys: Ints,
+    V: int,
+) -> Ints:
+    """Known records of each key (node V + value)."""
+    out = np.zeros(len(keys), dtype=np.int64)
+    held = []
+    for node in np.unique(keys // V).tolist():
+        donors = tree.donors[tree.begin[node] : tree.end[node]]
+        held.append(node * V + y[donors[known[donors]]])
+    found, counts = np.unique(np.concatenate(held), return_counts=True)
+    place = np.minimum(np.searchsorted(keys, found), len(keys) - 1)
+    there = keys[place] == found
+    out[place[there]] = counts[there]
+    return out
+
+
+def log_p_partly_known(
+    tree: Tree,
+    seen: PartialKnowledgeLeaves,
+    draws: int,
+    own: tuple[Ints, Ints, npt.NDArray[np.bool_]],
+    guess: tuple[Ints, Ints],
+) -> Array:
+    """log p(Z^(1..m) | y*, y_A) up to a constant for each target, shape (G, U).
+
+    ``own``: leaf, value, and whether the record is among the known ones (U,) of the targets as they
+    are; ``guess``: leaf and value of the guesses (G, U). Cost: for each node that guesses reach,
+    its u unknown records and each type of value that a target leaves, 4 u^2 times the number of
+    types; look-ups for each guess.
+    """
+    place = (tree.parent, tree.begin, tree.end)
+    width = np.diff(seen.first)
+    cells = np.concatenate([[0], np.cumsum((width + 3) * (width + 2))])
+    counts = (seen.V, seen.R, seen.keys, seen.kind, seen.first)
+    out, tables = np.empty(guess[0].shape), np.zeros(cells[-1])
+    here, wanted = np.zeros(tree.n_nodes), np.zeros(cells[-1], dtype=np.bool_)
+    _guess(place, counts, cells, own, guess, (tables, here, wanted), out)
+    weight = 1.0 / seen.levels
+    weight_rest = np.maximum(seen.levels - seen.n_shown, 0) * weight
+    _tables(
+        draws,
+        (seen.known, seen.unknown, seen.R, weight, weight_rest, seen.rest),
+        (seen.first, seen.c, seen.r, seen.times),
+        cells,
+        (tables, here, wanted),
+    )
+    _guess(place, counts, cells, own, guess, (tables, here, wanted), out)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _type_of(counts, node, value):
+    """Type of a value in a node; of those that it never shows the last."""
+    V, _, keys, kind, first = counts
+    key = node * V + value
+    place = np.searchsorted(keys, key)
+    if place < len(keys) and keys[place] == key:
+        return kind[place]
+    return first[node + 1] - first[node]
+
+
+@numba.njit(cache=True, nogil=True)
+def _leaves(counts, node, own, u):
+    """What target u leaves of a node that it lies in: the row of the node's table."""
+    first = counts[4]
+    if own[2][u]:
+        return _type_of(counts, node, own[1][u])
+    return first[node + 1] - first[node] + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _within(place, node, leaf):
+    """Whether a leaf lies below a node, or is it."""
+    _, begin, end = place
+    return begin[node] <= begin[leaf] and begin[leaf] < end[node]
+
+
+@numba.njit(cache=True, nogil=True)
+def _tables(draws, nodes, types, cells, sums):
+    """Tables of all nodes in which a cell is wanted."""
+    known, unknown, R, weight, weight_rest, rest = nodes
+    first, c, r, times = types
+    tables, here, wanted = sums
+    for node in range(len(known)):
+        T, mine = first[node + 1] - first[node], slice(first[node], first[node + 1])
+        table = tables[cells[node] : cells[node + 1]].reshape(T + 3, T + 2)
+        marked = wanted[cells[node] : cells[node + 1]].reshape(T + 3, T + 2)
+        if marked.any():
+            here[node] = fill(
+                draws,
+                (known[node], unknown[node], R[node], weight, weight_rest[node], rest[node]),
+                (c[mine], r[mine], times[mine]),
+                marked,
+                table,
+            )
+
+
+@numba.njit(cache=True, nogil=True)
+def _guess(place, counts, cells, own, guess, sums, out):
+    """Look up every node that a guess leaves, or comes to, or stays in; mark what is looked at."""
+    parent, R, first = place[0], counts[1], counts[4]
+    for u in range(len(own[0])):
+        for g in range(guess[0].shape[0]):
+            leaf, value = guess[0][g, u], guess[1][g, u]
+            total, node = 0.0, own[0][u]
+            while node >= 0:
+                if R[node].any() and not _within(place, node, leaf):
+                    nothing = first[node + 1] - first[node] + 1
+                    row = _leaves(counts, node, own, u)
+                    total += _look(first, cells, node, row, nothing, sums)
+                node = parent[node]
+            node = leaf
+            while node >= 0:
+                if R[node].any():
+                    mine = _within(place, node, own[0][u])
+                    if not (mine and own[2][u] and value == own[1][u]):
+                        outside = first[node + 1] - first[node] + 2
+                        row = _leaves(counts, node, own, u) if mine else outside
+                        k = _type_of(counts, node, value)
+                        total += _look(first, cells, node, row, k, sums)
+                node = parent[node]
+            out[g, u] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def _look(first, cells, node, row, column, sums):
+    """A cell of a node's table, relative to the node as it is."""
+    tables, here, wanted = sums
+    place = cells[node] + row * (first[node + 1] - first[node] + 2) + column
+    wanted[place] = True
+    return tables[place] - here[node]
+
+
+@numba.njit(cache=True, nogil=True)
+def fill(kind, node, types, wanted, table):
+    """The wanted cells of a node's table; returns log p of the node as it is.
+
+    ``node``: numbers of known and unknown records, R of each data set, weight of a level and of all
+    levels not shown, number of known records with such. ``types``: known records, released values
+    of each data set, multiplicity.
+    """
+    n_known, n_unknown, R, weight, weight_rest, c_rest = node
+    c, r, times = types
+    T = len(c)
+    log_p = np.empty((T + 1, n_unknown + 2))
+    weights = np.empty(T + 1)
+    counts = np.empty(T + 1)
+    for k in range(T + 1):
+        counts[k] = c[k] if k < T else c_rest
+        weights[k] = weight if k < T else weight_rest
+        _log_terms(kind, counts[k], weights[k], r[k] if k < T else r[:0].ravel(), log_p[k])
+    tilt = _tilt(log_p, times, n_unknown)
+    p, add, drop = _terms(kind, log_p, counts, weights, r, tilt)
+    powers = _powers(p, times)
+    sides = _sides(powers[0][0], powers[1][0])
+    at = kind, R, tilt
+    all_of = sides[0][0][T + 1], sides[0][1][T + 1]
+    here = _log_at(at, all_of, n_known, n_unknown)
+    for row in range(T + 3):
+        if wanted[row].any():
+            table[row, :] = np.nan
+            counted = n_known - (1 if row <= T else 0), n_unknown - (1 if row == T + 1 else 0)
+            mine = _row(row, wanted[row], powers, p, drop, times, sides)
+            if wanted[row, T + 1]:
+                table[row, T + 1] = _log_at(at, mine[0], *counted)
+            for k in range(T + 1):
+                if wanted[row, k] and k == row == T:
+                    table[row, k] = here
+                elif wanted[row, k]:
+                    last = add[0][k], add[1][k]
+                    product = _times((mine[1][k], mine[2][k]), last)
+                    table[row, k] = _log_at(at, product, counted[0] + 1, counted[1])
+    return here
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_terms(kind, c, weight, r, out):
+    """log of Gamma(w+c+u) / (Gamma(w+c) u!) prod_l g_l(c+u), u = 0, 1, ..., up to a constant.
+
+    ``g_l(n) = Gamma(n + r_l) / Gamma(n)``; of plain draws ``n^r_l``.
+    """
+    shows = r.sum() > 0
+    out[:] = -np.inf
+    start = 1 if c == 0 and shows else 0
+    if start < len(out):
+        out[start] = math.log(weight) if start else 0.0
+    for u in range(start, len(out) - 1):
+        if weight + c + u <= 0.0:
+            break
+        step = math.log((weight + c + u) / (u + 1.0))
+        for l in range(len(r)):
+            if r[l] > 0:
+                step += _log_change(kind, c + u, r[l])
+        out[u + 1] = out[u] + step
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_change(kind, n, r):
+    """log g(n + 1) / g(n)."""
+    if kind == PLAIN:
+        return r * math.log((n + 1.0) / n)
+    return math.log((n + r) / n)
+
+
+@numba.njit(cache=True, nogil=True)
+def _tilt(log_p, times, n_unknown):
+    """A factor for each unknown record that puts the mass of the product where it is looked at.
+
+    It cancels in the end: every term of the sum has it as often as there are unknown records.
+    """
+    spread = 0.0
+    for k in range(len(log_p)):
+        high, low = -np.inf, np.inf
+        for x in log_p[k]:
+            if x > -np.inf:
+                high, low = max(high, x), min(low, x)
+        spread += (times[k] if k < len(times) else 1) * (high - low)
+    if spread < WIDE:
+        return 0.0
+    low, high = -FURTHEST, FURTHEST
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        if _mean(log_p, times, middle) < n_unknown:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _mean(log_p, times, tilt):
+    """Expected number of unknown records if the levels were independent."""
+    total = 0.0
+    for k in range(len(log_p)):
+        top = -np.inf
+        for u in range(log_p.shape[1]):
+            top = max(top, log_p[k, u] + tilt * u)
+        mass, mean = 0.0, 0.0
+        for u in range(log_p.shape[1]):
+            x = math.exp(log_p[k, u] + tilt * u - top)
+            mass += x
+            mean += u * x
+        total += (times[k] if k < len(times) else 1) * mean / mass
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _terms(kind, log_p, counts, weights, r, tilt):
+    """Polynomials of each type as it is, with one more known record of it, and with one less."""
+    K, D = log_p.shape[0], log_p.shape[1] - 1
+    as_is, add, drop = np.empty((K, D)), np.empty((K, D)), np.full((K, D), -np.inf)
+    for k in range(K):
+        total = weights[k] + counts[k]
+        for u in range(D):
+            as_is[k, u] = log_p[k, u] + tilt * u
+            add[k, u] = log_p[k, u + 1] + math.log(u + 1.0) - math.log(total) if total > 0 else 0.0
+            add[k, u] += tilt * u
+            if u > 0 and total > 1.0:
+                drop[k, u] = log_p[k, u - 1] + math.log((total - 1.0) / u) + tilt * u
+        if counts[k] > 0:
+            drop[k, 0] = log_p[k, 0]
+            for l in range(r.shape[1] if k < len(r) else 0):
+                if r[k, l] > 0:
+                    last = counts[k] == 1
+                    drop[k, 0] -= np.inf if last else _log_change(kind, counts[k] - 1.0, r[k, l])
+    return _scaled(as_is), _scaled(add), _scaled(drop)
+
+
+@numba.njit(cache=True, nogil=True)
+def _scaled(log_x):
+    """Rows with the largest entry 1, and the log of what that was."""
+    out, scale = np.zeros(log_x.shape), np.zeros(len(log_x))
+    for k in range(len(log_x)):
+        scale[k] = log_x[k].max()
+        if scale[k] > -np.inf:
+            out[k] = np.exp(log_x[k] - scale[k])
+    return out, scale
+
+
+@numba.njit(cache=True, nogil=True)
+def _times(x, y):
+    """Product of two polynomials up to their degree, the largest coefficient 1."""
+    (a, log_a), (b, log_b) = x, y
+    out = np.zeros(len(a))
+    for i in range(len(a)):
+        if a[i] > 0.0:
+            for j in range(len(a) - i):
+                out[i + j] += a[i] * b[j]
+    top = out.max()
+    if top <= 0.0:
+        return out, -np.inf
+    return out / top, log_a + log_b + math.log(top)
+
+
+@numba.njit(cache=True, nogil=True)
+def _one(D):
+    out = np.zeros(D)
+    out[0] = 1.0
+    return out, 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _power(x, times):
+    """A polynomial multiplied with itself."""
+    out = _one(len(x[0]))
+    while times > 0:
+        if times % 2:
+            out = _times(out, x)
+        times //= 2
+        if times:
+            x = _times(x, x)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _powers(p, times):
+    """Each type as often as it occurs (k = 0), and once less (k = 1); (2, T + 1, D)."""
+    values, scale = p
+    out, log_out = np.empty((2, *values.shape)), np.empty((2, len(scale)))
+    for k in range(len(scale)):
+        n = times[k] if k < len(times) else 1
+        out[1, k], log_out[1, k] = _power((values[k], scale[k]), n - 1)
+        out[0, k], log_out[0, k] = _times((out[1, k], log_out[1, k]), (values[k], scale[k]))
+    return out, log_out
+
+
+@numba.njit(cache=True, nogil=True)
+def _sides(values, scale):
+    """Products of the types before each, and of those from each on; (T + 2, D) and logs."""
+    K, D = values.shape
+    before, log_before = np.empty((K + 1, D)), np.empty(K + 1)
+    after, log_after = np.empty((K + 1, D)), np.empty(K + 1)
+    before[0], log_before[0] = _one(D)
+    after[K], log_after[K] = _one(D)
+    for k in range(K):
+        j = K - 1 - k
+        own, other = (values[k], scale[k]), (values[j], scale[j])
+        before[k + 1], log_before[k + 1] = _times((before[k], log_before[k]), own)
+        after[j], log_after[j] = _times((after[j + 1], log_after[j + 1]), other)
+    return (before, log_before), (after, log_after)
+
+
+@numba.njit(cache=True, nogil=True)
+def _row(row, wanted, powers, p, drop, times, sides):
+    """Products for one row: of all types; and for each wanted column one level of it left out."""
+    (values, scale), K, D = powers, p[0].shape[0], p[0].shape[1]
+    before, log_before = sides[0][0].copy(), sides[0][1].copy()
+    after, log_after = sides[1][0].copy(), sides[1][1].copy()
+    if row < K:  # the sides change where they hold the type that the target leaves
+        less = drop[0][row], drop[1][row]
+        mine = _times((values[1, row], scale[1, row]), less)
+        for k in range(row, K):
+            now = mine if k == row else (values[0, k], scale[0, k])
+            before[k + 1], log_before[k + 1] = _times((before[k], log_before[k]), now)
+        for k in range(row, -1 if wanted[:row].any() else row, -1):
+            now = mine if k == row else (values[0, k], scale[0, k])
+            after[k], log_after[k] = _times((after[k + 1], log_after[k + 1]), now)
+    out, log_out = np.zeros((K, D)), np.full(K, -np.inf)
+    for k in range(K):
+        if not wanted[k] or (k == row and k == K - 1):
+            continue
+        rest = values[1, k], scale[1, k]
+        if k == row:
+            rest = _times(_power((p[0][k], p[1][k]), times[k] - 2), (drop[0][k], drop[1][k]))
+        others = _times((before[k], log_before[k]), (after[k + 1], log_after[k + 1]))
+        out[k], log_out[k] = _times(others, rest)
+    return (before[K], log_before[K]), out, log_out
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_at(at, product, n_known, n_unknown):
+    """log of the coefficient of ``n_unknown``, the tilt taken off, with what all terms share.
+
+    The weights of all levels add up to 1.
+    """
+    (kind, R, tilt), (values, scale) = at, product
+    if n_unknown < 0 or n_known < 0 or values[n_unknown] <= 0.0:
+        return -np.inf
+    N = n_known + n_unknown
+    out = math.log(values[n_unknown]) + scale - tilt * n_unknown
+    out += math.lgamma(n_unknown + 1.0) + math.lgamma(1.0 + n_known) - math.lgamma(1.0 + N)
+    for l in range(len(R)):
+        if R[l] > 0:
+            out += -R[l] * math.log(N) if kind == PLAIN else math.lgamma(N) - math.lgamma(N + R[l])
+    return out
+
+
 Mask = npt.NDArray[np.bool_]
 BELIEF = (
     "summed over all that the records that are not known may hold: the intruder knows how many "

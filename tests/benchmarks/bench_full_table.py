@@ -20,8 +20,8 @@ from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
+from bayes_risk.risk.full_table.likeliest import best_first
 from bayes_risk.risk.full_table.risk import tabulated
-from bayes_risk.risk.full_table.search import best_first
 from bayes_risk.risk.full_table.tables import Table, draws_by_fit
 from bayes_risk.risk.posterior import PosteriorSums, weigh
 
