@@ -433,7 +433,7 @@ def test_an_interruption_shows_and_leaves_no_marked_value_but_in_the_steps(call,
     for path in [Path(".out.work"), *left]:
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
         assert leaks(str(path).encode(), people(), labels=True) == []
-        if path.suffix != ".nc" and path.is_file():
+        if path.suffix != ".npz" and path.is_file():
             assert leaks(path.read_bytes(), people(), labels=True) == [], path
 
 
