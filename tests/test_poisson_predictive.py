@@ -54,7 +54,7 @@ def predictive(prior, units, tables, label, structural, columns, guesses, tied=N
         counts=units.counts[: guesses.shape[1]],
         exposure=units.exposure[: guesses.shape[1]],
         positions=units.positions[: guesses.shape[1]],
-        tied=tied,
+        conditioned=tied,
     )
     return PoissonPredictive(
         prior=prior,

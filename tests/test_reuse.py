@@ -63,7 +63,7 @@ def test_draws_that_made_the_release_are_left_out():
     assert 0 < gap.max() < 0.05
 
 
-@pytest.mark.parametrize("evidence", ["exact", "importance", ""])
+@pytest.mark.parametrize("evidence", ["exact", "reuse", ""])
 def test_other_evidence_is_an_error(evidence):
     fit = thirty_records()
     with pytest.raises(br.InputError, match="evidence="):
