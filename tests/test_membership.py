@@ -10,8 +10,8 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2, mannwhitneyu, t
 
 import bayes_risk as br
-from bayes_risk.risk.membership.asking import normaliser
 from bayes_risk.risk.membership.candidates import Others
+from bayes_risk.risk.membership.computation import normaliser
 from bayes_risk.risk.membership.curve import MEASURES, Standing, level, measures, power, standing
 from tests.oracle import log_marginal, row
 from tests.oracles import categories, codes_of, simulate
@@ -495,8 +495,8 @@ def test_blocks_of_places_change_nothing_but_labels(small, monkeypatch):
     """Blocks draw labels of classes anew: the same within Monte Carlo error."""
     fit, release, others = small
     whole = br.membership(fit, release, others=others, random_seed=3)
-    monkeypatch.setattr("bayes_risk.risk.membership.asking.ROOM", 1)
-    monkeypatch.setattr("bayes_risk.risk.membership.asking.FEWEST", 7)
+    monkeypatch.setattr("bayes_risk.risk.membership.computation.ROOM", 1)
+    monkeypatch.setattr("bayes_risk.risk.membership.computation.FEWEST", 7)
     parts = br.membership(fit, release, others=others, random_seed=3)
     apart = parts.log_bayes_factor - whole.log_bayes_factor
     assert (np.abs(apart) < 4 * np.hypot(parts.mcse, whole.mcse)).all()

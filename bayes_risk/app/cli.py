@@ -1,7 +1,4 @@
-"""The command ``bayes-risk``: nothing heavy is imported before a command runs.
-
-Options that several commands of ``bayes-risk`` share.
-"""
+"""The command ``bayes-risk``: nothing heavy is imported before a command runs."""
 
 import logging
 import os

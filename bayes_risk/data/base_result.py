@@ -5,6 +5,7 @@ over its `tables`, and no result knows of them.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -192,19 +193,19 @@ def for_file(table: pd.DataFrame, file: str) -> Table:
     return Table(frame=table.rename_axis("record"), file=file)
 
 
-class Result:
+class Result(ABC):
     """A result: numbers, tables and a sentence. None of it is a picture."""
 
     __slots__ = ()
     MOST_ROWS: ClassVar[int] = 1000  # that are printed
 
+    @abstractmethod
     def summary(self) -> pd.DataFrame:
         """File level."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sentence(self) -> str:
         """The result in plain words."""
-        raise NotImplementedError
 
     def tables(self) -> dict[str, Table]:
         """Its tables by name, with captions, words of rows and columns, and what may leave."""
@@ -275,9 +276,9 @@ class OfTargets(Drawn):
     variables: tuple[Variable | Number, ...]
 
     @property
+    @abstractmethod
     def records(self) -> pd.DataFrame:
         """One row per target."""
-        raise NotImplementedError
 
     def worst(self, k: int = 10) -> pd.DataFrame:
         """The k records whose truth the intruder finds most probable; columns as ``records``."""

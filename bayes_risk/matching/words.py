@@ -1,5 +1,6 @@
 """How an identification risk reads: tables, sentence, what the intruder knows, numbers."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -57,9 +58,9 @@ class Matching(Result):
         """What the intruder searches."""
         return "release"
 
+    @abstractmethod
     def presence(self) -> str:
         """What the intruder knows of who is in the file."""
-        raise NotImplementedError
 
     def searched(self) -> str:
         """What is searched, in words: how many releases, or tables drawn anew."""

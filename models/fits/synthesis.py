@@ -4,6 +4,7 @@ A fit adds how one table is drawn. Each table is drawn by its own child generato
 data sets are the same however many follow.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 Mask = npt.NDArray[np.bool_]
 
 
-class Synthesis:
+class Synthesis(ABC):
     """Synthesis of a fit that knows how one table is drawn, or several together."""
 
     __slots__ = ()
@@ -69,13 +70,13 @@ class Synthesis:
         return request.release(self._tables(request))
 
     @property
+    @abstractmethod
     def _modelled(self) -> Sequence[str]:
         """Columns that may be synthesised, in their order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _tables(self, request: "Request") -> Iterable[Codes]:
         """The synthetic tables, in codes."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

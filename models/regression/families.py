@@ -6,6 +6,7 @@ being the reference. ``extra`` holds the further parameters of each draw by name
 the two forms of each density.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -29,7 +30,7 @@ LARGEST_MEAN = 1e15  # a count beyond this cannot be drawn
 LARGEST_ETA = 700.0  # exp of more is infinite
 
 
-class Family:
+class Family(ABC):
     """What every family tells of itself.
 
     ``kind`` of outcome: "number", "positive", "count" or "category"; ``extra``: names of parameters
@@ -43,17 +44,17 @@ class Family:
     exact: ClassVar[bool] = False
     log_mean: ClassVar[bool] = False
 
+    @abstractmethod
     def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
         """log p(y | eta), shape (R, H); of categories y = 0 .. K - 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         """One value for each row of eta (R, ...), under one draw of the parameters."""
-        raise NotImplementedError
 
     def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
         """Add PyMC's likelihood of K levels, "outcome", and the priors of further parameters."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is not sampled: its posterior is in closed form")
 
 
 @dataclass(frozen=True, slots=True)

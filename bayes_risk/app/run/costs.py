@@ -43,7 +43,7 @@ from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
 from bayes_risk.intruder.grids import as_guesses
 from bayes_risk.models.regression.formulas import parse
 from bayes_risk.release.release import Release
-from bayes_risk.risk.membership.asking import ROOM as PLACES
+from bayes_risk.risk.membership.computation import ROOM as PLACES
 
 from .audit import audits, seeds_of
 

@@ -1,6 +1,6 @@
-"""Running a study: its audit, sweep or comparison, with workers, a ceiling and a folder.
+"""Running a study: its audit, sweep or comparison, with workers, a bound and a folder.
 
-What a run is: two runs of which this is the same have the same results.
+Two runs of one `identity`, the seed among it, have the same results.
 """
 
 import hashlib

@@ -17,8 +17,8 @@ from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import Release
 
-from .asking import MembershipComputation, MembershipTerms
 from .candidates import Alternatives, Others, alternatives_of, places
+from .computation import MembershipComputation, MembershipTerms
 from .curve import MEASURES, Standing, measures
 from .result import Membership
 

@@ -1,6 +1,4 @@
-"""Ask about every place in turn: blocks of cases, all fits, and what is kept of them.
-
-From log predictives to the log Bayes factor of membership, and its Monte Carlo error.
+"""The log Bayes factor of membership of every case, in blocks, and its Monte Carlo error.
 
 ``log BF = sum_l log r_l(c) - log E[prod_l r_l(y')]`` with ``r_l = p(. | A, Z^(l)) / p(. | A)`` and
 ``y'`` from ``p(. | A)``. The derivation stands in `docs/membership.md`.
