@@ -15,16 +15,23 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.parallel import Ticks, in_order
-from bayes_risk.models.mixture.counts import weighted_kernels as weighted
-from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
-from bayes_risk.models.mixture.counts.sweep import run
+from bayes_risk.models.mixture.mixed import run as run_mixed
 
 from . import sweep as kernel
 from . import zeros_kernels as cut_off
 from .kept_columns import conditional_sweep
 from .split_merge import owners, sweep_with_splits, variables
-from .state import Draws, Prior, State, Units, given_arrays, joined, n_normalised
-from .weighted import run_weighted
+from .state import (
+    NO_ZEROS,
+    Draws,
+    Prior,
+    State,
+    Units,
+    given_arrays,
+    joined,
+    mixed_data,
+    n_normalised,
+)
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,8 +57,8 @@ def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State
 
 def scatter_levels(
     phi: Array,
-    prior: Prior | CountPrior,
-    units: Units | CountUnits,
+    prior: Prior,
+    units: Units,
     seeds: npt.NDArray[np.integer],
 ) -> None:
     """Fill phi's levels: half those of each class's seed (K, w), half those of everybody."""
@@ -118,38 +125,25 @@ def _run(  # type: ignore[no-untyped-def]  # a kernel: numba reads no annotation
         kernel.keep_draw(state, n, out, h)
 
 
-def compiled(
-    prior: Prior | CountPrior, units: Units | CountUnits
-) -> tuple[Callable[..., None], tuple[Any, ...]]:
-    """The model's compiled loop, with what it takes of the units and of the prior's layout.
+def compiled(prior: Prior, units: Units) -> tuple[Callable[..., None], tuple[Any, ...]]:
+    """The compiled loop, with what it takes of the units and of the prior's layout.
 
     Every loop is called ``loop(rng, data, layout, concentration, state, thin, swaps, out, first,
     last)``.
     """
-    if isinstance(prior, Prior) and isinstance(units, Units) and units.power is not None:
-        powers = (units.positions, units.multiplicity, units.power, given_arrays(units.given))
-        return run_weighted, (powers, (prior.starts, prior.level))
-    if isinstance(prior, Prior) and isinstance(units, Units) and prior.zeros is not None:
-        rows = (units.positions, units.multiplicity, given_arrays(units.given))
+    if units.power is not None or units.has_numbers:
+        zero = (prior.zeros or NO_ZEROS).arrays
+        return run_mixed, (mixed_data(units), (prior.layout, zero, n_normalised(units)))
+    data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
+    if prior.zeros is not None:
         layout = (prior.starts, prior.level, prior.zeros.arrays, n_normalised(units))
-        return cut_off.run, (rows, layout)
-    if isinstance(prior, Prior) and isinstance(units, Units):
-        data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
-        return _run, (data, (prior.starts, prior.level, prior.splits))
-    if isinstance(prior, CountPrior) and isinstance(units, CountUnits) and units.power is not None:
-        data = ((units.counts, units.exposure, units.power), units.multiplicity)
-        rates = (prior.shape, prior.rate, False, np.ones(2), prior.level, prior.starts)
-        return weighted.run_weighted, (data, rates)
-    if isinstance(prior, CountPrior) and isinstance(units, CountUnits):
-        data = ((units.counts, units.exposure, units.positions), units.multiplicity)
-        has_zeros, zeros = prior.zeros is not None, np.array(prior.zeros or (1.0, 1.0))
-        return run, (data, (prior.shape, prior.rate, has_zeros, zeros, prior.level, prior.starts))
-    raise TypeError("prior and units are of different models")
+        return cut_off.run, (data, layout)
+    return _run, (data, (prior.starts, prior.level, prior.splits))
 
 
 def run_chain(
-    prior: Prior | CountPrior,
-    units: Units | CountUnits,
+    prior: Prior,
+    units: Units,
     start: State,
     *,
     draws: int,
@@ -176,8 +170,8 @@ def run_chain(
 
 
 def run_chains(
-    prior: Prior | CountPrior,
-    units: Units | CountUnits,
+    prior: Prior,
+    units: Units,
     starts: Sequence[State],
     *,
     draws: int,
@@ -196,8 +190,8 @@ def run_chains(
 
 
 def doubled(
-    prior: Prior | CountPrior,
-    units: Units | CountUnits,
+    prior: Prior,
+    units: Units,
     old: Draws,
     *,
     thin: int,

@@ -1,8 +1,9 @@
-"""What a latent-class sampler works on: prior, units, points of a chain, draws kept."""
+"""What the sampler of a mixture works on: prior, units, points of a chain, draws kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +56,29 @@ class ZeroLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prior:
-    """Hyper-parameters and layout of a latent-class model.
+    """Hyper-parameters and layout of a mixture of levels, counts and reals.
 
-    ``starts`` (p + 1,) says where the levels of each variable begin in the long row of levels;
-    ``swaps`` whether a sweep also tries to swap neighbouring classes, ``splits`` how often it tries
-    to split or merge classes; ``zeros`` the combinations that are impossible.
+    Attributes
+    ----------
+    n_classes : int
+    concentration : tuple of two floats
+        Shape and rate of the gamma prior of the concentration.
+    level : float
+        Every entry of the Dirichlet prior of level probabilities.
+    starts : ndarray of int, shape (q + 1,)
+        Where the levels of each column of levels begin among the rows of phi; see `families.py`.
+    swaps : bool
+        Whether a sweep also tries to swap neighbouring classes.
+    splits : int
+        How often a sweep tries to split or merge classes.
+    zeros : ZeroLayout, or None
+        Combinations of levels that are impossible.
+    shape, rate : ndarray, shape (p,)
+        Gamma prior of the rates of each count.
+    inflation : tuple of two floats, or None
+        Beta prior of the chance of a structural zero of a count; None: there are none.
+    reals : ndarray, shape (r, 4)
+        m, kappa, a, b of the normal-gamma prior of each real.
     """
 
     n_classes: int
@@ -69,21 +88,65 @@ class Prior:
     swaps: bool = True
     splits: int = 0
     zeros: ZeroLayout | None = None
+    shape: Array = field(default_factory=lambda: np.empty(0))
+    rate: Array = field(default_factory=lambda: np.empty(0))
+    inflation: tuple[float, float] | None = None
+    reals: Array = field(default_factory=lambda: np.empty((0, 4)))
 
     @property
     def width(self) -> int:
         """Number of rows D of phi, the padding row included."""
         return int(self.starts[-1]) + 1
 
+    @property
+    def n_counts(self) -> int:
+        """Number p of counts."""
+        return len(self.shape)
+
+    @property
+    def n_reals(self) -> int:
+        """Number r of reals."""
+        return len(self.reals)
+
+    @property
+    def n_numbers(self) -> int:
+        """Number p + r of counts and reals."""
+        return self.n_counts + self.n_reals
+
+    @property
+    def n_sums(self) -> int:
+        """Number of rows of the sums M."""
+        return self.width + 2 * self.n_counts + self.n_reals
+
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """What compiled loops of numbers take of it; see `families.py`."""
+        beta = np.array(self.inflation or (1.0, 1.0))
+        inflated = self.inflation is not None
+        return self.starts, self.level, self.shape, self.rate, inflated, beta, self.reals
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Units:
-    """What the sampler sees: distinct units, their multiplicities, and the unit of each record.
+    """What the sampler sees: individuals that share one class label, equal ones drawn together.
 
-    ``positions`` (U, w) are rows of phi; ``unit`` (n,) finds the unit that record i's own values
-    belong to. ``given`` holds, for releases synthesised conditionally on unsynthesised columns, the
-    units of those releases and the denominators p(y_us | theta) that go with them. ``power`` (U,)
-    holds the weights of the records in a pseudo-posterior (`latent_weighted.py`).
+    A record is a unit; a record that is linked to its own synthetic values is one unit with both.
+
+    Attributes
+    ----------
+    positions : ndarray of int, shape (U, w)
+        Rows of phi of levels; the padding row where a unit says nothing.
+    multiplicity : ndarray of int, shape (U,)
+    unit : ndarray of int, shape (n,)
+        Unit of each record's own values; -1 for a record that is left out.
+    given : Given, or None
+        Of releases synthesised given columns that stay: their units, and what divides them.
+    power : ndarray, shape (U,), or None
+        Record weights, powers of a pseudo-posterior; None: all 1.
+    counts, exposure : ndarray, shape (U, c)
+        Column j is of count j % p; exposure 0: says nothing.
+    reals : ndarray, shape (U, v)
+        Column j is of real j % r; NaN: says nothing.
     """
 
     positions: npt.NDArray[np.int32]
@@ -91,21 +154,57 @@ class Units:
     unit: Ints
     given: "Given | None" = None
     power: Array | None = None
+    counts: Array = field(default_factory=lambda: np.empty((0, 0)))
+    exposure: Array = field(default_factory=lambda: np.empty((0, 0)))
+    reals: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there are columns other than levels."""
+        return self.counts.shape[1] + self.reals.shape[1] > 0
+
+    @property
+    def data(self) -> tuple[npt.NDArray[Any], ...]:
+        """Levels, counts, exposures and reals, as compiled loops take them."""
+        U = len(self.multiplicity)
+        nothing = np.empty((U, 0))
+        if not self.has_numbers:
+            return self.positions, nothing, nothing, nothing
+        return self.positions, self.counts, self.exposure, self.reals
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """Data, multiplicities and powers (none: all 1)."""
+        power = np.empty(0) if self.power is None else self.power
+        return self.data, self.multiplicity, power
+
+    def only(self, which: npt.NDArray[np.integer]) -> "Units":
+        """Some of the units, once each; records are forgotten."""
+        data = self.data
+        return Units(
+            positions=data[0][which],
+            counts=data[1][which],
+            exposure=data[2][which],
+            reals=data[3][which],
+            multiplicity=np.ones(len(which), np.int64),
+            unit=np.arange(len(which)),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Given:
     """Synthetic rows drawn from p(Z_i | y_us,i, theta): rows, and what divides their density.
 
-    ``positions`` (U', w) with ``multiplicity``: (y_us, Z) rows; ``us_positions`` (V, u) with
-    ``us_multiplicity``: unsynthesised parts; ``us_columns``: which variables those are.
+    ``rows``: (y_us, Z); ``parts``: unsynthesised values, as often as each divides; ``columns``:
+    which of the columns of levels those are, in the order of the positions of ``parts``.
     """
 
-    positions: npt.NDArray[np.int32]
-    multiplicity: Ints
-    us_positions: npt.NDArray[np.int32]
-    us_multiplicity: Ints
-    us_columns: Ints
+    rows: Units
+    parts: Units
+    columns: Ints
+
+
+Numbers = tuple[Array, Array, Array]  # counts, exposures, reals of some rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,21 +279,32 @@ def units_of(
     given: Given | None = None,
     left_out: int | None = None,
     power: Array | None = None,
+    *,
+    numbers: "Numbers | None" = None,
+    kept: Flags | None = None,
 ) -> Units:
-    """Distinct rows of ``positions`` and ``power``; a row that is left out has unit -1."""
-    kept = np.ones(len(positions), dtype=bool)
+    """Distinct rows with their ``power``; a row left out, or not ``kept`` (n,), has unit -1."""
+    kept = np.ones(len(positions), dtype=bool) if kept is None else kept.copy()
     if left_out is not None:
         kept[left_out] = False
-    keys = positions if power is None else np.column_stack([positions, power])
+    blocks = [positions, *(numbers or ()), *(() if power is None else (power[:, None],))]
+    keys = positions if len(blocks) == 1 else np.hstack(blocks)
     rows, found, n = np.unique(keys[kept], axis=0, return_inverse=True, return_counts=True)
     unit = np.full(len(positions), -1, dtype=np.int64)
-    unit[kept] = found
+    unit[kept] = found.reshape(-1)
+    ends = np.cumsum([block.shape[1] for block in blocks])
+    parts = np.split(rows, ends[:-1], axis=1)
+    more = {}
+    if numbers is not None:
+        names = ("counts", "exposure", "reals")
+        more = {name: np.ascontiguousarray(x) for name, x in zip(names, parts[1:4], strict=True)}
     return Units(
-        positions=np.ascontiguousarray(rows[:, : positions.shape[1]], dtype=np.int32),
+        positions=np.ascontiguousarray(parts[0], dtype=np.int32),
         multiplicity=n.astype(np.int64),
         unit=unit,
         given=given,
-        power=None if power is None else rows[:, -1].copy(),
+        power=None if power is None else parts[-1][:, 0].copy(),
+        **more,
     )
 
 
@@ -205,19 +315,43 @@ def n_normalised(units: Units) -> int:
     """
     total = int(units.multiplicity.sum())
     if units.given is not None:
-        total += int(units.given.multiplicity.sum() - units.given.us_multiplicity.sum())
+        rows, parts = units.given.rows, units.given.parts
+        total += int(rows.multiplicity.sum() - parts.multiplicity.sum())
     return total
 
 
 def given_arrays(given: Given | None) -> tuple[npt.NDArray[np.integer], ...]:
-    """The tuple that the compiled loop takes; empty arrays when nothing is conditional."""
+    """The tuple that the compiled loop of levels takes; empty arrays if nothing is conditional."""
     if given is None:
         rows, counts = np.empty((0, 0), np.int32), np.empty(0, np.int64)
         return rows, counts, rows, counts, counts
     return (
-        given.positions,
-        given.multiplicity,
-        np.ascontiguousarray(given.us_positions.T),
-        given.us_multiplicity,
-        given.us_columns,
+        given.rows.positions,
+        given.rows.multiplicity,
+        np.ascontiguousarray(given.parts.positions.T),
+        given.parts.multiplicity,
+        given.columns,
     )
+
+
+NO_ZEROS = ZeroLayout(
+    starts=np.zeros(1, np.int64),
+    boxes=np.zeros((0, 1), dtype=bool),
+    of=np.zeros((0, 0), np.int64),
+    narrow=np.zeros(0, dtype=bool),
+    ptr=np.zeros(1, np.int64),
+    rows=np.zeros(0, np.int64),
+)
+
+
+def mixed_data(units: Units) -> tuple[Any, ...]:
+    """What the loop of all families takes: units, synthetic rows, and what divides these."""
+    if units.given is None:
+        rows, counts = np.empty((0, 0), np.int32), np.empty(0, np.int64)
+        nothing = np.empty((0, 0))
+        data = (rows, nothing, nothing, nothing)
+        return units.arrays, (data, counts, np.empty(0)), data, counts, rows, counts
+    given = units.given
+    us = np.ascontiguousarray(given.parts.positions.T)
+    parts = given.parts
+    return units.arrays, given.rows.arrays, parts.data, parts.multiplicity, us, given.columns

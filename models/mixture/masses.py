@@ -88,26 +88,12 @@ def _deviance(x, change, expected):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_half(y, total):
-    """log Binomial(y; total, 1/2): how a sum of two equally exposed counts splits."""
-    z = total - y
-    if y <= 0.0 or z <= 0.0:
-        return -total * math.log(2.0)
-    change = 0.5 * (z - y)
-    return (
-        count_constant(total)
-        - count_constant(y)
-        - count_constant(z)
-        - y * gap(change / y)
-        - z * gap(-change / z)
-    )
+def power_constant(x, w):
+    """log Gamma(w x + 1) - w log Gamma(x + 1) - w x log w, by Stirling errors, which do not cancel.
 
-
-@numba.njit(cache=True, nogil=True)
-def fill_constants(totals, conditioned, constant, split):
-    """`count_constant` of totals, and `log_half` of those that hold one (else -1)."""
-    for i in range(totals.shape[0]):
-        constant[i] = count_constant(totals[i])
-        split[i] = (
-            log_half(conditioned[i], totals[i]) if conditioned[i] >= 0.0 <= totals[i] else 0.0
-        )
+    What E[Poisson(x; e r)^w] has beyond a negative binomial mass of w x at exposure w e.
+    """
+    if x == 0.0 or w == 1.0:
+        return 0.0
+    logs = 0.5 * math.log(w * x) - 0.5 * w * math.log(x) + 0.5 * (1.0 - w) * LOG_2_PI
+    return logs + stirling_error(w * x) - w * stirling_error(x)

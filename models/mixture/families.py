@@ -1,0 +1,538 @@
+"""Families of columns of a mixture, compiled: levels (Dirichlet), counts (gamma), reals (normal).
+
+A column is of one family; any number of each may stand in a table. Layout of ``phi[D, K]``, one
+column a class: p rates of the counts, p chances of a structural zero (0 where there are none), r
+means and r precisions of the reals, the levels below one another, and a last row of ones, the level
+that padding points to. ``M[D + 2 p + r, K]`` holds sums in the same rows: of counts, of structural
+zeros, of reals and of their squares, of levels; then of exposures and of values that are no
+structural zeros, and the number of reals. A unit may hold several values of a column (its own and
+its synthetic ones): column j of ``counts`` is of count ``j % p``, of ``reals`` of real ``j % r``.
+
+``data``: positions (U, w) of levels, counts (U, c) and exposures, 0 where a unit says nothing of a
+count, reals (U, v), NaN where it says nothing of one. ``layout``: starts, prior of levels, shape
+and rate of rates, whether there are structural zeros, their prior, and m, kappa, a, b of each real:
+``1 / variance ~ Gamma(a, b)``, ``mean ~ Normal(m, variance / kappa)``.
+
+A mass of a count is ``x log(lambda) - e lambda``, a product of precomputed rows. At counts of 1e9
+that is 2e10 and its last digit 4e-6, so large counts get a second pass: ``x log(lambda_k /
+lambda_b) - e (lambda_k - lambda_b)`` against the best class b, over the classes within reach of it.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from .categorical.sweep import TINY, cumulate, draw_class, draw_levels, log_gamma_draw
+from .masses import (
+    LOG_2_PI,
+    count_constant,
+    is_count,
+    log_negative_binomial,
+    power_constant,
+    stirling_error,
+)
+
+FAR = -40.0  # a class this far below the best gets no mass: 4e-18 of it
+LARGE = 2.0**20  # counts above get the second pass; below, a first-pass mass is right to 1e-8
+HALF_LOG_2PI = 0.5 * LOG_2_PI
+ALMOST_ONE = 1.0 - 2.0**-53
+PARAMETERS = 5  # of a number in a class
+
+
+@numba.njit(cache=True, nogil=True)
+def log_deviance(x, mean):
+    """x log(mean / x) + x - mean, at most 0, without cancellation near mean = x."""
+    if x == 0.0:
+        return -mean
+    r = (mean - x) / x
+    if abs(r) < 0.01:  # log(1 + r) - r = -r^2 (1/2 - r/3 + r^2/4 - ...)
+        total, power = 0.0, 1.0
+        for i in range(2, 12):
+            total += power / i
+            power *= -r
+        return -x * r * r * total
+    return x * math.log(mean / x) + x - mean
+
+
+@numba.njit(cache=True, nogil=True)
+def log_poisson(x, mean):
+    """log Poisson(x; mean) by Loader's expansion: right to 1e-15 of itself at any size of count."""
+    if x == 0.0:
+        return -mean
+    if x < 16.0:
+        return x * math.log(mean) - mean - math.lgamma(x + 1.0)
+    r = 1.0 / (x * x)  # what Stirling's formula leaves of log x!
+    rest = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - r / 1188) * r) * r) * r) / x
+    return log_deviance(x, mean) - rest - HALF_LOG_2PI - 0.5 * math.log(x)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_zero(log_psi, log_alive, mean):
+    """log(psi + (1 - psi) exp(-mean)): a zero of either kind."""
+    alive = log_alive - mean
+    top = max(log_psi, alive)
+    return top + math.log(math.exp(log_psi - top) + math.exp(alive - top))
+
+
+@numba.njit(cache=True, nogil=True)
+def log_count(x, mean, psi, inflated):
+    """Log probability of one count, a structural zero or Poisson."""
+    if not inflated:
+        return log_poisson(x, mean)
+    if x == 0.0:
+        return log_zero(math.log(psi), math.log1p(-psi), mean)
+    return math.log1p(-psi) + log_poisson(x, mean)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_normal(x, mean, precision):
+    """log Normal(x; mean, 1 / precision)."""
+    return 0.5 * (math.log(precision) - LOG_2_PI - precision * (x - mean) ** 2)
+
+
+# --- the label of a unit, given the parameters ------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def tables_of(pi, phi, layout):
+    """Logs of weights, of phi, of 1 - psi, and of a zero at exposure 1."""
+    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    D, K = phi.shape
+    log_pi, log_phi = np.empty(K), np.zeros((D, K))
+    log_alive, at_zero = np.zeros((p, K)), np.zeros((p, K))
+    for k in range(K):
+        log_pi[k] = math.log(max(pi[k], TINY))
+    for row in range(D):
+        if not (p <= row < 2 * p and not inflated) and not 2 * p <= row < 2 * p + r:
+            for k in range(K):
+                log_phi[row, k] = math.log(max(phi[row, k], TINY))
+    if inflated:
+        for j in range(p):
+            for k in range(K):
+                log_alive[j, k] = math.log1p(-phi[p + j, k])
+                at_zero[j, k] = log_zero(log_phi[p + j, k], log_alive[j, k], phi[j, k])
+    return log_pi, log_phi, log_alive, at_zero
+
+
+@numba.njit(cache=True, nogil=True)
+def log_class_masses(data, u, phi, layout, tables, out):
+    """out[k] = log(pi_k p(unit u | k)) up to a constant; the largest is returned."""
+    positions, counts, exposure, reals = data
+    log_pi, log_phi, log_alive, at_zero = tables
+    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    K, large = out.shape[0], False
+    for k in range(K):
+        out[k] = log_pi[k]
+    for c in range(counts.shape[1]):
+        x, e, j = counts[u, c], exposure[u, c], c % p
+        large |= x > LARGE
+        if inflated and e > 0.0:
+            if x > 0.0:
+                for k in range(K):
+                    out[k] += x * log_phi[j, k] - e * phi[j, k] + log_alive[j, k]
+            elif e == 1.0:
+                for k in range(K):
+                    out[k] += at_zero[j, k]
+            else:
+                for k in range(K):
+                    out[k] += log_zero(log_phi[p + j, k], log_alive[j, k], e * phi[j, k])
+        else:
+            for k in range(K):
+                out[k] += x * log_phi[j, k] - e * phi[j, k]
+    for c in range(reals.shape[1]):
+        x, mean, precision = reals[u, c], 2 * p + c % r, 2 * p + r + c % r
+        if x == x:
+            for k in range(K):
+                gap = x - phi[mean, k]
+                out[k] += 0.5 * (log_phi[precision, k] - phi[precision, k] * gap * gap)
+    for j in range(positions.shape[1]):
+        row = positions[u, j]
+        for k in range(K):
+            out[k] += log_phi[row, k]
+    if large:
+        refine(data, u, phi, layout, tables, out)
+    return largest(out)
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+def largest(out):
+    """The largest entry; the flags let it be found in vectors."""
+    top = out[0]
+    for k in range(1, out.shape[0]):
+        top = out[k] if out[k] > top else top
+    return top
+
+
+@numba.njit(cache=True, nogil=True)
+def refine(data, u, phi, layout, tables, out):
+    """Masses against the best class instead, of classes within reach of it; others none."""
+    positions, counts, exposure, reals = data
+    log_pi, log_phi, log_alive, _ = tables
+    p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
+    b, size = 0, 0.0
+    for k in range(out.shape[0]):
+        if out[k] > out[b]:
+            b = k
+    for c in range(counts.shape[1]):
+        j = c % p
+        size += counts[u, c] * abs(log_phi[j, b]) + exposure[u, c] * phi[j, b]
+    reach = out[b] + FAR - 1e-14 * size
+    for k in range(out.shape[0]):
+        if out[k] < reach:
+            out[k] = -np.inf
+            continue
+        if k == b:
+            continue
+        total = log_pi[k] - log_pi[b]
+        for c in range(counts.shape[1]):
+            x, e, j = counts[u, c], exposure[u, c], c % p
+            if inflated and e > 0.0 and x == 0.0:
+                total += log_zero(log_phi[p + j, k], log_alive[j, k], e * phi[j, k])
+                total -= log_zero(log_phi[p + j, b], log_alive[j, b], e * phi[j, b])
+                continue
+            step = phi[j, k] - phi[j, b]
+            if x > 0.0:
+                near = abs(step) < 0.5 * phi[j, b]
+                total += x * (
+                    math.log1p(step / phi[j, b]) if near else math.log(phi[j, k] / phi[j, b])
+                )
+                total += log_alive[j, k] - log_alive[j, b]
+            total -= e * step
+        for c in range(reals.shape[1]):
+            x, mean, precision = reals[u, c], 2 * p + c % r, 2 * p + r + c % r
+            if x == x:
+                total += log_normal(x, phi[mean, k], phi[precision, k])
+                total -= log_normal(x, phi[mean, b], phi[precision, b])
+        for j in range(positions.shape[1]):
+            total += log_phi[positions[u, j], k] - log_phi[positions[u, j], b]
+        out[k] = total
+    out[b] = 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def exponentials(top, out):
+    """out[k] = exp(out[k] - top), 0 below exp(-40), to 1e-10 of itself; in vectors, not one by one.
+
+    exp(g) = exp(g / 64)^64, Taylor's series of degree 12 on [-0.625, 0].
+    """
+    for k in range(out.shape[0]):
+        gap = out[k] - top
+        r = max(gap, FAR) / 64.0
+        t = 1.0 / 39916800.0 + r / 479001600.0
+        t = 1.0 / 3628800.0 + r * t
+        t = 1.0 / 362880.0 + r * t
+        t = 1.0 / 40320.0 + r * t
+        t = 1.0 / 5040.0 + r * t
+        t = 1.0 / 720.0 + r * t
+        t = 1.0 / 120.0 + r * t
+        t = 1.0 / 24.0 + r * t
+        t = 1.0 / 6.0 + r * t
+        t = 0.5 + r * t
+        t = 1.0 + r * t
+        t = 1.0 + r * t
+        t *= t
+        t *= t
+        t *= t
+        t *= t
+        t *= t
+        t *= t
+        out[k] = t if gap > FAR else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def cumulated_masses(data, power, u, phi, layout, tables, out):
+    """Running sums of p(k | unit u), to the unit's power, up to a factor."""
+    top = log_class_masses(data, u, phi, layout, tables, out)
+    if power.shape[0] > 0:
+        for k in range(out.shape[0]):
+            out[k] = power[u] * (out[k] - top)
+        top = 0.0
+    exponentials(top, out)
+    cumulate(out)
+
+
+@numba.njit(cache=True, nogil=True)
+def structural(rng, psi, mean, copies):
+    """How many of so many zeros are structural."""
+    q, found = psi / (psi + (1.0 - psi) * math.exp(-mean)), 0
+    for _ in range(copies):
+        found += rng.random() < q
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def add_unit(rng, data, u, k, w, copies, phi, layout, n, M, flags):
+    """Count the copies of a unit that fell into class k, w each; ``flags[u]``: zeros of one."""
+    positions, counts, exposure, reals = data
+    p, r, D = layout[2].shape[0], layout[6].shape[0], phi.shape[0]
+    n[k] += w * copies
+    for c in range(counts.shape[1]):
+        x, e, j = counts[u, c], exposure[u, c], c % p
+        if e > 0.0:
+            alive = copies
+            if layout[4] and x == 0.0:
+                alive -= structural(rng, phi[p + j, k], e * phi[j, k], copies)
+                M[p + j, k] += w * (copies - alive)
+            if flags.shape[0] > 0:
+                flags[u, c] = alive < copies and rng.random() * copies < copies - alive
+            M[j, k] += w * copies * x
+            M[D + j, k] += w * alive * e
+            M[D + p + j, k] += w * alive
+    for c in range(reals.shape[1]):
+        x, j = reals[u, c], c % r
+        if x == x:
+            M[2 * p + j, k] += w * copies * x
+            M[2 * p + r + j, k] += w * copies * x * x
+            M[D + 2 * p + j, k] += w * copies
+    for j in range(positions.shape[1]):
+        M[positions[u, j], k] += w * copies
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
+    """Class labels z ~ p(z | y, pi, phi) of all units; fills the sums n and M.
+
+    ``units``: data, multiplicities, powers (none: all 1). ``first_label[u]`` keeps the label of one
+    individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural.
+    """
+    data, multiplicity, power = units
+    K, tables = pi.shape[0], tables_of(pi, phi, layout)
+    masses, copies = np.empty(K), np.zeros(K, np.int64)
+    n[:] = 0.0
+    M[:] = 0.0
+    for u in range(multiplicity.shape[0]):
+        w = power[u] if power.shape[0] > 0 else 1.0
+        cumulated_masses(data, power, u, phi, layout, tables, masses)
+        k = draw_class(rng, masses)
+        first_label[u] = k
+        copies[k] += 1
+        for _ in range(multiplicity[u] - 1):
+            copies[draw_class(rng, masses)] += 1
+        add_unit(rng, data, u, k, w, copies[k], phi, layout, n, M, flags)
+        copies[k] = 0
+        if multiplicity[u] > 1:
+            for k in range(K):
+                if copies[k] > 0:
+                    add_unit(rng, data, u, k, w, copies[k], phi, layout, n, M, flags[:0])
+                    copies[k] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_row_labels(rng, data, pi, phi, layout, label):
+    """A class for each row given its values: label[i] ~ p(k | row i, pi, phi)."""
+    tables, masses, power = tables_of(pi, phi, layout), np.empty(pi.shape[0]), np.empty(0)
+    for i in range(label.shape[0]):
+        cumulated_masses(data, power, i, phi, layout, tables, masses)
+        label[i] = draw_class(rng, masses)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_terms(data, u, pi, phi, layout, out):
+    """out[k] = log(pi_k p(unit u | k)), the densities complete."""
+    positions, counts, exposure, reals = data
+    p, r = layout[2].shape[0], layout[6].shape[0]
+    for k in range(out.shape[0]):
+        total = math.log(max(pi[k], TINY))
+        for c in range(counts.shape[1]):
+            e, j = exposure[u, c], c % p
+            if e > 0.0:
+                total += log_count(counts[u, c], e * phi[j, k], phi[p + j, k], layout[4])
+        for c in range(reals.shape[1]):
+            x, j = reals[u, c], 2 * p + c % r
+            if x == x:
+                total += log_normal(x, phi[j, k], phi[j + r, k])
+        for j in range(positions.shape[1]):
+            total += math.log(max(phi[positions[u, j], k], TINY))
+        out[k] = total
+
+
+@numba.njit(cache=True, nogil=True)
+def log_sum_of(terms):
+    """log sum exp; -inf of nothing."""
+    top = -math.inf
+    for k in range(terms.shape[0]):
+        top = max(top, terms[k])
+    if top == -math.inf:
+        return top
+    total = 0.0
+    for k in range(terms.shape[0]):
+        if terms[k] - top > FAR:
+            total += math.exp(terms[k] - top)
+    return top + math.log(total)
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_log_masses(data, pi, phi, layout, out):
+    """out[h, u] = log sum_k pi_hk p(row u | k, phi_h)."""
+    terms = np.empty(pi.shape[1])
+    for h in range(pi.shape[0]):
+        for u in range(out.shape[1]):
+            log_terms(data, u, pi[h], phi[h], layout, terms)
+            out[h, u] = log_sum_of(terms)
+
+
+# --- parameters given sums --------------------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def real_given(n, total, squares, prior):
+    """m, kappa, a, b of a real's class, given its sums; the prior's where nobody is left."""
+    m, kappa, a, b = prior[0], prior[1], prior[2], prior[3]
+    if n <= 1e-9:
+        return m, kappa, a, b
+    more = kappa + n
+    mean = (kappa * m + total) / more
+    left = squares - 2.0 * mean * total + mean * mean * n + kappa * (mean - m) ** 2
+    return mean, more, a + 0.5 * n, b + 0.5 * max(left, 0.0)
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_numbers(rng, M, layout, first, last, phi):
+    """Draw the parameters of numbers first .. last - 1, the counts before the reals, given sums."""
+    _, _, shape, rate, inflated, beta, reals = layout
+    p, r, D = shape.shape[0], reals.shape[0], phi.shape[0]
+    for v in range(first, last):
+        for k in range(phi.shape[1]):
+            if v < p:
+                g = rng.standard_gamma(shape[v] + M[v, k])
+                phi[v, k] = max(g / (rate[v] + M[D + v, k]), TINY)
+                if inflated:
+                    x = log_gamma_draw(rng, beta[0] + M[p + v, k])
+                    y = log_gamma_draw(rng, beta[1] + M[D + p + v, k])
+                    top = max(x, y)
+                    psi = math.exp(x - top) / (math.exp(x - top) + math.exp(y - top))
+                    phi[p + v, k] = min(max(psi, TINY), ALMOST_ONE)
+            else:
+                j = v - p
+                m, kappa, a, b = real_given(
+                    M[D + 2 * p + j, k], M[2 * p + j, k], M[2 * p + r + j, k], reals[j]
+                )
+                precision = max(rng.standard_gamma(a) / b, TINY)
+                phi[2 * p + r + j, k] = precision
+                phi[2 * p + j, k] = m + rng.standard_normal() / math.sqrt(kappa * precision)
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_parameters(rng, M, layout, phi):
+    """All of phi given sums."""
+    draw_numbers(rng, M, layout, 0, layout[2].shape[0] + layout[6].shape[0], phi)
+    draw_levels(rng, M, layout[0], layout[1], phi)
+
+
+# --- masses with the parameters integrated out ------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def log_rise(x, w):
+    """log Gamma(x + w) - log Gamma(x)."""
+    return math.lgamma(x + w) - math.lgamma(x)
+
+
+@numba.njit(cache=True, nogil=True)
+def number_parameters(M, phi, layout, fixed, v, k, gone, out):
+    """Parameters of number v in class k, values taken out of its sums (or put in, weight < 0).
+
+    Counts: shape, rate, Stirling error of the shape, chance of a structural zero; a rate of 0: the
+    shape is the rate of the count itself. Reals: m, kappa, a, b; kappa = 0: mean and precision.
+    ``gone[i]``: weight, value, exposure, whether a structural zero.
+    """
+    _, _, shape, rate, inflated, beta, reals = layout
+    p, r, D = shape.shape[0], reals.shape[0], phi.shape[0]
+    if v < p:
+        out[2] = 0.0
+        if fixed:
+            out[0], out[1], out[3] = phi[v, k], 0.0, phi[p + v, k]
+            return
+        total, exposure, values, zeros = M[v, k], M[D + v, k], M[D + p + v, k], M[p + v, k]
+        for i in range(gone.shape[0]):
+            w, x, e, s = gone[i, 0], gone[i, 1], gone[i, 2], gone[i, 3]
+            if w != 0.0 and e > 0.0:
+                zeros -= w * s
+                if s == 0.0:
+                    total, exposure, values = total - w * x, exposure - w * e, values - w
+        if values < 1e-9:  # nobody is left, and no rounding either
+            out[0], out[1] = shape[v], rate[v]
+        else:
+            out[0], out[1] = shape[v] + max(total, 0.0), rate[v] + max(exposure, 0.0)
+        out[2] = stirling_error(out[0])
+        out[3] = (beta[0] + zeros) / (beta[0] + zeros + beta[1] + values) if inflated else 0.0
+        return
+    j = v - p
+    if fixed:
+        out[0], out[1], out[2] = phi[2 * p + j, k], 0.0, phi[2 * p + r + j, k]
+        return
+    n, total, squares = M[D + 2 * p + j, k], M[2 * p + j, k], M[2 * p + r + j, k]
+    for i in range(gone.shape[0]):
+        w, x = gone[i, 0], gone[i, 1]
+        if w != 0.0:
+            n, total, squares = n - w, total - w * x, squares - w * x * x
+    out[0], out[1], out[2], out[3] = real_given(n, total, squares, reals[j])
+    out[4] = math.lgamma(out[2] + 0.5) - math.lgamma(out[2])
+
+
+@numba.njit(cache=True, nogil=True)
+def log_number(x, e, of, is_real, inflated, w, constants):
+    """log E[p(x | class)^w] of a number with parameters ``of``; of nothing at exposure 0.
+
+    ``constants``: `power_constant` of a count x and `count_constant` of w x; of a real, the log of
+    what its density is multiplied with.
+    """
+    if is_real:
+        if x != x:
+            return -math.inf
+        m, kappa, a, b = of[0], of[1], of[2], of[3]
+        if kappa == 0.0:
+            return w * (log_normal(x, m, a) + constants[0])
+        rise = of[4] if w == 1.0 else math.lgamma(a + 0.5 * w) - math.lgamma(a)
+        share = kappa * w / (kappa + w)
+        spread = 0.5 * share * (x - m) ** 2
+        return (
+            w * constants[0]
+            + rise
+            - 0.5 * w * (LOG_2_PI + math.log(b))
+            + 0.5 * math.log(kappa / (kappa + w))
+            - (a + 0.5 * w) * math.log1p(spread / b)
+        )
+    if e <= 0.0:
+        return 0.0
+    if not is_count(x):
+        return -math.inf
+    A, B, error, psi = of[0], of[1], of[2], of[3]
+    if B == 0.0:
+        out = w * log_poisson(x, e * A)
+    else:
+        out = constants[0] + log_negative_binomial(w * x, A, B, w * e, constants[1], error)
+    if not inflated:
+        return out
+    if x > 0.0:
+        return math.log1p(-psi) + out
+    return log_zero(math.log(psi), math.log1p(-psi), -out)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_level(M, phi, layout, fixed, row, q, k, gone, w):
+    """log E[phi^w] of a level in class k; ``gone[i]``: weight and row taken out of its sums."""
+    if fixed:
+        return w * math.log(max(phi[row, k], TINY))
+    starts, level = layout[0], layout[1]
+    here, total = M[row, k] + level, 0.0
+    for other in range(starts[q], starts[q + 1]):
+        total += M[other, k] + level
+    for i in range(gone.shape[0]):
+        if gone[i, 0] != 0.0:
+            total -= gone[i, 0]
+            if gone[i, 1] == row:
+                here -= gone[i, 0]
+    here, total = max(here, TINY), max(total, TINY)
+    if w == 1.0:
+        return math.log(here / total)
+    return log_rise(here, w) - log_rise(total, w)
+
+
+@numba.njit(cache=True, nogil=True)
+def count_constants(values, w, out):
+    """`power_constant` of counts and `count_constant` of w times them; of no counts, anything."""
+    for i in range(values.shape[0]):
+        x = max(values[i], 0.0)
+        out[i, 0], out[i, 1] = power_constant(x, w), count_constant(w * x)

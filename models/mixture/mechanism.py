@@ -1,0 +1,141 @@
+"""How one data set of a release was drawn from a mixture, and what the sampler sees of it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk.release.release import EncodedRelease
+
+from .categorical.state import Given, Prior, Units
+from .columns import Columns, Rows
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mechanism:
+    """How one data set of a release was drawn.
+
+    Attributes
+    ----------
+    y, z : Rows
+        Confidential and released rows.
+    synthesized : ndarray of bool, shape (V,)
+        Which variables.
+    replaced : ndarray of bool, shape (n,)
+        Which records.
+    own : bool
+        Whether classes were the records' own.
+    padding : int
+        Row of phi of a level that is not told.
+    others : tuple of Rows
+        Released rows of further data sets from the same draw of Theta.
+    """
+
+    y: Rows
+    z: Rows
+    synthesized: Mask
+    replaced: Mask
+    own: bool
+    padding: int
+    others: tuple[Rows, ...] = ()
+
+    @classmethod
+    def of_draw(
+        cls, release: EncodedRelease, l: int, columns: Columns, prior: Prior
+    ) -> "Mechanism":
+        """Read all data sets of draw l of Theta."""
+        first, *others = (cls.of(release, k, columns, prior) for k in release.by_draw[l])
+        return replace(first, others=tuple(how.z for how in others))
+
+    @classmethod
+    def of(cls, release: EncodedRelease, l: int, columns: Columns, prior: Prior) -> "Mechanism":
+        """Read data set l of a release against the confidential table."""
+        return cls(
+            y=columns.rows(release.microdata.codes, prior),
+            z=columns.rows(release.codes[l], prior),
+            synthesized=release.columns[columns.order],
+            replaced=release.replaced,
+            own=release.classes == "own",
+            padding=prior.width - 1,
+        )
+
+    @property
+    def conditional(self) -> Mask:
+        """Variables that the release was drawn given, shape (V,)."""
+        return np.zeros(len(self.synthesized), dtype=bool) if self.own else ~self.synthesized
+
+    @property
+    def _tied(self) -> Rows | None:
+        """The records' own synthetic values, nothing else told."""
+        if not self.own:
+            return None
+        shown = self.replaced[:, None] & self.synthesized[None, :]
+        return self.z.without(~shown, self.padding)
+
+    @property
+    def linked(self) -> Array | None:
+        """The records' own synthetic values (n, V), NaN elsewhere; None where classes were fresh."""
+        if not self.own:
+            return None
+        shown = self.replaced[:, None] & self.synthesized[None, :]
+        linked: Array = np.where(shown, self.z.values, np.nan)
+        return linked
+
+    def units(
+        self,
+        left_out: int | None = None,
+        weights: Array | None = None,
+        known: Mask | None = None,
+    ) -> Units:
+        """What the sampler sees of the table and release, perhaps without one record's values.
+
+        ``weights`` (n,) of the records; those of released rows are 1. Of records that are not
+        ``known`` (n,) there is what the release ties to them, and what it leaves as it is. With
+        fresh classes ``sum_y f(y) p(Z, y_us) / p(y_us) = p(Z, y_us)`` is left of them, a row like
+        any.
+        """
+        n, p_r = len(self.replaced), len(self.synthesized) - self.y.positions.shape[1]
+        known = np.ones(n, dtype=bool) if known is None else known
+        if self._tied is not None:
+            own = self.y.without(~known[:, None] & self.synthesized, self.padding)
+            rows = own.beside(self._tied, self.synthesized[p_r:])
+            says = known | ~self.synthesized.all() | self.replaced
+            return rows.units(left_out=left_out, kept=says)
+        both, whole = known & self.replaced, self.synthesized.all()
+        rows, given = self.y.below(self.z.take(~known)), None
+        kept = np.append(known, np.ones(int((~known).sum()), dtype=bool))
+        if whole:
+            tables = [z.take(both) for z in (self.z, *self.others)]
+            rows = rows.below(*tables)
+            kept = np.append(kept, np.ones(len(tables) * int(both.sum()), dtype=bool))
+        elif both.any():
+            given = self._given(both, left_out)
+        power = None if weights is None else np.append(weights, np.ones(len(kept) - n))
+        found = rows.units(given, left_out, power, kept)
+        return replace(found, unit=found.unit[:n])
+
+    def _given(self, whose: Mask, left_out: int | None) -> Given:
+        """Synthetic rows of records whose own values are held too, and their denominators."""
+        p_r = len(self.synthesized) - self.y.positions.shape[1]
+        divided = np.where(whose, 1 + len(self.others), 0)
+        if left_out is not None:  # p(Z_i, y_us,i) stays whole once: the intruder knows y_us,i
+            divided[left_out] = max(divided[left_out] - 1, 0)
+        kept = ~self.synthesized
+        held = self.y.without(self.synthesized, self.padding).take(
+            np.repeat(np.arange(len(divided)), divided)
+        )
+        released = [z.take(whose) for z in (self.z, *self.others)]
+        parts = held._replace(positions=held.positions[:, kept[p_r:]])
+        return Given(
+            rows=released[0].below(*released[1:]).units(),
+            parts=parts.units(),
+            columns=np.flatnonzero(kept[p_r:]),
+        )
+
+    def before(self, known: Mask, left_out: int | None = None) -> Units:
+        """Before the release: known records, and what it leaves as it is of the others."""
+        rows = self.y.without(~known[:, None] & self.synthesized, self.padding)
+        return rows.units(left_out=left_out, kept=known | ~self.synthesized.all())
