@@ -8,7 +8,6 @@ pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,16 +19,18 @@ from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
-from bayes_risk.evidence.contract import Progress
+from bayes_risk.evidence.contract import Capabilities, Progress
+from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.mixture.categorical.fit import DPMPMFit
-from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_dpmpm
-from bayes_risk.models.mixture.categorical.posterior import LatentPosterior
-from bayes_risk.models.mixture.categorical.predictive import log_masses
-from bayes_risk.models.mixture.categorical.sampler import initial_state
-from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout, units_of
-from bayes_risk.models.mixture.categorical.zeros import log_possible
-from bayes_risk.models.mixture.fitting import Run, diagnose, sampled
+from bayes_risk.models.mixture.categorical.hyper_priors import (
+    HyperpriorReweighting,
+    power_scaled_dpmpm,
+)
+from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout
+from bayes_risk.models.mixture.columns import Columns
+from bayes_risk.models.mixture.fit import MixtureFit
+from bayes_risk.models.mixture.fitting import Run, fitted
+from bayes_risk.release.release import EncodedRelease
 
 SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
 
@@ -194,7 +195,14 @@ class DPMPM:
             zeros=zeros,
         )
         run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
-        return _fit(self, df, prior, run, alpha, np.random.default_rng(random_seed))
+        if zeros is not None and alpha is not None:
+            raise InputError(
+                "weights are not offered together with impossible=: records that fell into the "
+                "zeros have no weight; leave one of them out"
+            )
+        columns, rng = Columns.of(levels=np.arange(len(df.columns))), np.random.default_rng(random_seed)
+        fit: DPMPMFit = fitted(DPMPMFit, self, df, columns, prior, alpha, run, rng)
+        return fit
 
 
 def _checked_splits(model: DPMPM, splits: int | None, weights: Any, sampler: str) -> int:
@@ -213,59 +221,6 @@ def _checked_splits(model: DPMPM, splits: int | None, weights: Any, sampler: str
     return splits
 
 
-def _fit(
-    model: DPMPM,
-    data: Microdata,
-    prior: Prior,
-    run: Run,
-    weights: npt.NDArray[np.float64] | None,
-    rng: np.random.Generator,
-) -> DPMPMFit:
-    from bayes_risk.models.mixture.categorical.pymc_model import blocks_of, build
-
-    if prior.zeros is not None and weights is not None:
-        raise InputError(
-            "weights are not offered together with impossible=: records that fell into the zeros "
-            "have no weight; leave one of them out"
-        )
-    units = units_of(data.codes + prior.starts[:-1].astype(np.int32), power=weights)
-    idata, draws = sampled(
-        partial(build, data, prior, units),
-        blocks_of(data.columns, prior),
-        prior,
-        units,
-        initial_state,
-        run,
-        rng,
-    )
-    posterior = LatentPosterior(
-        prior=prior,
-        units=units,
-        draws=draws,
-        thin=run.thin,
-        conditional=np.zeros(len(data.columns), dtype=bool),
-        linked=None,
-    )
-    left = np.zeros(len(draws)) if prior.zeros is None else log_possible(prior.zeros, draws)
-    diagnostics = diagnose(
-        idata,
-        units,
-        draws,
-        model.n_classes,
-        lambda some: log_masses(units.positions[some], draws) - left[:, None],
-    )
-    if prior.zeros is not None:
-        diagnostics |= {"zero_mass_mean": float(-np.expm1(left).mean())}
-    return DPMPMFit(
-        model=model,
-        microdata=data,
-        idata=idata,
-        posterior=posterior,
-        diagnostics=diagnostics,
-        weights=weights,
-    )
-
-
 def _with_zeros(
     data: Microdata, impossible: Impossible | None, starts: npt.NDArray[np.int64]
 ) -> tuple[Microdata, ZeroLayout | None]:
@@ -274,3 +229,16 @@ def _with_zeros(
         return replace(data, impossible=None), None
     region = impossible.region(data)
     return replace(data, impossible=region), ZeroLayout.of_boxes(region.boxes, starts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DPMPMFit(MixtureFit):
+    """A fitted DPMPM; attributes as of `MixtureFit`."""
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered for a release and an intruder."""
+        return replace(MixtureFit.capabilities(self, release, intruder), reweighted=self)
+
+    def under(self, model: Any) -> HyperpriorReweighting | None:
+        """The draws under other hyper-parameters, by weights; None: only a new fit can tell."""
+        return HyperpriorReweighting.of(self, model)

@@ -7,8 +7,7 @@ pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,25 +15,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of, positive
-from bayes_risk.data.microdata import Microdata
+from bayes_risk._core.validate import at_least, known_columns, one_of, positive
+from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights, no_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.mixture.business.totals import checked_quantile
-from bayes_risk.models.mixture.counts.fit import PoissonMixtureFit
-from bayes_risk.models.mixture.counts.state import CountPrior
-from bayes_risk.models.mixture.counts.units import (
-    CountColumns,
-    RatePrior,
-    check_counts,
-    log_masses,
-    only,
-    rates_of,
-    read_counts,
-    scattered,
-)
-from bayes_risk.models.mixture.fitting import Run, diagnose, sampled
+from bayes_risk.models.mixture.business.totals import checked_quantile
+from bayes_risk.models.mixture.categorical.state import Prior
+from bayes_risk.models.mixture.columns import Columns, RatePrior, checked_count, rates_of, refuse, whole_from_zero
+from bayes_risk.models.mixture.fitting import Run, fitted
+from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +170,10 @@ class PoissonMixture:
             data = read_counts(df, self.covariates, self.exposure, **how)
         run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
         power = checked_powers(self, weights, data)
-        return _fit(self, data, power, run, np.random.default_rng(random_seed))
+        columns, rng = columns_of(data, self.covariates, self.exposure), np.random.default_rng(random_seed)
+        prior = prior_of(self, data, columns)
+        fit: PoissonMixtureFit = fitted(PoissonMixtureFit, self, data, columns, prior, power, run, rng)
+        return fit
 
 
 def _pair(name: str, pair: tuple[float, float]) -> None:
@@ -218,60 +212,76 @@ def checked_powers(
     return alpha
 
 
-def prior_of(model: PoissonMixture, data: Microdata, columns: CountColumns) -> CountPrior:
+def columns_of(data: Microdata, covariates: Sequence[str], exposure: str | None) -> Columns:
+    """Which column is a count, a covariate, the exposure."""
+    names = data.columns
+    others = {*covariates, exposure}
+    return Columns.of(
+        counts=[j for j, c in enumerate(names) if c not in others],
+        levels=[names.index(c) for c in covariates],
+        exposure=None if exposure is None else names.index(exposure),
+    )
+
+
+def prior_of(model: PoissonMixture, data: Microdata, columns: Columns) -> Prior:
     """The priors that a declaration means for a table, and their layout."""
     shape, rate = rates_of(data, columns, model.rate_prior)
-    n_levels = data.n_levels[columns.covariates]
+    n_levels = data.n_levels[columns.levels]
     starts = 2 * len(shape) + np.concatenate([[0], np.cumsum(n_levels)])
     a, b = model.concentration_prior
-    return CountPrior(
+    return Prior(
         n_classes=model.n_classes,
         concentration=(float(a), float(b)),
-        shape=shape,
-        rate=rate,
-        zeros=None if model.zeros is None else (float(model.zeros[0]), float(model.zeros[1])),
         level=float(model.level_prior),
         starts=starts.astype(np.int64),
+        shape=shape,
+        rate=rate,
+        inflation=None if model.zeros is None else (float(model.zeros[0]), float(model.zeros[1])),
     )
 
 
-def _fit(
-    model: PoissonMixture,
-    data: Microdata,
-    power: npt.NDArray[np.float64] | None,
-    run: Run,
-    rng: np.random.Generator,
-) -> PoissonMixtureFit:
-    from bayes_risk.models.mixture.counts.pymc_start import blocks_of, build
+def read_counts(
+    df: pd.DataFrame, covariates: Sequence[str], exposure: str | None, **how: object
+) -> Microdata:
+    """Counts as whole numbers from 0 on, the exposure as a positive number, covariates as levels.
 
-    columns = CountColumns.of(data, model.covariates, model.exposure)
-    prior, covariates = prior_of(model, data, columns), list(model.covariates)
-    units = columns.units_of(data.codes, prior, power=power)
-    counts = [data.columns[j] for j in columns.counts]
-    idata, draws = sampled(
-        partial(build, data, counts, covariates, prior, units),
-        blocks_of(covariates, prior),
-        prior,
-        units,
-        scattered,
-        run,
-        rng,
-    )
-    return PoissonMixtureFit(
-        model=model,
-        microdata=data,
-        columns=columns,
-        idata=idata,
-        prior=prior,
-        units=units,
-        draws=draws,
-        thin=run.thin,
-        weights=power,
-        diagnostics=diagnose(
-            idata,
-            units,
-            draws,
-            model.n_classes,
-            lambda some: log_masses(only(units, some), draws, prior),
-        ),
-    )
+    Raises
+    ------
+    InputError
+        Columns that are absent or no counts; counts that are negative or fractional, exposures that
+        are not positive.
+    """
+    checked_table(df)
+    known_columns("covariates", list(covariates), list(df.columns))
+    if exposure is not None:
+        known_columns("exposure", [exposure], list(df.columns))
+    numbers = [c for c in df.columns if c not in covariates]
+    data = Microdata.from_frame(df, numbers=numbers, **how)  # type: ignore[arg-type]
+    return check_counts(data, covariates, exposure)
+
+
+def check_counts(data: Microdata, covariates: Sequence[str], exposure: str | None) -> Microdata:
+    """The same table, its counts known to be whole and not negative."""
+    known_columns("covariates", list(covariates), data.columns)
+    known_columns("exposure", [] if exposure is None else [exposure], data.columns)
+    if exposure in covariates:
+        raise InputError(f"column {exposure!r} is both exposure and covariate; it can be one")
+    numbers = [c for c in data.numbers if c != exposure]
+    if not numbers:
+        raise InputError("the table has no column of counts; name fewer covariates")
+    for j, v in enumerate(data.variables):
+        if isinstance(v, Number) and v.name in covariates:
+            raise InputError(
+                f"covariate {v.name!r} is read as a number; read it as a category: leave it out of "
+                "numbers="
+            )
+        if not isinstance(v, Number) and v.name not in covariates:
+            raise InputError(
+                f"column {v.name!r} is a category, and PoissonMixture models counts; name it in "
+                "covariates=, use models.Mixture, or drop it"
+            )
+        if v.name == exposure:
+            refuse(v.name, "not positive", data.codes[:, j] <= 0, "exposures are positive")
+        elif isinstance(v, Number):
+            checked_count(v.name, data.codes[:, j])
+    return replace(data, variables=whole_from_zero(data, numbers))

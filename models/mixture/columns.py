@@ -4,7 +4,7 @@ Variables are numbered counts, reals, levels, each in the table's order.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,8 +227,6 @@ def refuse(name: str, what: str, bad: Mask, cure: str) -> None:
 
 def whole_from_zero(data: Microdata, counts: Sequence[str]) -> tuple[Any, ...]:
     """Variables of the table, these known to be whole and not negative."""
-    from dataclasses import replace
-
     return tuple(
         replace(v, whole=True, lowest=0.0) if isinstance(v, Number) and v.name in counts else v
         for v in data.variables

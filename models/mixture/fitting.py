@@ -1,7 +1,7 @@
 """Fitting a truncated mixture through PyMC: how long, by which sampler, and how well it mixed."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,12 +11,16 @@ import numpy.typing as npt
 
 from bayes_risk._compat import add_group
 from bayes_risk._core.errors import TruncationWarning
+from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.mixture.categorical.state import Draws, Prior, State, Units
-from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
+from bayes_risk.models.mixture.categorical.sampler import initial_state
+from bayes_risk.models.mixture.categorical.state import Draws, Prior, Units
+from bayes_risk.models.mixture.categorical.zeros import log_possible
+from bayes_risk.models.mixture.columns import Columns
+from bayes_risk.models.mixture.posterior import MixturePosterior, log_masses
 
 DIAGNOSED = 300
 
@@ -34,39 +38,63 @@ class Run:
     progress: Progress | None
 
 
-def sampled(
-    build: Callable[..., Any],
-    blocks: Any,
-    prior: Prior | CountPrior,
-    units: Units | CountUnits,
-    start: Callable[..., State],
+def fitted(
+    make: Callable[..., Any],
+    model: Any,
+    data: Microdata,
+    columns: Columns,
+    prior: Prior,
+    weights: Array | None,
     run: Run,
     rng: np.random.Generator,
-) -> tuple[Any, Draws]:
-    """ArviZ's record of the chains, and the draws themselves.
+) -> Any:
+    """Sample p(Theta | y) through PyMC; the fit that ``make`` makes of it."""
+    from bayes_risk.models.mixture.pymc_step import draws_of
 
-    ``build(transformed=...)`` makes the PyMC model, whose variables hold the ``blocks`` of phi;
-    ``start(prior, units, rng)`` scatters the chains.
-    """
-    from bayes_risk.models.mixture.categorical.pymc_start import draws_of
-
-    record = partial(_record, build, blocks, prior, units, start, run, rng)
+    units = columns.rows(data.codes, prior).units(power=weights)
+    record = partial(_record, data, columns, prior, units, run, rng)
     idata = kept_chains(record, run.length)
-    return idata, draws_of(idata, prior, blocks)
+    draws = draws_of(idata, prior, blocks_of(data, columns, prior))
+    posterior = MixturePosterior(
+        prior=prior,
+        columns=columns,
+        units=units,
+        draws=draws,
+        thin=run.thin,
+        conditional=np.zeros(len(columns.order), dtype=bool),
+    )
+    left = np.zeros(len(draws)) if prior.zeros is None else log_possible(prior.zeros, draws)
+    diagnostics = diagnose(
+        idata,
+        units,
+        draws,
+        prior.n_classes,
+        lambda some: log_masses(units.only(some), draws, prior) - left[:, None],
+    )
+    if prior.zeros is not None:
+        diagnostics |= {"zero_mass_mean": float(-np.expm1(left).mean())}
+    return make(
+        model=model,
+        microdata=data,
+        idata=idata,
+        posterior=posterior,
+        diagnostics=diagnostics,
+        weights=weights,
+    )
 
 
 def _record(
-    build: Callable[..., Any],
-    blocks: Any,
-    prior: Prior | CountPrior,
-    units: Units | CountUnits,
-    start: Callable[..., State],
+    data: Microdata,
+    columns: Columns,
+    prior: Prior,
+    units: Units,
     run: Run,
     rng: np.random.Generator,
 ) -> Any:
     import pymc as pm
 
-    from bayes_risk.models.mixture.categorical.pymc_start import BlockedSweep
+    from bayes_risk.models.mixture.pymc_model import build
+    from bayes_risk.models.mixture.pymc_step import BlockedSweep
 
     seeds, starts = rng.spawn(2)
     tick = ticker(run.progress, "fit", run.length.steps)
@@ -74,18 +102,34 @@ def _record(
         "callback": lambda trace, draw: tick(1),
         "return_inferencedata": True,
     }
-    with build(transformed=run.sampler == "nuts") as model:
-        if run.sampler == "nuts":
+    nuts = run.sampler == "nuts"
+    with build(data, columns, prior, units, transformed=nuts) as model:
+        if nuts:
             return pm.sample(**options)
+        blocks = blocks_of(data, columns, prior)
         step = BlockedSweep(model, prior, units, blocks=blocks, thin=run.thin, rng=seeds)
         children = starts.spawn(run.length.chains)
-        points = [step.point(start(prior, units, child)) for child in children]
+        points = [step.point(initial_state(prior, units, child)) for child in children]
         return pm.sample(step=step, initvals=points, **options)
+
+
+def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, slice]:
+    """Rows of phi that each variable of the PyMC model holds."""
+    from bayes_risk.models.mixture.pymc_step import levels_name
+
+    p, r, names = prior.n_counts, prior.n_reals, data.columns
+    numbers = {"rates": slice(0, p)} if p else {}
+    if prior.inflation is not None:
+        numbers["zeros"] = slice(p, 2 * p)
+    if r:
+        numbers |= {"means": slice(2 * p, 2 * p + r), "precisions": slice(2 * p + r, 2 * p + 2 * r)}
+    bounds = zip(columns.levels, prior.starts[:-1], prior.starts[1:], strict=True)
+    return numbers | {levels_name(names[j]): slice(int(b), int(e)) for j, b, e in bounds}
 
 
 def diagnose(
     idata: Any,
-    units: Units | CountUnits,
+    units: Units,
     draws: Draws,
     n_classes: int,
     log_masses: Callable[[npt.NDArray[np.int64]], Array],

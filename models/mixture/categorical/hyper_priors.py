@@ -16,7 +16,8 @@ from scipy.stats import gamma
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Predictive, Targets
 
-from .posterior import LatentPosterior
+from bayes_risk.models.mixture.posterior import MixturePosterior
+
 from .predictive import LatentPredictive
 from .state import Prior
 
@@ -55,7 +56,7 @@ def latent_prior(prior: Prior, model: Any) -> Prior:
 
 
 def latent_predictives(
-    posterior: LatentPosterior, model: Any, targets: Targets, *, rng: np.random.Generator
+    posterior: MixturePosterior, model: Any, targets: Targets, *, rng: np.random.Generator
 ) -> list[tuple[Predictive, Array]]:
     """Predictives under other hyper-parameters, with the log ratio of priors of each draw (H,)."""
     other = latent_prior(posterior.prior, model)
@@ -66,7 +67,7 @@ def latent_predictives(
     return list(found)
 
 
-def _latent_ratio(part: LatentPredictive, posterior: LatentPosterior, other: Prior) -> Array:
+def _latent_ratio(part: LatentPredictive, posterior: MixturePosterior, other: Prior) -> Array:
     """log p_1 / p_0 of labels and concentration, and of level probabilities that are not out."""
     old, draws = posterior.prior, posterior.draws
     ratio = gamma.logpdf(draws.alpha, other.concentration[0], scale=1.0 / other.concentration[1])
@@ -107,12 +108,12 @@ class HyperpriorReweighting:
         return cls(model) if plain and alike else None
 
     def predictives(
-        self, posterior: LatentPosterior, targets: Targets, *, rng: np.random.Generator
+        self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
     ) -> list[tuple[Predictive, Array]]:
         """Predictives, with the log weights of the draws (H,)."""
         return latent_predictives(posterior, self.model, targets, rng=rng)
 
-    def started(self, posterior: LatentPosterior) -> LatentPosterior:
+    def started(self, posterior: MixturePosterior) -> MixturePosterior:
         """The posterior, to be sampled under the other declaration from where it stopped."""
         return replace(posterior, prior=latent_prior(posterior.prior, self.model))
 

@@ -10,17 +10,16 @@ Shapes and the tuple ``zero`` are those of `latent_zeros_kernels.py`.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.disjoint_boxes import guesses_held, held
+from bayes_risk._core.disjoint_boxes import held
 from bayes_risk._core.errors import ModelError
 
-from .predictive import LatentPredictive
 from .state import Array, Draws, Flags, Ints, Prior, Units, ZeroLayout, n_normalised
 from .sweep import TINY, cumulate, draw_class
 from .zeros_kernels import LEAST, box_masses, factor_masses, fill_zero_mass, meets
@@ -210,35 +209,37 @@ class TruncatedPredictive:
 
     Attributes
     ----------
-    inner : LatentPredictive
+    inner : predictive
         Of the model that is not cut off, the records that fell into the zeros among the counts.
     zeros : ZeroLayout
+    impossible : ndarray of bool, shape (G, U)
+        Guesses of what nobody can have.
+    left_out : ndarray of bool, shape (U,)
+        Targets that are taken out of the data.
     log_factor : ndarray, shape (H, 2), or None
         What turns its density of a target into one of what is possible: of targets that are taken
         out, and of others. None: it depends on the target's unsynthesised values.
-    given : ndarray of bool, shape (p,)
+    given : ndarray of bool, shape (q,)
         The unsynthesised variables, where the density is conditional on them.
     """
 
-    inner: LatentPredictive
+    inner: Any
     zeros: ZeroLayout
+    impossible: Flags
+    left_out: Flags
     log_factor: Array | None
     given: Flags
-    impossible: Flags = field(init=False)
-
-    def __post_init__(self) -> None:
-        part = self.inner
-        none = guesses_held(self.zeros.boxes, part.truth, part.columns, part.guesses)
-        object.__setattr__(self, "impossible", none)
 
     @property
     def batch(self) -> Ints:
         """Batch of each draw, shape (H,)."""
-        return self.inner.batch
+        batch: Ints = self.inner.batch
+        return batch
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h without i), shape (H, block)."""
-        return self.inner.log_truth(block) + self._log_factor(block)
+        logs: Array = self.inner.log_truth(block) + self._log_factor(block)
+        return logs
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """As the inner one's, (B, G, block): the factor of a target cancels."""
@@ -248,16 +249,16 @@ class TruncatedPredictive:
     @property
     def n_classes(self) -> int:
         """As the inner one's."""
-        return self.inner.n_classes
+        return int(self.inner.n_classes)
 
     def terms(self, *which: Any) -> Any:
         """As the inner one's: what is impossible is to be left out of the table."""
         return self.inner.terms(*which)
 
     def _log_factor(self, block: slice) -> Array:
-        unit, t = self.inner.unit[block], self.inner.tables
         if self.log_factor is not None:
-            return self.log_factor[:, np.where(unit >= 0, 0, 1)]
+            return self.log_factor[:, np.where(self.left_out[block], 0, 1)]
+        unit, t = self.inner.unit[block], self.inner.tables
         H, K = t.n.shape
         label = np.where(unit >= 0, t.label[:, np.maximum(unit, 0)], K)
         out = np.empty((H, len(unit)))
@@ -272,26 +273,11 @@ class TruncatedPredictive:
         return -out
 
 
-def possible_predictive(
-    inner: LatentPredictive, zeros: ZeroLayout, units: Units, given: Flags
-) -> TruncatedPredictive:
-    """Cut off a collapsed predictive, whose tables count the records that fell.
+def log_factors(units: Units, n_0: Ints) -> Array:
+    """What a density is multiplied with given that n_0 records fell: of a target, of others.
 
-    Given n_0, taking a target out of N rows multiplies its density by ``(N + n_0 - 1) / (N - 1)``,
-    adding one by ``(N + n_0) / N``.
+    Taking a target out of N rows multiplies it by ``(N + n_0 - 1) / (N - 1)``, adding one by ``(N +
+    n_0) / N``.
     """
-    if given.any():
-        return TruncatedPredictive(inner=inner, zeros=zeros, log_factor=None, given=given)
-    N, n_0 = n_normalised(units), inner.tables.fallen
-    if n_0 is None:
-        raise TypeError("the tables do not count the records that fell into the zeros")
-    both = [np.log1p(n_0 / (N - 1.0)), np.log1p(n_0 / float(N))]
-    factor = np.stack(both, axis=1)
-    return TruncatedPredictive(inner=inner, zeros=zeros, log_factor=factor, given=given)
-
-
-def theta_possible(inner: LatentPredictive, zeros: ZeroLayout, draws: Draws) -> TruncatedPredictive:
-    """Cut off a predictive at the drawn Theta: f(y*) / (1 - pi_0)."""
-    none = np.zeros(len(zeros.starts) - 1, dtype=bool)
-    factor = np.repeat(-log_possible(zeros, draws)[:, None], 2, axis=1)
-    return TruncatedPredictive(inner=inner, zeros=zeros, log_factor=factor, given=none)
+    N = n_normalised(units)
+    return np.stack([np.log1p(n_0 / (N - 1.0)), np.log1p(n_0 / float(N))], axis=1)

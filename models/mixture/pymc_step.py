@@ -17,10 +17,9 @@ from pymc.util import get_random_generator
 
 from bayes_risk._compat import draws_name, group
 from bayes_risk._core.errors import InputError
-from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
 
-from .sampler import run_chain
-from .state import Draws, Prior, State, Units
+from .categorical.sampler import run_chain
+from .categorical.state import Draws, Prior, State, Units
 
 Array = npt.NDArray[np.float64]
 Blocks = Mapping[str, slice]
@@ -70,8 +69,8 @@ class BlockedSweep(BlockedStep):
     def __init__(
         self,
         model: pm.Model,
-        prior: Prior | CountPrior,
-        units: Units | CountUnits,
+        prior: Prior,
+        units: Units,
         *,
         blocks: Blocks,
         thin: int,
@@ -114,11 +113,10 @@ class BlockedSweep(BlockedStep):
         return point
 
 
-def empty_phi(prior: Prior | CountPrior, shape: tuple[int, ...]) -> Array:
+def empty_phi(prior: Prior, shape: tuple[int, ...]) -> Array:
     """phi before its blocks are filled: padding rows are 1, chances of a zero that are not, 0."""
     phi = np.ones((*shape, prior.width, prior.n_classes))
-    if isinstance(prior, CountPrior):
-        phi[..., prior.n_counts : 2 * prior.n_counts, :] = 0.0
+    phi[..., prior.n_counts : 2 * prior.n_counts, :] = 0.0
     return phi
 
 
@@ -135,7 +133,7 @@ def weights_of(log_left: Array) -> Array:
     return weights
 
 
-def draws_of(idata: Any, prior: Prior | CountPrior, blocks: Blocks) -> Draws:
+def draws_of(idata: Any, prior: Prior, blocks: Blocks) -> Draws:
     """Flatten ArviZ's posterior, chain after chain."""
     posterior, stats = group(idata, "posterior"), group(idata, "sample_stats")
     n_chains, size = posterior["alpha"].shape

@@ -1,1 +1,0 @@
-"""Mixtures of Poisson counts: sampler, predictives and evidence."""

@@ -1,0 +1,521 @@
+"""A fitted mixture: synthesis, augmented fits, and the densities that the evidence asks for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.checkpoint import stage
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import one_of
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.record_weights import in_words
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Predictive,
+    Progress,
+    Targets,
+    drawn,
+    why_all_must_be_known,
+)
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.synthesis import Request
+from bayes_risk.release.release import EncodedRelease, Release
+
+from .categorical.state import Draws, Prior, Units
+from .categorical.sweep import draw_rows
+from .categorical.zeros import possible_rows
+from .columns import Columns, Rows
+from .families import draw_row_labels
+from .led import Lengths, carried_on, led_by
+from .mechanism import Mechanism
+from .posterior import MixturePosterior
+from .unknown import BASE_CHAINS, Imputed, UnknownRecords
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+IMPUTED_SHARE = 4  # an imputed draw costs m and the base chains' sets of sums
+OWN_CLASSES = (
+    'classes="own" is not offered for a fit with record weights: a record would leave its trace in '
+    'its own class, whatever its weight; use classes="new"'
+)
+IN_WORDS = {
+    "predictive": "predictive: leave-one-out predictives before and after seeing the release, "
+    "the records that are not known integrated out",
+    "imputed": "imputed: predictives before and after seeing all releases, the records that "
+    f"are not known imputed in the sampler; p(y_j | y_-j) of an imputed record by {BASE_CHAINS}"
+    " base chains (an approximation, unless there is one class)",
+    "independent-releases": "independent-releases: predictives before and after seeing each "
+    "release, multiplied as if the releases did not share the records that are not known (an "
+    "approximation)",
+}
+
+
+def ways_knowing(m: int, whole: bool, zeros: bool) -> frozenset[str]:
+    """Ways to the evidence of m data sets for an intruder who knows only some other records.
+
+    ``whole``: every column was synthesised; ``zeros``: the table has structural zeros.
+    """
+    if zeros and not whole:
+        return frozenset()
+    if m == 1:
+        return frozenset({"predictive"})
+    return frozenset({"independent-releases"} if zeros else {"imputed", "independent-releases"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MixtureFit:
+    """A fitted mixture.
+
+    Attributes
+    ----------
+    model : DPMPM, PoissonMixture or Mixture
+    microdata : Microdata
+    idata : xarray.DataTree or arviz.InferenceData
+        ``posterior``; ``sample_stats`` with ``n_occupied``; ``log_predictive`` with R-hat and ESS
+        of log p(record | Theta) for up to 300 distinct records, rare and frequent ones (labels of
+        classes switch, so R-hat of weights or levels means nothing).
+    posterior : MixturePosterior
+        The draws as the engine uses them.
+    diagnostics : dict
+        The same in short, plain numbers.
+    weights : ndarray, shape (n,), or None
+        Weights of the records in the pseudo-posterior; None: all count in full.
+    known : ndarray of bool, shape (n,), or None
+        Records whose values the fit has seen; None: all.
+    whole : MixturePosterior, or None
+        Where only some are known: draws given all records, from which chains start.
+    lengths : Lengths, or None
+        Where a release has led the chains: how long they ran.
+    """
+
+    model: Any
+    microdata: Microdata
+    idata: Any
+    posterior: MixturePosterior
+    diagnostics: dict[str, float]
+    weights: Array | None = None
+    known: Mask | None = None
+    whole: MixturePosterior | None = None
+    lengths: Lengths | None = None
+
+    ABOUT: ClassVar[str] = "the model and its priors are known, not its parameters; drawn from "
+
+    @property
+    def prior(self) -> Prior:
+        """Hyper-parameters and layout."""
+        return self.posterior.prior
+
+    @property
+    def draws(self) -> Draws:
+        """The draws of Theta."""
+        return self.posterior.draws
+
+    @property
+    def columns(self) -> Columns:
+        """Which column is of which family."""
+        return self.posterior.columns
+
+    @property
+    def synthesizable(self) -> list[str]:
+        """Columns that may be synthesised."""
+        names = self.microdata.columns
+        return [names[j] for j in np.sort(self.columns.order)]
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return self.posterior.n_draws
+
+    @property
+    def n_chains(self) -> int:
+        """Number C of chains."""
+        return self.posterior.n_chains
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        if self.posterior.prior.zeros is None:
+            return "one-mode", "independent", "shared"
+        return "independent", "shared"
+
+    @property
+    def records_differ(self) -> bool:
+        """Records with the same values have the same evidence."""
+        return False
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered for a release and an intruder."""
+        self.check(release)
+        may = Capabilities(
+            sampled=self,
+            importance=self,
+            imputing=self,
+            partial=self,
+            tabulated=self if self.posterior.tabulates else None,
+        )
+        if not intruder.knows_less:
+            of_one_mode = drawn(self, release) in ("one-mode", "shared")
+            return replace(
+                may,
+                methods=frozenset({"predictive", "refit", "importance"}),
+                led=self if of_one_mode and "one-mode" in self.parameters else None,
+            )
+        if why := why_all_must_be_known(self, release):
+            return may.refused(why)
+        zeros = self.prior.zeros is not None
+        whole = bool(release.columns[self.columns.order].all())
+        methods = ways_knowing(release.m, whole, zeros)
+        return replace(may, methods=methods, in_words=IN_WORDS)
+
+    def check(self, release: EncodedRelease) -> None:
+        """Whether the model can have drawn a release.
+
+        Raises
+        ------
+        InputError
+            Columns that the model does not synthesise; values outside the support of their family;
+            own classes of a fit with record weights or structural zeros.
+        """
+        names, offered = self.microdata.columns, self.synthesizable
+        others = [c for c in release.synthesized if c not in offered]
+        if others:
+            raise InputError(
+                f"the release has column {others[0]!r} synthesised, which the model does not "
+                f"synthesise; it models {offered}"
+            )
+        columns = self.columns
+        for l, codes in enumerate(release.codes, start=1):
+            x = codes[:, columns.counts]
+            bad = (x < 0) | (x != np.floor(x))
+            if bad.any():
+                i, j = np.argwhere(bad)[0]
+                raise InputError(
+                    f"column {names[columns.counts[j]]!r} of release {l} holds {x[i, j]:g}; counts "
+                    "are whole and not negative: round them, or audit with another model"
+                )
+            bad = np.isnan(columns.inside(codes[:, columns.reals].astype(float)))
+            if bad.any():
+                i, j = np.argwhere(bad)[0]
+                column = columns.reals[j]
+                raise InputError(
+                    f"column {names[column]!r} of release {l} holds {codes[i, column]:g}, which "
+                    "has no logarithm; fit it as 'normal', or audit with another model"
+                )
+        self._check_classes(release.classes)
+        if self.prior.zeros is not None and self.prior.n_numbers and not release.columns.all():
+            raise InputError(
+                "structural zeros of a table with numbers are offered for releases of which every "
+                "column was synthesised; leave impossible= out"
+            )
+
+    def _check_classes(self, classes: str) -> None:
+        if classes == "own" and self.weights is not None:
+            raise InputError(OWN_CLASSES)
+        if classes == "own" and self.prior.zeros is not None:
+            raise InputError(
+                'classes="own" is not offered together with impossible=: what is possible would '
+                'have to be normalised in each class apart; use classes="new"'
+            )
+
+    def knowing(
+        self,
+        known: Mask,
+        release: EncodedRelease,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> Any:
+        """The model fitted anew to the known records, and to what the release leaves as it is.
+
+        As many draws as the fit has.
+        """
+        base = self.posterior
+        how = self._mechanism(release, 0)
+        refitted = partial(
+            base.refitted,
+            how.before(known),
+            thin=base.thin,
+            tune=max(base.n_sweeps // 4, 50),
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=ticker(progress, "known records", base.n_draws),
+        )
+        posterior = stage("fit to known records", refitted)
+        posterior = replace(posterior, shown=~how.synthesized)
+        return replace(self, posterior=posterior, known=known, whole=base)
+
+    def informed(self, release: EncodedRelease) -> MixturePosterior:
+        """p(Theta | y): every release informs all of it."""
+        return self.posterior
+
+    def led(self, release: EncodedRelease, **how: Any) -> Any:
+        """The same fit with short chains, each led by the release from a start of its own."""
+        led = partial(led_by, self.posterior, release, self.weights, **how)
+        posterior, lengths = stage("starts led by the release", led)
+        return replace(self, posterior=posterior, lengths=lengths)
+
+    @property
+    def led_chains(self) -> int:
+        """How many of the starts that a release has led are carried on, at most."""
+        return Lengths.of(self.posterior).chains
+
+    def carried(self, which: Ints, **how: Any) -> Any:
+        """The same fit with as many draws of some of these chains as it had before."""
+        assert self.lengths is not None
+        carried = partial(carried_on, self.posterior, which, self.lengths, **how)
+        return replace(self, posterior=stage("base fit in the mode", carried))
+
+    def of_chains(self, posterior: MixturePosterior, which: Ints) -> MixturePosterior:
+        """Some of the chains of a posterior."""
+        return posterior.of_chains(which)
+
+    def tabulated(
+        self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
+    ) -> Any:
+        """The predictive of a posterior, a mixture of products over all cells of a table."""
+        return posterior.collapsed(targets, rng)
+
+    def mechanism(self, release: EncodedRelease) -> str:
+        """How the release was drawn, one phrase for reports."""
+        classes = {
+            "new": "a fresh latent class for every record, given its unsynthesised values",
+            "own": "the latent class of the record's own confidential values",
+        }[release.classes]
+        return f"{self.ABOUT}{classes}{in_words(self.weights)}"
+
+    def synthesize(
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        classes: str = "new",
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Columns to synthesise, all by default. Given a record's other values.
+        records : mask, or list of record labels, optional
+            Records to synthesise, all by default.
+        classes : {"new", "own"}
+            A fresh class given the unsynthesised values, p(k | y_us,i, Theta), or one drawn given
+            all of the record's own values, p(k | y_i, Theta), as NPBayesImputeCat does. The second
+            keeps more of the record, and more of its risk.
+        parameters : {"one-mode", "independent", "shared"}, optional
+            How Theta is drawn: for each data set anew from one chain, whose mode they share (the
+            default without structural zeros), from all chains, or once for all.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            m below 1 or above the number of draws; unknown columns, labels or mechanism; own
+            classes of a fit with record weights or structural zeros.
+        """
+        one_of("classes", classes, ("new", "own"))
+        self._check_classes(classes)
+        request = self._request(m, columns, records, parameters, random_seed)
+        return request.release(
+            (self._table(h, request, classes, rng) for h, rng in request.draws()), classes=classes
+        )
+
+    def _request(
+        self, m: int, columns: Any, records: Any, parameters: Any, random_seed: Any
+    ) -> Request:
+        request = Request.of(
+            self,
+            self.synthesizable,
+            m,
+            columns,
+            records,
+            parameters=parameters,
+            n_chains=self.n_chains,
+            random_seed=random_seed,
+        )
+        if columns is not None:
+            request = replace(request, columns=tuple(columns))  # drawn in the order asked for
+        return request
+
+    def _table(self, h: int, request: Request, classes: str, rng: np.random.Generator) -> Codes:
+        """One synthetic table, in codes."""
+        prior, columns, names = self.prior, self.columns, self.microdata.columns
+        pi, phi = self.draws.pi[h], self.draws.phi[h]
+        codes: Codes = self.microdata.codes.copy()
+        where = np.array([names.index(c) for c in request.columns])
+        made = columns.variables(where)
+        rows = columns.rows(codes[request.mask], prior)
+        synthesized = np.isin(np.arange(len(columns.order)), made)
+        if prior.n_numbers == 0:
+            known = rows.positions if classes == "own" else rows.positions[:, ~synthesized]
+            known = np.ascontiguousarray(known)
+            out = np.empty((len(known), len(made)), np.int32)
+            if prior.zeros is not None:
+                out = possible_rows(prior.zeros, known, ~synthesized, pi, phi, made, rng=rng)
+            else:
+                draw_rows(rng, known, pi, phi, prior.starts, made, out)
+            codes[np.ix_(request.mask, where)] = out
+            return codes
+        new, exposure = np.empty((len(rows.positions), len(made))), rows.exposure
+        if classes == "new":
+            rows = rows.without(synthesized, prior.width - 1)
+        if prior.zeros is not None:  # possible levels first, then a class given these
+            levels = made[made >= prior.n_numbers] - prior.n_numbers
+            known, none = rows.positions[:, :0], np.zeros(len(prior.starts) - 1, dtype=bool)
+            possible = possible_rows(prior.zeros, known, none, pi, phi, levels, rng=rng)
+            new[:, made >= prior.n_numbers] = possible
+            rows.positions[:, levels] = possible + prior.starts[levels]
+        label = self._labels(rows, h, rng)
+        for i, v in enumerate(made.tolist()):
+            if v < prior.n_numbers or prior.zeros is None:
+                new[:, i] = self._values(v, exposure, label, h, rng)
+        codes[np.ix_(request.mask, where)] = new
+        return codes
+
+    def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
+        """A class of each row given what it tells, shape (n,)."""
+        label = np.empty(len(rows.positions), np.int64)
+        draw_row_labels(rng, tuple(rows), self.draws.pi[h], self.draws.phi[h], self.prior.layout, label)
+        return label
+
+    def _values(
+        self, v: int, exposure: Array, label: Ints, h: int, rng: np.random.Generator
+    ) -> Array:
+        """Values of one variable in these classes, as the table has them."""
+        prior, phi = self.prior, self.draws.phi[h]
+        p, r = prior.n_counts, prior.n_reals
+        if v < p:
+            values = rng.poisson(exposure[:, v] * phi[v, label]).astype(np.float64)
+            if prior.inflation is not None:
+                values[rng.random(len(label)) < phi[p + v, label]] = 0.0
+            return values
+        if v < p + r:
+            j = v - p
+            noise = rng.standard_normal(len(label)) / np.sqrt(phi[2 * p + r + j, label])
+            t = phi[2 * p + j, label] + noise
+            return self.columns.only(j).outside(t[:, None])[:, 0]
+        begin, end = prior.starts[v - p - r], prior.starts[v - p - r + 1]
+        below = phi[begin : end - 1].cumsum(axis=0)[:, label]  # shape (d - 1, n)
+        drawn: Array = (rng.random(len(label)) >= below).sum(axis=0).astype(np.float64)
+        return drawn
+
+    def augmented(
+        self,
+        release: EncodedRelease,
+        l: int,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> MixturePosterior:
+        """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has."""
+        how = Mechanism.of_draw(release, l, self.columns, self.prior)
+        base = self.whole or self.posterior
+        posterior = base.refitted(
+            how.units(None, self.weights, self.known),
+            thin=base.thin,
+            tune=max(base.n_sweeps // 4, 50),
+            rng=rng,
+            n_jobs=n_jobs,
+            linked=how.linked,
+            conditional=how.conditional,
+            tick=ticker(progress, f"release {l + 1}", base.n_draws),
+        )
+        return replace(posterior, shown=self.posterior.shown)
+
+    def imputed(
+        self,
+        release: EncodedRelease,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> Imputed:
+        """p(Theta^(1..m), y_U | y_A, Z^(1..m)): a quarter of the fit's draws, half its sweeps."""
+        start, size = self.whole or self.posterior, self.n_draws // self.n_chains
+        known = np.ones(len(self.microdata.codes), bool) if self.known is None else self.known
+        hows = [self._mechanism(release, l) for l in range(release.m)]
+        draws = max(size // IMPUTED_SHARE, 4)
+        return Imputed.sampled(
+            UnknownRecords.of(hows, known, start.prior, start.columns),
+            start.draws,
+            draws=draws,
+            tune=max(start.n_sweeps // 8, 50),
+            thin=max(start.n_sweeps // (2 * draws), 1),
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=ticker(progress, "unknown records", draws * start.n_chains),
+        )
+
+    def without(
+        self,
+        record: int,
+        release: EncodedRelease | None,
+        l: int,
+        *,
+        start: MixturePosterior,
+        rng: np.random.Generator,
+    ) -> MixturePosterior:
+        """The posterior ``start`` again, with the confidential values of one record left out."""
+        how: Any = {
+            "n_draws": max(start.n_draws // start.n_chains // 4, 4),
+            "thin": max(start.thin // 8, 1),
+            "tune": max(start.n_sweeps // 100, 100),
+            "rng": rng,
+        }
+        if release is None:
+            return start.refitted(self._units_before(record), **how)
+        drawn_by = Mechanism.of_draw(release, l, self.columns, self.prior)
+        units = drawn_by.units(record, self.weights, self.known)
+        return start.refitted(units, linked=drawn_by.linked, **how)
+
+    def theta_predictive(
+        self, targets: Targets, release: EncodedRelease, l: int | None
+    ) -> Predictive:
+        """p(y* | Theta_h) itself, jointly with the record's own synthetic values where linked."""
+        linked = None if l is None else self._mechanism(release, l).linked
+        predictive: Predictive = self.posterior.at_theta(targets, linked)
+        return predictive
+
+    def log_release(
+        self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
+    ) -> Array:
+        """log p(Z^(l) | Theta_h, and y where classes are own), (m, H); of some draws if given."""
+        return self.posterior.log_release(release, draws)
+
+    def _units_before(self, left_out: int) -> Units:
+        """The table without one record."""
+        rows = self.columns.rows(self.microdata.codes, self.prior)
+        shown, known = self.posterior.shown, self.known
+        if known is None or shown is None:
+            return rows.units(left_out=left_out, power=self.weights)
+        rows = rows.without(~known[:, None] & ~shown, self.prior.width - 1)
+        return rows.units(left_out=left_out, kept=known | bool(shown.any()))
+
+    def _mechanism(self, release: EncodedRelease, l: int) -> Mechanism:
+        return Mechanism.of(release, l, self.columns, self.prior)
+
+    def __repr__(self) -> str:
+        d = self.diagnostics
+        return (
+            f"{type(self).__name__}: {len(self.microdata.codes):,} records, "
+            f"{len(self.columns.order)} variables, {d['chains']:.0f} chains of {d['draws']:.0f} "
+            f"draws\n  occupied classes {d['n_occupied_mean']:.1f} of {d['n_classes']:.0f}; log "
+            f"predictives: R-hat up to {d['max_rhat']:.3f}, ESS from {d['min_ess']:.0f}"
+        )

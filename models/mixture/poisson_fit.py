@@ -1,0 +1,233 @@
+"""A fitted Poisson mixture: releases of counts drawn (MP), or of confidential totals dealt (MM, TCMM)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import one_of
+from bayes_risk.data.microdata import Codes
+from bayes_risk.data.record_weights import in_words
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, without_weights
+from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.release.release import EncodedRelease, Release
+
+from .business.intruder import weaker, weaker_in_words
+from .business.totals import checked_quantile, dealt, groups_of, small_groups
+from .fit import Ints, MixtureFit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PoissonMixtureFit(MixtureFit):
+    """A fitted Poisson mixture; attributes as of `MixtureFit`."""
+
+    @property
+    def counts(self) -> list[str]:
+        """Names of the columns of counts."""
+        return [self.microdata.columns[j] for j in self.columns.counts]
+
+    @property
+    def synthesizable(self) -> list[str]:
+        """Columns that may be synthesised: the counts."""
+        return self.counts
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """How the parameters of its releases may be drawn, the usual way first."""
+        if self.model.kind == "MP":
+            return "one-mode", "independent", "shared"
+        return "independent", "one-mode"
+
+    def mechanism(self, release: EncodedRelease) -> str:
+        """How the release was drawn, one phrase for reports."""
+        if release.groups is not None:
+            what = "component and column"
+            if (np.asarray(release.groups) == -1).any():
+                what += ", tails apart"
+            return f"the confidential total of each {what} dealt to its own records"
+        classes = {
+            "new": "a fresh component for every record",
+            "own": "the component of the record's own confidential values",
+        }[release.classes]
+        return f"{self.ABOUT}{classes}{in_words(self.weights)}"
+
+    def synthesize(  # type: ignore[override]  # totals are dealt in classes of their own
+        self,
+        m: int = 5,
+        columns: Sequence[str] | None = None,
+        records: Any = None,
+        *,
+        classes: str | None = None,
+        quantile: float | None = None,
+        parameters: str | None = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> Release:
+        """Draw m synthetic data sets.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, at least 1.
+        columns : list of str, optional
+            Counts to synthesise, all by default.
+        records : mask, or list of record labels, optional
+            MP: records to synthesise, all by default.
+        classes : {"new", "own"}, optional
+            MP: a fresh component for each record given what stays (the default), or the one that
+            its own values were drawn to. MM and TCMM: always its own.
+        quantile : float, optional
+            TCMM: another one than the model declares.
+        parameters : {"one-mode", "independent", "shared"}, optional
+            How Theta is drawn: for each data set anew from one chain, whose mode the data sets
+            share (the default of MP), from all chains (that of MM and TCMM), or once for all.
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        Release
+            Of MM and TCMM with ``groups``.
+
+        Raises
+        ------
+        InputError
+            m below 1 or above the number of draws; unknown columns; a mechanism that the model does
+            not have; a quantile outside (0, 1), or none for TCMM.
+        """
+        kind = self.model.kind
+        if quantile is None:
+            quantile = self.model.quantile
+        if quantile is not None:
+            quantile = checked_quantile(kind, quantile)
+        if kind == "MP":
+            classes = one_of("classes", classes or "new", ("new", "own"))
+            how: Any = {"classes": classes, "parameters": parameters, "random_seed": random_seed}
+            return MixtureFit.synthesize(self, m, columns, records, **how)
+        if classes not in (None, "own"):
+            raise InputError(
+                f"classes={classes!r} does not go with kind={kind!r}, whose totals are dealt "
+                'within the records\' own components; leave it out, or use "own"'
+            )
+        if records is not None:
+            raise InputError(
+                f"records= does not go with kind={kind!r}: totals are dealt to all records; leave "
+                "it out"
+            )
+        if quantile is None and kind == "TCMM":
+            raise InputError('kind="TCMM" needs a quantile: give quantile=0.9, say')
+        request = self._request(m, columns, records, parameters, random_seed)
+        places = np.array([self.counts.index(c) for c in request.columns], np.int64)
+        pairs = [self._dealt(h, places, quantile, rng) for h, rng in request.draws()]
+        release = request.release((codes for codes, _ in pairs), classes="own")
+        return replace(release, groups=np.stack([groups for _, groups in pairs]))
+
+    def _dealt(
+        self, h: int, places: Ints, quantile: float | None, rng: np.random.Generator
+    ) -> tuple[Codes, Ints]:
+        """One table by MM or TCMM, and which records share a total."""
+        codes: Codes = self.microdata.codes.copy()
+        rows = self.columns.rows(codes, self.prior)
+        counts = rows.counts[:, places]
+        groups = groups_of(self._labels(rows, h, rng), counts, quantile)
+        codes[:, self.columns.counts[places]] = dealt(
+            rng, counts, rows.exposure[:, places], groups
+        )
+        return codes, groups
+
+    def singletons(self, release: Release) -> pd.DataFrame:
+        """Groups of a release by MM or TCMM that are so small that their total tells on them.
+
+        Parameters
+        ----------
+        release : Release
+            With ``groups``.
+
+        Returns
+        -------
+        DataFrame
+            One row a record: ``release`` (from 1), ``column``, ``record``, ``members``. 1: the
+            released value is the confidential one. 2: whoever knows one value knows the other.
+
+        Raises
+        ------
+        InputError
+            A release without groups.
+        """
+        if release.groups is None:
+            raise InputError(
+                'the release has no groups; singletons are found in releases by kind="MM" or "TCMM"'
+            )
+        return pd.DataFrame(
+            list(small_groups(release, self.microdata.index)),
+            columns=["release", "column", "record", "members"],
+        )
+
+    def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
+        """What is offered for a release and an intruder."""
+        if not intruder.is_competitor and not self._keeps_totals(release):
+            return MixtureFit.capabilities(self, release, intruder)
+        may = Capabilities(
+            closed_form=self,
+            sampled=self,
+            importance=self,
+            imputing=self,
+            partial=self,
+            weaker=self,
+        )
+        if intruder.is_competitor:
+            return may if self.weights is None else may.refused(without_weights(intruder))
+        if not intruder.knows_less:
+            exact = frozenset({"exact"})
+            return replace(may, methods=exact, computed=exact)
+        return may.refused(
+            f"kind={self.model.kind!r} keeps totals, and what they tell an intruder who does "
+            "not know all other records is offered for competitors: give knows_records="
+            '"second-largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
+        )
+
+    def _keeps_totals(self, release: EncodedRelease) -> bool:
+        """Whether the release shows the confidential total of every synthesised column."""
+        return self.model.kind != "MP" or release.groups is not None
+
+    def closed_form(
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
+    ) -> Simulated:
+        """Log evidence of releases that keep totals: 0 for the truth, else -infinity.
+
+        The total less the values of all others is the target's value.
+
+        Raises
+        ------
+        InputError
+            A release whose totals are not the confidential ones.
+        """
+        self._check_totals(release)
+        own = targets.profiles[:, targets.columns]  # shape (U, q)
+        same = (targets.guesses.codes == own[None]).all(axis=2)  # shape (G, U)
+        log_p = np.where(same, 0.0, -np.inf)
+        return Simulated.exact(np.repeat(log_p[None], len(release.by_draw), axis=0))
+
+    def _check_totals(self, release: EncodedRelease) -> None:
+        """Whether every synthesised column adds up to its confidential total."""
+        names = [c for c in self.microdata.columns if c in release.synthesized]
+        total = self.microdata.codes[:, release.columns].sum(axis=0)
+        for l, found in enumerate(release.codes[:, :, release.columns].sum(axis=1), start=1):
+            if (found != total).any():
+                j = int(np.argmax(found != total))
+                raise InputError(
+                    f"column {names[j]!r} of release {l} adds up to {found[j]:.0f} and the "
+                    f"original to {total[j]:.0f}; kind={self.model.kind!r} keeps totals: audit "
+                    'with kind="MP" a release that does not'
+                )
+
+    def weaker(
+        self, intruder: Intruder, release: EncodedRelease, targets: Targets, **how: Any
+    ) -> Simulated:
+        """The evidence for business competitors."""
+        return weaker(self, intruder, release, targets, **how)
+
+    def weaker_in_words(self, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
+        """How that was computed, one phrase for reports."""
+        return weaker_in_words(self, intruder, release, targets)

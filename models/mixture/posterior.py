@@ -1,0 +1,340 @@
+"""Posteriors of mixtures: of the confidential table, and of it and a release.
+
+A posterior knows its data as units, its draws, and how a target is to be taken out of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.batches import batch_of_draws
+from bayes_risk._core.disjoint_boxes import guesses_held
+from bayes_risk.evidence.contract import Predictive, Targets
+from bayes_risk.release.release import EncodedRelease
+
+from .categorical import predictive as levels_alone
+from .categorical.predictive import LatentPredictive, Tables
+from .categorical.predictive import log_masses as log_masses_of_levels
+from .categorical.sampler import doubled, run_chains
+from .categorical.state import Draws, Prior, Units, joined
+from .categorical.zeros import (
+    TruncatedPredictive,
+    log_factors,
+    log_possible,
+    log_possible_release,
+)
+from .columns import Columns
+from .families import fill_log_masses
+from .mechanism import Mechanism
+from .mixed_predictive import Cases, MixedPredictive, Sums, collapse
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+def log_masses(units: Units, draws: Draws, prior: Prior) -> Array:
+    """log p(values of one individual of each unit | theta_h), shape (H, U)."""
+    if not units.has_numbers:
+        return log_masses_of_levels(units.positions, draws)
+    out = np.empty((len(draws), len(units.multiplicity)))
+    fill_log_masses(units.data, draws.pi, draws.phi, prior.layout, out)
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MixturePosterior:
+    """Draws of Theta given some data.
+
+    Attributes
+    ----------
+    prior : Prior
+    columns : Columns
+    units : Units
+    draws : Draws
+    thin : int
+        Sweeps between kept draws.
+    conditional : ndarray of bool, shape (V,)
+        Unsynthesised variables, where the release was drawn given them; else all False.
+    linked : ndarray, shape (n, V), or None
+        Each record's own synthetic values, NaN where there are none, if classes were its own.
+    shown : ndarray of bool, shape (V,), or None
+        Variables that the data hold of records that are not known: what the release leaves as it
+        is. None: every record is known.
+    """
+
+    prior: Prior
+    columns: Columns
+    units: Units
+    draws: Draws
+    thin: int
+    conditional: Mask
+    linked: Array | None = None
+    shown: Mask | None = None
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws kept."""
+        return len(self.draws)
+
+    @property
+    def n_chains(self) -> int:
+        """Number C of chains."""
+        return self.draws.n_chains
+
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps of each chain."""
+        return self.thin * (len(self.draws) // self.draws.n_chains)
+
+    @property
+    def tabulates(self) -> bool:
+        """Whether predictives are mixtures of products over all cells of a table."""
+        return self.units.power is None and not self.units.has_numbers
+
+    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
+        """Leave-one-out predictive, one part: parameters integrated out given labels."""
+        return [self.collapsed(targets, rng)]
+
+    def collapsed(
+        self, targets: Targets, rng: np.random.Generator
+    ) -> Any:
+        """The same: of levels that all count in full by the fast loops of `predictive.py`."""
+        unit = self.units.unit[targets.record]
+        if not self.tabulates:
+            part = self._of_numbers(targets, unit, rng)
+            return self._possible(part, targets, unit >= 0, part.sums.fallen)
+        levels = self._of_levels(targets, unit, rng)
+        fallen = levels.tables.fallen
+        return self._possible(levels, targets, levels.unit >= 0, fallen)
+
+    def _possible(
+        self,
+        part: Any,
+        targets: Targets,
+        left_out: Mask,
+        fallen: npt.NDArray[np.int64] | None,
+        log_factor: Array | None = None,
+    ) -> Any:
+        """The same of what is possible; ``fallen`` (H,) records fell into the structural zeros."""
+        prior, columns = self.prior, self.columns
+        if prior.zeros is None:
+            return part
+        guessed = columns.variables(targets.columns)
+        of_levels = guessed >= prior.n_numbers
+        guesses = columns.points(targets.guesses.codes, guessed, prior)[..., of_levels]
+        impossible = guesses_held(
+            prior.zeros.boxes,
+            columns.rows(targets.profiles, prior).positions.astype(np.int64),
+            guessed[of_levels] - prior.n_numbers,
+            guesses.astype(np.int32),
+        )
+        given = self.conditional[prior.n_numbers :]
+        if log_factor is None and not given.any():
+            assert fallen is not None
+            log_factor = log_factors(self.units, fallen)
+        return TruncatedPredictive(
+            inner=part,
+            zeros=prior.zeros,
+            impossible=impossible,
+            left_out=left_out,
+            log_factor=log_factor,
+            given=given,
+        )
+
+    def _of_levels(
+        self, targets: Targets, unit: npt.NDArray[np.int64], rng: np.random.Generator
+    ) -> LatentPredictive:
+        asked = None
+        if self.prior.zeros is None:  # labels of the targets' units are all that is looked up
+            asked = np.unique(unit[unit >= 0])
+            unit = np.where(unit >= 0, np.searchsorted(asked, unit), -1)
+        tables = levels_alone.collapse(
+            self.prior,
+            self.units,
+            self.draws,
+            fixed=self.conditional,
+            integrate_weights=not self.conditional.any(),
+            asked=asked,
+            rng=rng,
+        )
+        return predictive_of_levels(
+            tables,
+            self.prior,
+            targets,
+            unit=unit,
+            linked=self.linked,
+            given=self.conditional,
+            n_chains=self.draws.n_chains,
+            shown=self.shown,
+        )
+
+    def _of_numbers(
+        self, targets: Targets, unit: npt.NDArray[np.int64], rng: np.random.Generator
+    ) -> MixedPredictive:
+        data = self.prior, self.units, self.draws, self.conditional
+        sums, label, structural = collapse(*data, unit, rng=rng)
+        cases = Cases.of(
+            self.prior,
+            self.columns,
+            targets,
+            linked=self.linked,
+            conditional=self.conditional,
+            shown=self.shown,
+        )
+        return MixedPredictive(
+            prior=self.prior,
+            sums=sums,
+            cases=cases,
+            label=label,
+            structural=structural,
+            batch=batch_of_draws(len(self.draws), self.draws.n_chains),
+        )
+
+    def at_theta(self, targets: Targets, linked: Array | None) -> Predictive:
+        """p(y* | Theta_h) itself: nothing integrated out, nobody left out."""
+        prior, draws, (H, K) = self.prior, self.draws, self.draws.pi.shape
+        none = np.zeros(len(self.conditional), dtype=bool)
+        if not self.tabulates:
+            part = MixedPredictive(
+                prior=prior,
+                sums=Sums.at_theta(draws, prior),
+                cases=Cases.of(prior, self.columns, targets, linked=linked, conditional=none),
+                label=np.full((H, len(targets)), K, np.int16),
+                structural=np.zeros((H, len(targets), 2 * prior.n_counts), dtype=bool),
+                batch=batch_of_draws(len(draws), draws.n_chains),
+            )
+            return part
+        tables = Tables(
+            Q=draws.phi,
+            tau=np.ones((H, len(none), K)),
+            n=np.zeros((H, K), np.int64),
+            alpha=draws.alpha,
+            pi=draws.pi,
+            label=np.zeros((H, 1), np.int16),
+            fixed=~none,
+        )
+        part = predictive_of_levels(
+            tables,
+            prior,
+            targets,
+            unit=np.full(len(targets), -1),
+            linked=linked,
+            given=none,
+            n_chains=draws.n_chains,
+        )
+        if prior.zeros is None:
+            return part
+        factor = np.repeat(-log_possible(prior.zeros, draws)[:, None], 2, axis=1)
+        return self._possible(part, targets, np.zeros(len(targets), dtype=bool), None, factor)
+
+    def of_chains(self, which: npt.NDArray[np.integer]) -> "MixturePosterior":
+        """Some of the chains."""
+        chains = self.draws.chains()
+        return replace(self, draws=joined([chains[c] for c in which]))
+
+    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "MixturePosterior":
+        """Chains twice as long, every other draw kept."""
+        draws = doubled(self.prior, self.units, self.draws, thin=self.thin, rng=rng, n_jobs=n_jobs)
+        return replace(self, draws=draws, thin=2 * self.thin)
+
+    def refitted(
+        self,
+        units: Units,
+        *,
+        thin: int,
+        tune: int,
+        n_draws: int | None = None,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        linked: Array | None = None,
+        conditional: Mask | None = None,
+        tick: Callable[[int], None] = lambda done: None,
+    ) -> "MixturePosterior":
+        """The same model on other data, started where these chains stopped."""
+        draws = run_chains(
+            self.prior,
+            units,
+            [self.draws.last(c) for c in range(self.draws.n_chains)],
+            draws=n_draws or len(self.draws) // self.draws.n_chains,
+            tune=tune,
+            thin=thin,
+            rng=rng,
+            n_jobs=n_jobs,
+            tick=tick,
+        )
+        return replace(
+            self,
+            units=units,
+            draws=draws,
+            thin=thin,
+            linked=linked,
+            conditional=self.conditional if conditional is None else conditional,
+        )
+
+    def log_release(
+        self, release: EncodedRelease, which: npt.NDArray[np.integer] | None
+    ) -> Array:
+        """log p(Z^(l) | Theta_h), and y where classes are own, (m, H), of some draws or all."""
+        draws, prior, out = self.draws, self.prior, []
+        draws = draws if which is None else draws.take(which, 1)
+
+        def total(units: Units) -> Array:
+            logs: Array = log_masses(units, draws, prior) @ units.multiplicity
+            return logs
+
+        for l in range(release.m):
+            how = Mechanism.of(release, l, self.columns, prior)
+            y, z = how.y.take(how.replaced), how.z.take(how.replaced)
+            p_r = prior.n_numbers
+            condition: Array | float = 0.0
+            joint = z
+            if how.own:
+                hidden = z.without(~how.synthesized, how.padding)
+                joint, condition = y.beside(hidden, how.synthesized[p_r:]), total(y.units())
+            elif not how.synthesized.all():
+                condition = total(y.without(how.synthesized, how.padding).units())
+            left = log_possible_release(prior, draws, y.positions, ~how.synthesized[p_r:])
+            out.append(total(joint.units()) - condition - left)
+        return np.stack(out)
+
+
+def predictive_of_levels(
+    tables: Tables,
+    prior: Prior,
+    targets: Targets,
+    *,
+    unit: npt.NDArray[np.int64],
+    linked: Array | None,
+    given: Mask,
+    n_chains: int,
+    shown: Mask | None = None,
+) -> LatentPredictive:
+    """Join tables of draws and targets.
+
+    Of targets that are ``fitted`` the data hold all values. Of the others they hold those that are
+    ``shown`` (p,), and their synthetic values where linked: the predictive is conditional on them.
+    """
+    begin = prior.starts[:-1]
+    truth = targets.profiles + begin
+    z = np.full(truth.shape, -1)
+    if linked is not None:
+        z = np.nan_to_num(linked[targets.record], nan=-1.0).astype(np.int64)
+    known = targets.fitted[:, None]
+    in_part = ~known & (given if shown is None else shown)
+    held, conditioned = np.where(known | in_part, truth, -1), np.where(known, -1, z)
+    in_data = (held >= 0).any(axis=1) | (conditioned >= 0).any(axis=1)
+    return LatentPredictive(
+        tables=tables,
+        unit=np.where(in_data, unit, -1),
+        truth=truth,
+        linked=z,
+        columns=targets.columns,
+        guesses=targets.guesses.codes + begin[targets.columns].astype(np.int32),
+        held=held,
+        observed=np.where(given | in_part, truth, -1),
+        conditioned=conditioned,
+        batch=batch_of_draws(len(tables.alpha), n_chains),
+    )

@@ -1,0 +1,3 @@
+BASE_CHAINS = 8
+class Imputed: pass
+class UnknownRecords: pass
