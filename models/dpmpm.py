@@ -231,7 +231,7 @@ def _with_zeros(
     return replace(data, impossible=region), ZeroLayout.of_boxes(region.boxes, starts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DPMPMFit(MixtureFit):
     """A fitted DPMPM; attributes as of `MixtureFit`."""
 

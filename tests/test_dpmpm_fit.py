@@ -9,9 +9,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.mixture.categorical.posterior import Mechanism
+from bayes_risk.models.mixture.columns import Columns
+from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.categorical.predictive import log_masses
-from bayes_risk.models.mixture.categorical.pymc_model import build
+from bayes_risk.models.mixture.pymc_model import build
 from bayes_risk.models.mixture.categorical.state import units_of
 from tests.fits import encoded
 from tests.latent_classes import LEVELS, K, layout
@@ -89,7 +90,7 @@ def test_log_density_of_the_model_equals_numpy():
     rng = np.random.default_rng(3)
     data, prior = br.Microdata.from_frame(TABLE), layout(3)
     units = units_of(data.codes + prior.starts[:-1].astype(np.int32))
-    logp = build(data, prior, units, transformed=False).compile_logp(mode="FAST_COMPILE")
+    logp = build(data, Columns.of(levels=np.arange(len(data.columns))), prior, units, transformed=False).compile_logp(mode="FAST_COMPILE")
     for _ in range(3):
         alpha, stick = rng.gamma(2.0), rng.beta(1, 2, size=2)
         levels = [rng.dirichlet(np.ones(d), 3) for d in LEVELS]
@@ -241,11 +242,11 @@ def test_log_release_is_the_density_of_what_was_drawn(fit):
 def test_what_the_sampler_sees_of_a_release(fit):
     release = fit.synthesize(2, ["x0", "x2"], np.arange(60) % 2 > 0, random_seed=3)
     prior = fit.posterior.prior
-    how = Mechanism.of(encoded(fit, release), 1, prior)
+    how = Mechanism.of(encoded(fit, release), 1, fit.columns, prior)
     assert how.conditional.tolist() == [False, True, False] and how.linked is None
-    units = how.units(prior.width - 1)
+    units = how.units()
     assert units.multiplicity.sum() == 60
-    assert units.given.multiplicity.sum() == 30 == units.given.us_multiplicity.sum()
-    less = how.units(prior.width - 1, left_out=1)
+    assert units.given.rows.multiplicity.sum() == 30 == units.given.parts.multiplicity.sum()
+    less = how.units(left_out=1)
     assert less.multiplicity.sum() == 59 and less.unit[1] == -1
-    assert less.given.multiplicity.sum() == 30 and less.given.us_multiplicity.sum() == 29
+    assert less.given.rows.multiplicity.sum() == 30 and less.given.parts.multiplicity.sum() == 29

@@ -13,8 +13,9 @@ from scipy.special import gammaln, logsumexp
 import bayes_risk as br
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.models.mixture.categorical.predictive_kernels import class_weights
-from bayes_risk.models.mixture.categorical.pymc_model import build
-from bayes_risk.models.mixture.categorical.weighted_kernels import class_powers, level_powers
+from bayes_risk.models.mixture.pymc_model import build
+from bayes_risk.models.mixture.families import log_level
+from bayes_risk.models.mixture.mixed_predictive import log_powers
 from bayes_risk.models.regression.glm import build as build_regression
 from bayes_risk.models.regression.glm import extra_of
 from tests.oracle import log_label_prior
@@ -25,6 +26,7 @@ Z1 = np.array([[1, 1], [0, 0], [1, 1]])
 Z2 = np.array([[0, 0], [0, 0], [1, 0]])
 CONCENTRATION, LEVEL = (0.5, 0.5), 1.0
 GUESSES = np.array(list(itertools.product((0, 1), (0, 1))))
+NO_NUMBERS = np.empty(0), np.empty(0), False, np.ones(2), np.empty((0, 4))  # of a layout
 
 
 def table(codes, levels="ab"):
@@ -115,23 +117,39 @@ def test_two_classes_against_enumeration(two_classes, evidence):
     assert np.abs(exact - exact_table(np.ones(3), 2)).max() > 10 * error.max()
 
 
+def class_powers(n, removed, w):
+    """E[pi_k^w], a weight w less in a class."""
+    out = np.empty(len(n))
+    log_powers(n.astype(float), 0.7, np.empty(0), removed, w, out)
+    return np.exp(out)
+
+
+def level_powers(M, w, gone=(0.0, 0)):
+    """E[phi^w] of the levels of one column in every class, a weight of a level less."""
+    d, K = M.shape
+    layout = (np.array([0, d]), 0.8, *NO_NUMBERS)
+    taken = np.array([[gone[0], gone[1], 0.0, 0.0]])
+    rows = [
+        [log_level(M, M, layout, False, row, 0, k, taken, w) for k in range(K)] for row in range(d)
+    ]
+    return np.exp(rows)
+
+
 def test_powers_of_one_are_probabilities():
     """The tempered predictive with w = 1 is the collapsed predictive of the plain posterior."""
     rng = np.random.default_rng(2)
-    n, M = np.array([3, 0, 2]), rng.integers(0, 4, (5, 3))
-    plain, tempered = np.empty(3), np.empty(3)
+    n, M = np.array([3, 0, 2]), rng.integers(0, 4, (5, 3)).astype(float)
+    plain = np.empty(3)
     for removed in (0, 2, 3):
         class_weights(n, 0.7, removed, plain)
-        class_powers(n.astype(float), 0.7, removed, 1.0, tempered)
-        np.testing.assert_allclose(tempered, plain, rtol=1e-12)
-    F, others, same = np.ones((5, 3)), np.ones((5, 3)), np.ones((5, 3))
-    starts, fixed = np.array([0, 5]), np.zeros(1, dtype=bool)
-    level_powers(M.astype(float), F, starts, 0.8, fixed, 1.0, F, others, same)
+        np.testing.assert_allclose(class_powers(n, removed, 1.0), plain, rtol=1e-12)
+        np.testing.assert_allclose(class_powers(n, removed, 1.0 - 1e-9), plain, rtol=1e-7)
     total = M.sum(axis=0) + 5 * 0.8
-    np.testing.assert_allclose(F, (M + 0.8) / total, rtol=1e-12)
-    np.testing.assert_allclose(others, (M + 0.8) / (total - 1), rtol=1e-12)
-    held = M > 0
-    np.testing.assert_allclose(same[held], ((M - 0.2) / (total - 1))[held], rtol=1e-11)
+    np.testing.assert_allclose(level_powers(M, 1.0), (M + 0.8) / total, rtol=1e-12)
+    less = level_powers(M, 1.0, (1.0, 2))
+    np.testing.assert_allclose(less[0], (M[0] + 0.8) / (total - 1), rtol=1e-12)
+    held = M[2] > 0
+    np.testing.assert_allclose(less[2][held], ((M[2] - 0.2) / (total - 1))[held], rtol=1e-11)
 
 
 @pytest.mark.parametrize("w", [0.05, 0.6])
@@ -140,16 +158,14 @@ def test_powers_are_means_over_the_prior(w):
     """E[pi_k^w] and E[phi^w] by simulation from sticks and Dirichlet."""
     rng, H = np.random.default_rng(6), 200_000
     n = np.array([2.5, 0.75, 1.0])
-    out = np.empty(3)
-    class_powers(n, 0.7, 3, w, out)
+    out = class_powers(n, 3, w)
     V = [rng.beta(1 + n[k], 0.7 + n[k + 1 :].sum(), H) for k in range(2)]
     pi = np.stack([V[0], V[1] * (1 - V[0]), (1 - V[0]) * (1 - V[1])], axis=1) ** w
     assert np.abs((pi.mean(axis=0) - out) / pi.std(axis=0) * np.sqrt(H)).max() < 4
     M = np.array([[0.5], [2.25], [0.0]])
-    F, others, same = np.ones((3, 1)), np.ones((3, 1)), np.ones((3, 1))
-    level_powers(M, F, np.array([0, 3]), 0.8, np.zeros(1, dtype=bool), w, F, others, same)
     phi = rng.dirichlet(M[:, 0] + 0.8, H) ** w
-    assert np.abs((phi.mean(axis=0) - F[:, 0]) / phi.std(axis=0) * np.sqrt(H)).max() < 4
+    found = level_powers(M, w)[:, 0]
+    assert np.abs((phi.mean(axis=0) - found) / phi.std(axis=0) * np.sqrt(H)).max() < 4
 
 
 def monte_carlo_conditional(i, alpha, draws=400_000):
@@ -229,8 +245,9 @@ def test_beta_binomial_in_closed_form():
 def test_pymc_model_has_the_pseudo_likelihood():
     fit = fitted(1, ALPHA, draws=8)
     prior, units, data = fit.posterior.prior, fit.posterior.units, fit.microdata
-    with_powers = build(data, prior, units, transformed=False)
-    plain = build(data, prior, replace(units, power=None), transformed=False)
+    columns = fit.columns
+    with_powers = build(data, columns, prior, units, transformed=False)
+    plain = build(data, columns, prior, replace(units, power=None), transformed=False)
     point = {"alpha": 0.8, "levels_x0": [[0.3, 0.7]], "levels_x1": [[0.6, 0.4]]}
     values = {name: np.array(value) for name, value in point.items()}
     logps = [m.compile_logp(mode="FAST_COMPILE")(values) for m in (with_powers, plain)]

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.models.mixture.categorical.fit import DPMPMFit
+from bayes_risk.models.dpmpm import DPMPMFit
 from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_gamma
 from bayes_risk.models.regression.hyper import (
     RegressionReweighting,

@@ -14,7 +14,7 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import fair
-from bayes_risk.models.mixture.categorical.posterior import Mechanism
+from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.categorical.predictive import log_masses
 from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
 from bayes_risk.models.mixture.categorical.split_merge import (
@@ -417,7 +417,7 @@ def test_the_audit_s_own_fits_take_the_moves():
         drawn = []
         for splits in (0, 4):
             prior = replace(start.prior, splits=splits)
-            units = fits[0]._units(Mechanism.of(encoded(fits[0], release), 0, prior))
+            units = Mechanism.of(encoded(fits[0], release), 0, fits[0].columns, prior).units()
             drawn.append(
                 run_chains(
                     prior, units, [start.draws.last(0)], draws=5, tune=5, thin=1,

@@ -20,7 +20,7 @@ from .business.totals import checked_quantile, dealt, groups_of, small_groups
 from .fit import Ints, MixtureFit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PoissonMixtureFit(MixtureFit):
     """A fitted Poisson mixture; attributes as of `MixtureFit`."""
 
