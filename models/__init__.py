@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .cart import CART
     from .dpmpm import DPMPM
     from .forest import Forest
+    from .mixture_model import Mixture
     from .pmm_model import PMM
     from .poisson_mixture import PoissonMixture
     from .pymc_model import PyMCModel
@@ -28,6 +29,7 @@ __all__ = [
     "PMM",
     "Binomial",
     "Forest",
+    "Mixture",
     "PoissonMixture",
     "PyMCModel",
     "Regression",
@@ -39,6 +41,7 @@ BUILT_IN = {  # for a checkout that is not installed
     "CART": "bayes_risk.models.cart:CART",
     "DPMPM": "bayes_risk.models.dpmpm:DPMPM",
     "Forest": "bayes_risk.models.forest:Forest",
+    "Mixture": "bayes_risk.models.mixture_model:Mixture",
     "PMM": "bayes_risk.models.pmm_model:PMM",
     "PoissonMixture": "bayes_risk.models.poisson_mixture:PoissonMixture",
     "PyMCModel": "bayes_risk.models.pymc_model:PyMCModel",

@@ -226,14 +226,12 @@ def columns_of(data: Microdata, covariates: Sequence[str], exposure: str | None)
 def prior_of(model: PoissonMixture, data: Microdata, columns: Columns) -> Prior:
     """The priors that a declaration means for a table, and their layout."""
     shape, rate = rates_of(data, columns, model.rate_prior)
-    n_levels = data.n_levels[columns.levels]
-    starts = 2 * len(shape) + np.concatenate([[0], np.cumsum(n_levels)])
     a, b = model.concentration_prior
     return Prior(
         n_classes=model.n_classes,
         concentration=(float(a), float(b)),
         level=float(model.level_prior),
-        starts=starts.astype(np.int64),
+        starts=columns.starts(data),
         shape=shape,
         rate=rate,
         inflation=None if model.zeros is None else (float(model.zeros[0]), float(model.zeros[1])),

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk.data.microdata import Microdata
-from bayes_risk.intruder.guesses import Neighbourhood, possible
+from bayes_risk.data.microdata import Microdata, Number
+from bayes_risk.intruder.guesses import GuessSet, possible
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import Led, Progress, Targets
@@ -26,6 +26,7 @@ NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, the
 CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
 ERRORS = 3.0  # and by how many standard errors
 PROBES = 64  # targets by whose guesses starts are told apart
+QUANTILES = np.linspace(0.05, 0.95, 7)  # of numbers, guessed of these targets
 SCORED = 50  # draws of a start, about, that the release is weighed with
 LARGEST = 1.0  # one guess that hardly a class allows says no more of a mode than this
 
@@ -158,13 +159,28 @@ def _variance(values: Array) -> float:
 
 
 def probed(data: Microdata, cases: Targets) -> Targets:
-    """Some of the targets, evenly spread, with all guesses that differ from them in one variable.
+    """Some of the targets, evenly spread, with guesses that differ from them in one variable.
 
-    By what they say of these starts are told apart, whatever is asked of the targets.
+    Of categories these are all levels, of numbers some quantiles. By what they say of these starts
+    are told apart, whatever is asked of the targets.
     """
     some = np.unique(np.linspace(0, len(cases) - 1, min(len(cases), PROBES)).astype(np.int64))
     few = cases.only(some)
-    guesses = Neighbourhood(1).of(data, few.profiles, few.columns)
+    own = few.profiles[:, few.columns]  # shape (U, q)
+    codes, same = [own], [np.zeros(len(own), dtype=bool)]
+    for i, j in enumerate(few.columns.tolist()):
+        v = data.variables[j]
+        values = np.arange(v.n_levels).astype(own.dtype)
+        if isinstance(v, Number):
+            values = np.unique(np.quantile(data.codes[:, j], QUANTILES, method="nearest"))
+        for value in values:
+            guess = own.copy()
+            guess[:, i] = value
+            codes.append(guess)
+            same.append(guess[:, i] == own[:, i])
+    cells = np.repeat(np.arange(len(codes))[:, None], len(few.columns), axis=1)
+    truth = np.zeros(len(own), dtype=np.int64)
+    guesses = GuessSet(np.stack(codes), truth, ~np.stack(same), cells)
     return few.with_guesses(possible(guesses, data, few.profiles, few.columns))
 
 

@@ -59,13 +59,9 @@ class Rows(NamedTuple):
 
     @property
     def values(self) -> Array:
-        """All values (n, V), levels by their rows of phi."""
-        return np.hstack([self.counts, self.reals, self.positions.astype(np.float64)])
-
-    @property
-    def exposures(self) -> Array:
-        """Exposures (n, V); 1 of what is no count."""
-        return np.hstack([self.exposure, np.ones_like(self.reals), np.ones(self.positions.shape)])
+        """All values (n, V), levels by their rows of phi; NaN where a number is not told."""
+        counts = np.where(self.exposure > 0, self.counts, np.nan)
+        return np.hstack([counts, self.reals, self.positions.astype(np.float64)])
 
     def units(
         self,
@@ -95,6 +91,9 @@ class Columns:
         Reals that enter by their logarithm.
     width : ndarray, shape (r,)
         Step that a real is rounded to; 0: none.
+    missing : ndarray, shape (p + r,)
+        Number that stands for a missing value; NaN: none may be missing. Whether it is missing is a
+        variable of two levels, after those of the table; of a missing number nothing else is said.
     """
 
     counts: Ints
@@ -105,11 +104,7 @@ class Columns:
     scale: Array
     log: Mask
     width: Array
-
-    @classmethod
-    def levels_alone(cls, n: int) -> "Columns":
-        """Of a table of n columns of levels."""
-        return cls.of(levels=np.arange(n))
+    missing: Array
 
     @classmethod
     def of(
@@ -128,6 +123,7 @@ class Columns:
             "scale": np.ones(r),
             "log": np.zeros(r, dtype=bool),
             "width": np.zeros(r),
+            "missing": np.full(len(counts) + r, np.nan),
         }
         return cls(
             counts=np.asarray(counts, np.int64),
@@ -140,39 +136,61 @@ class Columns:
     @property
     def order(self) -> Ints:
         """Column of the table of each variable, shape (V,)."""
-        return np.concatenate([self.counts, self.reals, self.levels])
+        numbers = np.concatenate([self.counts, self.reals])
+        return np.concatenate([numbers, self.levels, numbers[self.may_be_missing]])
+
+    @property
+    def may_be_missing(self) -> Ints:
+        """Numbers of which some values may be missing."""
+        return np.flatnonzero(~np.isnan(self.missing))
 
     def variables(self, columns: npt.NDArray[np.integer]) -> Ints:
-        """Variables of some columns of the table."""
-        place = np.full(int(self.order.max()) + 2, -1, np.int64)
-        place[self.order] = np.arange(len(self.order))
-        found: Ints = place[columns]
-        return found
+        """Variables of some columns of the table, column after column."""
+        found = [np.flatnonzero(self.order == column) for column in columns]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def starts(self, data: Microdata) -> Ints:
+        """Rows of phi where the levels of each variable of levels begin, and the row after."""
+        d = [*data.n_levels[self.levels], *(2 for _ in self.may_be_missing)]
+        first = 2 * (len(self.counts) + len(self.reals))
+        return (first + np.concatenate([[0], np.cumsum(d)])).astype(np.int64)
+
+    def exposures(self, codes: Codes) -> Array:
+        """Exposures (n, p) of all counts, missing or not."""
+        one = np.ones((len(codes), len(self.counts)))
+        return one if self.exposure is None else one * codes[:, [self.exposure]].astype(float)
 
     def rows(self, codes: Codes, prior: Prior) -> Rows:
         """Values of rows of codes (n, columns)."""
-        n, p = len(codes), len(self.counts)
-        exposure = np.ones((n, p))
-        if self.exposure is not None:
-            exposure *= codes[:, [self.exposure]].astype(float)
+        p, exposure = len(self.counts), self.exposures(codes)
+        numbers = np.asarray(codes[:, np.concatenate([self.counts, self.reals])], dtype=np.float64)
+        gone = numbers == self.missing
+        levels = np.hstack([codes[:, self.levels], gone[:, self.may_be_missing]])
         return Rows(
-            positions=(codes[:, self.levels].astype(np.int64) + prior.starts[:-1]).astype(np.int32),
-            counts=np.ascontiguousarray(codes[:, self.counts], dtype=np.float64),
-            exposure=exposure,
-            reals=self.inside(np.asarray(codes[:, self.reals], dtype=np.float64)),
+            positions=(levels.astype(np.int64) + prior.starts[:-1]).astype(np.int32),
+            counts=np.where(gone, 0.0, numbers)[:, :p],
+            exposure=np.where(gone[:, :p], 0.0, exposure),
+            reals=np.where(gone[:, p:], np.nan, self.inside(numbers[:, p:])),
         )
 
-    def points(self, codes: npt.NDArray[Any], variables: Ints, prior: Prior) -> Array:
-        """Guessed values (..., q') of some variables, as the families take them."""
-        out = np.array(codes, dtype=np.float64)
-        p, r = len(self.counts), len(self.reals)
-        for i, v in enumerate(variables.tolist()):
-            if v >= p + r:
-                out[..., i] += prior.starts[v - p - r]
-            elif v >= p:
-                one = self.only(v - p)
-                out[..., i] = one.inside(out[..., i][..., None])[..., 0]
-        return out
+    def points(
+        self, codes: npt.NDArray[Any], columns: npt.NDArray[np.integer], prior: Prior
+    ) -> Array:
+        """Guessed values (..., q) of columns, as the families take them, variable by variable."""
+        p, r, out = len(self.counts), len(self.reals), []
+        for i, column in enumerate(columns.tolist()):
+            x = np.asarray(codes[..., i], dtype=np.float64)
+            for v in self.variables(np.array([column])).tolist():
+                level = v - p - r
+                if level >= len(self.levels):
+                    number = self.may_be_missing[level - len(self.levels)]
+                    out.append(prior.starts[level] + (x == self.missing[number]))
+                elif level >= 0:
+                    out.append(prior.starts[level] + x)
+                else:
+                    inside = x if v < p else self.only(v - p).inside(x[..., None])[..., 0]
+                    out.append(np.where(x == self.missing[v], np.nan, inside))
+        return np.stack(out, axis=-1)
 
     def only(self, j: int) -> "Columns":
         """Real j alone."""
@@ -181,10 +199,9 @@ class Columns:
         return Columns.of(reals=self.reals[some], **how)
 
     def inside(self, x: Array) -> Array:
-        """Reals (..., r) on the scale of the family; what has no logarithm is NaN."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            logs = np.log(x)
-        logs = np.where(np.isfinite(logs), logs, np.nan)
+        """Reals (..., r) on the scale of the family; what has no logarithm is minus infinity."""
+        logs = np.full(x.shape, -np.inf)
+        np.log(x, out=logs, where=x > 0)
         out: Array = (np.where(self.log, logs, x) - self.location) / self.scale
         return out
 
@@ -200,7 +217,7 @@ class Columns:
         """log of what a density of real j on its scale is multiplied with for one of the table's."""
         out = np.full(t.shape, -np.log(self.scale[j]))
         if self.log[j]:
-            out = out - (t * self.scale[j] + self.location[j])
+            out -= np.where(np.isfinite(t), t * self.scale[j] + self.location[j], 0.0)
         return out
 
 
@@ -243,10 +260,9 @@ def rates_of(data: Microdata, columns: Columns, given: RatePrior) -> tuple[Array
     By default shape 0.5 and as mean the next power of ten above sum x / sum e: a constant to be
     published with the model, which says no more of a column than its order of magnitude.
     """
-    x = data.codes[:, columns.counts].astype(np.float64)
-    e = np.ones(x.shape)
-    if columns.exposure is not None:
-        e *= data.codes[:, [columns.exposure]].astype(float)
+    x, e = data.codes[:, columns.counts].astype(np.float64), columns.exposures(data.codes)
+    told = x != columns.missing[: x.shape[1]]
+    x, e = np.where(told, x, 0.0), np.where(told, e, 0.0)
     means = np.maximum(x.sum(axis=0), 1.0) / e.sum(axis=0)
     shape = np.full(len(means), SHAPE)
     rate = SHAPE / 10.0 ** np.ceil(np.log10(means))

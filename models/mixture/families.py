@@ -473,13 +473,15 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
 
 @numba.njit(cache=True, nogil=True)
 def log_number(x, e, of, is_real, inflated, w, constants):
-    """log E[p(x | class)^w] of a number with parameters ``of``; of nothing at exposure 0.
+    """log E[p(x | class)^w] of a number with parameters ``of``; of NaN, or at exposure 0, nothing.
 
     ``constants``: `power_constant` of a count x and `count_constant` of w x; of a real, the log of
     what its density is multiplied with.
     """
     if is_real:
         if x != x:
+            return 0.0
+        if x - x != 0.0:
             return -math.inf
         m, kappa, a, b = of[0], of[1], of[2], of[3]
         if kappa == 0.0:
@@ -494,7 +496,7 @@ def log_number(x, e, of, is_real, inflated, w, constants):
             + 0.5 * math.log(kappa / (kappa + w))
             - (a + 0.5 * w) * math.log1p(spread / b)
         )
-    if e <= 0.0:
+    if e <= 0.0 or x != x:
         return 0.0
     if not is_count(x):
         return -math.inf

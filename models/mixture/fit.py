@@ -125,7 +125,7 @@ class MixtureFit:
     def synthesizable(self) -> list[str]:
         """Columns that may be synthesised."""
         names = self.microdata.columns
-        return [names[j] for j in np.sort(self.columns.order)]
+        return [names[j] for j in np.unique(self.columns.order)]
 
     @property
     def n_draws(self) -> int:
@@ -191,15 +191,16 @@ class MixtureFit:
             )
         columns = self.columns
         for l, codes in enumerate(release.codes, start=1):
-            x = codes[:, columns.counts]
-            bad = (x < 0) | (x != np.floor(x))
+            x, p = codes[:, columns.counts], len(columns.counts)
+            bad = ((x < 0) | (x != np.floor(x))) & (x != columns.missing[:p])
             if bad.any():
                 i, j = np.argwhere(bad)[0]
                 raise InputError(
                     f"column {names[columns.counts[j]]!r} of release {l} holds {x[i, j]:g}; counts "
                     "are whole and not negative: round them, or audit with another model"
                 )
-            bad = np.isnan(columns.inside(codes[:, columns.reals].astype(float)))
+            x = codes[:, columns.reals].astype(float)
+            bad = np.isinf(columns.inside(x)) & (x != columns.missing[p:])
             if bad.any():
                 i, j = np.argwhere(bad)[0]
                 column = columns.reals[j]
@@ -372,7 +373,7 @@ class MixtureFit:
                 draw_rows(rng, known, pi, phi, prior.starts, made, out)
             codes[np.ix_(request.mask, where)] = out
             return codes
-        new, exposure = np.empty((len(rows.positions), len(made))), rows.exposure
+        new, exposure = np.empty((len(rows.positions), len(made))), columns.exposures(codes[request.mask])
         if classes == "new":
             rows = rows.without(synthesized, prior.width - 1)
         if prior.zeros is not None:  # possible levels first, then a class given these
@@ -385,7 +386,15 @@ class MixtureFit:
         for i, v in enumerate(made.tolist()):
             if v < prior.n_numbers or prior.zeros is None:
                 new[:, i] = self._values(v, exposure, label, h, rng)
-        codes[np.ix_(request.mask, where)] = new
+        for number in columns.may_be_missing:
+            flag = made == prior.n_numbers + len(columns.levels) + (
+                np.searchsorted(columns.may_be_missing, number)
+            )
+            if flag.any():
+                gone = new[:, flag][:, 0] > 0
+                new[gone, np.flatnonzero(made == number)[0]] = columns.missing[number]
+        of_column = [np.flatnonzero(made == columns.variables(np.array([j]))[0])[0] for j in where]
+        codes[np.ix_(request.mask, where)] = new[:, of_column]
         return codes
 
     def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
@@ -515,7 +524,7 @@ class MixtureFit:
         d = self.diagnostics
         return (
             f"{type(self).__name__}: {len(self.microdata.codes):,} records, "
-            f"{len(self.columns.order)} variables, {d['chains']:.0f} chains of {d['draws']:.0f} "
+            f"{len(np.unique(self.columns.order))} variables, {d['chains']:.0f} chains of {d['draws']:.0f} "
             f"draws\n  occupied classes {d['n_occupied_mean']:.1f} of {d['n_classes']:.0f}; log "
             f"predictives: R-hat up to {d['max_rhat']:.3f}, ESS from {d['min_ess']:.0f}"
         )

@@ -115,7 +115,7 @@ def _record(
 
 def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, slice]:
     """Rows of phi that each variable of the PyMC model holds."""
-    from bayes_risk.models.mixture.pymc_step import levels_name
+    from bayes_risk.models.mixture.pymc_step import levels_name, missing_name
 
     p, r, names = prior.n_counts, prior.n_reals, data.columns
     numbers = {"rates": slice(0, p)} if p else {}
@@ -123,8 +123,10 @@ def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, s
         numbers["zeros"] = slice(p, 2 * p)
     if r:
         numbers |= {"means": slice(2 * p, 2 * p + r), "precisions": slice(2 * p + r, 2 * p + 2 * r)}
-    bounds = zip(columns.levels, prior.starts[:-1], prior.starts[1:], strict=True)
-    return numbers | {levels_name(names[j]): slice(int(b), int(e)) for j, b, e in bounds}
+    of_levels = [names[j] for j in columns.levels]
+    of_levels += [missing_name(names[j]) for j in columns.order[p + r + len(of_levels) :]]
+    bounds = zip(of_levels, prior.starts[:-1], prior.starts[1:], strict=True)
+    return numbers | {levels_name(c): slice(int(b), int(e)) for c, b, e in bounds}
 
 
 def diagnose(

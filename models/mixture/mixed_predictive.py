@@ -158,6 +158,41 @@ def log_value(draw, layout, fixed, v, k, x, e, changed, gone, w, constants, of):
 
 
 @numba.njit(cache=True, nogil=True)
+def log_add(x, y):
+    """log(exp x + exp y)."""
+    top, other = max(x, y), min(x, y)
+    return top if other == -math.inf else top + math.log1p(math.exp(other - top))
+
+
+@numba.njit(cache=True, nogil=True)
+def both_kinds(draw, layout, targets, h, u, v, k, own, gone, of):
+    """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
+
+    A zero of either kind may be conditioned on: a count is then a mixture of two. 0: no such zero.
+    """
+    z, e = targets[4][u, v], targets[3][u, v]
+    if not layout[4] or v >= layout[2].shape[0] or z != 0.0:
+        return 0.0
+    set_gone(targets, h, u, v, own, False, gone)
+    if not own:
+        gone[1, 0] = 0.0
+    number_parameters(draw[3], draw[4], layout, False, v, k, gone, of[0])
+    psi, alive = of[0, 3], -of[0, 0] * math.log1p(e / of[0, 1])
+    for s in range(2):
+        gone[2, 0], gone[2, 1], gone[2, 2], gone[2, 3] = -1.0, 0.0, e, s
+        number_parameters(draw[3], draw[4], layout, False, v, k, gone, of[s])
+    return psi / (psi + (1.0 - psi) * math.exp(alive))
+
+
+@numba.njit(cache=True, nogil=True)
+def log_of_both(share, x, e, of, w, constants):
+    """log mass of a count whose class has a parameter set with chance 1 - share, or another."""
+    first = log_number(x, e, of[0], False, True, w, constants)
+    second = log_number(x, e, of[1], False, True, w, constants)
+    return log_add(math.log1p(-share) + first, math.log(share) + second)
+
+
+@numba.njit(cache=True, nogil=True)
 def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     """out[k]: log of the class's weight and of the target's values; its class without the target.
 
@@ -180,13 +215,18 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
             if take_z:
                 changed = set_gone(targets, h, u, v, k == k0, False, gone)
                 out[k] += log_value(
-                    draw, layout, fixed, v, k, z, e, changed, gone, 1.0, z_constants[u, v], of
+                    draw, layout, fixed, v, k, z, e, changed, gone, 1.0, z_constants[u, v], of[0]
                 )
-            if take:
+            share = 0.0
+            if take and take_z and not fixed[v]:
+                share = both_kinds(draw, layout, targets, h, u, v, k, k == k0, gone, of)
+            if take and share > 0.0:
+                out[k] += log_of_both(share, values[u, v], e, of, w, constants[u, v])
+            elif take:
                 changed = set_gone(targets, h, u, v, k == k0, take_z, gone)
                 out[k] += log_value(
                     draw, layout, fixed, v, k, values[u, v], e, changed, gone, w,
-                    constants[u, v], of,
+                    constants[u, v], of[0],
                 )  # fmt: skip
     return anything
 
@@ -199,21 +239,25 @@ def class_points(draw, layout, fixed, targets, guesses, h, u, k, room, L):
     _, gone, of = room
     own, w, p_r = k == label[h, u], power[u], layout[2].shape[0] + layout[6].shape[0]
     for i in range(columns.shape[0]):
-        v = columns[i]
+        v, share = columns[i], 0.0
+        if not fixed[v]:
+            share = both_kinds(draw, layout, targets, h, u, v, k, own, gone, of)
         changed = set_gone(targets, h, u, v, own, True, gone)
-        if changed and v < p_r and not fixed[v]:
-            number_parameters(draw[3], draw[4], layout, False, v, k, gone, of)
+        if share == 0.0 and changed and v < p_r and not fixed[v]:
+            number_parameters(draw[3], draw[4], layout, False, v, k, gone, of[0])
         for c in range(n_points[u, i]):
             x = points[u, i, c]
-            if changed and v < p_r and not fixed[v]:
+            if share > 0.0:
+                mass = log_of_both(share, x, exposure[u, v], of, w, constants[u, i, c])
+            elif changed and v < p_r and not fixed[v]:
                 mass = log_number(
-                    x, exposure[u, v], of, v >= layout[2].shape[0], layout[4], w,
+                    x, exposure[u, v], of[0], v >= layout[2].shape[0], layout[4], w,
                     constants[u, i, c],
                 )  # fmt: skip
             else:
                 mass = log_value(
                     draw, layout, fixed, v, k, x, exposure[u, v], changed, gone, w,
-                    constants[u, i, c], of,
+                    constants[u, i, c], of[0],
                 )  # fmt: skip
             L[i, c, k] = mass
 
@@ -308,13 +352,6 @@ def log_guess(rest, L, cells, u, g, terms):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_add(x, y):
-    """log(exp x + exp y)."""
-    top, other = max(x, y), min(x, y)
-    return top if other == -math.inf else top + math.log1p(math.exp(other - top))
-
-
-@numba.njit(cache=True, nogil=True)
 def first_changes(cells, out):
     """out[u, g]: the first column in which a guess differs from the one before."""
     U, G, q = cells.shape
@@ -379,7 +416,7 @@ def truth_masses(tables, layout, fixed, targets, out):
     all_n, all_alpha, all_pi, all_M, all_phi, integrated = tables
     K, D, V = all_n.shape[1], all_phi.shape[1], targets[2].shape[1]
     P, T, terms = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), np.empty(K)
-    room = np.zeros(V, np.bool_), np.zeros((2, 4)), np.empty(PARAMETERS)
+    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
     for h in range(out.shape[0]):
         pi = all_pi[h, : 0 if integrated else K]
         fill_draw(all_M[h], all_phi[h], layout, fixed, P, T)
@@ -401,7 +438,7 @@ def guess_sums(tables, layout, fixed, targets, guesses, log_weights, batch, out)
     P, T, terms = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), np.empty(K)
     rest, products = np.empty(K), np.empty((q, K))
     L, R = np.empty((q, C, K)), np.empty((q, C, K))
-    room = np.zeros(V, np.bool_), np.zeros((2, 4)), np.empty(PARAMETERS)
+    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
     room[0][columns] = True
     sums, relative = np.zeros(out.shape), np.full((U, B), -math.inf)
     first, masses = np.empty((U, G), np.int64), np.empty(G)
@@ -556,10 +593,12 @@ class Cases:
         """
         rows, guessed = columns.rows(targets.profiles, prior), columns.variables(targets.columns)
         values, p, r = rows.values, prior.n_counts, prior.n_reals
+        exposure = np.ones(values.shape)
+        exposure[:, :p] = columns.exposures(targets.profiles)
         tied = np.full(values.shape, np.nan) if linked is None else linked[targets.record]
         fitted = targets.fitted[:, None]
         told = np.broadcast_to(conditional if shown is None else shown, values.shape)
-        guesses = columns.points(targets.guesses.codes, guessed, prior)
+        guesses = columns.points(targets.guesses.codes, targets.columns, prior)
         every = np.concatenate([guesses, values[None][:, :, guessed]])
         volume = np.zeros(every.shape)
         for i, v in enumerate(guessed.tolist()):
@@ -567,7 +606,7 @@ class Cases:
                 volume[..., i] = columns.log_volume(every[..., i], v - p)
         return cls(
             values=values,
-            exposure=rows.exposures,
+            exposure=exposure,
             linked=tied,
             held=fitted | told,
             given=conditional | (~fitted & told),

@@ -124,7 +124,7 @@ class MixturePosterior:
             return part
         guessed = columns.variables(targets.columns)
         of_levels = guessed >= prior.n_numbers
-        guesses = columns.points(targets.guesses.codes, guessed, prior)[..., of_levels]
+        guesses = columns.points(targets.guesses.codes, targets.columns, prior)[..., of_levels]
         impossible = guesses_held(
             prior.zeros.boxes,
             columns.rows(targets.profiles, prior).positions.astype(np.int64),

@@ -14,11 +14,11 @@ import pytensor.tensor as pt
 from scipy.special import gammaln
 
 from bayes_risk._compat import draws_name
-from bayes_risk.data.microdata import Microdata, Variable
+from bayes_risk.data.microdata import Microdata
 
 from .categorical.state import Prior, Units, ZeroLayout, n_normalised
 from .columns import Columns
-from .pymc_step import levels_name, log_weights_of
+from .pymc_step import levels_name, log_weights_of, missing_name
 
 
 def build(
@@ -31,10 +31,12 @@ def build(
     With ``transformed=False`` the sampled values are these themselves, as the sweep needs.
     """
     K, plain = prior.n_classes, {} if transformed else {"default_transform": None}
-    names = microdata.columns
-    levels = [v for v in (microdata.variables[j] for j in columns.levels) if isinstance(v, Variable)]
+    names, numbers = microdata.columns, [*columns.counts, *columns.reals]
+    levels = [(names[j], microdata.variables[j].labels) for j in columns.levels]
+    of_missing = [names[numbers[v]] for v in columns.may_be_missing]
+    levels += [(missing_name(name), ["given", "missing"]) for name in of_missing]
     coords: dict[str, Any] = {"class": np.arange(K), "break": np.arange(K - 1)}
-    coords |= {draws_name(f"level_{v.name}"): v.labels for v in levels}
+    coords |= {draws_name(f"level_{name}"): labels for name, labels in levels}
     coords |= {"count": [names[j] for j in columns.counts]} if prior.n_counts else {}
     coords |= {"real": [names[j] for j in columns.reals]} if prior.n_reals else {}
     with pm.Model(coords=coords) as model:
@@ -45,10 +47,10 @@ def build(
             log_mass = log_mass + _log_counts(prior, units, plain)
         if prior.n_reals:
             log_mass = log_mass + _log_reals(prior, units, plain)
-        for j, v in enumerate(levels):
-            concentration = np.full((K, v.n_levels), prior.level)
-            dims = ("class", draws_name(f"level_{v.name}"))
-            chances = pm.Dirichlet(levels_name(v.name), concentration, dims=dims, **plain)
+        for j, (name, labels) in enumerate(levels):
+            concentration = np.full((K, len(labels)), prior.level)
+            dims = ("class", draws_name(f"level_{name}"))
+            chances = pm.Dirichlet(levels_name(name), concentration, dims=dims, **plain)
             log_mass = log_mass + pt.log(chances).T[units.positions[:, j] - prior.starts[j]]
             every.append(chances)
         if units.power is not None:  # a pseudo-posterior: sum_k [pi_k f_k(y)]^power
@@ -69,12 +71,13 @@ def _log_counts(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
     dims, x, e = ("class", "count"), units.counts[:, None, :], units.exposure[:, None, :]
     rates = pm.Gamma("rates", prior.shape, prior.rate, dims=dims, **plain)
     mean = e * rates[None]
+    told, mean = e > 0, pt.switch(e > 0, mean, 1.0)
     terms = x * pt.log(mean) - mean - gammaln(x + 1.0)
     if prior.inflation is not None:
         psi = pm.Beta("zeros", *prior.inflation, dims=dims, **plain)[None]
         alive = pt.log1p(-psi) + terms
         terms = pt.switch(np.equal(x, 0.0), pt.logaddexp(pt.log(psi), alive), alive)
-    return terms.sum(axis=2)
+    return pt.switch(told, terms, 0.0).sum(axis=2)
 
 
 def _log_reals(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
@@ -83,8 +86,9 @@ def _log_reals(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
     m, kappa, a, b = prior.reals.T
     precision = pm.Gamma("precisions", a, b, dims=dims, **plain)
     mean = pm.Normal("means", m, tau=kappa * precision, dims=dims, **plain)
-    gap = x - mean[None]
-    return 0.5 * (pt.log(precision) - np.log(2.0 * np.pi) - precision * gap**2).sum(axis=2)
+    told, gap = ~np.isnan(x), np.nan_to_num(x) - mean[None]
+    terms = 0.5 * (pt.log(precision) - np.log(2.0 * np.pi) - precision * gap**2)
+    return pt.switch(told, terms, 0.0).sum(axis=2)
 
 
 def _zero_mass_of(zeros: ZeroLayout, weights: Any, levels: Sequence[Any]) -> Any:

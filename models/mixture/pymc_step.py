@@ -42,6 +42,11 @@ def levels_name(column: str) -> str:
     return draws_name(f"levels_{column}")
 
 
+def missing_name(column: str) -> str:
+    """What the variable "is this number missing" is called after."""
+    return f"{column}_missing"
+
+
 def log_weights_of(alpha: Any, K: int, plain: dict[str, Any]) -> Any:
     """Log of pi_k = V_k prod_{l<k} (1 - V_l), V_K = 1; declares ``stick`` and ``weights``."""
     if K == 1:

@@ -1,0 +1,330 @@
+"""Dirichlet-process mixture of categories, counts and amounts in one table.
+
+A record's class z_i = k has a probability for every level of every category, a rate for every count
+and a mean and variance for every amount; within a class columns are independent:
+
+x_ij | k ~ Multinomial(phi_kj), Poisson(e_i lambda_kj) or Normal(mu_kj, 1 / tau_kj)
+phi_kj ~ Dirichlet(level_prior), lambda_kj ~ Gamma(shape_j, rate_j)
+tau_kj ~ Gamma(a, b), mu_kj | tau_kj ~ Normal(m, 1 / (kappa tau_kj))
+pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma(a_0, b_0)
+
+Murray & Reiter (2016) without the hierarchy of classes.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import at_least, known_columns, one_of, positive
+from bayes_risk.data.impossible import Impossible
+from bayes_risk.data.microdata import Microdata, Number, checked_table
+from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout
+from bayes_risk.models.mixture.columns import (
+    Columns,
+    RatePrior,
+    checked_count,
+    rates_of,
+    refuse,
+    whole_from_zero,
+)
+from bayes_risk.models.mixture.fit import MixtureFit
+from bayes_risk.models.mixture.fitting import Run, fitted
+
+Array = npt.NDArray[np.float64]
+FAMILIES = ("category", "count", "normal", "lognormal")
+SPLITS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mixture:
+    """Declaration of a truncated Dirichlet-process mixture of categories, counts and amounts.
+
+    Parameters
+    ----------
+    families : mapping of column to {"category", "count", "normal", "lognormal"}
+        Columns that it does not name are categories; a column of many different numbers must be
+        named. "lognormal": the logarithm is normal. A number with a value that stands for "missing"
+        (``missing_numbers`` of `fit`) has a chance of being missing in every class.
+    n_classes : int
+        Truncation K, at least 1. One class: independent columns.
+    exposure : str, optional
+        Column of positive numbers that multiply the rates of counts; known, never synthesised.
+    rounded : mapping of column to number, optional
+        Step that amounts are rounded to when they are synthesised, 1 for columns of integers. The
+        density of a value stands for the probability of its step, which is right where a step is
+        narrow beside the spread within a class.
+    scales : mapping of column to pair of numbers, optional
+        Location and scale (above 0) that an amount, or its logarithm, is put on before it meets its
+        prior: constants that are published with the model. By default mean and standard deviation,
+        rounded to one digit, which is what they tell of the table.
+    concentration_prior : tuple of two floats
+        Shape and rate of the gamma prior of the concentration.
+    level_prior : float
+        Every entry of the Dirichlet priors of levels.
+    rate_prior : tuple of two floats, or mapping of column to such, optional
+        Shape and rate of the gamma prior of the rates of counts. By default shape 0.5 and as mean
+        the next power of ten above the column's mean.
+    normal_prior : tuple of four floats
+        m, kappa, a, b of the normal-gamma prior of amounts on their scale.
+    zeros : tuple of two floats, optional
+        Beta prior of a class's chance that a count is a structural zero; by default there are none.
+    impossible : Impossible, optional
+        Combinations of categories that nobody can have.
+
+    Raises
+    ------
+    InputError
+        Values outside these ranges, unknown families.
+
+    Examples
+    --------
+    >>> Mixture(families={"age": "count", "income": "lognormal"}, n_classes=20).n_classes
+    20
+    """
+
+    families: Mapping[str, str] = field(default_factory=dict)
+    n_classes: int = 30
+    exposure: str | None = None
+    rounded: Mapping[str, float] = field(default_factory=dict)
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    concentration_prior: tuple[float, float] = (0.25, 0.25)
+    level_prior: float = 1.0
+    rate_prior: RatePrior = None
+    normal_prior: tuple[float, float, float, float] = (0.0, 0.1, 2.0, 0.5)
+    zeros: tuple[float, float] | None = None
+    impossible: Impossible | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.families, Mapping):
+            raise InputError(
+                f"families={self.families!r}; give a mapping of columns to families: "
+                '{"income": "lognormal"}'
+            )
+        for name, family in self.families.items():
+            one_of(f"families[{name!r}]", family, FAMILIES)
+        at_least("n_classes", self.n_classes, 1)
+        positive("level_prior", self.level_prior)
+        _numbers("concentration_prior", self.concentration_prior, "(0.25, 0.25)")
+        if self.zeros is not None:
+            _numbers("zeros", self.zeros, "(1.0, 1.0)")
+        if len(self.normal_prior) != 4:
+            raise InputError(
+                f"normal_prior={self.normal_prior!r}; give m, kappa, a, b: (0.0, 0.1, 2.0, 0.5)"
+            )
+        _numbers("normal_prior", self.normal_prior[1:], "(0.0, 0.1, 2.0, 0.5)")
+        amounts = [c for c, f in self.families.items() if f.endswith("normal")]
+        known_columns("rounded", list(self.rounded), amounts)
+        known_columns("scales", list(self.scales), amounts)
+        for name, step in self.rounded.items():
+            positive(f"rounded[{name!r}]", step)
+        for name, (_, scale) in self.scales.items():
+            positive(f"scale of {name!r}", scale)
+        if self.impossible is not None and not isinstance(self.impossible, Impossible):
+            raise InputError(
+                f"impossible is a {type(self.impossible).__name__}; give "
+                "Impossible(rules), the rules as mappings, a DataFrame or a function"
+            )
+
+    def fit(
+        self,
+        df: pd.DataFrame | Microdata,
+        draws: int = 1000,
+        *,
+        weights: Any = None,
+        tune: int = 1000,
+        chains: int = 4,
+        thin: int = 5,
+        splits: int | None = None,
+        sampler: str = "gibbs",
+        missing: str = "error",
+        missing_numbers: Mapping[str, float] | None = None,
+        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        releases: Sequence[pd.DataFrame] = (),
+        random_seed: int | np.random.Generator | None = None,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+    ) -> MixtureFit:
+        """Sample p(Theta | y) through PyMC.
+
+        Parameters
+        ----------
+        df : DataFrame or Microdata
+            The confidential table; see `Microdata.from_frame` for ``missing``, ``missing_numbers``,
+            ``levels`` and ``releases``.
+        weights : array (n,) or Series, optional
+            Record weights alpha_i in (0, 1], powers of the complete-data likelihood
+            (docs/sensitivity.md); not with ``zeros`` or ``impossible``.
+        draws, tune, chains : int
+            Kept draws and warm-up of each chain, at least 4, 0 and 1.
+        thin : int
+            Sweeps between kept draws.
+        splits : int
+            How often each sweep proposes to split a latent class in two, or to merge two; by
+            default 5 (docs/mixtures.md), and 0 with ``impossible`` or ``sampler="nuts"``.
+        sampler : {"gibbs", "nuts"}
+            Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
+        random_seed : int, Generator or None
+            Same seed, same draws, for any ``n_jobs``.
+        n_jobs : int
+            Processes for the chains.
+        progress : callable, optional
+            Called as ``progress(stage, done, total)``.
+
+        Returns
+        -------
+        MixtureFit
+
+        Raises
+        ------
+        InputError
+            Tables that `Microdata.from_frame` refuses; columns that their family does not fit;
+            counts of draws out of range; weights of another length, missing or outside (0, 1].
+
+        Warns
+        -----
+        TruncationWarning
+            Every class is occupied in more than one draw in twenty: raise ``n_classes``.
+
+        Notes
+        -----
+        Cost of a sweep: U p K multiplications for U distinct records, and an exponential for each
+        record and class where there are numbers.
+        """
+        length = Length.checked(draws=draws, tune=tune, chains=chains)
+        thin = at_least("thin", thin, 1)
+        one_of("sampler", sampler, ("gibbs", "nuts"))
+        if not isinstance(df, Microdata):
+            checked_table(df)
+            numbers = [c for c, family in self.families.items() if family != "category"]
+            known_columns("families", list(self.families), list(df.columns))
+            how: dict[str, Any] = {"levels": levels, "releases": releases, "missing": missing}
+            numbers += [] if self.exposure is None else [self.exposure]
+            df = Microdata.from_frame(
+                df, numbers=numbers, missing_numbers=missing_numbers, **how
+            )
+        data, columns = self._read(df)
+        alpha = checked_weights(weights, data.index)
+        if alpha is not None and (self.zeros is not None or self.impossible is not None):
+            raise InputError(
+                "weights are not offered together with zeros= or impossible=: structural zeros "
+                "have no weight; leave one of them out"
+            )
+        starts = columns.starts(data)
+        zeros, region = None, None
+        if self.impossible is not None:
+            region = self.impossible.region(data)
+            zeros = ZeroLayout.of_boxes(region.boxes, starts)
+        data = replace(data, impossible=region)
+        shape, rate = rates_of(data, columns, self.rate_prior)
+        if splits is None:
+            splits = 0 if self.impossible is not None or sampler == "nuts" else SPLITS
+        prior = Prior(
+            n_classes=self.n_classes,
+            concentration=(float(self.concentration_prior[0]), float(self.concentration_prior[1])),
+            level=float(self.level_prior),
+            starts=starts,
+            splits=at_least("splits", splits, 0),
+            zeros=zeros,
+            shape=shape,
+            rate=rate,
+            inflation=None if self.zeros is None else (float(self.zeros[0]), float(self.zeros[1])),
+            reals=np.tile(np.array(self.normal_prior, dtype=float), (len(columns.reals), 1)),
+        )
+        run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
+        rng = np.random.default_rng(random_seed)
+        fit: MixtureFit = fitted(MixtureFit, self, data, columns, prior, alpha, run, rng)
+        return fit
+
+    def _read(self, data: Microdata) -> tuple[Microdata, Columns]:
+        """The table, its counts known to be counts, and which column is of which family."""
+        names, places = data.columns, {"category": [], "count": [], "normal": [], "lognormal": []}
+        known_columns("families", list(self.families), names)
+        known_columns("exposure", [] if self.exposure is None else [self.exposure], names)
+        for j, v in enumerate(data.variables):
+            if v.name == self.exposure:
+                refuse(v.name, "not positive", data.codes[:, j] <= 0, "exposures are positive")
+                continue
+            family = self.families.get(v.name, "category")
+            places[family].append(j)
+            if isinstance(v, Number) != (family != "category"):
+                raise InputError(
+                    f"column {v.name!r} is read as a {'number' if isinstance(v, Number) else 'category'}"
+                    f" and its family is {family!r}; "
+                    + (
+                        f'name its family: families={{"{v.name}": "normal"}}'
+                        if isinstance(v, Number)
+                        else "list it in numbers= of Microdata.from_frame, or leave it out of families="
+                    )
+                )
+            told = data.codes[:, j][~_gone(data, j)]
+            if family == "count":
+                checked_count(v.name, told)
+            elif family == "lognormal":
+                cure = 'use "normal", or declare what stands for none as missing_numbers='
+                refuse(v.name, "not positive", told <= 0, cure)
+        reals = sorted(places["normal"] + places["lognormal"])
+        log = np.array([j in places["lognormal"] for j in reals], dtype=bool)
+        scales = [self._scale(data, j, is_log) for j, is_log in zip(reals, log, strict=True)]
+        numbers = [data.variables[j] for j in [*places["count"], *reals]]
+        columns = Columns.of(
+            counts=places["count"],
+            reals=reals,
+            levels=places["category"],
+            exposure=None if self.exposure is None else names.index(self.exposure),
+            location=np.array([location for location, _ in scales]),
+            scale=np.array([scale for _, scale in scales]),
+            log=log,
+            width=np.array([self._step(data.variables[j]) for j in reals], dtype=float),
+            missing=np.array([_missing(v) for v in numbers], dtype=float),
+        )
+        counts = [names[j] for j in places["count"]]
+        return replace(data, variables=whole_from_zero(data, counts)), columns
+
+    def _step(self, v: Any) -> float:
+        return float(self.rounded.get(v.name, 1.0 if v.whole else 0.0))
+
+    def _scale(self, data: Microdata, j: int, is_log: bool) -> tuple[float, float]:
+        """Location and scale of an amount: constants of one digit, unless they are given."""
+        if data.columns[j] in self.scales:
+            location, scale = self.scales[data.columns[j]]
+            return float(location), float(scale)
+        x = data.codes[:, j][~_gone(data, j)].astype(float)
+        x = np.log(x) if is_log else x
+        spread = _one_digit(float(x.std())) if len(x) else 0.0
+        step = 10.0 ** np.floor(np.log10(spread)) if spread > 0 else 1.0
+        return float(np.round(x.mean() / step) * step) if len(x) else 0.0, spread or 1.0
+
+
+def _one_digit(x: float) -> float:
+    if not x > 0:
+        return 0.0
+    step = 10.0 ** np.floor(np.log10(x))
+    return float(np.round(x / step) * step)
+
+
+def _missing(v: Any) -> float:
+    return np.nan if v.missing is None else float(v.missing)
+
+
+def _gone(data: Microdata, j: int) -> npt.NDArray[np.bool_]:
+    """Records of which a number is missing."""
+    v = data.variables[j]
+    if not isinstance(v, Number) or v.missing is None:
+        return np.zeros(len(data.codes), dtype=bool)
+    gone: npt.NDArray[np.bool_] = data.codes[:, j] == v.missing
+    return gone
+
+
+def _numbers(name: str, values: Sequence[float], example: str) -> None:
+    if isinstance(values, str) or len(values) < 2:
+        raise InputError(f"{name}={values!r}; give positive numbers: {example}")
+    for value in values:
+        positive(name, value)
