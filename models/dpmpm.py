@@ -200,7 +200,10 @@ class DPMPM:
                 "weights are not offered together with impossible=: records that fell into the "
                 "zeros have no weight; leave one of them out"
             )
-        columns, rng = Columns.of(levels=np.arange(len(df.columns))), np.random.default_rng(random_seed)
+        columns, rng = (
+            Columns.of(levels=np.arange(len(df.columns))),
+            np.random.default_rng(random_seed),
+        )
         fit: DPMPMFit = fitted(DPMPMFit, self, df, columns, prior, alpha, run, rng)
         return fit
 

@@ -207,9 +207,7 @@ class Mixture:
             known_columns("families", list(self.families), list(df.columns))
             how: dict[str, Any] = {"levels": levels, "releases": releases, "missing": missing}
             numbers += [] if self.exposure is None else [self.exposure]
-            df = Microdata.from_frame(
-                df, numbers=numbers, missing_numbers=missing_numbers, **how
-            )
+            df = Microdata.from_frame(df, numbers=numbers, missing_numbers=missing_numbers, **how)
         data, columns = self._read(df)
         alpha = checked_weights(weights, data.index)
         if alpha is not None and (self.zeros is not None or self.impossible is not None):
@@ -245,7 +243,8 @@ class Mixture:
 
     def _read(self, data: Microdata) -> tuple[Microdata, Columns]:
         """The table, its counts known to be counts, and which column is of which family."""
-        names, places = data.columns, {"category": [], "count": [], "normal": [], "lognormal": []}
+        names = data.columns
+        places: dict[str, list[int]] = {family: [] for family in FAMILIES}
         known_columns("families", list(self.families), names)
         known_columns("exposure", [] if self.exposure is None else [self.exposure], names)
         for j, v in enumerate(data.variables):
@@ -254,15 +253,15 @@ class Mixture:
                 continue
             family = self.families.get(v.name, "category")
             places[family].append(j)
-            if isinstance(v, Number) != (family != "category"):
+            if isinstance(v, Number) and family == "category":
                 raise InputError(
-                    f"column {v.name!r} is read as a {'number' if isinstance(v, Number) else 'category'}"
-                    f" and its family is {family!r}; "
-                    + (
-                        f'name its family: families={{"{v.name}": "normal"}}'
-                        if isinstance(v, Number)
-                        else "list it in numbers= of Microdata.from_frame, or leave it out of families="
-                    )
+                    f"column {v.name!r} is read as a number and has no family; name one: "
+                    f'families={{"{v.name}": "normal"}}'
+                )
+            if not isinstance(v, Number) and family != "category":
+                raise InputError(
+                    f"column {v.name!r} is read as a category, and its family is {family!r}; list "
+                    "it in numbers= of Microdata.from_frame"
                 )
             told = data.codes[:, j][~_gone(data, j)]
             if family == "count":

@@ -21,9 +21,15 @@ from bayes_risk.data.record_weights import checked_weights, no_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.mixture.business.totals import checked_quantile
-from bayes_risk.models.mixture.business.totals import checked_quantile
 from bayes_risk.models.mixture.categorical.state import Prior
-from bayes_risk.models.mixture.columns import Columns, RatePrior, checked_count, rates_of, refuse, whole_from_zero
+from bayes_risk.models.mixture.columns import (
+    Columns,
+    RatePrior,
+    checked_count,
+    rates_of,
+    refuse,
+    whole_from_zero,
+)
 from bayes_risk.models.mixture.fitting import Run, fitted
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 
@@ -170,9 +176,14 @@ class PoissonMixture:
             data = read_counts(df, self.covariates, self.exposure, **how)
         run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
         power = checked_powers(self, weights, data)
-        columns, rng = columns_of(data, self.covariates, self.exposure), np.random.default_rng(random_seed)
+        columns, rng = (
+            columns_of(data, self.covariates, self.exposure),
+            np.random.default_rng(random_seed),
+        )
         prior = prior_of(self, data, columns)
-        fit: PoissonMixtureFit = fitted(PoissonMixtureFit, self, data, columns, prior, power, run, rng)
+        fit: PoissonMixtureFit = fitted(
+            PoissonMixtureFit, self, data, columns, prior, power, run, rng
+        )
         return fit
 
 

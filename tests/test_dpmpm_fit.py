@@ -9,11 +9,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
+from bayes_risk.models.mixture.categorical.predictive import log_masses
+from bayes_risk.models.mixture.categorical.state import units_of
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.mechanism import Mechanism
-from bayes_risk.models.mixture.categorical.predictive import log_masses
 from bayes_risk.models.mixture.pymc_model import build
-from bayes_risk.models.mixture.categorical.state import units_of
 from tests.fits import encoded
 from tests.latent_classes import LEVELS, K, layout
 from tests.oracles import codes_of, simulate
@@ -90,7 +90,9 @@ def test_log_density_of_the_model_equals_numpy():
     rng = np.random.default_rng(3)
     data, prior = br.Microdata.from_frame(TABLE), layout(3)
     units = units_of(data.codes + prior.starts[:-1].astype(np.int32))
-    logp = build(data, Columns.of(levels=np.arange(len(data.columns))), prior, units, transformed=False).compile_logp(mode="FAST_COMPILE")
+    logp = build(
+        data, Columns.of(levels=np.arange(len(data.columns))), prior, units, transformed=False
+    ).compile_logp(mode="FAST_COMPILE")
     for _ in range(3):
         alpha, stick = rng.gamma(2.0), rng.beta(1, 2, size=2)
         levels = [rng.dirichlet(np.ones(d), 3) for d in LEVELS]

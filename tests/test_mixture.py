@@ -52,9 +52,7 @@ def compared(fit, columns, K, *, guesses=GUESSES, own=False, weights=None):
     release = br.Release(
         datasets=[table(Z)], synthesized=list("cxt"), classes="own" if own else "new"
     )
-    risk = br.attribute_risk(
-        fit, release, guesses=guesses, random_seed=7
-    )
+    risk = br.attribute_risk(fit, release, guesses=guesses, random_seed=7)
     found, exact, error = [], [], []
     for i, row in enumerate(Y):
         u = risk.case[i]
@@ -79,7 +77,9 @@ def test_the_oracle_itself():
     m, kappa, a, b = 0.3, 0.5, 2.0, 1.5
     scale = np.sqrt(b * (kappa + 1) / (a * kappa))
     exact = student(2 * a, m, scale).logpdf(1.1)
-    assert log_marginal_of(("normal", m, kappa, a, b), [1.1], [1]) == pytest.approx(exact, abs=1e-12)
+    assert log_marginal_of(("normal", m, kappa, a, b), [1.1], [1]) == pytest.approx(
+        exact, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -198,7 +198,10 @@ def test_kept_columns_against_a_refit():
     ("change", "message"),
     [
         ({"families": {"t": "gaussian"}}, "families\\['t'\\]='gaussian'"),
-        ({"families": FAMILIES | {"t": "count"}, "scales": {}}, "column 't' is fractional|negative"),
+        (
+            {"families": FAMILIES | {"t": "count"}, "scales": {}},
+            "column 't' is fractional|negative",
+        ),
         ({"families": FAMILIES | {"t": "lognormal"}}, "column 't' is not positive for 1 of 3"),
         ({"families": FAMILIES | {"u": "count"}}, "'u'"),
         ({"rounded": {"x": 1.0}}, "rounded"),

@@ -14,7 +14,6 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import fair
-from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.categorical.predictive import log_masses
 from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
 from bayes_risk.models.mixture.categorical.split_merge import (
@@ -34,6 +33,7 @@ from bayes_risk.models.mixture.categorical.sweep import (
     draw_sticks,
     swap_neighbours,
 )
+from bayes_risk.models.mixture.mechanism import Mechanism
 from tests.fits import encoded
 from tests.latent_classes import LEVELS, layout, random_theta
 from tests.oracles import simulate

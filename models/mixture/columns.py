@@ -44,7 +44,8 @@ class Rows(NamedTuple):
     def beside(self, other: "Rows", levels: Mask) -> "Rows":
         """Two values of every number, and of the ``levels`` (q,)."""
         right = other._replace(positions=other.positions[:, levels])
-        return Rows(*(np.hstack(pair) for pair in zip(self, right, strict=True)))
+        pairs: Any = zip(self, right, strict=True)
+        return Rows(*(np.hstack(pair) for pair in pairs))
 
     def without(self, hidden: Mask, padding: int) -> "Rows":
         """The same, the ``hidden`` (n, V) or (V,) values not told."""
@@ -214,7 +215,7 @@ class Columns:
         return out
 
     def log_volume(self, t: Array, j: int) -> Array:
-        """log of what a density of real j on its scale is multiplied with for one of the table's."""
+        """log of what turns a density of real j on its scale into one of the table's."""
         out = np.full(t.shape, -np.log(self.scale[j]))
         if self.log[j]:
             out -= np.where(np.isfinite(t), t * self.scale[j] + self.location[j], 0.0)

@@ -373,7 +373,10 @@ class MixtureFit:
                 draw_rows(rng, known, pi, phi, prior.starts, made, out)
             codes[np.ix_(request.mask, where)] = out
             return codes
-        new, exposure = np.empty((len(rows.positions), len(made))), columns.exposures(codes[request.mask])
+        new, exposure = (
+            np.empty((len(rows.positions), len(made))),
+            columns.exposures(codes[request.mask]),
+        )
         if classes == "new":
             rows = rows.without(synthesized, prior.width - 1)
         if prior.zeros is not None:  # possible levels first, then a class given these
@@ -400,7 +403,9 @@ class MixtureFit:
     def _labels(self, rows: Rows, h: int, rng: np.random.Generator) -> Ints:
         """A class of each row given what it tells, shape (n,)."""
         label = np.empty(len(rows.positions), np.int64)
-        draw_row_labels(rng, tuple(rows), self.draws.pi[h], self.draws.phi[h], self.prior.layout, label)
+        draw_row_labels(
+            rng, tuple(rows), self.draws.pi[h], self.draws.phi[h], self.prior.layout, label
+        )
         return label
 
     def _values(
@@ -521,10 +526,10 @@ class MixtureFit:
         return Mechanism.of(release, l, self.columns, self.prior)
 
     def __repr__(self) -> str:
-        d = self.diagnostics
+        d, p = self.diagnostics, len(np.unique(self.columns.order))
         return (
             f"{type(self).__name__}: {len(self.microdata.codes):,} records, "
-            f"{len(np.unique(self.columns.order))} variables, {d['chains']:.0f} chains of {d['draws']:.0f} "
+            f"{p} variables, {d['chains']:.0f} chains of {d['draws']:.0f} "
             f"draws\n  occupied classes {d['n_occupied_mean']:.1f} of {d['n_classes']:.0f}; log "
             f"predictives: R-hat up to {d['max_rhat']:.3f}, ESS from {d['min_ess']:.0f}"
         )

@@ -77,7 +77,7 @@ class Mechanism:
 
     @property
     def linked(self) -> Array | None:
-        """The records' own synthetic values (n, V), NaN elsewhere; None where classes were fresh."""
+        """The records' own synthetic values (n, V), NaN elsewhere; None: fresh classes."""
         if not self.own:
             return None
         shown = self.replaced[:, None] & self.synthesized[None, :]

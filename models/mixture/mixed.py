@@ -19,7 +19,7 @@ from .families import draw_labels, draw_parameters, log_count, log_normal, log_t
 
 @numba.njit(cache=True, nogil=True)
 def part_masses(parts, phi, layout):
-    """g[k, v] = p(v-th unsynthesised part | k) over that of its likeliest class; ratios need no more."""
+    """g[k, v] = p(v-th unsynthesised part | k), relative to its likeliest class."""
     K, V = phi.shape[1], parts[0].shape[0]
     g, terms, even = np.empty((K, V)), np.empty(K), np.ones(K)
     for v in range(V):
@@ -117,7 +117,11 @@ def update_given(rng, given, layout, prior, alpha, log_left, pi, phi, n, M, n_z,
         update_levels(rng, us[j], c, starts, us_columns[j], proposal, M_z, pi, phi, g)
         kept[p + r + us_columns[j]] = True
     for v in range(p + r):
-        if (parts[2][:, v] > 0.0).any() if v < p else (parts[3][:, v - p] == parts[3][:, v - p]).any():
+        if (
+            (parts[2][:, v] > 0.0).any()
+            if v < p
+            else (parts[3][:, v - p] == parts[3][:, v - p]).any()
+        ):
             update_numbers(rng, parts, c, v, proposal, M_z, layout, pi, phi, g)
             kept[v] = True
     M += M_z
@@ -135,7 +139,7 @@ def update_given(rng, given, layout, prior, alpha, log_left, pi, phi, n, M, n_z,
 
 @numba.njit(cache=True, nogil=True)
 def sums_of(rng, data, layout, zero, N, pi, phi, n, M, n_z, M_z, label, flags):
-    """Labels anew, then sums: of records (n, M), and of synthetic rows that were drawn given others.
+    """Labels anew, then sums: of records (n, M), and of synthetic rows drawn given others.
 
     With structural zeros the records that fell into them are among the sums. Returns how many fell
     beside the records, what divides each part with what fell there, and part_masses.

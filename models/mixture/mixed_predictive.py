@@ -383,8 +383,10 @@ def guess_masses(R, cells, u, first, kept, products, masses):
 
 @numba.njit(cache=True, nogil=True)
 def add_draw(rest, L, cells, u, masses, log_v, top, sums, relative, small, terms):
-    """Add exp(log_v) times the mass of every guess to the sums (G,) of a batch; what they are
-    relative to is returned."""
+    """Add exp(log_v) times the mass of every guess to the sums (G,) of a batch.
+
+    What the sums are relative to is returned.
+    """
     s = log_v + top
     if s == -math.inf:
         return relative
@@ -535,9 +537,7 @@ def collapse(
     labels[:, wanted >= 0] = label[:, place]
     drawn = np.zeros((H, len(wanted), 2 * p), np.bool_)
     drawn[:, wanted >= 0, :c] = flags[:, place]
-    sums = Sums(
-        draws=draws, n=n, M=M, fixed=fixed, integrated=not fixed.any(), fallen=fallen
-    )
+    sums = Sums(draws=draws, n=n, M=M, fixed=fixed, integrated=not fixed.any(), fallen=fallen)
     return sums, labels, drawn
 
 

@@ -1,4 +1,4 @@
-"""A fitted Poisson mixture: releases of counts drawn (MP), or of confidential totals dealt (MM, TCMM)."""
+"""A fitted Poisson mixture: counts drawn (MP), or confidential totals dealt (MM, TCMM)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -131,9 +131,7 @@ class PoissonMixtureFit(MixtureFit):
         rows = self.columns.rows(codes, self.prior)
         counts = rows.counts[:, places]
         groups = groups_of(self._labels(rows, h, rng), counts, quantile)
-        codes[:, self.columns.counts[places]] = dealt(
-            rng, counts, rows.exposure[:, places], groups
-        )
+        codes[:, self.columns.counts[places]] = dealt(rng, counts, rows.exposure[:, places], groups)
         return codes, groups
 
     def singletons(self, release: Release) -> pd.DataFrame:

@@ -98,9 +98,7 @@ class MixturePosterior:
         """Leave-one-out predictive, one part: parameters integrated out given labels."""
         return [self.collapsed(targets, rng)]
 
-    def collapsed(
-        self, targets: Targets, rng: np.random.Generator
-    ) -> Any:
+    def collapsed(self, targets: Targets, rng: np.random.Generator) -> Any:
         """The same: of levels that all count in full by the fast loops of `predictive.py`."""
         unit = self.units.unit[targets.record]
         if not self.tabulates:
@@ -198,7 +196,7 @@ class MixturePosterior:
         prior, draws, (H, K) = self.prior, self.draws, self.draws.pi.shape
         none = np.zeros(len(self.conditional), dtype=bool)
         if not self.tabulates:
-            part = MixedPredictive(
+            return MixedPredictive(
                 prior=prior,
                 sums=Sums.at_theta(draws, prior),
                 cases=Cases.of(prior, self.columns, targets, linked=linked, conditional=none),
@@ -206,7 +204,6 @@ class MixturePosterior:
                 structural=np.zeros((H, len(targets), 2 * prior.n_counts), dtype=bool),
                 batch=batch_of_draws(len(draws), draws.n_chains),
             )
-            return part
         tables = Tables(
             Q=draws.phi,
             tau=np.ones((H, len(none), K)),
@@ -274,9 +271,7 @@ class MixturePosterior:
             conditional=self.conditional if conditional is None else conditional,
         )
 
-    def log_release(
-        self, release: EncodedRelease, which: npt.NDArray[np.integer] | None
-    ) -> Array:
+    def log_release(self, release: EncodedRelease, which: npt.NDArray[np.integer] | None) -> Array:
         """log p(Z^(l) | Theta_h), and y where classes are own, (m, H), of some draws or all."""
         draws, prior, out = self.draws, self.prior, []
         draws = draws if which is None else draws.take(which, 1)

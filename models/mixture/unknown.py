@@ -1,3 +1,9 @@
 BASE_CHAINS = 8
-class Imputed: pass
-class UnknownRecords: pass
+
+
+class Imputed:
+    pass
+
+
+class UnknownRecords:
+    pass

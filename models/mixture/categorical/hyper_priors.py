@@ -15,7 +15,6 @@ from scipy.stats import gamma
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Predictive, Targets
-
 from bayes_risk.models.mixture.posterior import MixturePosterior
 
 from .predictive import LatentPredictive

@@ -162,7 +162,7 @@ class Units:
     @property
     def has_numbers(self) -> bool:
         """Whether there are columns other than levels."""
-        return self.counts.shape[1] + self.reals.shape[1] > 0
+        return bool(self.counts.shape[1] + self.reals.shape[1])
 
     @property
     def data(self) -> tuple[npt.NDArray[Any], ...]:
