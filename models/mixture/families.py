@@ -262,21 +262,29 @@ def structural(rng, psi, mean, copies):
 
 
 @numba.njit(cache=True, nogil=True)
-def add_unit(rng, data, u, k, w, copies, phi, layout, n, M, flags):
-    """Count the copies of a unit that fell into class k, w each; ``flags[u]``: zeros of one."""
+def draw_structural(rng, data, u, k, copies, phi, layout, dead):
+    """dead[c]: how many zeros of count c are structural, of the copies of a unit in class k."""
+    _, counts, exposure, _ = data
+    p = layout[2].shape[0]
+    for c in range(counts.shape[1]):
+        e, j = exposure[u, c], c % p
+        dead[c] = 0
+        if layout[4] and e > 0.0 and counts[u, c] == 0.0:
+            dead[c] = structural(rng, phi[p + j, k], e * phi[j, k], copies)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_unit(data, u, k, w, copies, dead, layout, n, M):
+    """Count the copies of a unit in class k, w each; ``dead[c]`` of their zeros are structural."""
     positions, counts, exposure, reals = data
-    p, r, D = layout[2].shape[0], layout[6].shape[0], phi.shape[0]
+    p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
     n[k] += w * copies
     for c in range(counts.shape[1]):
-        x, e, j = counts[u, c], exposure[u, c], c % p
+        e, j = exposure[u, c], c % p
         if e > 0.0:
-            alive = copies
-            if layout[4] and x == 0.0:
-                alive -= structural(rng, phi[p + j, k], e * phi[j, k], copies)
-                M[p + j, k] += w * (copies - alive)
-            if flags.shape[0] > 0:
-                flags[u, c] = alive < copies and rng.random() * copies < copies - alive
-            M[j, k] += w * copies * x
+            alive = copies - dead[c]
+            M[j, k] += w * copies * counts[u, c]
+            M[p + j, k] += w * dead[c]
             M[D + j, k] += w * alive * e
             M[D + p + j, k] += w * alive
     for c in range(reals.shape[1]):
@@ -299,6 +307,7 @@ def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
     data, multiplicity, power = units
     K, tables = pi.shape[0], tables_of(pi, phi, layout)
     masses, copies = np.empty(K), np.zeros(K, np.int64)
+    dead = np.zeros(data[1].shape[1], np.int64)
     n[:] = 0.0
     M[:] = 0.0
     for u in range(multiplicity.shape[0]):
@@ -309,12 +318,17 @@ def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
         copies[k] += 1
         for _ in range(multiplicity[u] - 1):
             copies[draw_class(rng, masses)] += 1
-        add_unit(rng, data, u, k, w, copies[k], phi, layout, n, M, flags)
+        draw_structural(rng, data, u, k, copies[k], phi, layout, dead)
+        add_unit(data, u, k, w, copies[k], dead, layout, n, M)
+        if flags.shape[0] > 0:
+            for c in range(flags.shape[1]):
+                flags[u, c] = dead[c] > 0 and rng.random() * copies[k] < dead[c]
         copies[k] = 0
         if multiplicity[u] > 1:
             for k in range(K):
                 if copies[k] > 0:
-                    add_unit(rng, data, u, k, w, copies[k], phi, layout, n, M, flags[:0])
+                    draw_structural(rng, data, u, k, copies[k], phi, layout, dead)
+                    add_unit(data, u, k, w, copies[k], dead, layout, n, M)
                     copies[k] = 0
 
 
@@ -430,6 +444,14 @@ def log_rise(x, w):
 
 
 @numba.njit(cache=True, nogil=True)
+def log_share(here, total, w):
+    """log E[x^w], x ~ Beta(here, total - here)."""
+    if w == 1.0:
+        return math.log(here / total)
+    return log_rise(here, w) - log_rise(total, w)
+
+
+@numba.njit(cache=True, nogil=True)
 def number_parameters(M, phi, layout, fixed, v, k, gone, out):
     """Parameters of number v in class k, values taken out of its sums (or put in, weight < 0).
 
@@ -526,10 +548,7 @@ def log_level(M, phi, layout, fixed, row, q, k, gone, w):
             total -= gone[i, 0]
             if gone[i, 1] == row:
                 here -= gone[i, 0]
-    here, total = max(here, TINY), max(total, TINY)
-    if w == 1.0:
-        return math.log(here / total)
-    return log_rise(here, w) - log_rise(total, w)
+    return log_share(max(here, TINY), max(total, TINY), w)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -538,3 +557,67 @@ def count_constants(values, w, out):
     for i in range(values.shape[0]):
         x = max(values[i], 0.0)
         out[i, 0], out[i, 1] = power_constant(x, w), count_constant(w * x)
+
+
+# --- marginal likelihoods of classes --------------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def log_marginal_count(M, layout, j, k, seen, of):
+    """log p(sums of count j in class k | class `seen`), `of` being parameters given that class.
+
+    Of the rate it is over the likelihood at the likeliest rate, x (log(x / e) - 1), which has more
+    digits than the rest at large sums, and is the same whatever was seen.
+    """
+    p, D = layout[2].shape[0], layout[0][-1] + 1
+    total, exposure, zeros, values = M[j, k], M[D + j, k], M[p + j, k], M[D + p + j, k]
+    out = 0.0
+    if exposure > 0.0:
+        out += log_negative_binomial(total, of[0], of[1], exposure, 0.0, of[2])
+    if layout[4]:
+        a, b = layout[5][0] + M[p + j, seen], layout[5][1] + M[D + p + j, seen]
+        out += log_rise(a, zeros) + log_rise(b, values) - log_rise(a + b, zeros + values)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def log_marginal_real(M, layout, j, k, of):
+    """log p(values of real j in class k), mean and precision being normal-gamma: m, kappa, a, b."""
+    p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
+    n = M[D + 2 * p + j, k]
+    _, kappa, a, b = real_given(n, M[2 * p + j, k], M[2 * p + r + j, k], of)
+    out = log_rise(of[2], a - of[2]) - (a - of[2]) * math.log(b) - of[2] * math.log(b / of[3])
+    return out + 0.5 * math.log(of[1] / kappa) - 0.5 * n * LOG_2_PI
+
+
+@numba.njit(cache=True, nogil=True)
+def log_marginal_levels(M, layout, q, k, seen):
+    """log p(levels of column q in class k | class `seen`): Dirichlet-multinomial, value by value."""
+    starts, level = layout[0], layout[1]
+    out, before, total = 0.0, 0.0, 0.0
+    for row in range(starts[q], starts[q + 1]):
+        before += M[row, seen] + level
+        total += M[row, k]
+        if M[row, k] > 0.0:
+            out += log_rise(M[row, seen] + level, M[row, k])
+    return out - log_rise(before, total)
+
+
+@numba.njit(cache=True, nogil=True)
+def log_marginal(M, layout, k, seen):
+    """log p(class k | class `seen`), all parameters integrated out; an empty class was not seen.
+
+    Structural zeros of counts are data here. Rates are as in `log_marginal_count`; the factors
+    e^x / x! of records, the same in any class, are left out.
+    """
+    p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
+    of, nothing, total = np.empty(PARAMETERS), np.zeros((0, 4)), 0.0
+    for v in range(p + r):
+        number_parameters(M, M[:D], layout, False, v, seen, nothing, of)
+        if v < p:
+            total += log_marginal_count(M, layout, v, k, seen, of)
+        else:
+            total += log_marginal_real(M, layout, v - p, k, of)
+    for q in range(layout[0].shape[0] - 1):
+        total += log_marginal_levels(M, layout, q, k, seen)
+    return total

@@ -2,8 +2,8 @@
 
 Labels, order of classes, sticks and concentration are those of `sweep.py`; what the families say
 stands in `families.py`, the step for columns that a release keeps in `kept_columns.py`, that for
-structural zeros in `zeros_kernels.py`. Tables of levels alone that all count in full have a faster
-loop of their own in `sampler.py`.
+structural zeros in `zeros_kernels.py`, moves of whole classes in `mixed_split_merge.py`. Tables of
+levels alone that all count in full have a faster loop of their own in `sampler.py`.
 """
 
 import math
@@ -15,6 +15,7 @@ from .categorical.kept_columns import log_ratio, mixed, sums_after, update_level
 from .categorical.sweep import TINY, draw_alpha, draw_sticks, keep_draw, swap_neighbours
 from .categorical.zeros_kernels import fall, fall_given
 from .families import draw_labels, draw_parameters, log_count, log_normal, log_terms
+from .mixed_split_merge import draw_each_label, individuals, split_merge
 
 
 @numba.njit(cache=True, nogil=True)
@@ -164,18 +165,30 @@ def run(rng, data, layout, prior, state, thin, swaps, out, first, last):
     """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated.
 
     ``data``: units, synthetic rows, unsynthesised parts, how often each divides, their rows of
-    levels and which columns those are; ``layout``: the families', structural zeros, and how many
-    rows are normalised.
+    levels and which columns those are; ``layout``: the families', structural zeros, how many rows
+    are normalised, and how many splits or merges a sweep tries: none where rows are drawn given
+    others, whose divisors the moves do not know, and none with boxes of structural zeros, whose
+    records have classes but no labels.
     """
-    families, zero, N = layout
+    families, zero, N, splits = layout
     alpha, log_left, pi, phi = state
     K, extra = pi.shape[0], 2 * families[2].shape[0] + families[6].shape[0]
     n, M = np.zeros(K), np.zeros((phi.shape[0] + extra, K))
     n_z, M_z = np.zeros_like(n), np.zeros_like(M)
     label, flags = np.zeros(data[0][1].shape[0], np.int64), np.zeros((0, 0), np.bool_)
+    splits *= data[3].shape[0] == 0 and zero[0].shape[0] == 0
+    rows, z = individuals(data[0], families, splits > 0)
+    classes, tally = (n, np.zeros(K, np.int64), M), np.zeros((2, 2), np.int64)
+    c, g = data[3], np.empty((0, 0))
     for h in range(first, last):
         for _ in range(thin):
-            _, c, g = sums_of(rng, data, families, zero, N, pi, phi, n, M, n_z, M_z, label, flags)
+            if splits > 0:
+                draw_each_label(rng, rows, pi, phi, families, classes, z)
+                split_merge(rng, splits, rows, families, alpha[0], classes, z, tally)
+            else:
+                _, c, g = sums_of(
+                    rng, data, families, zero, N, pi, phi, n, M, n_z, M_z, label, flags
+                )
             if c.shape[0] > 0:
                 alpha[0] = update_given(
                     rng, (data[2], c, data[4], data[5]), families, prior,

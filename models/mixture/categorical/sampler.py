@@ -42,17 +42,73 @@ LOG_NOBODY = -36.0  # log(1 - V) of a class that has nearly all that is left
 
 
 def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State:
-    """A scattered start: every class half like some record, half like everybody.
+    """A start: everybody in one class, or classes scattered over the table.
 
-    Where classes are split and merged everybody starts in one class: from there chains soon agree,
-    while many classes are slow to merge (docs/mixtures.md).
+    Where classes are split and merged everybody is together and all classes are alike, with the
+    parameters of the whole table: from there chains soon agree, while many classes are slow to
+    merge (docs/mixtures.md). Elsewhere every class has the numbers of some record and half its
+    levels, records far apart likelier (k-means++): the few large ones, which no class of small ones
+    can hold, have classes to begin with.
     """
-    K = prior.n_classes
+    K, m = prior.n_classes, units.multiplicity
+    whole = _number_parameters(prior, units, np.zeros(len(m), np.int64), m)
     phi = np.ones((prior.width, K))
-    chances = units.multiplicity / units.multiplicity.sum()
-    seeds = units.positions[rng.choice(len(units.positions), size=K, p=chances)]
-    scatter_levels(phi, prior, units, seeds)
-    return start_together(phi) if prior.splits > 0 else start_at(phi)
+    phi[: len(whole)] = whole
+    if prior.splits > 0:
+        scatter_levels(phi, prior, units, np.empty((K, 0), np.int64))
+        return start_together(phi)
+    own = _number_parameters(prior, units, np.arange(len(m)), np.ones(len(m)))
+    precision = slice(2 * prior.n_counts + prior.n_reals, len(whole))
+    own[precision] = whole[precision]
+    seeds = _far_apart(prior, units, own, rng)
+    phi[: len(whole)] = own[:, seeds]
+    scatter_levels(phi, prior, units, units.positions[seeds])
+    return start_at(phi)
+
+
+def _number_parameters(prior: Prior, units: Units, group: Ints, m: npt.NDArray[Any]) -> Array:
+    """Means of rates, structural zeros and precisions given groups of units; means of reals."""
+    p, r, n_groups = prior.n_counts, prior.n_reals, int(group.max()) + 1
+    _, counts, exposure, reals = units.data
+    out = np.zeros((2 * p + 2 * r, n_groups))
+
+    def sums(x: Array, j: int, n_columns: int) -> Array:
+        """Of the values of column j, however many a unit has."""
+        return np.bincount(group, m * x[:, j::n_columns].sum(axis=1), minlength=n_groups)
+
+    for j in range(p):
+        out[j] = (prior.shape[j] + sums(counts, j, p)) / (prior.rate[j] + sums(exposure, j, p))
+        out[p + j] = prior.inflation[0] / sum(prior.inflation) if prior.inflation else 0.0
+    seen, x = np.isfinite(reals).astype(float), np.nan_to_num(reals)
+    for j, (mean, _, a, b) in enumerate(prior.reals):
+        n, total = sums(seen, j, r), sums(x, j, r)
+        centre = np.where(n > 0, total / np.maximum(n, 1.0), mean)
+        left = np.maximum(sums(x * x, j, r) - n * centre**2, 0.0)
+        out[2 * p + j], out[2 * p + r + j] = centre, (a + n / 2) / (b + left / 2)
+    return out
+
+
+def _far_apart(prior: Prior, units: Units, own: Array, rng: np.random.Generator) -> Ints:
+    """Unit of each class's seed, shape (K,); ``own`` parameters of numbers (.., U)."""
+    p, r, m = prior.n_counts, prior.n_reals, units.multiplicity
+    _, counts, exposure, reals = units.data
+    seeds = np.empty(prior.n_classes, np.int64)
+    chances = m / m.sum()
+    nearest = np.full(len(m), np.inf)
+    for k in range(prior.n_classes):
+        seeds[k] = rng.choice(len(m), p=chances)
+        phi, gaps = own[:, seeds[k]], np.zeros(len(m))
+        for j in range(counts.shape[1]):
+            x, mean = counts[:, j], exposure[:, j] * phi[j % p]
+            ratio = np.where(x > 0, x, 1.0) / np.where(mean > 0, mean, 1.0)
+            gaps += np.where(x > 0, x * np.log(ratio), 0.0) - x + mean
+        for j in range(reals.shape[1]):
+            square = (reals[:, j] - phi[2 * p + j % r]) ** 2
+            gaps += np.nan_to_num(0.5 * phi[2 * p + r + j % r] * square)
+        nearest = np.minimum(nearest, np.maximum(gaps, 0.0))
+        weights = m * (nearest + 1e-3)  # where all are near: anyone
+        chances = weights / weights.sum()
+    return seeds
 
 
 def scatter_levels(
@@ -133,7 +189,8 @@ def compiled(prior: Prior, units: Units) -> tuple[Callable[..., None], tuple[Any
     """
     if units.power is not None or units.has_numbers:
         zero = (prior.zeros or NO_ZEROS).arrays
-        return run_mixed, (mixed_data(units), (prior.layout, zero, n_normalised(units)))
+        layout: Any = (prior.layout, zero, n_normalised(units), prior.splits)
+        return run_mixed, (mixed_data(units), layout)
     data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
     if prior.zeros is not None:
         layout = (prior.starts, prior.level, prior.zeros.arrays, n_normalised(units))

@@ -209,20 +209,27 @@ def log_labels(n, alpha):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_split_ratio(n, k, layout, sides, alpha, log_q, slots):
-    """log of the acceptance ratio of a split of class k, n being counts before it.
+def log_labels_ratio(n, size, k, n2, size2, alpha, slots):
+    """log of the acceptance ratio of a split of class k but for data and deal: labels, choices.
 
-    ``n`` is as it was on return; ``slots`` are filled for the second half.
+    ``n``, ``n2`` are counts of classes before it and of its sides, weighted where records are;
+    ``size``, ``size2`` individuals. ``n`` is as it was on return; ``slots`` are filled for side 1.
     """
-    n2 = sides[2]
-    occupied, splittable = (n > 0).sum(), (n > 1).sum()
+    occupied, splittable = (size > 0).sum(), (size > 1).sum()
     now = log_labels(n, alpha)
     n[k] = n2[0]
     log_slots(n, n2[1], alpha, slots)
     n[k] = n2[0] + n2[1]
-    back = -math.log(occupied * (occupied + 1.0)) - math.log(n2[0]) - math.log(n2[1])
-    there = log_q - math.log(splittable) - math.log(n[k]) - math.log(n[k] - 1.0)
-    return log_gain(layout, sides) + log_sum(slots) - now + back - there
+    back = -math.log(occupied * (occupied + 1.0)) - math.log(size2[0]) - math.log(size2[1])
+    there = -math.log(splittable) - math.log(size[k]) - math.log(size[k] - 1.0)
+    return log_sum(slots) - now + back - there
+
+
+@numba.njit(cache=True, nogil=True)
+def log_split_ratio(n, k, layout, sides, alpha, log_q, slots):
+    """log of the acceptance ratio of a split of class k, n being counts before it."""
+    labels = log_labels_ratio(n, n, k, sides[2], sides[2], alpha, slots)
+    return log_gain(layout, sides) + labels - log_q
 
 
 @numba.njit(cache=True, nogil=True)
@@ -251,17 +258,57 @@ def pick_slot(rng, slots):
 
 
 @numba.njit(cache=True, nogil=True)
-def split(rng, rows, layout, alpha, n, M, z, room):
-    """Propose to split a class; returns whether it was."""
-    members, side, goal, sides, slots = room
-    k = pick(rng, n, 2, -1)
-    if k < 0 or n.min() > 0:
-        return False
+def choose_split(rng, size, z, members):
+    """A class of two or more, its members in a random order, and their number; 0: no split."""
+    k = pick(rng, size, 2, -1)
+    if k < 0 or size.min() > 0:
+        return -1, 0
     count = gather(z, k, members, 0)
     shuffle(rng, members, 0, count)
+    return k, count
+
+
+@numba.njit(cache=True, nogil=True)
+def choose_merge(rng, size, z, members, goal):
+    """Two classes, members of both in a random order after one of either, and their number; or 0.
+
+    ``goal`` tells who is of the second class.
+    """
+    k = pick(rng, size, 1, -1)
+    e = pick(rng, size, 1, k)
+    if e < 0:
+        return k, e, 0
+    count = gather(z, e, members, gather(z, k, members, 0))
+    for s, r in enumerate((below(rng, size[k]), size[k] + below(rng, size[e]))):
+        members[s], members[r] = members[r], members[s]
+    shuffle(rng, members, 2, count)
+    for t in range(count):
+        goal[t] = z[members[t]] == e
+    return k, e, count
+
+
+@numba.njit(cache=True, nogil=True)
+def accepted(rng, log_ratio):
+    """Whether a proposal is taken."""
+    return math.log(max(rng.random(), TINY)) < log_ratio
+
+
+@numba.njit(cache=True, nogil=True)
+def room_of(n_individuals):
+    """Members, sides and goals of a move; one more of each: `gather` writes before it counts."""
+    count = n_individuals + 1
+    return np.empty(count, np.int32), np.empty(count, np.int8), np.empty(count, np.int8)
+
+
+@numba.njit(cache=True, nogil=True)
+def split(rng, rows, layout, alpha, n, M, z, room):
+    """Propose to split a class; returns whether it was."""
+    (members, side, goal), sides, slots = room
+    k, count = choose_split(rng, n, z, members)
+    if count == 0:
+        return False
     log_q = allocate(rng, members, count, rows, layout, goal, False, side, sides)
-    ratio = log_split_ratio(n, k, layout, sides, alpha, log_q, slots)
-    if math.log(max(rng.random(), TINY)) >= ratio:
+    if not accepted(rng, log_split_ratio(n, k, layout, sides, alpha, log_q, slots)):
         return False
     e = pick_slot(rng, slots)
     n[k], n[e] = sides[2][0], sides[2][1]
@@ -276,22 +323,14 @@ def split(rng, rows, layout, alpha, n, M, z, room):
 @numba.njit(cache=True, nogil=True)
 def merge(rng, rows, layout, alpha, n, M, z, room):
     """Propose to merge class e into class k; returns whether it was."""
-    members, side, goal, sides, slots = room
-    k = pick(rng, n, 1, -1)
-    e = pick(rng, n, 1, k)
-    if e < 0:
+    (members, side, goal), sides, slots = room
+    k, e, count = choose_merge(rng, n, z, members, goal)
+    if count == 0:
         return False
-    count = gather(z, e, members, gather(z, k, members, 0))
-    for s, r in enumerate((below(rng, n[k]), n[k] + below(rng, n[e]))):  # one of either class
-        members[s], members[r] = members[r], members[s]
-    shuffle(rng, members, 2, count)
-    for t in range(count):
-        goal[t] = z[members[t]] == e
     log_q = allocate(rng, members, count, rows, layout, goal, True, side, sides)
     old = n[e]
     n[k], n[e] = n[k] + old, 0
-    ratio = -log_split_ratio(n, k, layout, sides, alpha, log_q, slots)
-    if math.log(max(rng.random(), TINY)) >= ratio:
+    if not accepted(rng, -log_split_ratio(n, k, layout, sides, alpha, log_q, slots)):
         n[k], n[e] = n[k] - old, old
         return False
     for r in range(M.shape[0]):
@@ -304,12 +343,9 @@ def merge(rng, rows, layout, alpha, n, M, z, room):
 @numba.njit(cache=True, nogil=True)
 def split_merge(rng, moves, rows, layout, alpha, n, M, z, tally):
     """`moves` proposals, a split or a merge by a coin; tally[kind, 0 or 1] counts tries, moves."""
-    count, p = z.shape[0] + 1, layout[0].shape[0] - 1  # one more: `gather` writes before it counts
+    p = layout[0].shape[0] - 1
     sides = np.empty((2, M.shape[0]), np.int64), np.empty((2, p + 1)), np.empty(2, np.int64)
-    members, side, goal = (
-        np.empty(count, np.int32), np.empty(count, np.int8), np.empty(count, np.int8)
-    )  # fmt: skip
-    room = members, side, goal, sides, np.empty(n.shape[0])
+    room = room_of(z.shape[0]), sides, np.empty(n.shape[0])
     for _ in range(moves):
         kind = int(rng.random() < 0.5)
         tally[kind, 0] += 1
