@@ -29,6 +29,7 @@ from .masses import (
     count_constant,
     is_count,
     log_negative_binomial,
+    log_poisson,
     power_constant,
     stirling_error,
 )
@@ -38,33 +39,6 @@ LARGE = 2.0**20  # counts above get the second pass; below, a first-pass mass is
 HALF_LOG_2PI = 0.5 * LOG_2_PI
 ALMOST_ONE = 1.0 - 2.0**-53
 PARAMETERS = 5  # of a number in a class
-
-
-@numba.njit(cache=True, nogil=True)
-def log_deviance(x, mean):
-    """x log(mean / x) + x - mean, at most 0, without cancellation near mean = x."""
-    if x == 0.0:
-        return -mean
-    r = (mean - x) / x
-    if abs(r) < 0.01:  # log(1 + r) - r = -r^2 (1/2 - r/3 + r^2/4 - ...)
-        total, power = 0.0, 1.0
-        for i in range(2, 12):
-            total += power / i
-            power *= -r
-        return -x * r * r * total
-    return x * math.log(mean / x) + x - mean
-
-
-@numba.njit(cache=True, nogil=True)
-def log_poisson(x, mean):
-    """log Poisson(x; mean) by Loader's expansion: right to 1e-15 of itself at any size of count."""
-    if x == 0.0:
-        return -mean
-    if x < 16.0:
-        return x * math.log(mean) - mean - math.lgamma(x + 1.0)
-    r = 1.0 / (x * x)  # what Stirling's formula leaves of log x!
-    rest = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - r / 1188) * r) * r) * r) / x
-    return log_deviance(x, mean) - rest - HALF_LOG_2PI - 0.5 * math.log(x)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -559,7 +533,7 @@ def count_constants(values, w, out):
         out[i, 0], out[i, 1] = power_constant(x, w), count_constant(w * x)
 
 
-# --- marginal likelihoods of classes --------------------------------------------------------------
+# --- marginal likelihoods of classes -----------------------------------------------------------
 
 
 @numba.njit(cache=True, nogil=True)
@@ -582,7 +556,7 @@ def log_marginal_count(M, layout, j, k, seen, of):
 
 @numba.njit(cache=True, nogil=True)
 def log_marginal_real(M, layout, j, k, of):
-    """log p(values of real j in class k), mean and precision being normal-gamma: m, kappa, a, b."""
+    """log p(values of real j in class k), ``of``: m, kappa, a, b of mean and precision."""
     p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
     n = M[D + 2 * p + j, k]
     _, kappa, a, b = real_given(n, M[2 * p + j, k], M[2 * p + r + j, k], of)
@@ -592,7 +566,7 @@ def log_marginal_real(M, layout, j, k, of):
 
 @numba.njit(cache=True, nogil=True)
 def log_marginal_levels(M, layout, q, k, seen):
-    """log p(levels of column q in class k | class `seen`): Dirichlet-multinomial, value by value."""
+    """log p(levels of column q in class k | class `seen`): a Dirichlet-multinomial."""
     starts, level = layout[0], layout[1]
     out, before, total = 0.0, 0.0, 0.0
     for row in range(starts[q], starts[q + 1]):

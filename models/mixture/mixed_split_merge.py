@@ -1,15 +1,16 @@
 """Split and merge moves of mixtures of any families, weights and parameters integrated out.
 
 The moves are those of `categorical/split_merge.py`, where what any family needs is told; here is
-what families say: the odds of a member's side, and marginal likelihoods. A record of weight w counts
-w wherever the likelihood does, and one where a member is chosen. Structural zeros of counts are
-drawn with the labels and stay as they are while labels move. The derivation stands in
+what families say: the odds of a member's side, and marginal likelihoods. A record of weight w
+counts w wherever the likelihood does, and one where a member is chosen. Structural zeros of counts
+are drawn with the labels and stay as they are while labels move. The derivation stands in
 `docs/mixtures.md`.
 
 ``rows``: data of units, powers (none: all 1), the unit of each individual, which of its zeros are
 structural, and the column of each row of levels. ``classes``: weighted counts, individuals, sums.
 The sides of a split are ``S``, sums as ``M`` with a column a side and a third of nobody, ``n2``
-and ``size2``, parameters ``P[3, V]`` of numbers and totals ``T[3, q]`` of levels and prior mass.
+and ``size2``, parameters ``P[3, V]`` of numbers, totals ``T[3, q]`` of levels and prior mass, and a
+list of values gone, of none.
 """
 
 import math
@@ -82,13 +83,13 @@ def new_sides(layout, n_sums):
         number_parameters(S, S[:D], layout, False, v, NOBODY, nothing, P[NOBODY, v])
     for j in range(q):
         T[NOBODY, j] = layout[1] * (starts[j + 1] - starts[j])
-    return S, np.empty(2), np.empty(2, np.int64), P, T
+    return S, np.empty(2), np.empty(2, np.int64), P, T, nothing
 
 
 @numba.njit(cache=True, nogil=True)
 def empty_sides(sides):
     """Nobody on either side."""
-    S, n2, size2, P, T = sides
+    S, n2, size2, P, T, _ = sides
     S[:] = 0.0
     n2[:] = 0.0
     size2[:] = 0
@@ -101,10 +102,9 @@ def empty_sides(sides):
 def add_member(rows, i, w, layout, sides, s):
     """Put an individual on side s; parameters of what it has values of follow."""
     data, _, owner, flags, variable = rows
-    S, n2, size2, P, T = sides
+    S, n2, size2, P, T, nothing = sides
     u, p, r, D = owner[i], layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
     positions, counts, exposure, reals = data
-    nothing = np.zeros((0, 4))
     size2[s] += 1
     add_unit(data, u, s, w, 1, flags[i], layout, n2, S)
     for c in range(counts.shape[1]):
@@ -120,30 +120,33 @@ def add_member(rows, i, w, layout, sides, s):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_fit(rows, i, w, layout, sides, s, nothing):
-    """log of n_s^w E[f(values of an individual)^w | side s], up to what both sides have.
-
-    Values of one row count one by one.
-    """
+def log_odds(rows, i, w, layout, sides, nothing):
+    """log of n_B^w E[f(values)^w | B] over n_A^w E[f(values)^w | A]; those of a row one by one."""
     data, _, owner, flags, variable = rows
-    S, n2, _, P, T = sides
-    u, p, r, D = owner[i], layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
+    S, n2, _, P, T, _ = sides
+    u, p, r, a = owner[i], layout[2].shape[0], layout[6].shape[0], layout[1]
     positions, counts, exposure, reals = data
-    total = w * math.log(n2[s])
+    total = w * math.log(n2[1] / n2[0])
     for c in range(counts.shape[1]):
-        x, e, of = counts[u, c], exposure[u, c], P[s, c % p]
+        x, e, A, B = counts[u, c], exposure[u, c], P[0, c % p], P[1, c % p]
         if e > 0.0:
+            if flags[i, c]:
+                total += w * math.log(B[3] / A[3])
+                continue
             if layout[4]:
-                total += w * (math.log(of[3]) if flags[i, c] else math.log1p(-of[3]))
-            if not flags[i, c]:
-                total += log_number(x, e, of, False, False, w, nothing)
+                total += w * math.log((1.0 - B[3]) / (1.0 - A[3]))
+            total += log_number(x, e, B, False, False, w, nothing)
+            total -= log_number(x, e, A, False, False, w, nothing)
     for c in range(reals.shape[1]):
-        if reals[u, c] == reals[u, c]:
-            total += log_number(reals[u, c], 1.0, P[s, p + c % r], True, False, w, nothing)
+        x, v = reals[u, c], p + c % r
+        if x == x:
+            total += log_number(x, 1.0, P[1, v], True, False, w, nothing)
+            total -= log_number(x, 1.0, P[0, v], True, False, w, nothing)
     for j in range(positions.shape[1]):
         row = positions[u, j]
-        if row < D - 1:
-            total += log_share(S[row, s] + layout[1], T[s, variable[row]], w)
+        if row < layout[0][-1]:
+            v = variable[row]
+            total += log_share(S[row, 1] + a, T[1, v], w) - log_share(S[row, 0] + a, T[0, v], w)
     return total
 
 
@@ -162,8 +165,7 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
         if t < 2:
             side[t] = t
         else:
-            odds = log_fit(rows, i, w, layout, sides, 1, nothing)
-            odds -= log_fit(rows, i, w, layout, sides, 0, nothing)
+            odds = log_odds(rows, i, w, layout, sides, nothing)
             side[t] = goal[t] if forced else rng.random() * (1.0 + math.exp(-odds)) < 1.0
             lost = odds if side[t] == 0 else -odds
             log_q -= max(lost, 0.0) + math.log1p(math.exp(-abs(lost)))

@@ -145,7 +145,7 @@ class Units:
     power : ndarray, shape (U,), or None
         Record weights, powers of a pseudo-posterior; None: all 1.
     counts, exposure : ndarray, shape (U, c)
-        Column j is of count j % p; exposure 0: says nothing.
+        Column j is of count j % p; both 0: says nothing.
     reals : ndarray, shape (U, v)
         Column j is of real j % r; NaN: says nothing.
     """
