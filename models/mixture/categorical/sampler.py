@@ -44,17 +44,17 @@ LOG_NOBODY = -36.0  # log(1 - V) of a class that has nearly all that is left
 def initial_state(prior: Prior, units: Units, rng: np.random.Generator) -> State:
     """A start: everybody in one class, or classes scattered over the table.
 
-    Where classes are split and merged everybody is together and all classes are alike, with the
-    parameters of the whole table: from there chains soon agree, while many classes are slow to
-    merge (docs/mixtures.md). Elsewhere every class has the numbers of some record and half its
-    levels, records far apart likelier (k-means++): the few large ones, which no class of small ones
-    can hold, have classes to begin with.
+    Where classes are split and merged (not with structural zeros) everybody is together and all
+    classes are alike, with the parameters of the whole table: from there chains soon agree, while
+    many classes are slow to merge (docs/mixtures.md). Elsewhere every class has the numbers of some
+    record and half its levels, records far apart likelier (k-means++): the few large ones, which no
+    class of small ones can hold, have classes to begin with.
     """
     K, m = prior.n_classes, units.multiplicity
     whole = _number_parameters(prior, units, np.zeros(len(m), np.int64), m)
     phi = np.ones((prior.width, K))
     phi[: len(whole)] = whole
-    if prior.splits > 0:
+    if prior.splits > 0 and prior.zeros is None:
         scatter_levels(phi, prior, units, np.empty((K, 0), np.int64))
         return start_together(phi)
     own = _number_parameters(prior, units, np.arange(len(m)), np.ones(len(m)))
@@ -74,10 +74,8 @@ def _number_parameters(prior: Prior, units: Units, group: Ints, m: npt.NDArray[A
 
     def sums(x: Array, j: int, n_columns: int) -> Array:
         """Of the values of column j, however many a unit has."""
-        totals: Array = np.bincount(
-            group, weights=m * x[:, j::n_columns].sum(axis=1), minlength=n_groups
-        )
-        return totals
+        x = m * x[:, j::n_columns].sum(axis=1)
+        return np.bincount(group, weights=x, minlength=n_groups).astype(np.float64)
 
     for j in range(p):
         out[j] = (prior.shape[j] + sums(counts, j, p)) / (prior.rate[j] + sums(exposure, j, p))
