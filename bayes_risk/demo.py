@@ -238,12 +238,7 @@ def _labelled(codes: pd.Series, labels: dict[int, str]) -> Any:
 
 
 def compile_kernels() -> None:
-    """Run two audits of forty records, so that every compiled loop is in the cache.
-
-    Examples
-    --------
-    >>> compile_kernels()
-    """
+    """Run two audits of forty records, so that every compiled loop is in the cache."""
     import warnings
 
     from bayes_risk.models import DPMPM

@@ -197,13 +197,7 @@ def _pair(name: str, pair: tuple[float, float]) -> None:
 def checked_powers(
     model: PoissonMixture, weights: Any, data: Microdata
 ) -> npt.NDArray[np.float64] | None:
-    """Record weights (n,) of a mixture that can take them; None: all 1.
-
-    Raises
-    ------
-    InputError
-        Weights that `checked_weights` refuses; another kind than MP, structural zeros, covariates.
-    """
+    """Record weights (n,) of a mixture that can take them; None: all 1."""
     if model.kind != "MP":
         why = "the totals that it deals are the confidential ones, whatever the weights"
         no_weights(weights, f'PoissonMixture(kind="{model.kind}")', why)

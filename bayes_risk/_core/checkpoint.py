@@ -156,11 +156,6 @@ class Store:
     """A folder of finished stages, made if it is not there, readable by its owner alone.
 
     ``found``: number of stages that were there when it was opened.
-
-    Raises
-    ------
-    InputError
-        What lies there may be of somebody else, see `private_folder`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -233,13 +228,7 @@ def _hash(path: tuple[str, ...], file: Any) -> bytes:
 
 
 def packed(value: Any) -> list[np.ndarray[Any, Any]]:
-    """Arrays of a value in C order, the first of them how it was put together (JSON).
-
-    Raises
-    ------
-    TypeError
-        It holds what cannot be kept.
-    """
+    """Arrays of a value in C order, the first of them how it was put together (JSON)."""
     arrays: list[np.ndarray[Any, Any]] = []
     text = json.dumps(_layout(value, arrays))
     return [np.frombuffer(text.encode(), dtype=np.uint8), *arrays]
@@ -303,20 +292,7 @@ def _names(cls: Any) -> list[str]:
 
 
 def private_folder(folder: Path, what: str) -> None:
-    """Make a folder for its owner alone, or take one that is as private as a new one would be.
-
-    Parameters
-    ----------
-    folder : Path
-    what : str
-        What it is for, in a refusal.
-
-    Raises
-    ------
-    InputError
-        A link, a file, a folder of somebody else, or one that is open to others: what lies there
-        may be planted. Where the file system knows no owners and modes, they cannot be told.
-    """
+    """Make a folder for its owner alone, or take one that is as private as a new one would be."""
     while True:
         try:
             folder.mkdir(mode=0o700)
@@ -342,15 +318,7 @@ def private_folder(folder: Path, what: str) -> None:
 
 
 def opened(path: Path, flags: int) -> int:
-    """Open a file of a private folder, a new one for its owner alone; no link is followed.
-
-    Raises
-    ------
-    InputError
-        A link or another thing that is no file; to write, a file that has a second name.
-    FileNotFoundError, FileExistsError
-        It went, or came to be, meanwhile.
-    """
+    """Open a file of a private folder, a new one for its owner alone; no link is followed."""
     flags |= getattr(os, "O_BINARY", 0)
     try:
         found = path.lstat()

@@ -25,13 +25,6 @@ def disjoint(boxes: Flags, starts: Ints, most: int = MAX_BOXES) -> Flags:
     Boxes that differ in one variable are merged; then, largest first, each is cut down to what the
     earlier ones leave of it, into at most p pieces a cut.
 
-    Raises
-    ------
-    InputError
-        More than ``most`` disjoint boxes.
-
-    Notes
-    -----
     Cost: pairs of boxes that overlap, times p; in the worst case the number of pieces grows as p^B.
     """
     given = merged(boxes, starts)

@@ -18,18 +18,6 @@ MOST_DECIMALS = 6
 def number(value: Any, digits: int | None = None) -> str:
     """A number for people; a dash for one that does not exist.
 
-    Parameters
-    ----------
-    value : int, float, bool, str or None
-    digits : int, optional
-        Decimals; by default as `decimals` says.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> [number(x) for x in (0.19325, 0.0004, 1e-9, 0.0, 12.3456, 10560, 10560.4)]
     ['0.193', '0.0004', 'below 0.000001', '0', '12.35', '10,560', '10,560']
     >>> number(-0.001, 2), number(float("nan")), number(True)
@@ -71,22 +59,7 @@ def decimals(value: float) -> int:
 
 
 def two_errors(mcse: float, beside: float = 0.0, digits: int | None = None) -> str:
-    """Two standard errors, with the decimals of the number they stand beside.
-
-    Parameters
-    ----------
-    mcse : float
-        One standard error.
-    beside : float
-        The number.
-    digits : int, optional
-        Decimals, if the number has so many.
-
-    Returns
-    -------
-    str
-        ``"0"`` where nothing was sampled, a dash where no error is known.
-    """
+    """Two standard errors, with the decimals of the number they stand beside."""
     if math.isnan(mcse):
         return NONE
     if mcse == 0:
@@ -147,8 +120,6 @@ def significant(value: float, digits: int) -> str:
 def plain(value: float, digits: int = 4) -> str:
     """A number to so many significant digits without the zeros at its end: a setting, a label.
 
-    Examples
-    --------
     >>> plain(0.1), plain(10560.0), plain(0.000012345)
     ('0.1', '10,560', '0.00001234')
     """

@@ -22,13 +22,7 @@ SECONDS = 0.5  # between two looks
 
 
 def bytes_of(given: str | int) -> int:
-    """Memory in bytes, of text such as ``2GiB``, ``500MB`` or a number of bytes.
-
-    Raises
-    ------
-    InputError
-        Anything else, or nothing.
-    """
+    """Memory in bytes, of text such as ``2GiB``, ``500MB`` or a number of bytes."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?\s*", str(given), re.IGNORECASE)
     size = float(found[1]) * UNITS[(found[2] or "B").lower()] if found else 0
     if not 1 <= size < 2**63:
@@ -60,13 +54,7 @@ class Guard:
         self.ceiling, self.stage, self._next = ceiling, "", 0.0
 
     def check(self) -> None:
-        """Stop the run if it has passed the ceiling.
-
-        Raises
-        ------
-        MemoryCeilingError
-            With the memory taken, the ceiling, the stage, and the cure.
-        """
+        """Stop the run if it has passed the ceiling."""
         if time.monotonic() < self._next:
             return
         taken, self._next = resident(), time.monotonic() + SECONDS

@@ -59,39 +59,11 @@ def in_order(
 ) -> Iterator[T]:
     """Results of jobs, one after another as they are asked for, worked on ahead.
 
-    Parameters
-    ----------
-    jobs : list of callables
-        For processes what each holds must be sendable; a stage that cannot be sent (locks, compiled
-        functions) is done in threads.
-    n_jobs : int
-        Workers. 1, and any number within a job, does the jobs here; a Dask client has workers of
-        its own.
-    what : str
-        The stage, for messages.
-    where : {"anywhere", "threads", "forks"}
-        ``"anywhere"``: where joblib's `parallel_config` says, in threads by default. ``"threads"``
-        whatever it says, for jobs that write into shared arrays, are short, or would send more than
-        they compute. ``"forks"``: processes that find everything in their memory, for compiled
-        functions.
-    ticks : Ticks, optional
-        Then jobs take ``tick``, which they call with numbers of units. Of another process these
-        are told when the job is done.
+    ``where``: as joblib's `parallel_config` says (``"anywhere"``); in ``"threads"``: jobs that
+    write into shared arrays, are short, or would send more than they compute; in ``"forks"``:
+    compiled functions. Jobs that cannot be sent (locks) are done in threads; those with ``ticks``
+    take ``tick``, which they call with numbers of units.
 
-    Yields
-    ------
-    T
-        The value of each job, in their order.
-
-    Raises
-    ------
-    ChildProcessError
-        Workers died `ATTEMPTS` times. What was yielded is good.
-    Exception
-        What a job raises.
-
-    Notes
-    -----
     Linear algebra has one thread a worker, so that sums do not depend on the number of workers.
     When a worker dies, jobs that were not yielded are done again from their start; random
     generators go to processes as copies, so the result is the same.
@@ -309,12 +281,7 @@ def _quiet_dask(backend: Any) -> Iterator[None]:
 
 
 def check_backend(backend: str | None) -> None:
-    """Check the name of a backend, and that it is installed.
-
-    Raises
-    ------
-    InputError
-    """
+    """Check the name of a backend, and that it is installed."""
     if backend is not None:
         one_of("backend", backend, BACKENDS)
     lacking = [name for name in NEEDED if find_spec(name) is None]

@@ -58,35 +58,21 @@ class Public(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
-    """A table of a result: its numbers, and how people read them.
+    """A table of a result: its numbers, and how people read them."""
 
-    Attributes
-    ----------
-    frame : DataFrame
-        The numbers, one row per label.
-    title, caption, note : str
-        A heading of its own, what the table is, what to know before reading; empty: nothing.
-    head : str
-        What stands over the labels.
-    labels : mapping of label to words, or function of a label
-        A mapping also chooses the rows and their order.
-    columns : sequence of (head, function of a row)
-        How people read it; empty: it is not shown, only written.
-    file : str
-        Name of the CSV file in a run's folder; empty: none.
-    public : sequence of Public
-        What of it may leave.
-    """
-
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # the numbers, one row per label
+    # title, caption, note: A heading of its own, what the table is, what to know before reading;
+    # empty: nothing
     title: str = ""
     caption: str = ""
     note: str = ""
-    head: str = "Measure"
+    head: str = "Measure"  # what stands over the labels
+    # A mapping also chooses the rows and their order
     labels: Mapping[Any, str] | Callable[[Any], str] = str
+    # how people read it; empty: it is not shown, only written
     columns: Sequence[tuple[str, Form]] = ()
-    file: str = ""
-    public: Sequence[Public] = ()
+    file: str = ""  # name of the CSV file in a run's folder; empty: none
+    public: Sequence[Public] = ()  # what of it may leave
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -35,18 +35,7 @@ def read_delimited(
     text: Collection[str] = (),
     na: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Read delimited text (UTF-8, one header line), plain or gzipped.
-
-    Parameters
-    ----------
-    file : Path
-    dialect : Dialect
-    columns : list of str, optional
-    text : collection of str
-        Columns that stay text whatever they look like.
-    na : collection of str
-        What means a missing value in a field without quotes, besides the empty field.
-    """
+    """Read delimited text (UTF-8, one header line), plain or gzipped."""
     with _read_errors(file):
         if _is_packed(file):
             _check_packed(file)

@@ -20,16 +20,7 @@ MISSING = ("error", "level", "blank")
 def labelled_table(
     stored: Mapping[str, StoredColumn], how: Levels, missing: str | Mapping[str, str], file: Path
 ) -> pd.DataFrame:
-    """Make a table of stored columns.
-
-    Parameters
-    ----------
-    stored : mapping of column to StoredColumn
-    how : mapping of column to ``"labels"``, ``"codes"`` or a list of the levels that exist
-    missing : {"error", "level", "blank"}, or a mapping of column to one of them
-    file : Path
-        For messages.
-    """
+    """Make a table of stored columns."""
     made = {
         name: _made(
             f"column {name!r} of {str(file)!r}", column, how.get(name), _mode(missing, name)

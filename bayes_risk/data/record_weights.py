@@ -22,19 +22,7 @@ DYADIC = 2.0**30  # multiples of 2^-30 add up exactly, for up to 8 million recor
 
 
 def checked_weights(weights: Any, index: Any) -> Array | None:
-    """Weights (n,) in the order of ``index``; None where every record counts in full.
-
-    Parameters
-    ----------
-    weights : None, array (n,), or Series indexed by record
-        Each above 0 and at most 1. They are rounded to multiples of 2^-30.
-    index : pandas.Index, length n
-
-    Raises
-    ------
-    InputError
-        Another length or other labels, missing weights, weights outside (0, 1].
-    """
+    """Weights (n,) in the order of ``index``; None where every record counts in full."""
     if weights is None:
         return None
     given = weights
@@ -65,13 +53,7 @@ def checked_weights(weights: Any, index: Any) -> Array | None:
 
 
 def no_weights(weights: Any, model: str, why: str) -> None:
-    """Refuse weights that a model cannot use, whatever they are.
-
-    Raises
-    ------
-    InputError
-        Weights are given; the message names the model, the reason and the models that take them.
-    """
+    """Refuse weights that a model cannot use, whatever they are."""
     if weights is not None:
         raise InputError(
             f"{model} takes no record weights: {why}; give {TAKE_THEM}, or leave weights out"
@@ -105,25 +87,6 @@ def linear_weights(
     share of what the intruder did not know that the release gave away. Rounded down to multiples
     of ``1 / steps`` (of the floor, below): few distinct weights keep the next audit quick.
 
-    Parameters
-    ----------
-    probability, prior : ndarray, shape (n,)
-        Of the truth, with and without the release.
-    before : ndarray, shape (n,), or 1
-        Weights with which the release was made.
-    c, g : float
-        Slope and shift.
-    floor : float
-        Smallest weight, above 0 and at most 1.
-    steps : int
-        Number of distinct weights, at most.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-
-    Examples
-    --------
     >>> linear_weights(np.array([0.1, 0.55, 1.0]), np.array([0.1, 0.1, 0.1])).tolist()
     [1.0, 0.5, 0.02]
     """

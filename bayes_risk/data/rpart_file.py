@@ -29,55 +29,28 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=True)
 class Rpart:
-    """One tree of rpart, its nodes in the order of its frame: each before those below it.
+    """One tree of rpart, its nodes in the order of its frame: each before those below it."""
 
-    Attributes
-    ----------
-    node : tuple of int
-        rpart's numbers: the children of k are 2 k and 2 k + 1.
-    n : tuple of int
-        Records of each node.
-    rules : tuple of tuples of Rule
-        Of each node the primary split and its surrogates, in order; empty in leaves.
-    levels : mapping of str to tuple of str
-        Levels of the predictors that are categories.
-    outcome : tuple of str or None
-        Levels of the outcome; None: a number.
-    majority : bool
-        Whether rows for which no split of a node tells a side go with most of its records.
-    """
-
-    node: tuple[int, ...]
-    n: tuple[int, ...]
+    node: tuple[int, ...]  # rpart's numbers: the children of k are 2 k and 2 k + 1
+    n: tuple[int, ...]  # records of each node
+    # of each node the primary split and its surrogates, in order; empty in leaves
     rules: tuple[tuple[Rule, ...], ...]
-    levels: Mapping[str, tuple[str, ...]]
-    outcome: tuple[str, ...] | None
+    levels: Mapping[str, tuple[str, ...]]  # levels of the predictors that are categories
+    outcome: tuple[str, ...] | None  # levels of the outcome; None: a number
+    # whether rows for which no split of a node tells a side go with most of its records
     majority: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SynthpopModels:
-    """The trees that made a release of synthpop, and how they were used.
+    """The trees that made a release of synthpop, and how they were used."""
 
-    Attributes
-    ----------
-    methods : mapping of column to str
-        ``""`` for columns that were not synthesised.
-    visit_sequence : tuple of str
-        Order of synthesis.
-    proper : bool
-        Whether trees were grown on bootstrap samples of the records.
-    smoothing : mapping of column to str
-        ``""``: none.
-    trees : tuple of mappings of str to Rpart, str or None, one for each release
-        By column; those of missing values of column x are called ``x.NA``. A text names another
-        method, whose models are no trees.
-    """
-
-    methods: Mapping[str, str]
-    visit_sequence: tuple[str, ...]
-    proper: bool
-    smoothing: Mapping[str, str]
+    methods: Mapping[str, str]  # ``""`` for columns that were not synthesised
+    visit_sequence: tuple[str, ...]  # order of synthesis
+    proper: bool  # whether trees were grown on bootstrap samples of the records
+    smoothing: Mapping[str, str]  # ``""``: none
+    # By column; those of missing values of column x are called ``x.NA``. A text names another
+    # method, whose models are no trees
     trees: tuple[Mapping[str, "Rpart | str | None"], ...]
 
     @property
@@ -92,13 +65,7 @@ class SynthpopModels:
 
     @classmethod
     def of(cls, content: Any, source: str = "models") -> "SynthpopModels":
-        """Read what a JSON file holds.
-
-        Raises
-        ------
-        InputError
-            Another R object, or trees that are not whole.
-        """
+        """Read what a JSON file holds."""
         wanted = ("method", "visit_sequence", "proper", "smoothing", "models")
         if not isinstance(content, Mapping) or any(key not in content for key in wanted):
             raise InputError(

@@ -23,27 +23,16 @@ Codes = Mapping[Hashable, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredColumn:
-    """One column of n records.
+    """One column of n records."""
 
-    Attributes
-    ----------
-    values : Series of length n
-        What is stored; a declared missing code stands as it is, all else that is missing as NaN.
-    refused : ndarray of bool, shape (n,)
-        Which records hold a declared missing code.
-    labels : mapping of code to text
-        Labels of answers, held by somebody or not.
-    missing_labels : mapping of code to text
-        Labels of codes that are declared as missing.
-    ordinal : bool
-        Whether the file says that the answers are ordered.
-    """
-
+    # n of them, what is stored; a declared missing code stands as it is, all else that is missing
+    # as NaN
     values: pd.Series
-    refused: npt.NDArray[np.bool_]
-    labels: Codes = field(default_factory=dict)
+    refused: npt.NDArray[np.bool_]  # shape (n,): which records hold a declared missing code
+    labels: Codes = field(default_factory=dict)  # labels of answers, held by somebody or not
+    # labels of codes that are declared as missing
     missing_labels: Codes = field(default_factory=dict)
-    ordinal: bool = False
+    ordinal: bool = False  # whether the file says that the answers are ordered
 
 
 def stored_columns(
@@ -52,13 +41,7 @@ def stored_columns(
     columns: Sequence[str] | None = None,
     among: Collection[str] | None = None,
 ) -> dict[str, StoredColumn]:
-    """Read a statistical file without any repair: `columns`, or those that are `among` some.
-
-    Raises
-    ------
-    InputError
-        pyreadstat is not installed; a broken file, or one of another kind; absent columns.
-    """
+    """Read a statistical file without any repair: `columns`, or those that are `among` some."""
     read = _reader(file, suffix)
     declared = {} if suffix == ".xpt" else {"user_missing": True}  # it has no codes of its own
     first = read(metadataonly=True, **declared)[1]

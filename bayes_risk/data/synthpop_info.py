@@ -10,31 +10,16 @@ PREFIX, SUFFIX = "synthesis_info_", ".txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SynthesisInfo:
-    """What the text file of ``write.syn`` states; what it does not state is None.
+    """What the text file of ``write.syn`` states; what it does not state is None."""
 
-    Attributes
-    ----------
-    name : str
-        The name that the files were given.
-    saved : str or None
-        Date and time, as R wrote them.
-    original : str or None
-        How the call to ``syn`` named the confidential data.
-    m : int or None
-        Number of synthetic data sets.
-    filetype : str or None
-        ``csv``, ``tab``, ``txt``, ``Stata``, ``SPSS``, ``SAS``, ``rda`` or ``RData``.
-    methods : mapping of column to str
-        The method of each column, ``""`` for columns that were not synthesised; empty if it is not
-        stated, or not as one method a column.
-    seed : int or None
-    """
-
-    name: str
-    saved: str | None = None
-    original: str | None = None
-    m: int | None = None
+    name: str  # the name that the files were given
+    saved: str | None = None  # date and time, as R wrote them
+    original: str | None = None  # how the call to ``syn`` named the confidential data
+    m: int | None = None  # number of synthetic data sets
+    # ``csv``, ``tab``, ``txt``, ``Stata``, ``SPSS``, ``SAS``, ``rda`` or ``RData``
     filetype: str | None = None
+    # the method of each column, ``""`` for columns that were not synthesised; empty if it is not
+    # stated, or not as one method a column
     methods: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
 

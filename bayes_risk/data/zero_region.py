@@ -14,24 +14,13 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ZeroRegion:
-    """Impossible combinations, coded against a table.
+    """Impossible combinations, coded against a table."""
 
-    Attributes
-    ----------
-    starts : ndarray of int, shape (p + 1,)
-        Where the levels of each variable begin in the long row of levels.
-    boxes : ndarray of bool, shape (B, D)
-        Disjoint boxes: the levels that each holds.
-    rules : ndarray of bool, shape (R, D)
-        The rules as they were given, which may overlap.
-    words : tuple of str, length R
-        The rules for people.
-    """
-
+    # shape (p + 1,): where the levels of each variable begin in the long row of levels
     starts: npt.NDArray[np.int64]
-    boxes: Flags
-    rules: Flags
-    words: tuple[str, ...]
+    boxes: Flags  # shape (B, D): disjoint boxes: the levels that each holds
+    rules: Flags  # shape (R, D): the rules as they were given, which may overlap
+    words: tuple[str, ...]  # R of them, the rules for people
 
     def holds(self, codes: npt.NDArray[Any]) -> Flags:
         """Which coded records (..., p) are impossible, shape (...)."""

@@ -194,10 +194,8 @@ def possible(guesses: GuessSet, microdata: Microdata, profiles: Codes, columns: 
 
 
 def how_many(counted: Ints) -> str:
-    """How many guesses are counted for each target (n,): ``176 guesses``, ``160 to 176 guesses``.
+    """How many guesses are counted for each target (n,), in words.
 
-    Examples
-    --------
     >>> how_many(np.array([10_560, 10_560])), how_many(np.array([160, 168, 176]))
     ('10,560 guesses', '160 to 176 guesses (median 168)')
     """

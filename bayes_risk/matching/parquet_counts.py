@@ -67,20 +67,13 @@ class Plan(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Whole numbers of all targets, or of those of some keys: they add up in any order.
+    """Whole numbers of all targets, or of those of some keys: they add up in any order."""
 
-    Attributes
-    ----------
-    n, profiles : int
-        Targets; distinct (key, set of releases) that records show, and that targets hold.
-    counts : ndarray of int64, shape (R, 5)
-        Targets with K = 1, with F = 1, with c = 1, with no match, with c > 0: of each release,
-        pooled, and, for m > 2, pooled without each of them.
-    chances : tuple of R Chances
-    """
-
+    # n, profiles: targets; distinct (key, set of releases) that records show, and that targets hold
     n: int
     profiles: int
+    # shape (R, 5): targets with K = 1, with F = 1, with c = 1, with no match, with c > 0: of each
+    # release, pooled, and, for m > 2, pooled without each of them
     counts: Ids
     chances: tuple[Chances, ...]
 

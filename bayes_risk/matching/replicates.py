@@ -80,24 +80,14 @@ class Replicates:
 
     Tables drawn given one release are no further releases: `identification_risk` pools over them,
     and takes its errors between the releases that they came from.
-
-    Attributes
-    ----------
-    datasets : sequence of DataFrame
-        The tables, those given release 1 first.
-    synthesized : sequence of str
-        The columns that were drawn.
-    release_of : tuple of int
-        The release given which each table was drawn, counted from 1; 0: no release, the parameters
-        were known.
-    records : ndarray of bool, shape (n,), optional
-        Which records were drawn; all of them by default.
     """
 
-    datasets: Sequence[pd.DataFrame]
-    synthesized: Sequence[str]
+    datasets: Sequence[pd.DataFrame]  # the tables, those given release 1 first
+    synthesized: Sequence[str]  # the columns that were drawn
+    # the release given which each table was drawn, counted from 1; 0: no release, the parameters
+    # were known
     release_of: tuple[int, ...]
-    records: Flags | None = None
+    records: Flags | None = None  # shape (n,): which records were drawn; all of them by default
 
     def __len__(self) -> int:
         """Number of tables."""

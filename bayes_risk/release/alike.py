@@ -47,13 +47,7 @@ def _in_order(table: pd.DataFrame, original: pd.DataFrame, index: str, file: Pat
 
 
 def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Give a release's columns the levels and dates of the original's.
-
-    Raises
-    ------
-    InputError
-        A value that is none of the original's levels, or no date.
-    """
+    """Give a release's columns the levels and dates of the original's."""
     made = {
         name: _converted(table[name], original[name], f"column {name!r} of {source}")
         for name in table.columns

@@ -15,41 +15,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One file of records that a run read or wrote.
+    """One file of records that a run read or wrote."""
 
-    Attributes
-    ----------
-    role : str
-        "data"; "release 1", ...; "release 1 of CANDIDATE"; "release 1, written".
-    name : str
-        Name of the file, without its folder.
-    rows, columns : int
-        Records, and columns without the labels of the records.
-    sha256 : str
-        Of the bytes of the file, as ``sha256sum`` gives it.
-    """
-
-    role: str
-    name: str
+    role: str  # "data"; "release 1", ...; "release 1 of CANDIDATE"; "release 1, written"
+    name: str  # name of the file, without its folder
+    # rows, columns: records, and columns without the labels of the records
     rows: int
     columns: int
-    sha256: str
+    sha256: str  # of the bytes of the file, as ``sha256sum`` gives it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Provenance:
-    """What a run started from.
+    """What a run started from."""
 
-    Attributes
-    ----------
-    files : tuple of DataFile
-        The data first, then every release file that was audited.
-    described : DataFrame
-        From `describe`.
-    """
-
-    files: tuple[DataFile, ...]
-    described: pd.DataFrame
+    files: tuple[DataFile, ...]  # the data first, then every release file that was audited
+    described: pd.DataFrame  # from `describe`
 
 
 def data_hash(source: Path | pd.DataFrame) -> str:
@@ -65,18 +46,7 @@ def data_hash(source: Path | pd.DataFrame) -> str:
 
 
 def data_file(role: str, path: Path, table: pd.DataFrame) -> DataFile:
-    """The file that a table was read from, or written to.
-
-    Parameters
-    ----------
-    role : str
-    path : Path
-    table : DataFrame
-
-    Returns
-    -------
-    DataFile
-    """
+    """The file that a table was read from, or written to."""
     rows, columns = table.shape
     return DataFile(role=role, name=path.name, rows=rows, columns=columns, sha256=data_hash(path))
 
@@ -84,19 +54,7 @@ def data_file(role: str, path: Path, table: pd.DataFrame) -> DataFile:
 def release_files(
     paths: Sequence[Path], tables: Sequence[pd.DataFrame], *, note: str = ""
 ) -> tuple[DataFile, ...]:
-    """The files of m data sets, in their order.
-
-    Parameters
-    ----------
-    paths : m paths
-    tables : m DataFrames
-    note : str
-        What else is to be said of their role.
-
-    Returns
-    -------
-    tuple of DataFile
-    """
+    """The files of m data sets, in their order."""
     return tuple(
         data_file(f"release {l}{note}", path, table)
         for l, (path, table) in enumerate(zip(paths, tables, strict=True), start=1)
@@ -115,18 +73,7 @@ def synthetic_name(l: int) -> str:
 
 
 def describe(df: pd.DataFrame) -> pd.DataFrame:
-    """What a table holds, without its values.
-
-    Parameters
-    ----------
-    df : DataFrame, shape (n, p)
-
-    Returns
-    -------
-    DataFrame, one row per column
-        ``kind`` ("categorical", "yes or no", "whole number", "number" or "date"), ``levels``
-        (declared levels, or distinct values), ``missing`` (records without a value).
-    """
+    """What a table holds, without its values."""
     rows = [
         {
             "kind": _kind(df[name]),

@@ -208,25 +208,14 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EncodedRelease:
-    """A release read against a confidential table: encoded and checked once, for all that follows.
-
-    Attributes
-    ----------
-    source : Release
-    microdata : Microdata
-    codes : ndarray, shape (m, n, p)
-        Codes of all data sets; unsynthesised columns and records are the original's.
-    replaced : ndarray of bool, shape (n,)
-        Records whose values were replaced.
-    columns : ndarray of bool, shape (p,)
-        Columns that were synthesised.
-    """
+    """A release read against a confidential table: encoded and checked once, for all."""
 
     source: Release
     microdata: Microdata
+    # shape (m, n, p): codes of all data sets; unsynthesised columns and records are the original's
     codes: Codes
-    replaced: npt.NDArray[np.bool_]
-    columns: npt.NDArray[np.bool_]
+    replaced: npt.NDArray[np.bool_]  # shape (n,): records whose values were replaced
+    columns: npt.NDArray[np.bool_]  # shape (p,): columns that were synthesised
 
     @classmethod
     def of(cls, release: Release, microdata: Microdata) -> "EncodedRelease":

@@ -16,18 +16,7 @@ CURE = 'write.syn(..., filetype = "csv")'
 
 
 def found_files(source: Any) -> tuple[list[Path], SynthesisInfo | None]:
-    """The data files of a synthesis in their order, and what is stated about it.
-
-    Parameters
-    ----------
-    source : path or list of paths
-        A folder, a ``synthesis_info_<name>.txt``, one data file, or the data files in order.
-
-    Raises
-    ------
-    InputError
-        Nothing there, several syntheses in one folder, gaps in the numbers, R's own formats.
-    """
+    """The data files of a synthesis in their order, and what is stated about it."""
     if isinstance(source, Sequence) and not isinstance(source, str):
         if not source:
             raise InputError("source is empty; give a folder, or at least one file")

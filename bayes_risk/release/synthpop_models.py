@@ -12,13 +12,7 @@ from bayes_risk.data.rpart_file import CURE, SynthpopModels
 
 
 def read_models(source: str | PathLike[str]) -> SynthpopModels:
-    """Read the models that ``syn(..., models = TRUE)`` keeps.
-
-    Raises
-    ------
-    InputError
-        No such file, no JSON, the JSON of another object.
-    """
+    """Read the models that ``syn(..., models = TRUE)`` keeps."""
     path = checked_file(source)
     if path.suffix.lower() in (".rds", ".rda", ".rdata"):
         raise InputError(f"{str(path)!r} is in a format of R alone; {CURE}")

@@ -45,24 +45,7 @@ def origin(
     synthesised: Collection[str] = (),
     not_written: int = 0,
 ) -> Origin:
-    """Make the section.
-
-    Parameters
-    ----------
-    found : Provenance
-    files : sequence of mappings
-        ``role, name, rows, columns, sha256``, as in the manifest.
-    finished : str
-        When the run ended, ISO 8601.
-    synthesised : collection of str
-        Columns whose values were replaced; empty: not told.
-    not_written : int
-        Number of releases that the run made and did not write.
-
-    Returns
-    -------
-    Origin
-    """
+    """Make the section."""
     return Origin(
         sentence=in_words(found.described, int(files[0]["rows"])),
         columns=_columns(found.described, synthesised),
@@ -71,18 +54,7 @@ def origin(
 
 
 def in_words(described: pd.DataFrame, rows: int) -> str:
-    """Records, columns by kind, and missing values.
-
-    Parameters
-    ----------
-    described : DataFrame
-        From `describe`.
-    rows : int
-
-    Returns
-    -------
-    str
-    """
+    """Records, columns by kind, and missing values."""
     kinds = [_of_kind(kind, described[described["kind"] == kind]) for kind in KINDS]
     without = described["missing"][described["missing"] > 0]
     gaps = "no value is missing"

@@ -35,23 +35,6 @@ def range_of(value: float, n: int, min_count: int, *, whole: bool) -> Range | No
     from "few" and "all but few", and of two numbers of which one cannot exceed the other
     neither narrows the range of the other.
 
-    Parameters
-    ----------
-    value : float
-        From 0 to n.
-    n : int
-        Records in all.
-    min_count : int
-    whole : bool
-        A count; False: a sum of probabilities.
-
-    Returns
-    -------
-    Range or None
-        None where n is too small for two ranges, or there is no number.
-
-    Examples
-    --------
     >>> range_of(3, 100, 10, whole=True), range_of(57, 100, 10, whole=True)
     (Range(low=0, high=9), Range(low=50, high=59))
     >>> range_of(100, 100, 10, whole=True)

@@ -102,22 +102,7 @@ def parts_of(result: Any) -> dict[str, Any]:
 def section_of(
     part: Result, *, sentence: str = "", axes: tuple[str, ...] = (), **drawn: Any
 ) -> Section:
-    """Make the section of a result.
-
-    Parameters
-    ----------
-    part : result
-    sentence : str
-        Another than the result's own.
-    axes : tuple of str
-        Risk and utility of a comparison's map; by default the usual.
-    **drawn
-        To its ``plot``.
-
-    Returns
-    -------
-    Section
-    """
+    """Make the section of a result."""
     how: Any = axes  # the result's own methods take them
     shown = {
         name: table for name, table in part.tables(*how).items() if table.columns or table.title

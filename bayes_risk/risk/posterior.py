@@ -88,11 +88,6 @@ def weigh(
     ``truth`` (U,): place of the truth among the guesses; ``log_rest`` (U,): log of what a search
     left out, relative to the truth's share; ``disclosed`` (U,): released unchanged, and known
     whatever was believed.
-
-    Raises
-    ------
-    InputError
-        Guesses, or a prior, of which none can have given the release.
     """
     log_p = np.where(np.isneginf(prior.log_p), -np.inf, prior.log_p + summed.log_evidence)
     known = np.flatnonzero(disclosed)

@@ -24,21 +24,7 @@ COLUMNS = {
 
 
 def comparison(risks: Mapping[str, AttributeRisk]) -> pd.DataFrame:
-    """One row a risk.
-
-    Parameters
-    ----------
-    risks : mapping of name to AttributeRisk
-
-    Returns
-    -------
-    DataFrame
-        Columns: ``mean_probability`` of the truth, its Monte Carlo error ``mcse`` and its
-        ``baseline`` (without the release); ``median_probability``, ``q95_probability``;
-        ``max_probability`` with ``max_mcse`` and ``max_baseline``; ``share_ranked_first`` with
-        ``first_baseline``; ``mean_rank``; ``unreliable``; ``gain`` (mean probability less its
-        baseline); ``truth_excluded``: records to whose truth the prior gives no mass.
-    """
+    """One row a risk."""
     return pd.DataFrame.from_dict(
         {name: measures(risk) for name, risk in risks.items()}, orient="index"
     )

@@ -23,21 +23,12 @@ CLEARLY = 2.0  # times as many as that
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Round:
-    """One fit, release and audit.
+    """One fit, release and audit."""
 
-    Attributes
-    ----------
-    weights : ndarray, shape (n,)
-        Of all records, as given to the fit.
-    risk : AttributeRisk
-    release : Release
-    utility : mapping of str to float
-        ``margins`` and ``pairs``: mean distance of tables (`reweighting_utility.table_distances`).
-    """
-
-    weights: Array
+    weights: Array  # shape (n,): of all records, as given to the fit
     risk: AttributeRisk
     release: Release
+    # ``margins`` and ``pairs``: mean distance of tables (`reweighting_utility.table_distances`)
     utility: Mapping[str, float]
 
 

@@ -155,18 +155,10 @@ def _of_fit(fit: Any) -> Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JointTest:
-    """Wald-type test that k quantities have given values.
+    """Wald-type test that k quantities have given values."""
 
-    Attributes
-    ----------
-    statistic : float
-        S of Reiter (2005); large values speak against the hypothesis.
-    df_numerator, df_denominator : float
-        Degrees of freedom k and w of the reference F distribution.
-    p_value : float
-    """
-
-    statistic: float
+    statistic: float  # S of Reiter (2005); large values speak against the hypothesis
+    # df_numerator, df_denominator: degrees of freedom k and w of the reference F distribution
     df_numerator: int
     df_denominator: float
     p_value: float

@@ -90,11 +90,6 @@ def log_evidence(
     target's own synthetic values. Other guesses are impossible if the selection is known; if it is
     hidden, those that agree with everything they leave unchanged are fitted anew. How many such
     fits there are, and about how long they take, is told through ``progress`` first.
-
-    Raises
-    ------
-    InputError
-        A release that the fit cannot have made; more than ``MAX_REFITS`` sets of kept records.
     """
     z = list(release.codes)
     own = _own(fit, targets, z)
@@ -210,33 +205,19 @@ def _multiset(kept: Codes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PMMFit:
-    """Predictive mean matching, ready to synthesise.
-
-    Attributes
-    ----------
-    model : PMM
-    microdata : Microdata
-    rows : ndarray, shape (n, p + e)
-        Codes, those of further predictors included; ``variables`` are those of the columns.
-    variables : list of Variable or Number
-    kinds : dict of column to kind of model
-        In the order of synthesis.
-    chosen : ndarray of bool, shape (n,)
-        The sensitive records.
-    base : Mechanism
-        Given the records that are kept.
-    diagnostics : dict
-        ``vulnerable`` and ``kept`` records, ``sensitive_cells``, ``notes`` of the fits, and, after
-        each `synthesize`, ``redraws``: how often a constraint refused the nearest donors.
-    """
+    """Predictive mean matching, ready to synthesise."""
 
     model: Any
     microdata: Microdata
+    # shape (n, p + e): codes, those of further predictors included; ``variables`` are those of the
+    # columns
     rows: Codes
     variables: Sequence[Variable | Number]
-    kinds: dict[int, str]
-    chosen: Flags
-    base: Mechanism
+    kinds: dict[int, str]  # in the order of synthesis
+    chosen: Flags  # shape (n,): the sensitive records
+    base: Mechanism  # given the records that are kept
+    # ``vulnerable`` and ``kept`` records, ``sensitive_cells``, ``notes`` of the fits, and, after
+    # each `synthesize`, ``redraws``: how often a constraint refused the nearest donors
     diagnostics: dict[str, float]
 
     @property

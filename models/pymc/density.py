@@ -28,32 +28,15 @@ SAME = 1e-9  # relative: vectorised logarithms may differ in the last digits
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Engine:
-    """The user's model with symbols for its parameters and for each `pm.Data` of a column.
-
-    Attributes
-    ----------
-    builder : Builder
-    observed : dict of str to str
-        Name of the variable of each column.
-    free : dict of str to variable
-        Parameters Theta, on their own scale.
-    data : dict of str to variable
-        By column.
-    terms : dict of str to variable
-        log density of each row, by column, shape (rows,).
-    drawn : dict of str to variable
-        A draw of each column, given the parameters and the table.
-    compiled : dict
-        Functions by what they compute. They are not safe among threads: each use holds the
-        ``lock``.
-    """
+    """The user's model with symbols for its parameters and for each `pm.Data` of a column."""
 
     builder: Builder
-    observed: dict[str, str]
-    free: dict[str, Any]
-    data: dict[str, Any]
-    terms: dict[str, Any]
-    drawn: dict[str, Any]
+    observed: dict[str, str]  # name of the variable of each column
+    free: dict[str, Any]  # parameters Theta, on their own scale
+    data: dict[str, Any]  # by column
+    terms: dict[str, Any]  # log density of each row, by column, shape (rows,)
+    drawn: dict[str, Any]  # A draw of each column, given the parameters and the table
+    # Functions by what they compute. They are not safe among threads: each use holds the ``lock``
     compiled: dict[Any, Any] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.RLock)
 

@@ -31,26 +31,14 @@ DIAGNOSED = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PyMCFit(Synthesis):
-    """A fitted model of the user's own.
+    """A fitted model of the user's own."""
 
-    Attributes
-    ----------
-    model : PyMCModel
-        The declaration.
-    microdata : Microdata
-    idata : xarray.DataTree or arviz.InferenceData
-        As `pymc.sample` gives it.
-    posterior : PyMCPosterior
-        The draws as the engine uses them.
-    diagnostics : dict
-        Draws, chains, largest R-hat and smallest effective sample size over the parameters (up to
-        300 of them), divergences.
-    """
-
-    model: Any
+    model: Any  # the declaration
     microdata: Microdata
-    idata: Any
-    posterior: PyMCPosterior
+    idata: Any  # as `pymc.sample` gives it
+    posterior: PyMCPosterior  # the draws as the engine uses them
+    # draws, chains, largest R-hat and smallest effective sample size over the parameters (up to 300
+    # of them), divergences
     diagnostics: dict[str, float]
 
     @property

@@ -280,26 +280,13 @@ def _step(model: Any, points: Sequence[Point]) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PyMCPosterior:
-    """Draws of the parameters given some data.
+    """Draws of the parameters given some data."""
 
-    Attributes
-    ----------
-    engine : Engine
-        The compiled model.
-    condition : Condition
-        The data.
-    theta : dict of str to ndarray, shape (H, ...)
-        Draws by name, chain after chain.
-    base : dict of str to ndarray
-        The draws of p(Theta | y), whose spread the sampler starts with.
-    n_chains, thin, tune : int
-        Steps between kept draws; length of the warm-up when the chains go on.
-    """
-
-    engine: Engine
-    condition: Condition
-    theta: Theta
-    base: Theta
+    engine: Engine  # the compiled model
+    condition: Condition  # the data
+    theta: Theta  # shape (H, ...): draws by name, chain after chain
+    base: Theta  # the draws of p(Theta | y), whose spread the sampler starts with
+    # n_chains, thin, tune: steps between kept draws; length of the warm-up when the chains go on
     n_chains: int
     thin: int
     tune: int

@@ -29,29 +29,16 @@ THIN, WARM_UP = 2, 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UnknownCounts:
-    """One regression: what its chains work on, in standardised predictors.
-
-    Attributes
-    ----------
-    part : Part
-    designs : pair of tuples of arrays
-        Of the table, and with a data set: distinct rows (u, k), how many there are of each (u,),
-        prior centre and precision (k,).
-    totals : ndarray, shape (m + 1, k)
-        Sum of x y over the known rows; over these and each data set.
-    rows : ndarray, shape (n, k)
-        Predictors of all records.
-    seen : ndarray of bool, shape (n,)
-    starts : ndarray, shape (m, n_U)
-        Counts of the unknown records in each data set.
-    """
+    """One regression: what its chains work on, in standardised predictors."""
 
     part: Part
+    # of the table, and with a data set: distinct rows (u, k), how many there are of each (u,),
+    # prior centre and precision (k,)
     designs: tuple[tuple[Array, Array, Array, Array], ...]
-    totals: Array
-    rows: Array
-    seen: npt.NDArray[np.bool_]
-    starts: Array
+    totals: Array  # shape (m + 1, k): sum of x y over the known rows; over these and each data set
+    rows: Array  # shape (n, k): predictors of all records
+    seen: npt.NDArray[np.bool_]  # shape (n,)
+    starts: Array  # shape (m, n_U): counts of the unknown records in each data set
 
     @classmethod
     def from_part(
@@ -222,25 +209,17 @@ class ImputedCountsPosterior:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CountsPredictive:
-    """Draws of p(count | other rows, Z^(1..m)), of the target's count and of guesses.
-
-    Attributes
-    ----------
-    unknown : UnknownCounts
-    targets : Targets
-    now : ndarray, shape (H, U)
-        Count that stands in the table for the target: its own where known, else as imputed.
-    tables : tuple of arrays
-        Of each draw's table, alone and with each data set: t (H, m + 1, k), modes, inverse
-        curvatures, psi, its first, second and (turned) third derivatives.
-    batch : ndarray of int, shape (H,)
-    """
+    """Draws of p(count | other rows, Z^(1..m)), of the target's count and of guesses."""
 
     unknown: UnknownCounts
     targets: Targets
+    # shape (H, U): count that stands in the table for the target: its own where known, else as
+    # imputed
     now: Array
+    # of each draw's table, alone and with each data set: t (H, m + 1, k), modes, inverse
+    # curvatures, psi, its first, second and (turned) third derivatives
     tables: tuple[Array, ...]
-    batch: Ints
+    batch: Ints  # shape (H,)
 
     @classmethod
     def from_chains(

@@ -209,32 +209,18 @@ class ClosedPosterior:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegressionFit(Synthesis):
-    """Regressions fitted in sequence.
-
-    Attributes
-    ----------
-    model : Regression
-    microdata : Microdata
-        The columns that the formulas name.
-    idata : xarray.DataTree or arviz.InferenceData
-        ``posterior``: one variable a coefficient, named ``income: age``, ``income: sigma``, on the
-        original scale of the predictors.
-    posterior : RegressionPosterior or ExternalDraws
-        The draws as the engine uses them.
-    diagnostics : dict
-        Draws, chains, R-hat and ESS of the coefficients.
-    weights : ndarray, shape (n,), or None
-        Weights of the records in the pseudo-posterior; None: all count in full.
-    known : KnownRecords or None
-        Which records the draws are given, for an intruder who does not know them all.
-    """
+    """Regressions fitted in sequence."""
 
     model: Any
-    microdata: Microdata
+    microdata: Microdata  # the columns that the formulas name
+    # ``posterior``: one variable a coefficient, named ``income: age``, ``income: sigma``, on the
+    # original scale of the predictors
     idata: Any
-    posterior: RegressionPosterior | ExternalDraws
-    diagnostics: dict[str, float]
+    posterior: RegressionPosterior | ExternalDraws  # the draws as the engine uses them
+    diagnostics: dict[str, float]  # draws, chains, R-hat and ESS of the coefficients
+    # shape (n,): weights of the records in the pseudo-posterior; None: all count in full
     weights: Array | None = None
+    # which records the draws are given, for an intruder who does not know them all
     known: KnownRecords | None = None
 
     @property
@@ -466,13 +452,7 @@ class RegressionFit(Synthesis):
         n_jobs: int,
         progress: Progress | None,
     ) -> "RegressionFit":
-        """The same regressions with only the known records' values seen, known (n,).
-
-        Raises
-        ------
-        ModelError
-            A flat prior that the known records do not make proper.
-        """
+        """The same regressions with only the known records' values seen, known (n,)."""
         made = self.made(release)
         tick = ticker(progress, "fit to known records", sum(len(p.draws) for p in made))
         parts = [

@@ -121,24 +121,7 @@ class Reading:
 
 
 def parse(response: str, formula: str) -> Reading:
-    """The formula's right-hand side, compiled; nothing of it was evaluated.
-
-    Parameters
-    ----------
-    response : str
-        The column that it is of, for messages.
-    formula : str
-
-    Returns
-    -------
-    Reading
-
-    Raises
-    ------
-    InputError
-        A formula that cannot be read; with a left-hand side; with anything but columns, numbers,
-        signs and listed functions; a term without a column.
-    """
+    """The formula's right-hand side, compiled; nothing of it was evaluated."""
     where = f"the formula of {response!r}, {formula!r},"
     if not isinstance(formula, str) or not formula.strip():
         raise InputError(f"{where} cannot be read; give text: '1 + x', or '1' for a constant alone")

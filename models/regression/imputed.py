@@ -85,24 +85,12 @@ class Fits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Unknown:
-    """What every chain works on.
+    """What every chain works on."""
 
-    Attributes
-    ----------
-    parts : sequence of length J
-        The regressions that made the release, in its order.
-    sums : sequence of Sums
-        By regression.
-    records : ndarray of int, shape (n_U,)
-        Row numbers of the unknown records.
-    codes : ndarray, shape (n_U, p)
-        Their rows as the first data set has them.
-    """
-
-    parts: Sequence[Part]
-    sums: Sequence[Sums]
-    records: Ints
-    codes: Codes
+    parts: Sequence[Part]  # J of them, the regressions that made the release, in its order
+    sums: Sequence[Sums]  # by regression
+    records: Ints  # shape (n_U,): row numbers of the unknown records
+    codes: Codes  # shape (n_U, p): their rows as the first data set has them
 
     @property
     def m(self) -> int:
@@ -369,24 +357,15 @@ def _chain(draws: ImputedDraws, c: int, size: int) -> ImputedDraws:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ImputedPredictive:
-    """Draws of p(row | other rows, Z^(1..m)), rows as the target's and as guessed.
-
-    Attributes
-    ----------
-    unknown : Unknown
-    draws : ImputedDraws
-    tables : sequence of J tuples of arrays
-        V (H, m + 1, k, k), mean (H, m + 1, k), a (m + 1,), b (H, m + 1) of each regression: given
-        the table alone, and with each data set of the release.
-    targets : Targets
-    batch : ndarray of int, shape (H,)
-    """
+    """Draws of p(row | other rows, Z^(1..m)), rows as the target's and as guessed."""
 
     unknown: Unknown
     draws: ImputedDraws
+    # V (H, m + 1, k, k), mean (H, m + 1, k), a (m + 1,), b (H, m + 1) of each regression: given the
+    # table alone, and with each data set of the release
     tables: Sequence[tuple[Array, Array, Array, Array]]
     targets: Targets
-    batch: Ints
+    batch: Ints  # shape (H,)
 
     @classmethod
     def from_draws(

@@ -41,20 +41,12 @@ WARM_TUNE = 4  # of the base fit's warm-up, one in so many steps suffices for a 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegressionPredictive:
-    """p(y* | theta_h) of one regression, or the product over several with the same draws.
-
-    Attributes
-    ----------
-    parts, draws : sequences of the same length
-    targets : Targets
-    batch : ndarray of int, shape (H,)
-        Batch of each draw, in order.
-    """
+    """p(y* | theta_h) of one regression, or the product over several with the same draws."""
 
     parts: Sequence[Part]
     draws: Sequence[Coefficients]
     targets: Targets
-    batch: Ints
+    batch: Ints  # shape (H,): batch of each draw, in order
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h), to the power of its weight, shape (H, block)."""
@@ -360,13 +352,7 @@ def _joined(one: Coefficients, other: Coefficients) -> Coefficients:
 
 
 def closed(held: FittedPart) -> ExactPart:
-    """The regression, if its estimate is known in closed form.
-
-    Raises
-    ------
-    InputError
-        Another family, or draws brought from elsewhere.
-    """
+    """The regression, if its estimate is known in closed form."""
     if isinstance(held, ExactPart):
         return held
     raise InputError(

@@ -109,31 +109,17 @@ def smooth(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CARTFit(Synthesis):
-    """Trees in sequence.
-
-    Attributes
-    ----------
-    model : CART
-    microdata : Microdata
-    trees : tuple of Tree
-        In the order of synthesis; of a number that may be missing two.
-    diagnostics : dict
-        Empty: nothing is sampled.
-    weights : ndarray, shape (n,), or None
-        Record weights, powers of the likelihood; None: all 1.
-    of_release : tuple of tuples of Tree, or None
-        Trees that were not grown here: those of each data set. ``trees`` are the first's.
-    files : tuple of DataFrame
-        The releases that were read with the table.
-    """
+    """Trees in sequence."""
 
     model: Any
     microdata: Microdata
-    trees: tuple[Tree, ...]
-    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    trees: tuple[Tree, ...]  # in the order of synthesis; of a number that may be missing two
+    diagnostics: Mapping[str, float] = field(default_factory=dict)  # empty: nothing is sampled
+    # shape (n,): record weights, powers of the likelihood; None: all 1
     weights: Array | None = None
+    # Trees that were not grown here: those of each data set. ``trees`` are the first's
     of_release: tuple[tuple[Tree, ...], ...] | None = None
-    files: tuple[pd.DataFrame, ...] = ()
+    files: tuple[pd.DataFrame, ...] = ()  # the releases that were read with the table
 
     @property
     def n_draws(self) -> int:

@@ -516,17 +516,10 @@ IN_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartialKnowledgeCART:
-    """Trees of which the intruder knows the splits, and the values of some records.
+    """Trees of which the intruder knows the splits, and the values of some records."""
 
-    Attributes
-    ----------
-    leaves : Leaves
-        The trees that made the release.
-    known : ndarray of bool, shape (n,)
-        Records whose values are known, among them those that were released unchanged.
-    """
-
-    leaves: Leaves
+    leaves: Leaves  # the trees that made the release
+    # shape (n,): records whose values are known, among them those that were released unchanged
     known: Mask
 
     @property

@@ -26,25 +26,13 @@ SHOWN_BYTES = 2**29  # data sets of a release that are indexed at a time
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ForestFit:
-    """Forests in sequence.
-
-    Attributes
-    ----------
-    model : Forest
-    microdata : Microdata
-    forests : tuple of Trees
-        In the order of synthesis.
-    n_jobs : int
-        Threads.
-    diagnostics : dict
-        Empty: nothing is sampled.
-    """
+    """Forests in sequence."""
 
     model: Any
     microdata: Microdata
-    forests: tuple[Trees, ...]
-    n_jobs: int = 1
-    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    forests: tuple[Trees, ...]  # in the order of synthesis
+    n_jobs: int = 1  # threads
+    diagnostics: Mapping[str, float] = field(default_factory=dict)  # empty: nothing is sampled
 
     @property
     def n_draws(self) -> int:

@@ -36,43 +36,21 @@ MIN_ROWS = 1_000  # for a thread
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trees:
-    """The T trees of one variable.
+    """The T trees of one variable."""
 
-    Attributes
-    ----------
-    column : int
-        The outcome.
-    K : int
-        Its number of levels, those that nobody holds included.
-    rows : ndarray of int, shape (r,)
-        Records of the confidential table that are replaced, on which the trees were grown.
-    predictors : ndarray of int, shape (k,)
-    ranks : mapping of int to ndarray of float
-        Of each nominal predictor, the place of every level in its order.
-    seeds : ndarray of int, shape (T,)
-    bags : ndarray of uint8, shape (T, r)
-        How often each record is in the bootstrap sample of each tree.
-    start : ndarray of int, shape (T + 1,)
-        Nodes of tree t are ``start[t]:start[t + 1]`` in the flat arrays.
-    feature : ndarray of int16
-        Split predictor of each node, -1 in leaves.
-    threshold : ndarray of float32
-        Rows at most this go left.
-    right : ndarray of int32
-        Right child, numbered within the tree; in leaves the level they vote for.
-    """
-
-    column: int
-    K: int
+    column: int  # the outcome
+    K: int  # its number of levels, those that nobody holds included
+    # shape (r,): records of the confidential table that are replaced, on which the trees were grown
     rows: Ints
-    predictors: Ints
-    ranks: Mapping[int, Array]
-    seeds: Ints
+    predictors: Ints  # shape (k,)
+    ranks: Mapping[int, Array]  # of each nominal predictor, the place of every level in its order
+    seeds: Ints  # shape (T,)
+    # shape (T, r): how often each record is in the bootstrap sample of each tree
     bags: npt.NDArray[np.uint8]
-    start: Ints
-    feature: npt.NDArray[np.int16]
-    threshold: Singles
-    right: Counts
+    start: Ints  # shape (T + 1,): nodes of tree t are ``start[t]:start[t + 1]`` in the flat arrays
+    feature: npt.NDArray[np.int16]  # split predictor of each node, -1 in leaves
+    threshold: Singles  # rows at most this go left
+    right: Counts  # right child, numbered within the tree; in leaves the level they vote for
 
     def __len__(self) -> int:
         return len(self.seeds)

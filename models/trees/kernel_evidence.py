@@ -173,29 +173,8 @@ def log_gain_smoothed(
 ) -> tuple[Array, Array, Array]:
     """log p(Z | y*, y_-i) less that of the truth, its deviations, and effective draws.
 
-    Parameters
-    ----------
-    tree : Tree
-    shown : SmoothedValues
-    kind : int
-        `PLAIN` or `BAYESIAN`.
-    own : ndarray of int, shape (2, U)
-        Leaf of each target, and its place among the tree's donors.
-    guess : tuple of ndarrays, shape (G, U)
-        Leaf and value.
-    simulation : Simulation
+    Shapes (G, U), (B, G, U) and (U,); ``own`` (2, U): leaf and place among the donors.
 
-    Returns
-    -------
-    log_p : ndarray, shape (G, U)
-    deviations : ndarray, shape (B, G, U)
-        Relative deviation of each batch of draws.
-    ess : ndarray, shape (U,)
-        Least effective number of draws over nodes, and over guesses not far less likely than the
-        best.
-
-    Notes
-    -----
     What is asked is sorted by node and done once for each distinct node, own value and guessed
     value. A node costs some tens of sweeps of its R values and N records; after that a guess costs,
     for each draw of the weights, a few operations for each distinct released value.

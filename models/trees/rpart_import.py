@@ -58,26 +58,15 @@ class RpartTree(Tree):
 
     One node beyond those that values are drawn from holds the records that the tree does not
     concern, for their values are kept apart.
-
-    Attributes
-    ----------
-    name : str
-        What synthpop calls the outcome.
-    of : Feature
-        What of the column is drawn: itself, or which value is kept apart.
-    features : tuple of Feature
-    rules : tuple of arrays
-        For each node the first of its rules (nodes + 1,); for each rule its feature, ncat and cut;
-        the side of each level, -1 left, 1 right, 0 neither, (rules, most levels).
-    majority : ndarray of int, shape (nodes,)
-        The side with more records, 0: none, or not asked for.
     """
 
-    name: str
-    of: Feature
+    name: str  # what synthpop calls the outcome
+    of: Feature  # what of the column is drawn: itself, or which value is kept apart
     features: tuple[Feature, ...]
+    # for each node the first of its rules (nodes + 1,); for each rule its feature, ncat and cut;
+    # the side of each level, -1 left, 1 right, 0 neither, (rules, most levels)
     rules: tuple[Ints, Ints, Ints, Array, Ints]
-    majority: Ints
+    majority: Ints  # shape (nodes,): the side with more records, 0: none, or not asked for
 
     @property
     def split_columns(self) -> Ints:
@@ -100,13 +89,7 @@ class RpartTree(Tree):
         return out
 
     def node(self, codes: Codes) -> Ints:
-        """The node whose values a row is given, shape (R,).
-
-        Raises
-        ------
-        InputError
-            Rows of a number that stay above the leaves: synthpop takes a leaf at random for them.
-        """
+        """The node whose values a row is given, shape (R,)."""
         found = self.leaf(codes)
         stay = int((self.left[found] >= 0).sum())
         if stay and self.of.table is None and self.of.rest is None:
@@ -150,13 +133,7 @@ VALUE, APART = ".0", ".NA"
 
 
 def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[RpartTree, ...], ...]:
-    """The trees of each release, in the order of synthesis; equal ones are laid out once.
-
-    Raises
-    ------
-    InputError
-        What `CART.from_rpart` names.
-    """
+    """The trees of each release, in the order of synthesis; equal ones are laid out once."""
     if models.proper:
         raise InputError(
             "the release was made with proper = TRUE: each tree was grown on a bootstrap sample "
@@ -313,13 +290,7 @@ def _place(value: float, variable: Number, levels: tuple[str, ...]) -> float:
 
 
 def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTree:
-    """Lay the records of the table out in a tree; text: draws from the whole column.
-
-    Raises
-    ------
-    InputError
-        Columns or levels that the table lacks; nodes that held another number of records.
-    """
+    """Lay the records of the table out in a tree; text: draws from the whole column."""
     rpart = model if isinstance(model, Rpart) else ONE_LEAF
     data, used = columns.data, sorted({rule.variable for split in rpart.rules for rule in split})
     of = _outcome(name, rpart.outcome, columns)

@@ -26,33 +26,19 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tree:
-    """A tree of one column with the records of the confidential table in it, whoever grew it.
+    """A tree of one column with the records of the confidential table in it, whoever grew it."""
 
-    Attributes
-    ----------
-    column : int
-        The outcome.
-    predictors : ndarray of int, shape (k,)
-        Columns that may decide on the leaf.
-    left, right, parent : ndarrays of int, shape (nodes,)
-        Neighbours of each node, -1: none; the root is node 0.
-    begin, end : ndarrays of int, shape (nodes,)
-        The records of a node are ``donors[begin:end]``.
-    donors : ndarray of int, shape (n,)
-        Rows of the confidential table.
-    n_drawn : int
-        Number of nodes that values are drawn from: the first of them.
-    """
-
-    column: int
-    predictors: Ints
+    column: int  # the outcome
+    predictors: Ints  # shape (k,): columns that may decide on the leaf
+    # left, right, parent: shape (nodes,): neighbours of each node, -1: none; the root is node 0
     left: Ints
     right: Ints
     parent: Ints
+    # begin, end: shape (nodes,): the records of a node are ``donors[begin:end]``
     begin: Ints
     end: Ints
-    donors: Ints
-    n_drawn: int
+    donors: Ints  # shape (n,): rows of the confidential table
+    n_drawn: int  # number of nodes that values are drawn from: the first of them
 
     @property
     def n_nodes(self) -> int:
@@ -84,22 +70,13 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GrownTree(Tree):
-    """A tree grown here.
+    """A tree grown here."""
 
-    Attributes
-    ----------
-    ranks : mapping of int to ndarray of float
-        Of each nominal predictor, the place of every level in its order.
-    feature : ndarray of int, shape (nodes,)
-        Split predictor, -1 in leaves.
-    threshold : ndarray, shape (nodes,)
-    present : ndarray of bool, shape (nodes, most levels)
-        Of nodes that split a nominal predictor: which levels their records hold.
-    """
-
-    ranks: Mapping[int, Array]
-    feature: Ints
-    threshold: Array
+    ranks: Mapping[int, Array]  # of each nominal predictor, the place of every level in its order
+    feature: Ints  # shape (nodes,): split predictor, -1 in leaves
+    threshold: Array  # shape (nodes,)
+    # shape (nodes, most levels): of nodes that split a nominal predictor: which levels their
+    # records hold
     present: npt.NDArray[np.bool_]
 
     @property

@@ -16,52 +16,36 @@ Usefulness = Literal["useful enough", "less useful than wanted", "usefulness inc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """What the agency accepts; ``docs/reading-the-numbers.md`` gives reasons for the defaults.
+    """What the agency accepts; ``docs/reading-the-numbers.md`` gives reasons for the defaults."""
 
-    Attributes
-    ----------
-    attribute_probability : float, in (0, 1]
-        The release should lift no record's true values above this probability.
-    attribute_odds_factor : float, at least 1
-        A record counts as lifted if the release raises the odds of its true values by more than
-        this factor.
-    attribute_log_bayes_factor : float, positive
-        The release should not raise the log odds of any record's truth by more than this.
-    true_match_rate : float, in [0, 1]
-        Share of all records that may be matched uniquely and correctly, pooled or per release.
-    identical_records : float, in [0, 1]
-        Share of a file's records that may equal the original's record of the same row, where nobody
-        else in the original does.
-    unique_values : float, in [0, 1]
-        Share of the released values of a number that may be genuine values of a single record,
-        beyond the share that a fresh sample would show.
-    replicated_uniques : float, in [0, 1]
-        Share of all records that may be unique on the keys in the original and in a file alike.
-    share_unreliable : float, in [0, 1]
-        Share of targets whose number the diagnostics may reject before the verdict is inconclusive.
-    rhat : float above 1, or None
-        Largest R-hat of the fit that needs no explanation; None: not judged.
-    membership_auc : float, in [0, 1], or None
-        How often the release may point to the member of a pair; None: not judged.
-    membership_log_bayes_factor : float, positive, or None
-        The release should not raise the log odds that a member is in the data by more than this;
-        None: not judged.
-    utility : mapping of measure to float, or None
-        Rows of ``Utility.summary()``: what they may be at most (overlap of intervals: at least);
-        None: not judged.
-    """
-
+    # the release should lift no record's true values above this probability
     attribute_probability: float = 0.5
+    # A record counts as lifted if the release raises the odds of its true values by more than this
+    # factor
     attribute_odds_factor: float = 1.5
+    # the release should not raise the log odds of any record's truth by more than this
     attribute_log_bayes_factor: float = 3.0
+    # share of all records that may be matched uniquely and correctly, pooled or per release
     true_match_rate: float = 0.05
+    # share of a file's records that may equal the original's record of the same row, where nobody
+    # else in the original does
     identical_records: float = 0.05
+    # share of the released values of a number that may be genuine values of a single record, beyond
+    # the share that a fresh sample would show
     unique_values: float = 0.05
+    # share of all records that may be unique on the keys in the original and in a file alike
     replicated_uniques: float = 0.1
+    # share of targets whose number the diagnostics may reject before the verdict is inconclusive
     share_unreliable: float = 0.01
+    # largest R-hat of the fit that needs no explanation; None: not judged
     rhat: float | None = 1.05
+    # how often the release may point to the member of a pair; None: not judged
     membership_auc: float | None = None
+    # the release should not raise the log odds that a member is in the data by more than this;
+    # None: not judged
     membership_log_bayes_factor: float | None = None
+    # rows of ``Utility.summary()``: what they may be at most (overlap of intervals: at least);
+    # None: not judged
     utility: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
@@ -74,24 +58,12 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One sentence of the verdict.
+    """One sentence of the verdict."""
 
-    Attributes
-    ----------
-    measure : str
-        What was judged.
-    outcome : Outcome or Usefulness
-        Which way it points.
-    sentence : str
-        In words, every number of records with the number it is out of.
-    cure : str
-        Of an inconclusive reason: the setting that would settle it; else empty.
-    """
-
-    measure: str
-    outcome: Outcome | Usefulness
-    sentence: str
-    cure: str = ""
+    measure: str  # what was judged
+    outcome: Outcome | Usefulness  # which way it points
+    sentence: str  # in words, every number of records with the number it is out of
+    cure: str = ""  # of an inconclusive reason: the setting that would settle it; else empty
 
 
 def against(measure: str, sentence: str) -> Reason:

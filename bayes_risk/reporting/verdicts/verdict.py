@@ -65,25 +65,14 @@ USE: tuple[Usefulness, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The release against an agency's thresholds, conditional on stated knowledge and priors.
+    """The release against an agency's thresholds, conditional on stated knowledge and priors."""
 
-    Attributes
-    ----------
-    outcome : {"within your thresholds", "above your thresholds", "inconclusive"}
-        What the risk says: above if one reason says so, else inconclusive if one reason is.
-    usefulness : {"useful enough", "less useful than wanted", "usefulness inconclusive"}, or None
-        What the utility says, likewise; None: no threshold was set for it. It changes no outcome.
-    reasons : tuple of Reason
-        The deciding ones first, those of risk before those of use.
-    assumptions : str
-        What it rests on, in one sentence, "Under these assumptions: ...".
-    thresholds : Thresholds
-    """
-
+    # what the risk says: above if one reason says so, else inconclusive if one reason is
     outcome: Outcome
+    # What the utility says, likewise; None: no threshold was set for it. It changes no outcome
     usefulness: Usefulness | None = None
-    reasons: tuple[Reason, ...]
-    assumptions: str
+    reasons: tuple[Reason, ...]  # the deciding ones first, those of risk before those of use
+    assumptions: str  # what it rests on, in one sentence, "Under these assumptions: ..."
     thresholds: Thresholds
 
     @property
@@ -152,30 +141,6 @@ def judge(
     A record is above a threshold when its value less two Monte Carlo standard errors is, and may be
     above when its value plus two is; more than two where the chains of the fit disagree. A record
     marked unreliable can make the verdict inconclusive, never decide it.
-
-    Parameters
-    ----------
-    attribute : AttributeRisk, optional
-    identification : IdentificationRisk, optional
-        A risk that was not measured is not judged, and the assumptions say so; where neither was,
-        that is a doubt.
-    thresholds : Thresholds, optional
-    diagnostics : mapping, optional
-        ``fit.diagnostics``: where chains disagree, errors between them are taken wider.
-    membership : Membership, optional
-    utility : Utility, optional
-        Judged only by thresholds that were set for them. Utility has an outcome of its own.
-    exposure : Exposure, optional
-        What the files show without any model; by default what the risks carry of it.
-    rows : RowCorrespondence, optional
-        Of the files matched: if their rows are not seen to be the original's, few matches say
-        nothing.
-    where : {"python", "study", "command line"}
-        Where the user is: how the settings are named that would settle what is inconclusive.
-
-    Returns
-    -------
-    Verdict
     """
     limits = thresholds or Thresholds()
     chains = of_the_audit(attribute, diagnostics or {})

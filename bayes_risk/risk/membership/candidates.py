@@ -18,24 +18,14 @@ AT_ONCE = 25  # synthetic data sets drawn at a time for alternatives
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Others:
-    """People outside the data, and who of them is asked about for which place.
+    """People outside the data, and who of them is asked about for which place."""
 
-    Attributes
-    ----------
-    codes : ndarray, shape (D, p)
-        Distinct values; or one row a person where each place is compared with some of them only.
-    count : ndarray of int, shape (D,)
-        People with these values.
-    person : ndarray of int, shape (N,)
-        Row of each person.
-    asked : ndarray of int, shape (K, U)
-        Rows asked about for each of U cases.
-    """
-
+    # shape (D, p): distinct values; or one row a person where each place is compared with some of
+    # them only
     codes: Codes
-    count: Ints
-    person: Ints
-    asked: Ints
+    count: Ints  # shape (D,): people with these values
+    person: Ints  # shape (N,): row of each person
+    asked: Ints  # shape (K, U): rows asked about for each of U cases
 
     @classmethod
     def of(
@@ -86,19 +76,11 @@ def unseen(targets: Targets, guesses: Codes) -> Targets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alternatives:
-    """Somebody else whom the model would draw for a place: rows of values.
+    """Somebody else whom the model would draw for a place: rows of values."""
 
-    Attributes
-    ----------
-    codes : ndarray, shape (M, p)
-    per_case : int
-        How many of them each case takes, in turn; all of them if they are listed.
-    drawn : bool
-        Whether they were drawn from p(y' | y); else they are all values that there can be.
-    """
-
-    codes: Codes
-    per_case: int
+    codes: Codes  # shape (M, p)
+    per_case: int  # how many of them each case takes, in turn; all of them if they are listed
+    # whether they were drawn from p(y' | y); else they are all values that there can be
     drawn: bool
 
     def of(self, begin: int, end: int) -> Codes:

@@ -27,19 +27,12 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Odds:
-    """Log Bayes factors of C candidates for each of U places.
+    """Log Bayes factors of C candidates for each of U places."""
 
-    Attributes
-    ----------
-    log_bayes_factor : ndarray, shape (C, U)
-    deviations : ndarray of float32, shape (F, B, C, U)
-        By fit and batch of draws.
-    variance_of_draws : ndarray, shape (U,)
-        What the drawn alternatives add to the variance; 0 where all are listed, or none needed.
-    """
-
-    log_bayes_factor: Array
-    deviations: npt.NDArray[np.float32]
+    log_bayes_factor: Array  # shape (C, U)
+    deviations: npt.NDArray[np.float32]  # shape (F, B, C, U): by fit and batch of draws
+    # shape (U,): what the drawn alternatives add to the variance; 0 where all are listed, or none
+    # needed
     variance_of_draws: Array
 
 
@@ -59,17 +52,9 @@ class Normaliser:
 def odds(found: Sequence[Ratio], L: int, log_q: Array | None, linked: bool) -> Odds:
     """Log Bayes factors of candidates: the first C guesses, the last L being alternatives.
 
-    Parameters
-    ----------
-    found : sequence of Ratio
-        Of the base fit, and of each of the m augmented fits; guesses (C + L, U).
-    L : int
-        Number of alternatives; 0: none are needed.
-    log_q : ndarray, shape (L, U), or None
-        Log density that the alternatives were drawn from; None: they are all that can be.
-    linked : bool
-        Whether the release ties synthetic values to the record itself; then the ratios r_l are
-        known up to constants only.
+    ``found``: of the base fit, and of each of the m augmented ones, guesses (C + L, U). ``log_q``
+    (L, U): log density that alternatives were drawn from; None: they are all that can be.
+    ``linked``: the release ties values to the record itself; ratios are known up to constants only.
     """
     base, releases = found[0], found[1:]
     C = len(base.value) - L
@@ -173,31 +158,21 @@ REPLICATES = 200  # samples of the people outside the data
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MembershipTerms:
-    """What is kept of U cases, and of D others over all cases.
+    """What is kept of U cases, and of D others over all cases."""
 
-    Attributes
-    ----------
-    log_bf, mcse : ndarray, shape (U,)
-        Of the members themselves.
-    khat, ess : ndarray, shape (U,)
-    others, others_mcse : ndarray, shape (D,)
-        Mean log Bayes factor over the places for which they were asked about, and its error.
-    found : Standing of arrays, shape (U,)
-    moved : Standing of arrays, shape (F, B, U)
-        As each batch of draws of each fit has it.
-    resampled : Standing of arrays, shape (R, U)
-        As other samples of people outside the data would have it.
-    """
-
+    # log_bf, mcse: shape (U,): of the members themselves
     log_bf: Array
     mcse: Array
+    # khat, ess: shape (U,)
     khat: Array
     ess: Array
+    # others, others_mcse: shape (D,): mean log Bayes factor over the places for which they were
+    # asked about, and its error
     others: Array
     others_mcse: Array
-    found: Standing
-    moved: Standing
-    resampled: Standing
+    found: Standing  # shape (U,)
+    moved: Standing  # shape (F, B, U): as each batch of draws of each fit has it
+    resampled: Standing  # shape (R, U): as other samples of people outside the data would have it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
