@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array
+
 if TYPE_CHECKING:
     import xarray as xr
 
-Array = npt.NDArray[np.float64]
 DIVISION_SLASH = "\N{DIVISION SLASH}"
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, checked_table
@@ -204,7 +204,7 @@ class CART:
             files=tuple(releases),
         )
 
-    def _checked(self, weights: Any, data: Microdata) -> npt.NDArray[np.float64] | None:
+    def _checked(self, weights: Any, data: Microdata) -> Array | None:
         """Record weights, of values that are not smoothed."""
         alpha = checked_weights(weights, data.index)
         if alpha is not None and self.floor is not None:

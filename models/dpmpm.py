@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.data.impossible import Impossible
@@ -225,7 +225,7 @@ def _checked_splits(model: DPMPM, splits: int | None, weights: Any, sampler: str
 
 
 def _with_zeros(
-    data: Microdata, impossible: Impossible | None, starts: npt.NDArray[np.int64]
+    data: Microdata, impossible: Impossible | None, starts: Ints
 ) -> tuple[Microdata, ZeroLayout | None]:
     """The table, which knows what is impossible, and the same as the sampler takes it."""
     if impossible is None:

@@ -12,9 +12,9 @@ from math import factorial, isfinite
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, is_number, known_columns, one_of
 from bayes_risk.data.microdata import Microdata, Number
@@ -29,8 +29,6 @@ from .cart import column_order, microdata
 
 __all__ = ["Forest", "search_orders"]
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 MAX_ORDERS = 24
 
 
@@ -190,7 +188,7 @@ chain='all-others')
             forests.append(trees)
         return ForestFit(model=self, microdata=data, forests=tuple(forests), n_jobs=n_jobs)
 
-    def _masks(self, data: Microdata, records: Any) -> dict[int, Mask]:
+    def _masks(self, data: Microdata, records: Any) -> dict[int, Flags]:
         """Records to replace of each column, in the order of synthesis."""
         by_column = records if isinstance(records, Mapping) else None
         if self.order == "amount" and by_column is None:
@@ -217,7 +215,7 @@ chain='all-others')
             )
         return {data.columns.index(c): masks[c] for c in names}
 
-    def _predictors(self, data: Microdata, column: int, masks: Mapping[int, Mask]) -> Ints:
+    def _predictors(self, data: Microdata, column: int, masks: Mapping[int, Flags]) -> Ints:
         order = list(masks)
         left_out = {column} if self.chain == "all-others" else set(order[order.index(column) :])
         return np.array([j for j in range(len(data.columns)) if j not in left_out], dtype=np.int64)

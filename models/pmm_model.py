@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, same_records
@@ -206,7 +207,7 @@ def _further(
     return coded.codes, [*data.variables, *coded.variables]
 
 
-def _check_selection(model: PMM, chosen: npt.NDArray[np.bool_]) -> None:
+def _check_selection(model: PMM, chosen: Flags) -> None:
     names, kept = list(model.identifying), int((~chosen).sum())
     if not chosen.any():
         raise InputError(
@@ -220,7 +221,7 @@ def _check_selection(model: PMM, chosen: npt.NDArray[np.bool_]) -> None:
         )
 
 
-def _check_constraints(model: PMM, data: Microdata, chosen: npt.NDArray[np.bool_]) -> None:
+def _check_constraints(model: PMM, data: Microdata, chosen: Flags) -> None:
     broken = ~allowed_rows(data, data.codes[~chosen], tuple(model.constraints))
     if broken.any():
         label = data.index[~chosen][int(np.argmax(broken))]
@@ -230,9 +231,7 @@ def _check_constraints(model: PMM, data: Microdata, chosen: npt.NDArray[np.bool_
         )
 
 
-def _counts(
-    keys: npt.NDArray[np.float64], chosen: npt.NDArray[np.bool_], notes: Sequence[str]
-) -> dict[str, float]:
+def _counts(keys: Array, chosen: Flags, notes: Sequence[str]) -> dict[str, float]:
     return {
         "vulnerable": float(chosen.sum()),
         "kept": float((~chosen).sum()),

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, Number, checked_table
@@ -194,9 +194,7 @@ def _pair(name: str, pair: tuple[float, float]) -> None:
         positive(name, value)
 
 
-def checked_powers(
-    model: PoissonMixture, weights: Any, data: Microdata
-) -> npt.NDArray[np.float64] | None:
+def checked_powers(model: PoissonMixture, weights: Any, data: Microdata) -> Array | None:
     """Record weights (n,) of a mixture that can take them; None: all 1."""
     if model.kind != "MP":
         why = "the totals that it deals are the confidential ones, whatever the weights"

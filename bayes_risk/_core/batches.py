@@ -6,13 +6,12 @@ order.
 """
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import f, t
 
-Array = npt.NDArray[np.float64]
+from bayes_risk._core.arrays import Array, Flags, Ints
 
 
-def batch_of_draws(n_draws: int, n_chains: int) -> npt.NDArray[np.int64]:
+def batch_of_draws(n_draws: int, n_chains: int) -> Ints:
     """Batch of each draw, chain after chain, two batches a chain; shape (H,)."""
     size = n_draws // n_chains
     half = (np.arange(size) >= size // 2).astype(np.int64)
@@ -70,7 +69,7 @@ def student_factor(variance: Array, n_batches: int) -> Array:
     return factor
 
 
-def chains_disagree(deviations: Array, level: float = 0.001) -> npt.NDArray[np.bool_]:
+def chains_disagree(deviations: Array, level: float = 0.001) -> Flags:
     """Whether whole chains of any fit differ by more than their halves do (analysis of variance).
 
     At this level, shared among the fits; shape of ``deviations`` without (F, B).
@@ -82,7 +81,7 @@ def chains_disagree(deviations: Array, level: float = 0.001) -> npt.NDArray[np.b
     first, second = deviations[:, 0::2], deviations[:, 1::2]
     within = ((first - second) ** 2).sum(axis=1) / (2 * C)
     between = 2 * (0.5 * (first + second)).var(axis=1, ddof=1)
-    above: npt.NDArray[np.bool_] = (between > f.ppf(1 - level / F, C - 1, C) * within).any(axis=0)
+    above: Flags = (between > f.ppf(1 - level / F, C - 1, C) * within).any(axis=0)
     return above
 
 

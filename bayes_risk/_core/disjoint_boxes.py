@@ -12,10 +12,10 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Flags, Ints
+
 from .errors import InputError
 
-Flags = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 MAX_BOXES = 20_000
 
 

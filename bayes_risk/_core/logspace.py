@@ -1,9 +1,8 @@
 """Sums and ratios of probabilities whose logs are given."""
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from bayes_risk._core.arrays import Array
 
 
 def log_sum(x: Array, axis: int = 0) -> Array:

@@ -18,15 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
+
 LARGEST = 2**62
 PRIME = 2**61 - 1
 SIMPLE, FAR = 2**20, 2.0**53  # denominators of simple fractions; more people than can be counted
-Ids = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Reals = npt.NDArray[np.float64]
 
 
-def whole_weights(D: Reals, largest: int) -> tuple[Ids, Ids, Flags]:
+def whole_weights(D: Array, largest: int) -> tuple[Ints, Ints, Flags]:
     """Weigh in 64 bits: weights (m, U), units (weights of 1) and which keys fit, both (U,).
 
     The unit is the least common multiple of the numerators of a key's D; where some D is no simple
@@ -43,7 +42,7 @@ def whole_weights(D: Reals, largest: int) -> tuple[Ids, Ids, Flags]:
     return weight, unit, fits
 
 
-def _simple_fractions(D: Reals) -> tuple[Ids, Ids]:
+def _simple_fractions(D: Array) -> tuple[Ints, Ints]:
     """``D = over / under`` in lowest terms, ``under`` up to 2^20; ``over = 0`` if D has none."""
     with np.errstate(over="ignore"):
         scaled = D * SIMPLE
@@ -53,7 +52,7 @@ def _simple_fractions(D: Reals) -> tuple[Ids, Ids]:
     return over // common, SIMPLE // common
 
 
-def common_multiple(N: Ids, largest: int) -> tuple[Ids, Flags]:
+def common_multiple(N: Ints, largest: int) -> tuple[Ints, Flags]:
     """Find the least common multiple of each column's non-zero counts; does m times it fit."""
     multiple = np.ones(N.shape[1], dtype=np.int64)
     fits = np.ones(N.shape[1], dtype=np.bool_)
@@ -65,7 +64,7 @@ def common_multiple(N: Ids, largest: int) -> tuple[Ids, Flags]:
 
 
 def long_weights(
-    D: Reals, chosen: Flags
+    D: Array, chosen: Flags
 ) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
     """Weigh the chosen keys in Python integers; the other columns are 0. And their unit."""
     whole = np.frompyfunc(float.as_integer_ratio, 1, 1)(D[:, chosen])
@@ -84,18 +83,20 @@ TABLE_PER_ENTRY = 8
 class ReleaseSets(NamedTuple):
     """Distinct (key, set of releases) that records show, by key."""
 
-    u: Ids  # (P,): the key, ascending
+    u: Ints  # (P,): the key, ascending
     shows: Flags  # (m, P): the releases of the set
-    records: Ids  # (P,): how many records show the key in just these releases
-    own: Ids  # (n_t,): the pair of each target's own record and key; -1: none
+    records: Ints  # (P,): how many records show the key in just these releases
+    own: Ints  # (n_t,): the pair of each target's own record and key; -1: none
 
-    def entries(self) -> tuple[Ids, Ids]:
+    def entries(self) -> tuple[Ints, Ints]:
         """Where each pair's releases begin, (P,), and all of them one after the other, (E,)."""
         size = self.shows.sum(axis=0)
         return np.cumsum(size) - size, np.nonzero(self.shows.T)[1]
 
 
-def release_sets(u: Ids, z: Ids, place: Ids, n_keys: int, *, largest: int = LARGEST) -> ReleaseSets:
+def release_sets(
+    u: Ints, z: Ints, place: Ints, n_keys: int, *, largest: int = LARGEST
+) -> ReleaseSets:
     """Count the records that show a key in the same releases.
 
     Time O(m^2 n), and a sort of at most m n numbers where U 2^m is larger than that. ``largest``:
@@ -121,7 +122,7 @@ def release_sets(u: Ids, z: Ids, place: Ids, n_keys: int, *, largest: int = LARG
     return ReleaseSets(pairs >> m, shows, records, own)
 
 
-def _one_by_one(u: Ids, z: Ids, place: Ids) -> ReleaseSets:
+def _one_by_one(u: Ints, z: Ints, place: Ints) -> ReleaseSets:
     """Pairs (key, record) as they are: for so many releases that hardly two records agree."""
     n = z.shape[1]
     pairs = np.unique((z * n + np.arange(n))[z >= 0])
@@ -130,7 +131,7 @@ def _one_by_one(u: Ids, z: Ids, place: Ids) -> ReleaseSets:
     return ReleaseSets(key, z[:, j] == key, np.ones(len(pairs), dtype=np.int64), own)
 
 
-def _bits(key: Ids, z: Ids) -> Ids:
+def _bits(key: Ints, z: Ints) -> Ints:
     """One bit for each release that shows the key."""
     bits = np.zeros(len(key), dtype=np.int64)
     for l, row in enumerate(z):
@@ -138,27 +139,27 @@ def _bits(key: Ids, z: Ids) -> Ids:
     return bits
 
 
-def _first_shown(z: Ids, l: int) -> Ids:
+def _first_shown(z: Ints, l: int) -> Ints:
     """Codes (key, set) of the keys that release l is the first to show of a record."""
     new = z[l] >= 0
     for row in z[:l]:
         new &= row != z[l]
     rows = z[:, new]
-    code: Ids = (rows[l] << len(z)) + _bits(rows[l], rows)
+    code: Ints = (rows[l] << len(z)) + _bits(rows[l], rows)
     return code
 
 
-def _counted(codes: Ids) -> tuple[Ids, Ids]:
+def _counted(codes: Ints) -> tuple[Ints, Ints]:
     codes = np.sort(codes)
     start = np.flatnonzero(np.diff(codes, prepend=-1))
     return codes[start], np.diff(start, append=len(codes))
 
 
-def _places(pairs: Ids, code: Ids) -> Ids:
+def _places(pairs: Ints, code: Ints) -> Ints:
     if not len(pairs):
         return np.full(len(code), -1, dtype=np.int64)
     place = np.minimum(np.searchsorted(pairs, code), len(pairs) - 1)
-    found: Ids = np.where(pairs[place] == code, place, -1)
+    found: Ints = np.where(pairs[place] == code, place, -1)
     return found
 
 
@@ -168,14 +169,14 @@ TABLE_PER_RECORD = 8
 class Matches(NamedTuple):
     """The intruder's candidates for each target, per release (m, n) or pooled (n,)."""
 
-    c: Ids  # released records with the highest match probability
+    c: Ints  # released records with the highest match probability
     T: Flags  # the true record is among them
     no_match: Flags  # no released record has the target's full key
-    top: Reals  # the highest match probability
-    inside: Reals  # that the target is in the file: of all records together, or 1 if that is known
+    top: Array  # the highest match probability
+    inside: Array  # that the target is in the file: of all records together, or 1 if that is known
 
     @property
-    def outside(self) -> Reals:
+    def outside(self) -> Array:
         """Pr(J = n + 1): the target is not in the file."""
         return 1 - self.inside
 
@@ -195,7 +196,7 @@ class Matches(NamedTuple):
         return single
 
     @property
-    def probability(self) -> Reals:
+    def probability(self) -> Array:
         """``T / c``, the chance that a candidate taken at random is the target; 0 where c = 0."""
         return self.T / np.maximum(self.c, 1)
 
@@ -206,11 +207,11 @@ class Chances(NamedTuple):
     Parts of a file add up in any order: these are whole numbers.
     """
 
-    c: Ids
-    targets: Ids
+    c: Ints
+    targets: Ints
 
     @classmethod
-    def of(cls, c: Ids, targets: Ids) -> "Chances":
+    def of(cls, c: Ints, targets: Ints) -> "Chances":
         """Add up targets with the same c."""
         distinct, place = np.unique(c, return_inverse=True)
         total = np.zeros(len(distinct), dtype=np.int64)
@@ -218,7 +219,7 @@ class Chances(NamedTuple):
         return cls(distinct[total > 0], total[total > 0])
 
     @classmethod
-    def of_targets(cls, c: Ids, T: Flags) -> "Chances":
+    def of_targets(cls, c: Ints, T: Flags) -> "Chances":
         """Count single targets, shapes (n,)."""
         targets = np.bincount(c[T])
         some = np.flatnonzero(targets)
@@ -232,7 +233,7 @@ class Chances(NamedTuple):
 class Cells(NamedTuple):
     """Each target's cell of unsynthesised keys: what is left to go by where nothing matches."""
 
-    size: Ids  # (n_t,): released records in it
+    size: Ints  # (n_t,): released records in it
     own: Flags  # (n_t,): the target's record is one of them
     used: bool  # the intruder goes by it (the fallback rule)
     certain: bool  # he knows that the target is in the file, matched or not
@@ -244,11 +245,11 @@ class Pairs(NamedTuple):
     A record's probability depends only on the set of releases in which it matches.
     """
 
-    u: Ids  # (P,), sorted
-    start: Ids  # (P,): where the pair's entries, one for each release, begin
-    records: Ids  # (P,): records that match in just these
-    own: Ids  # (n_t,): the pair of each target's own record, or -1
-    cell: Ids  # (E,): where in ``weight.ravel()`` the weight of an entry lies
+    u: Ints  # (P,), sorted
+    start: Ints  # (P,): where the pair's entries, one for each release, begin
+    records: Ints  # (P,): records that match in just these
+    own: Ints  # (n_t,): the pair of each target's own record, or -1
+    cell: Ints  # (E,): where in ``weight.ravel()`` the weight of an entry lies
     weight: npt.NDArray[Any]  # (m, U)
     unit: npt.NDArray[Any]  # (U,): the weight of a probability of 1
 
@@ -259,7 +260,7 @@ def cell_codes(
     *,
     shape: tuple[int, ...],
     largest: int = LARGEST,
-) -> Ids:
+) -> Ints:
     """Code the cells of a cross-classification: equal codes if and only if all digits are equal.
 
     Mixed radix, ``code <- code * d_j + digit_j``, of digits that are broadcast to `shape`. When the
@@ -277,7 +278,7 @@ def cell_codes(
     return code
 
 
-def number_keys(target: Ids, released: Ids) -> tuple[Ids, Ids]:
+def number_keys(target: Ints, released: Ints) -> tuple[Ints, Ints]:
     """Number the distinct target keys 0 .. U-1, and find them again in the releases.
 
     From cell codes (n_t,) and (m, n): ``u`` of targets, and ``z`` of released keys, -1: no
@@ -293,12 +294,12 @@ def number_keys(target: Ids, released: Ids) -> tuple[Ids, Ids]:
     return u, np.where(keys[place] == released, place, -1)
 
 
-def count_matches(z: Ids, n_keys: int) -> Ids:
+def count_matches(z: Ints, n_keys: int) -> Ints:
     """N[l, u]: records of release l that hold target key u, shape (m, U)."""
     return np.stack([np.bincount(row + 1, minlength=n_keys + 1)[1:] for row in z])
 
 
-def match_each(u: Ids, z: Ids, place: Ids, D: Reals, cells: Cells) -> Matches:
+def match_each(u: Ints, z: Ints, place: Ints, D: Array, cells: Cells) -> Matches:
     """Find the candidates in each release by itself, arrays of shape (m, n_t).
 
     ``c = N[l, u_i]`` and ``T = 1[z[l, place_i] = u_i]``. Where nothing matches: the target's cell
@@ -312,7 +313,7 @@ def match_each(u: Ids, z: Ids, place: Ids, D: Reals, cells: Cells) -> Matches:
     return settle(N[:, u], T, top[:, u], inside[:, u], cells)
 
 
-def pair_up(u: Ids, z: Ids, D: Reals, *, place: Ids, largest: int = LARGEST) -> list[Pairs]:
+def pair_up(u: Ints, z: Ints, D: Array, *, place: Ints, largest: int = LARGEST) -> list[Pairs]:
     """Count the records of every set of releases that shows a target key, with exact weights.
 
     Where all D of a key are simple fractions, the weight ``1/D[l, u]`` is carried as the integer
@@ -329,7 +330,7 @@ def pair_up(u: Ids, z: Ids, D: Reals, *, place: Ids, largest: int = LARGEST) -> 
     return weigh_sets(release_sets(u, z, place, len(N[0])), np.where(N > 0, D, 0.0), largest)
 
 
-def weigh_sets(sets: ReleaseSets, D: Reals, largest: int = LARGEST) -> list[Pairs]:
+def weigh_sets(sets: ReleaseSets, D: Array, largest: int = LARGEST) -> list[Pairs]:
     """Weigh counted sets of releases as `pair_up` says; D (m, U) is 0 where nothing matches."""
     weight, unit, fits = whole_weights(D, largest)
     blocks = []
@@ -342,7 +343,7 @@ def weigh_sets(sets: ReleaseSets, D: Reals, largest: int = LARGEST) -> list[Pair
 
 def match_pooled(
     blocks: Sequence[Pairs],
-    u: Ids,
+    u: Ints,
     each: Matches,
     cells: Cells,
     *,
@@ -369,13 +370,13 @@ def match_pooled(
     return settle(c[u], T, top_u, each.inside[kept].mean(axis=0), cells)
 
 
-def jackknife_error(left_out: Reals) -> float:
+def jackknife_error(left_out: Array) -> float:
     """Jackknife error ``sqrt((m-1)/m sum_l (x_l - mean)^2)`` of m left-out estimates."""
     m = len(left_out)
     return float(np.sqrt((m - 1) / m * ((left_out - left_out.mean()) ** 2).sum()))
 
 
-def settle(c: Ids, T: Flags, top: Reals, inside: Reals, cells: Cells) -> Matches:
+def settle(c: Ints, T: Flags, top: Array, inside: Array, cells: Cells) -> Matches:
     """Where nothing matches, take the whole cell of unsynthesised keys, or nobody."""
     nothing = c == 0
     inside = np.where(nothing, float(cells.certain), inside)
@@ -391,11 +392,11 @@ def settle(c: Ids, T: Flags, top: Reals, inside: Reals, cells: Cells) -> Matches
     )
 
 
-def share_of_cell(each: Matches, cells: Cells, kept: Sequence[int]) -> Reals:
+def share_of_cell(each: Matches, cells: Cells, kept: Sequence[int]) -> Array:
     """What the fallback rule adds to everybody in the cell, shape (n_t,)."""
     if not cells.used:
         return np.zeros(len(cells.size))
-    share: Reals = each.no_match[kept].mean(axis=0) / np.maximum(cells.size, 1)
+    share: Array = each.no_match[kept].mean(axis=0) / np.maximum(cells.size, 1)
     return share
 
 
@@ -414,7 +415,7 @@ def _pairs(
     )
 
 
-def best_pairs(pairs: Pairs, without: int | None) -> tuple[Ids, Flags, npt.NDArray[Any]]:
+def best_pairs(pairs: Pairs, without: int | None) -> tuple[Ints, Flags, npt.NDArray[Any]]:
     """Find where each key's pairs begin, which attain their key's maximum, and the maxima."""
     weight = pairs.weight
     if without is not None:
@@ -427,6 +428,6 @@ def best_pairs(pairs: Pairs, without: int | None) -> tuple[Ids, Flags, npt.NDArr
     return first, (total == np.repeat(maximum, size)) & (total > 0), maximum
 
 
-def _starts(values: Ids) -> Ids:
+def _starts(values: Ints) -> Ints:
     """Find where each run of equal values begins."""
     return np.flatnonzero(np.diff(values, prepend=-1))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import (
     NONE,
@@ -258,7 +259,7 @@ class OfTargets(Drawn):
 
     __slots__ = ()
     index: pd.Index
-    case: npt.NDArray[np.int64]
+    case: Ints
     variables: tuple[Variable | Number, ...]
 
     @property

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.disjoint_boxes import disjoint, sizes
 from bayes_risk._core.errors import InputError
 
@@ -20,7 +20,6 @@ from .microdata import Microdata
 from .variables import Number, Variable, scalar
 from .zero_region import ZeroRegion
 
-Flags = npt.NDArray[np.bool_]
 Predicate = Callable[[pd.DataFrame], Any]
 MAX_CELLS = 1_000_000
 SHOWN = 3  # levels of a rule in messages
@@ -138,7 +137,7 @@ def _coded(
     rule: Mapping[Hashable, list[Hashable]],
     number: int,
     microdata: Microdata,
-    starts: npt.NDArray[np.int64],
+    starts: Ints,
 ) -> Flags:
     """One rule as a box, shape (D,)."""
     box = np.ones(starts[-1], dtype=bool)
@@ -174,7 +173,7 @@ def _code(level: Hashable, variable: Variable | Number, number: int) -> int:
     return known[level]
 
 
-def _asked(function: Predicate, microdata: Microdata, starts: npt.NDArray[np.int64]) -> Flags:
+def _asked(function: Predicate, microdata: Microdata, starts: Ints) -> Flags:
     """The cells that a function calls impossible, each a box, merged; shape (B, D)."""
     d = microdata.n_levels
     cells = int(np.prod(d.astype(object)))
@@ -199,7 +198,7 @@ def _asked(function: Predicate, microdata: Microdata, starts: npt.NDArray[np.int
     return boxes
 
 
-def _refuse_everything(boxes: Flags, microdata: Microdata, starts: npt.NDArray[np.int64]) -> None:
+def _refuse_everything(boxes: Flags, microdata: Microdata, starts: Ints) -> None:
     if sizes(boxes, starts).sum() >= np.prod(microdata.n_levels.astype(object)):
         raise InputError(
             "the rules of `impossible` together exclude every combination; give fewer rules"

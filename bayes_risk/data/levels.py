@@ -4,10 +4,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 
 WORDS = ("labels", "codes")
@@ -65,12 +64,12 @@ def declare_levels(
     return df.astype(declared) if declared else df
 
 
-def _strangers(column: pd.Series, values: list[Hashable]) -> npt.NDArray[np.bool_]:
+def _strangers(column: pd.Series, values: list[Hashable]) -> Flags:
     """Which cells hold a value that is none of those, in the eyes of the conversion too."""
     found = column.isin(values).to_numpy(dtype=bool)
     if not isinstance(column.dtype, pd.CategoricalDtype):
         found = found & (pd.Index(values).get_indexer_for(pd.Index(column)) >= 0)
-    strange: npt.NDArray[np.bool_] = column.notna().to_numpy(dtype=bool) & ~found
+    strange: Flags = column.notna().to_numpy(dtype=bool) & ~found
     return strange
 
 

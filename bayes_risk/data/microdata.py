@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._compat import DIVISION_SLASH, plain_name
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 
@@ -132,7 +133,7 @@ class Microdata:
         return [v.name for v in self.variables]
 
     @property
-    def n_levels(self) -> npt.NDArray[np.int64]:
+    def n_levels(self) -> Ints:
         """Number of levels d_j of each variable, shape (p,); 0 for numbers."""
         return np.array([v.n_levels for v in self.variables], dtype=np.int64)
 
@@ -154,7 +155,7 @@ class Microdata:
         columns = {v.name: v.decode(codes[:, j], labels) for j, v in enumerate(self.variables)}
         return pd.DataFrame(columns, index=labels)
 
-    def mask(self, records: Any) -> npt.NDArray[np.bool_]:
+    def mask(self, records: Any) -> Flags:
         """Which records a mask or a list of labels selects, shape (n,); all of them by default."""
         if records is None:
             return np.ones(len(self.index), dtype=bool)

@@ -6,14 +6,13 @@ A model draws from ``p(Theta) prod_i p(y_i | Theta)^alpha_i`` (Hu, Savitsky & Wi
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 
 from .microdata import by_label
 
-Array = npt.NDArray[np.float64]
 TAKE_THEM = (
     'models.DPMPM, models.Regression, models.CART, models.PoissonMixture(kind="MP") or '
     "models.PyMCModel"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 
 from .kinds import broken, check_header, check_unpacked
@@ -28,7 +28,7 @@ class StoredColumn:
     # n of them, what is stored; a declared missing code stands as it is, all else that is missing
     # as NaN
     values: pd.Series
-    refused: npt.NDArray[np.bool_]  # shape (n,): which records hold a declared missing code
+    refused: Flags  # shape (n,): which records hold a declared missing code
     labels: Codes = field(default_factory=dict)  # labels of answers, held by somebody or not
     # labels of codes that are declared as missing
     missing_labels: Codes = field(default_factory=dict)

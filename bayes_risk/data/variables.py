@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number
 
@@ -122,7 +123,7 @@ class Number:
         """A number has no levels to name."""
         return []
 
-    def encode(self, column: pd.Series, source: str) -> npt.NDArray[np.float64]:
+    def encode(self, column: pd.Series, source: str) -> Array:
         """The numbers of a column; missing and infinite ones are an error."""
         try:
             values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -152,7 +153,7 @@ class Number:
         return column.astype(self.dtype) if exact else column
 
 
-def check_whole(column: pd.Series, values: npt.NDArray[np.float64], name: str, source: str) -> None:
+def check_whole(column: pd.Series, values: Array, name: str, source: str) -> None:
     """Whole numbers that double precision would round to others are an error."""
     if not pd.api.types.is_integer_dtype(column.dtype):
         return
@@ -165,7 +166,7 @@ def check_whole(column: pd.Series, values: npt.NDArray[np.float64], name: str, s
         )
 
 
-def check_magnitude(values: npt.NDArray[np.float64], name: str, source: str) -> None:
+def check_magnitude(values: Array, name: str, source: str) -> None:
     """Numbers whose squares would be infinite or zero are an error; missing ones pass.
 
     Above 1e30 in size single precision ends, which splits of trees are kept in.
@@ -184,7 +185,7 @@ def check_magnitude(values: npt.NDArray[np.float64], name: str, source: str) -> 
         )
 
 
-def _row(wrong: npt.NDArray[np.bool_]) -> int:
+def _row(wrong: Flags) -> int:
     """The first such row, counted from 1: what it holds is not told."""
     return int(np.argmax(wrong)) + 1
 

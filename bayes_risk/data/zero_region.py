@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.disjoint_boxes import guesses_held, held
 from bayes_risk._core.errors import InputError
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,7 +16,7 @@ class ZeroRegion:
     """Impossible combinations, coded against a table."""
 
     # shape (p + 1,): where the levels of each variable begin in the long row of levels
-    starts: npt.NDArray[np.int64]
+    starts: Ints
     boxes: Flags  # shape (B, D): disjoint boxes: the levels that each holds
     rules: Flags  # shape (R, D): the rules as they were given, which may overlap
     words: tuple[str, ...]  # R of them, the rules for people

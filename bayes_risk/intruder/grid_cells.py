@@ -1,9 +1,8 @@
 """The cells of a line of guesses: each reaches half way to its neighbours."""
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from bayes_risk._core.arrays import Array, Flags
 
 
 def edges(line: Array) -> Array:
@@ -17,7 +16,7 @@ def edges(line: Array) -> Array:
     )
 
 
-def log_widths(values: Array, counted: npt.NDArray[np.bool_]) -> Array:
+def log_widths(values: Array, counted: Flags) -> Array:
     """Log width of the grid cell around each value (G, U), among the counted guesses."""
     out = np.zeros(values.shape)
     for u in range(values.shape[1]):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.validate import at_least, is_number, one_of, positive
@@ -24,9 +25,6 @@ from bayes_risk.data.variables import check_magnitude
 
 from .guesses import Guesses, GuessSet
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 
 
@@ -241,7 +239,7 @@ class Grid:
         if self.bounds is not None and (len(points) != 2 or points[0] >= points[1]):
             raise InputError(f"bounds={self.bounds!r}; give (low, high) with low < high")
 
-    def points(self, y: Array, number: Number) -> tuple[Array, npt.NDArray[np.int64]]:
+    def points(self, y: Array, number: Number) -> tuple[Array, Ints]:
         """Guesses for true values y (U,), shape (G, U), and which of them is the truth (U,).
 
         Values below what can be repeat the truth: they are not counted, and break no formula.
@@ -288,9 +286,7 @@ class Grid:
         line = np.round(line) if number.whole else line
         return np.repeat(line[:, None], len(y), axis=1)
 
-    def _with_truth(
-        self, grid: Array, y: Array, number: Number
-    ) -> tuple[Array, npt.NDArray[np.int64]]:
+    def _with_truth(self, grid: Array, y: Array, number: Number) -> tuple[Array, Ints]:
         """Find the place of the truth in the grid, or make one in the way that was chosen."""
         name, wide = number.name, 0.0 if self.bounds is None else self.bounds[1] - self.bounds[0]
         far = np.where(grid >= number.lowest, np.abs(grid - y), np.inf)
@@ -337,9 +333,7 @@ class Levels:
     'every level'
     """
 
-    def points(
-        self, y: npt.NDArray[Any], variable: Variable
-    ) -> tuple[Array, npt.NDArray[np.int64]]:
+    def points(self, y: npt.NDArray[Any], variable: Variable) -> tuple[Array, Ints]:
         """Level codes, shape (G, U), and the true ones (U,)."""
         grid = np.repeat(np.arange(variable.n_levels, dtype=float)[:, None], len(y), axis=1)
         return grid, y.astype(np.int64)
@@ -449,7 +443,7 @@ def _check_room(columns: int, guesses: Sequence[int], targets: int) -> None:
         )
 
 
-def _counted(values: Array, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _counted(values: Array, truth: Ints) -> Flags:
     """False where a guess repeats another; the truth is kept."""
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, axis=0)
@@ -463,8 +457,8 @@ def _counted(values: Array, truth: npt.NDArray[np.int64]) -> npt.NDArray[np.bool
 
 def _joint(
     points: Sequence[Array],
-    truth: Sequence[npt.NDArray[np.int64]],
-    counted: Sequence[npt.NDArray[np.bool_]],
+    truth: Sequence[Ints],
+    counted: Sequence[Flags],
 ) -> GuessSet:
     """Every combination of one-variable guesses."""
     sizes = [len(p) for p in points]

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.microdata import Codes, Microdata
 
-Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer]
 MAX_CELLS = 200_000_000
 
@@ -33,7 +33,7 @@ class GuessSet:
 
     codes: Codes
     truth: npt.NDArray[np.int64]
-    counted: npt.NDArray[np.bool_]
+    counted: Flags
     cells: Ints
     finer: "Callable[[Array], tuple[GuessSet, Array]] | None" = None
 

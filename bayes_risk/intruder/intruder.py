@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 
@@ -131,7 +132,7 @@ class Intruder:
         """Whether this is a business competitor, whom the model itself has to answer."""
         return self.kind not in ("all-but-target", "none", "some")
 
-    def known(self, index: pd.Index, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    def known(self, index: pd.Index, rng: np.random.Generator) -> Flags:
         """Which records are known, shape (n,); a fraction is drawn by ``rng``.
 
         Parameters
@@ -270,7 +271,7 @@ def _fraction(given: Any) -> float:
     return share
 
 
-def _named(known: tuple[Any, ...], index: pd.Index) -> npt.NDArray[np.bool_]:
+def _named(known: tuple[Any, ...], index: pd.Index) -> Flags:
     """The mask of a mask, or of labels."""
     if all(isinstance(k, bool) for k in known):
         if len(known) != len(index):

@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import (
     LARGEST,
     PRIME,
     Cells,
-    Flags,
-    Ids,
     Matches,
-    Reals,
     count_matches,
     settle,
     share_of_cell,
@@ -37,10 +35,10 @@ class NumericKey(NamedTuple):
     released value that is NaN lies in every interval.
     """
 
-    y: Reals
-    low: Reals
-    high: Reals
-    value: Reals
+    y: Array
+    low: Array
+    high: Array
+    value: Array
 
     @property
     def sortable(self) -> bool:
@@ -55,19 +53,19 @@ class Windows(NamedTuple):
     ``start[v]`` up to ``stop[v]``, for v from ``first[l, i]`` up to ``first[l, i + 1]``.
     """
 
-    order: Ids
-    first: Ids
-    start: Ids
-    stop: Ids
+    order: Ints
+    first: Ints
+    start: Ints
+    stop: Ints
 
-    def single(self) -> tuple[Ids, Ids]:
+    def single(self) -> tuple[Ints, Ints]:
         """Starts and stops, (n_t, m), where every target has one stretch."""
         m, n_targets = self.first.shape[0], self.first.shape[1] - 1
         start, stop = (ends.reshape(m, n_targets).T for ends in (self.start, self.stop))
         return np.ascontiguousarray(start), np.ascontiguousarray(stop)
 
 
-def windows_of(u: Ids, z: Ids, keys: Sequence[NumericKey]) -> Windows:
+def windows_of(u: Ints, z: Ints, keys: Sequence[NumericKey]) -> Windows:
     """Sort by the narrowest key, within buckets of the second narrowest where that pays.
 
     Time O(m n log n), memory O(m n) and about two stretches a target and release.
@@ -95,9 +93,9 @@ class Buckets(NamedTuple):
     Bucket ``B - 1`` holds the records without a value; if there are any, every target visits it.
     """
 
-    record: Ids
-    low: Ids
-    visited: Ids
+    record: Ints
+    low: Ints
+    visited: Ints
     B: int
     rest: bool
 
@@ -114,17 +112,17 @@ def _share(key: NumericKey) -> float:
     return float(max(share, 1 / key.value.shape[1]))
 
 
-def _cuts(value: Reals, n_buckets: int) -> Reals:
+def _cuts(value: Array, n_buckets: int) -> Array:
     """Values that cut a key into buckets of about equal size."""
     rows = value[:, :: max(1, value.shape[1] // (SAMPLE * max(n_buckets, 1)))]
     present = np.sort(rows[~np.isnan(rows)])
     if n_buckets < 2 or not len(present):
         return np.zeros(0)
-    cuts: Reals = np.unique(present[np.arange(1, n_buckets) * len(present) // n_buckets])
+    cuts: Array = np.unique(present[np.arange(1, n_buckets) * len(present) // n_buckets])
     return cuts
 
 
-def _buckets(key: NumericKey, l: int, cuts: Reals) -> Buckets:
+def _buckets(key: NumericKey, l: int, cuts: Array) -> Buckets:
     value = key.value[l]
     gone = np.isnan(value)
     rest = len(cuts) + 1
@@ -135,8 +133,8 @@ def _buckets(key: NumericKey, l: int, cuts: Reals) -> Buckets:
 
 
 def _stretches(
-    u: Ids, code: Ids, key: NumericKey, l: int, across: Buckets | None
-) -> tuple[Ids, Ids, Ids, Ids]:
+    u: Ints, code: Ints, key: NumericKey, l: int, across: Buckets | None
+) -> tuple[Ints, Ints, Ints, Ints]:
     """Order of release l, number of stretches of each target (n_t,), starts and stops."""
     n, value = len(code), key.value[l]
     target, cell = _visits(u, across)
@@ -159,7 +157,7 @@ def _stretches(
     return order, np.bincount(target, minlength=len(u)) * len(ends), start, stop
 
 
-def _visits(u: Ids, across: Buckets | None) -> tuple[Ids, Ids]:
+def _visits(u: Ints, across: Buckets | None) -> tuple[Ints, Ints]:
     """Targets and cells (exact key and bucket) to be visited, target by target."""
     if across is None:
         return np.arange(len(u)), u
@@ -177,12 +175,12 @@ ROUND, OPEN_ROUND = 1 + 1e-12, 1 - 1e-12  # ellipses with their rim, 12 digits t
 class Boxes(NamedTuple):
     """Targets' boxes, who stands where, and how many each box holds."""
 
-    u: Ids  # (n_t,): numbers of targets' exact keys
-    z: Ids  # (m, n): of released ones
-    place: Ids  # (n_t,): each target's record; -1: it is not in the file
+    u: Ints  # (n_t,): numbers of targets' exact keys
+    z: Ints  # (m, n): of released ones
+    place: Ints  # (n_t,): each target's record; -1: it is not in the file
     keys: Sequence[NumericKey]
     windows: Windows  # where to look for the records of a box
-    N: Ids  # (m, n_t): records of release l in target i's box
+    N: Ints  # (m, n_t): records of release l in target i's box
     own: Flags  # (m, n_t): target i's record of release l lies in its box
     # what the squared distances, each in units of the interval's half width on that side, may add
     # up to: about 1 for ellipses, infinite for boxes
@@ -197,12 +195,14 @@ class Weights(NamedTuple):
     ``reach[:, k-1]`` is the sum of the k largest shares.
     """
 
-    share: Ids
-    residue: Ids
-    reach: Ids
+    share: Ints
+    residue: Ints
+    reach: Ints
 
 
-def box_up(u: Ids, z: Ids, place: Ids, keys: Sequence[NumericKey], *, limit: float = BOX) -> Boxes:
+def box_up(
+    u: Ints, z: Ints, place: Ints, keys: Sequence[NumericKey], *, limit: float = BOX
+) -> Boxes:
     """Sort the releases, and count the records in every target's box.
 
     ``place``: each target's record, -1: none; at least one numeric key; ``limit``: `ROUND` or
@@ -229,7 +229,7 @@ def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
     return inside
 
 
-def match_each_box(boxes: Boxes, D: Reals, cells: Cells) -> Matches:
+def match_each_box(boxes: Boxes, D: Array, cells: Cells) -> Matches:
     """As `match_each`, with boxes in the place of keys; D has shape (m, n_t)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         top, inside = (np.where(boxes.N > 0, x / D, 0.0) for x in (1.0, boxes.N))
@@ -237,7 +237,7 @@ def match_each_box(boxes: Boxes, D: Reals, cells: Cells) -> Matches:
 
 
 def match_pooled_boxes(
-    boxes: Boxes, D: Reals, each: Matches, cells: Cells, *, largest: int = LARGEST
+    boxes: Boxes, D: Array, each: Matches, cells: Cells, *, largest: int = LARGEST
 ) -> list[Matches]:
     """As `match_pooled`, with boxes: over all releases; then, if m > 2, without each of them.
 
@@ -264,13 +264,13 @@ def match_pooled_boxes(
     return found
 
 
-def _counts(windows: Windows, keys: Sequence[NumericKey], limit: float) -> Ids:
+def _counts(windows: Windows, keys: Sequence[NumericKey], limit: float) -> Ints:
     if _slides(keys):
         start, stop = windows.single()
         return np.ascontiguousarray((stop - start).T)
     from .match_counts import count  # numba: half a second that exact matching need not wait
 
-    N: Ids = count(windows, _by_window(windows, keys), limit)
+    N: Ints = count(windows, _by_window(windows, keys), limit)
     return np.ascontiguousarray(N.T)
 
 
@@ -280,7 +280,7 @@ def _slides(keys: Sequence[NumericKey]) -> bool:
 
 
 def _sweep(
-    boxes: Boxes, weights: Weights, contests: Sequence[int | None], out: tuple[Ids | Flags, ...]
+    boxes: Boxes, weights: Weights, contests: Sequence[int | None], out: tuple[Ints | Flags, ...]
 ) -> None:
     """Pool by one numeric key: c, T, doubts and digits, one row a contest (release left out)."""
     from .match_counts import no_matches, sweep
@@ -298,7 +298,7 @@ def _sweep(
 
 
 def _scan(
-    boxes: Boxes, weights: Weights, contests: Sequence[int | None], out: tuple[Ids | Flags, ...]
+    boxes: Boxes, weights: Weights, contests: Sequence[int | None], out: tuple[Ints | Flags, ...]
 ) -> None:
     """Pool by several numeric keys, likewise; all contests at once."""
     from .match_counts import scan
@@ -310,18 +310,18 @@ def _scan(
     scan(by_record, boxes.place, boxes.windows, rows, boxes.limit, visits, weights, out)
 
 
-def _by_window(windows: Windows, keys: Sequence[NumericKey]) -> tuple[Reals, ...]:
+def _by_window(windows: Windows, keys: Sequence[NumericKey]) -> tuple[Array, ...]:
     """Ends and middles, shape (n_t, p); values in the windows' order, (m, n, p)."""
     return _stacked(keys, [np.take_along_axis(k.value, windows.order, axis=1) for k in keys])
 
 
-def _stacked(keys: Sequence[NumericKey], values: Sequence[Reals]) -> tuple[Reals, ...]:
+def _stacked(keys: Sequence[NumericKey], values: Sequence[Array]) -> tuple[Array, ...]:
     """Lower ends, targets' values and upper ends of all keys, (n_t, p); and what was released."""
     low, y, high = ([getattr(k, name) for k in keys] for name in ("low", "y", "high"))
     return tuple(np.stack(columns, axis=-1) for columns in (low, y, high, values))
 
 
-def _weights(D: Reals, scale: int) -> Weights:
+def _weights(D: Array, scale: int) -> Weights:
     """Weights of each target and release; D is 0 where nothing matches."""
     sizes, place = np.unique(D.T, return_inverse=True)
     share = [int(scale / Fraction(size)) if size else 0 for size in sizes.tolist()]
@@ -333,12 +333,12 @@ def _weights(D: Reals, scale: int) -> Weights:
     return _ranked(np.array(share, np.int64)[place], np.array(inverse, np.int64)[place])
 
 
-def _ranked(share: Ids, residue: Ids) -> Weights:
+def _ranked(share: Ints, residue: Ints) -> Weights:
     reach = np.cumsum(np.sort(share, axis=1)[:, ::-1], axis=1)
     return Weights(np.ascontiguousarray(share), np.ascontiguousarray(residue), reach)
 
 
-def _in_fractions(boxes: Boxes, D: Reals, i: int, without: int | None) -> tuple[int, bool]:
+def _in_fractions(boxes: Boxes, D: Array, i: int, without: int | None) -> tuple[int, bool]:
     """Compare the sums of target i as fractions: where digits and residues left a doubt."""
     match = (boxes.z == boxes.u[i]) & _inside(boxes.keys, i, slice(None), boxes.limit)  # (m, n)
     rows, pattern, size = np.unique(match, axis=1, return_inverse=True, return_counts=True)

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk.data.base_result import Result
 
 from .input import ranked
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -115,9 +113,7 @@ def _compared(genuine: pd.Series, released: pd.Series) -> tuple[float, float, bo
     return float((first != second).mean()), by_chance * varies, equal
 
 
-def _codes(
-    genuine: pd.Series, released: pd.Series
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _codes(genuine: pd.Series, released: pd.Series) -> tuple[Ints, Ints]:
     """Both columns coded alike; numbers that differ by a rounding of text files are the same."""
     if all(pd.api.types.is_float_dtype(c.dtype) for c in (genuine, released)):
         parts = [c.to_numpy(dtype=float, na_value=np.nan) for c in (genuine, released)]

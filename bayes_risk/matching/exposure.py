@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata, same_records
@@ -20,9 +20,6 @@ from bayes_risk.release.release import Release
 from .exposure_result import Exposure, Values
 from .input import Released, coded, listed, ranked, source
 from .keyed_counts import Keyed, identity
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 LARGEST = 2**62  # no number of a combination is larger
 

@@ -4,15 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import percent
 from bayes_risk.data.base_result import Result, Table, count, value
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Reals = npt.NDArray[np.float64]
 
 COUNTED = {  # words, and of how many
     "identical": ("Records identical to the original, same row", "records"),
@@ -439,12 +435,12 @@ def exposure_of(*risks: Any) -> Exposure | None:
     return next((one for one in found if one is not None), None)
 
 
-def _where(known: Flags, counts: Ints) -> npt.NDArray[np.int64] | Reals:
+def _where(known: Flags, counts: Ints) -> Ints | Array:
     """Counts, NaN where they are not known."""
     return counts if known.all() else np.where(known, counts, np.nan)
 
 
-def _share(counts: Ints, of: Ints) -> Reals:
+def _share(counts: Ints, of: Ints) -> Array:
     return np.asarray(counts / np.where(of > 0, of, np.nan), dtype=np.float64)
 
 

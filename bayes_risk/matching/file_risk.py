@@ -9,9 +9,9 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import jackknife_error
 from bayes_risk._core.validate import at_least
@@ -24,7 +24,6 @@ from .parquet_files import ParquetTable
 from .replicates import standard_error
 from .words import Matching, errors_in_words, knowledge, summary_table, tables_searched
 
-Reals = npt.NDArray[np.float64]
 File = str | PathLike[str]
 
 
@@ -67,8 +66,8 @@ class FileRisk(Matching):
     fallback: bool
     n: int
     n_profiles: int
-    each: Reals
-    pooled: Reals
+    each: Array
+    pooled: Array
     baseline_expected_match_risk: float
     pooled_mcse: float
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import (
@@ -144,7 +145,7 @@ def source(l: int) -> str:
     return "the original" if l == 0 else f"release {l}"
 
 
-def ranked(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], int]:
+def ranked(values: npt.NDArray[Any]) -> tuple[Ints, int]:
     """Rank of each number from 1 up, those within `SAME` of the next sharing one; missing: 0.
 
     And the number of ranks, 0 included. Cost: sorting of distinct numbers.
@@ -160,9 +161,6 @@ def ranked(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], int]:
     rank = np.zeros(len(distinct) + 1, dtype=np.int64)  # the last is that of -1
     rank[order] = level
     return rank[where], int(rank.max()) + 1
-
-
-Ids = npt.NDArray[np.int64]
 
 
 @runtime_checkable
@@ -182,7 +180,7 @@ class Targets(NamedTuple):
     """Whom the intruder looks for: their key values, and their records (-1: not in the file)."""
 
     frame: pd.DataFrame
-    place: Ids
+    place: Ints
 
     @property
     def labels(self) -> pd.Index:
@@ -214,7 +212,7 @@ def checked_targets(original: pd.DataFrame, targets: Any, keys: Sequence[str]) -
     return Targets(original.iloc[place], place)
 
 
-def _chosen(index: pd.Index, targets: Any) -> Ids:
+def _chosen(index: pd.Index, targets: Any) -> Ints:
     """Places of the targets in the original, by mask or label; -1: there is none."""
     targets = _in_order("targets", targets, index)
     labels = pd.Index(targets if isinstance(targets, pd.Index | pd.MultiIndex) else list(targets))
@@ -283,7 +281,7 @@ def reason_key(reason: Any, original: pd.DataFrame, sought: Targets) -> list[Key
     return [Key(chosen[sought.place].astype(np.int64), chosen.astype(np.int64), 2)]
 
 
-def _rule(reason: Any, frame: pd.DataFrame) -> Ids:
+def _rule(reason: Any, frame: pd.DataFrame) -> Ints:
     try:
         chosen = np.asarray(reason(frame))
     except KeyError as error:

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from bayes_risk._core.arrays import Array, Flags, Ints
 
 IDENTITY = ("uio", "uis", "uiois", "repu")
 ATTRIBUTE = (
@@ -99,5 +97,5 @@ def attribute(key: Keyed, target: tuple[Ints, Ints, int]) -> Attribute:
     return Attribute(counts, of, sure_s[both.original])
 
 
-def _count(cells: Ints, size: int) -> npt.NDArray[np.float64]:
+def _count(cells: Ints, size: int) -> Array:
     return np.bincount(cells, minlength=size).astype(float)

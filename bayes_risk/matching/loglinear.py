@@ -15,14 +15,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayes_risk._compat import group
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
-Ids = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 Terms = tuple[tuple[int, ...], ...]
 MAX_CELLS = 2_000_000
 MAX_CYCLES = 1_000
@@ -36,9 +34,9 @@ class LogLinear:
     """Fitted counts ``mu_t``: n times a share of each key, or a table of cells."""
 
     n: float  # sample records
-    shares: tuple[Reals, ...]  # of independent keys, (d_a,): records at each level; else empty
-    cells: Ids  # of two-way interactions, (C, q): those that can be populated; else C = 0
-    mu: Reals  # their fitted counts, (C,)
+    shares: tuple[Array, ...]  # of independent keys, (d_a,): records at each level; else empty
+    cells: Ints  # of two-way interactions, (C, q): those that can be populated; else C = 0
+    mu: Array  # their fitted counts, (C,)
     cycles: int
     gap: float  # largest difference between a fitted and an observed margin, in records
 
@@ -49,7 +47,7 @@ def margins_of(q: int, interactions: int) -> Terms:
 
 
 def fit_loglinear(
-    codes: Ids, count: Reals, n_levels: Sequence[int], *, interactions: int
+    codes: Ints, count: Array, n_levels: Sequence[int], *, interactions: int
 ) -> LogLinear:
     """Maximum-likelihood Poisson fit to counts (U,) of observed cells (U, q), each once."""
     terms = margins_of(codes.shape[1], interactions)
@@ -59,14 +57,14 @@ def fit_loglinear(
     return _fitted(terms, observed, support(codes, n_levels, terms, limit=MAX_CELLS))
 
 
-def _independent(observed: Sequence[Reals], n: float) -> LogLinear:
+def _independent(observed: Sequence[Array], n: float) -> LogLinear:
     """``mu_t = n prod_a N_a / n``, in closed form."""
     shares = tuple(margin / n for margin in observed)
     cells = np.empty((0, len(shares)), dtype=np.int64)
     return LogLinear(n=n, shares=shares, cells=cells, mu=np.empty(0), cycles=1, gap=0.0)
 
 
-def _fitted(terms: Terms, observed: Sequence[Reals], cells: Ids) -> LogLinear:
+def _fitted(terms: Terms, observed: Sequence[Array], cells: Ints) -> LogLinear:
     """Scale each margin in turn to what was observed, until all agree."""
     margins = [
         (_places(cells, term, margin.shape), margin.ravel())
@@ -89,7 +87,7 @@ def _fitted(terms: Terms, observed: Sequence[Reals], cells: Ids) -> LogLinear:
     return LogLinear(n=n, shares=(), cells=cells, mu=mu, cycles=cycle, gap=gap)
 
 
-def independent_mean(n: float, shares: Sequence[Reals], codes: Ids) -> Reals:
+def independent_mean(n: float, shares: Sequence[Array], codes: Ints) -> Array:
     """``n`` times the product of the keys' shares, of cells (U, q); 0 where a code is negative."""
     mu = np.full(len(codes), n)
     for a, share in enumerate(shares):
@@ -97,7 +95,7 @@ def independent_mean(n: float, shares: Sequence[Reals], codes: Ids) -> Reals:
     return mu
 
 
-def support(codes: Ids, n_levels: Sequence[int], terms: Terms, *, limit: int) -> Ids:
+def support(codes: Ints, n_levels: Sequence[int], terms: Terms, *, limit: int) -> Ints:
     """Cells all of whose fitted margins are positive, shape (C, q), in no particular order.
 
     Key after key is added to blocks of partial cells; the block added last is taken up first, so no
@@ -125,7 +123,7 @@ def support(codes: Ids, n_levels: Sequence[int], terms: Terms, *, limit: int) ->
     return np.concatenate(whole)
 
 
-def _extended(block: Ids, positive: dict[tuple[int, ...], npt.NDArray[np.bool_]]) -> Ids:
+def _extended(block: Ints, positive: dict[tuple[int, ...], Flags]) -> Ints:
     """Partial cells with every level of the next key that their margins allow."""
     j = block.shape[1]
     allowed = np.repeat(positive[(j,)][None], len(block), axis=0)
@@ -144,13 +142,13 @@ def _too_many(limit: int, n_levels: Sequence[int]) -> None:
     )
 
 
-def _margin(codes: Ids, count: Reals, term: tuple[int, ...], n_levels: Sequence[int]) -> Reals:
+def _margin(codes: Ints, count: Array, term: tuple[int, ...], n_levels: Sequence[int]) -> Array:
     shape = tuple(n_levels[a] for a in term)
     flat = np.bincount(_places(codes, term, shape), count, prod(shape)).reshape(shape)
     return flat.astype(np.float64, copy=False)
 
 
-def _places(codes: Ids, term: tuple[int, ...], shape: tuple[int, ...]) -> Ids:
+def _places(codes: Ints, term: tuple[int, ...], shape: tuple[int, ...]) -> Ints:
     return np.asarray(np.ravel_multi_index(tuple(codes[:, a] for a in term), shape))
 
 
@@ -163,18 +161,18 @@ ROUNDS = 30
 class Effects:
     """The constant, then the main effects of each key, then the interactions of each pair."""
 
-    cells: Ids  # level codes (C, q); every level occurs
+    cells: Ints  # level codes (C, q); every level occurs
     terms: Terms  # blocks of effects: keys (a,) and pairs (a, b)
     # orthonormal contrasts of each key, (d_a, d_a - 1): independent normal coordinates make effects
     # that are normal, sum to 0, and treat all levels alike
-    basis: tuple[Reals, ...]
+    basis: tuple[Array, ...]
     shapes: list[tuple[int, ...]]  # of each block of effects
     blocks: list[slice]  # where each stands in theta
-    pair_of: Ids  # (K,): number of the pair of each effect; -1: the constant and main effects
+    pair_of: Ints  # (K,): number of the pair of each effect; -1: the constant and main effects
     n_pairs: int
 
     @classmethod
-    def from_cells(cls, cells: Ids, pairs: Sequence[tuple[int, ...]]) -> "Effects":
+    def from_cells(cls, cells: Ints, pairs: Sequence[tuple[int, ...]]) -> "Effects":
         """Lay out the effects of keys, and of the pairs given."""
         columns = [np.unique(column, return_inverse=True) for column in cells.T]
         basis = tuple(_contrasts(len(levels)) for levels, _ in columns)
@@ -204,13 +202,13 @@ class Effects:
         return len(self.pair_of)
 
     @property
-    def fixed_scale(self) -> Reals:
+    def fixed_scale(self) -> Array:
         """Prior scale of the constant and main effects, 1 of interactions; shape (K,)."""
         scale = np.where(self.pair_of < 0, MAIN_SCALE, 1.0)
         scale[0] = CONSTANT_SCALE
         return scale
 
-    def design(self) -> Reals:
+    def design(self) -> Array:
         """X, shape (C, K)."""
         columns = [np.ones((len(self.cells), 1))]
         for term in self.terms:
@@ -222,14 +220,14 @@ class Effects:
         return np.hstack(columns)
 
 
-def _contrasts(d: int) -> Reals:
+def _contrasts(d: int) -> Array:
     """Orthonormal columns that sum to zero, shape (d, d - 1): Helmert's."""
     k = np.arange(1.0, d)
     columns = np.triu(np.ones((d, d - 1))) - np.eye(d, d - 1, -1) * k
     return np.asarray(columns / np.sqrt(k * (k + 1)))
 
 
-def posterior_mode(effects: Effects, count: Reals, centre: float) -> tuple[Reals, Reals, Reals]:
+def posterior_mode(effects: Effects, count: Array, centre: float) -> tuple[Array, Array, Array]:
     """Mode of theta (K,), log scales of interactions (P,), and covariance of theta there.
 
     Newton's method for theta; the log scales are moved to the maximum of their expected log
@@ -250,11 +248,11 @@ def posterior_mode(effects: Effects, count: Reals, centre: float) -> tuple[Reals
 
 
 def _newton(
-    X: Reals, count: Reals, theta: Reals, prior_mean: Reals, precision: Reals
-) -> tuple[Reals, Reals]:
+    X: Array, count: Array, theta: Array, prior_mean: Array, precision: Array
+) -> tuple[Array, Array]:
     """Mode of a concave log posterior by damped Newton steps, and its inverse curvature."""
 
-    def height(at: Reals) -> float:
+    def height(at: Array) -> float:
         eta = X @ at
         with np.errstate(over="ignore"):
             return float(count @ eta - np.exp(eta).sum() - precision @ (at - prior_mean) ** 2 / 2)
@@ -274,7 +272,7 @@ def _newton(
     return theta, np.asarray(np.linalg.inv(curvature), dtype=np.float64)
 
 
-def _log_scales(square: Reals, pair: Ids, log_scale: Reals) -> Reals:
+def _log_scales(square: Array, pair: Ints, log_scale: Array) -> Array:
     """Maximise ``-k s - E2 exp(-2 s) / 2 - (s - m)^2 / (2 v)`` for each pair's log scale s."""
     found = log_scale.copy()
     for number in range(len(log_scale)):
@@ -294,8 +292,8 @@ AT_MOST = 200  # observed cells whose means are diagnosed
 
 
 def posterior_means(
-    cells: Ids, count: Ids, *, terms: Terms, draws: int, rng: np.random.Generator
-) -> tuple[Reals, dict[str, float]]:
+    cells: Ints, count: Ints, *, terms: Terms, draws: int, rng: np.random.Generator
+) -> tuple[Array, dict[str, float]]:
     r"""Draws of mu_t (S, C), chain after chain, given the counts of all cells; and their quality.
 
     .. math:: N_t \sim \mathrm{Poisson}(\mu_t), \quad
@@ -322,7 +320,7 @@ def posterior_means(
     return np.exp(eta), diagnostics
 
 
-def _model(effects: Effects, count: Ids, centre: float) -> Any:
+def _model(effects: Effects, count: Ints, centre: float) -> Any:
     """Declare the model in coordinates of the effects' contrasts."""
     import pymc as pm
     import pytensor.tensor as pt
@@ -343,8 +341,8 @@ def _model(effects: Effects, count: Ids, centre: float) -> Any:
 
 
 def _sampled(
-    effects: Effects, count: Ids, draws: int, rng: np.random.Generator
-) -> tuple[Reals, int]:
+    effects: Effects, count: Ints, draws: int, rng: np.random.Generator
+) -> tuple[Array, int]:
     """Draws of theta (S, K), chain after chain, and the number of divergences."""
     import pymc as pm
     from pymc.step_methods.hmc.quadpotential import QuadPotentialFull
@@ -370,8 +368,8 @@ def _sampled(
 
 
 def _approximation(
-    effects: Effects, count: Ids, centre: float, rng: np.random.Generator
-) -> tuple[Reals, list[dict[str, Reals]]]:
+    effects: Effects, count: Ints, centre: float, rng: np.random.Generator
+) -> tuple[Array, list[dict[str, Array]]]:
     """Normal approximation at the mode: mass matrix of (log_scale, theta), and the starts."""
     theta, log_scale, of_theta = posterior_mode(effects, count.astype(float), centre)
     P, pair = len(log_scale), effects.pair_of

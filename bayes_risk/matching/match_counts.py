@@ -13,6 +13,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.matching import PRIME
 
 LEADERS, TOP, MARK, RIVAL = range(4)  # see `enter`
@@ -22,11 +23,11 @@ FAR = 2**61
 class MatchCounts(NamedTuple):
     """Which records match in which releases, by the number of releases."""
 
-    inside: npt.NDArray[np.bool_]  # (n + 1, m); the last for targets without a record
+    inside: Flags  # (n + 1, m); the last for targets without a record
     depth: npt.NDArray[np.int32]  # (n,)
     place: npt.NDArray[np.int32]  # (n,)
     bucket: npt.NDArray[np.int32]  # (m + 1, n)
-    size: npt.NDArray[np.int64]  # (m + 1,)
+    size: Ints  # (m + 1,)
 
 
 def no_matches(n: int, m: int) -> MatchCounts:

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import by_label
 
 from .population import Population
 
-Ids = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 Outsiders = Population | Sequence[Population] | npt.ArrayLike | None
 
 GIVEN = "population counts as given"
@@ -27,13 +26,13 @@ GIVEN = "population counts as given"
 class Odds(NamedTuple):
     """``D`` (m, n_t); ``words``: where the counts come from; ``estimated``: by a model."""
 
-    D: Reals
+    D: Array
     words: str
     estimated: bool
 
 
 def how_many_may_be(
-    population: Outsiders, targets: pd.DataFrame, N: Ids, keys: Sequence[str], inexact: Any
+    population: Outsiders, targets: pd.DataFrame, N: Ints, keys: Sequence[str], inexact: Any
 ) -> Odds:
     """D of every target and release, from match counts N (m, n_t) and the population."""
     if population is None:
@@ -49,7 +48,7 @@ def how_many_may_be(
     return Odds(np.where(np.isclose(D, near, rtol=1e-12, atol=0.0), near, D), words, estimated)
 
 
-def per_table(population: Outsiders, release_of: Ids | None) -> Outsiders:
+def per_table(population: Outsiders, release_of: Ints | None) -> Outsiders:
     """Of tables drawn given releases: a population a release becomes one a table."""
     each = _populations(population)
     if release_of is None or len(each) < 2 or len(each) != len(set(release_of.tolist()) - {0}):
@@ -86,7 +85,7 @@ def _populations(population: Any) -> list[Population]:
 
 def _counts(
     population: Any, targets: pd.DataFrame, m: int, keys: Sequence[str], inexact: Mapping[str, Any]
-) -> tuple[Reals, str]:
+) -> tuple[Array, str]:
     each = _populations(population)
     if not each:
         return _given(population, targets.index, m)[:, None], GIVEN
@@ -122,7 +121,7 @@ def _fits(population: Population, keys: Sequence[str], inexact: Mapping[str, Any
         )
 
 
-def _given(population: Any, targets: pd.Index, m: int) -> Reals:
+def _given(population: Any, targets: pd.Index, m: int) -> Array:
     n_targets = len(targets)
     if isinstance(population, pd.Series):
         if not population.index.is_unique or not targets.isin(population.index).all():
@@ -152,7 +151,7 @@ def _given(population: Any, targets: pd.Index, m: int) -> Reals:
     return counts
 
 
-def _numbers(population: Any) -> Reals:
+def _numbers(population: Any) -> Array:
     """Counts as an array of numbers; None and missing values are NaN."""
     try:
         given = population.to_numpy() if isinstance(population, pd.Series) else population

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import LARGEST, Chances, ReleaseSets, best_pairs, weigh_sets
 from bayes_risk.data.microdata import MAX_LEVELS
@@ -31,8 +31,6 @@ from .parquet_files import ParquetTable, Part, unreadable, value_type
 if TYPE_CHECKING:
     import duckdb
 
-Ids = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Progress = Callable[[str, int, int], None]
 
 BITS = 62  # tables in a word of flags
@@ -74,7 +72,7 @@ class Tally(NamedTuple):
     profiles: int
     # shape (R, 5): targets with K = 1, with F = 1, with c = 1, with no match, with c > 0: of each
     # release, pooled, and, for m > 2, pooled without each of them
-    counts: Ids
+    counts: Ints
     chances: tuple[Chances, ...]
 
     def __add__(self, other: Any) -> "Tally":
@@ -266,7 +264,7 @@ def _write_part(
     to: str,
     part: Part,
     start: int,
-    codes: Mapping[str, tuple[Any, Ids]],
+    codes: Mapping[str, tuple[Any, Ints]],
     layout: Layout,
     id: str | None,
     kind: str | None,
@@ -348,12 +346,12 @@ def _together(arrays: Sequence[Any]) -> Any:
     return pc.unique(pa.concat_arrays(list(arrays)))
 
 
-def _codes(values: Any, listed: Any, codes: Ids) -> Ids:
+def _codes(values: Any, listed: Any, codes: Ints) -> Ints:
     """The codes of a part's values, which are listed with those of the other parts."""
     import pyarrow.compute as pc
 
     places = pc.index_in(values, value_set=listed).to_numpy(zero_copy_only=False)
-    found: Ids = np.asarray(codes, dtype=np.int64)[places.astype(np.int64)]
+    found: Ints = np.asarray(codes, dtype=np.int64)[places.astype(np.int64)]
     return found
 
 
@@ -497,7 +495,7 @@ def _tally(
     return reduce(Tally.__add__, found), n_cells
 
 
-def _match(columns: Mapping[str, Ids], m: int, n_words: int, fallback: bool) -> Tally:
+def _match(columns: Mapping[str, Ints], m: int, n_words: int, fallback: bool) -> Tally:
     """Match the targets of some keys, whose profiles come key by key.
 
     Per release: ``c = N[l, u]``, and T = 1 for the targets of key u that show it there. Pooled: c
@@ -529,7 +527,7 @@ def _match(columns: Mapping[str, Ids], m: int, n_words: int, fallback: bool) -> 
     return Tally(int(n.sum()), profiles, np.array(counted), chances)
 
 
-def _candidates(sets: ReleaseSets, targets: Ids, n_keys: int) -> Iterator[tuple[Ids, Ids]]:
+def _candidates(sets: ReleaseSets, targets: Ints, n_keys: int) -> Iterator[tuple[Ints, Ints]]:
     """Candidates and targets with ``T = 1`` of each key, shapes (U,): the rows of a `Tally`."""
     m = len(sets.shows)
     N = np.zeros((m, n_keys), dtype=np.int64)

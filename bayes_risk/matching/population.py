@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, positive
 
@@ -26,7 +27,6 @@ from .loglinear import (
 )
 from .population_cells import CellCounts, KeyLevels, check_once, checked_table, found_in
 
-Reals = npt.NDArray[np.float64]
 MODEL_NAMES = {1: "a main-effects", 2: "an all-two-way"}
 TROUBLE = 1.05  # largest R-hat that is not mentioned
 
@@ -50,7 +50,7 @@ def sampling_fraction(size: float | None, fraction: float | None, n: int) -> flo
     return float(fraction)  # type: ignore[arg-type]
 
 
-def positive_numbers(column: pd.Series, name: str, what: str, *, zero: bool = False) -> Reals:
+def positive_numbers(column: pd.Series, name: str, what: str, *, zero: bool = False) -> Array:
     """Return a column as finite numbers above 0, or at least 0."""
     if not pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_bool_dtype(column.dtype):
         raise InputError(
@@ -351,7 +351,7 @@ class Population:
         """Number S of draws of F_t; 1 where there is one value."""
         return len(self.cell_counts.table)
 
-    def counts(self, df: pd.DataFrame) -> Reals:
+    def counts(self, df: pd.DataFrame) -> Array:
         """F_t at the keys of a table's rows.
 
         Parameters
@@ -396,7 +396,7 @@ class Population:
         """
         return replace(self, cell_counts=self.cell_counts.over(keys))
 
-    def checked_counts(self, df: pd.DataFrame, sample_counts: npt.ArrayLike) -> Reals:
+    def checked_counts(self, df: pd.DataFrame, sample_counts: npt.ArrayLike) -> Array:
         """F_t at a table's rows, none smaller than how often a sample of this population has t.
 
         Parameters
@@ -444,7 +444,7 @@ class Population:
 
     @classmethod
     def _summed(
-        cls, df: pd.DataFrame, keys: list[str], amount: Reals, source: str, words: str
+        cls, df: pd.DataFrame, keys: list[str], amount: Array, source: str, words: str
     ) -> "Population":
         """Add up an amount over the rows of each cell."""
         counts = CellCounts.summed(df, keys, amount)

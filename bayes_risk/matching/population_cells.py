@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import cell_codes
 from bayes_risk._core.validate import known_columns
@@ -16,9 +16,6 @@ from bayes_risk.data.variables import scalar
 
 from .input import kinds, kinds_in_words
 from .loglinear import independent_mean
-
-Ids = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,14 +50,14 @@ class KeyLevels:
             keys=tuple(self.keys[a] for a in kept), levels=tuple(self.levels[a] for a in kept)
         )
 
-    def encode(self, df: pd.DataFrame) -> Ids:
+    def encode(self, df: pd.DataFrame) -> Ints:
         """Codes of a table's rows, shape (n, q); -1 for a value that is no level."""
         codes = np.empty((len(df), len(self.keys)), dtype=np.int64)
         for a, (name, values) in enumerate(zip(self.keys, self.levels, strict=True)):
             codes[:, a] = _codes(name, df[name], values)
         return codes
 
-    def cells(self, df: pd.DataFrame, amount: Reals) -> tuple[Ids, Reals]:
+    def cells(self, df: pd.DataFrame, amount: Array) -> tuple[Ints, Array]:
         """Distinct cells of a table's rows (U, q), and the sum of an amount in each (U,)."""
         codes = self.encode(df)
         first, cell = distinct(codes, self.n_levels)
@@ -89,14 +86,14 @@ def check_once(df: pd.DataFrame, name: Any, what: str) -> None:
         raise InputError(f"{what} has column {name!r} more than once; rename or drop one")
 
 
-def distinct(codes: Ids, n_levels: Sequence[int]) -> tuple[Ids, Ids]:
+def distinct(codes: Ints, n_levels: Sequence[int]) -> tuple[Ints, Ints]:
     """First row of each distinct row of codes (n, q), and the number of each row's cell (n,)."""
     code = cell_codes(list(codes.T), list(n_levels), shape=(len(codes),))
     _, first, cell = np.unique(code, return_index=True, return_inverse=True)
     return first, cell
 
 
-def found_in(table: Ids, codes: Ids, n_levels: Sequence[int]) -> Ids:
+def found_in(table: Ints, codes: Ints, n_levels: Sequence[int]) -> Ints:
     """Where rows of codes (n, q) stand in a table of distinct rows (U, q); -1 for nowhere."""
     both = np.concatenate([table, codes]) + 1  # -1, no level, is a digit like others
     U, wider = len(table), [d + 1 for d in n_levels]
@@ -113,7 +110,7 @@ def _present(column: pd.Series) -> tuple[Hashable, ...]:
     return tuple(scalar(v) for v in pd.Index(values).astype(object))
 
 
-def _codes(name: str, column: pd.Series, levels: tuple[Hashable, ...]) -> Ids:
+def _codes(name: str, column: pd.Series, levels: tuple[Hashable, ...]) -> Ints:
     where, _ = pd.factorize(column)  # -1: missing
     values = _present(column)
     if values and levels and not kinds(values) & kinds(levels):
@@ -131,20 +128,20 @@ class CellCounts:
     """F_t of tabulated cells, in each of S draws, and the rule for all others."""
 
     levels: KeyLevels
-    cells: Ids  # (U, q): level codes of the tabulated cells, each once
-    table: Reals  # (S, U): F_t of these; S = 1 without draws
+    cells: Ints  # (U, q): level codes of the tabulated cells, each once
+    table: Array  # (S, U): F_t of these; S = 1 without draws
     # with independent keys F_t of other cells is the number, the people not in the sample, times
     # the product of the keys' shares; else that number is 0
-    others: tuple[float, tuple[Reals, ...]] = (0.0, ())
+    others: tuple[float, tuple[Array, ...]] = (0.0, ())
 
     @classmethod
-    def summed(cls, df: pd.DataFrame, keys: Sequence[str], amount: Reals) -> "CellCounts":
+    def summed(cls, df: pd.DataFrame, keys: Sequence[str], amount: Array) -> "CellCounts":
         """Add up an amount over the rows of each cell of a table."""
         levels = KeyLevels.from_table(df, keys)
         cells, F = levels.cells(df, amount)
         return cls(levels=levels, cells=cells, table=F[None])
 
-    def at(self, df: pd.DataFrame) -> Reals:
+    def at(self, df: pd.DataFrame) -> Array:
         """F_t at the keys of a table's rows, shape (S, n)."""
         first, cell, asked = self._asked(df)
         row = found_in(self.cells, asked, self.levels.n_levels)
@@ -155,7 +152,7 @@ class CellCounts:
         """Number of distinct cells among a table's rows."""
         return len(self._asked(df)[0])
 
-    def _asked(self, df: pd.DataFrame) -> tuple[Ids, Ids, Ids]:
+    def _asked(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
         """First row of each distinct cell, the cell of each row, and the cells' codes."""
         if not isinstance(df, pd.DataFrame):
             raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")

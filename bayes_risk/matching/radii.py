@@ -6,21 +6,19 @@ from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
 
 from .words import part_of_file, plain_number
-
-Reals = npt.NDArray[np.float64]
 
 
 @runtime_checkable
 class Radius(Protocol):
     """A rule for the interval around each target's value."""
 
-    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+    def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
         """Ends of the intervals around values y (n_t,); ``column``: the file's genuine values."""
         ...
 
@@ -59,7 +57,7 @@ class Relative:
     def __post_init__(self) -> None:
         _checked("Relative", self.r, "relative radius")
 
-    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+    def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
         """``y - r |y|`` and ``y + r |y|``."""
         with np.errstate(over="ignore"):
             reach = self.r * np.abs(y)
@@ -95,7 +93,7 @@ class Absolute:
     def __post_init__(self) -> None:
         _checked("Absolute", self.units, "radius")
 
-    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+    def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
         """``y - units`` and ``y + units``."""
         return y - self.units, y + self.units
 
@@ -139,7 +137,7 @@ class SD:
             raise InputError(f"SD(groups={self.groups!r}); give a whole number >= 1")
         object.__setattr__(self, "groups", int(self.groups))
 
-    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+    def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
         """``y - k sd`` and ``y + k sd``."""
         cuts = np.quantile(column, np.arange(1, self.groups) / self.groups)
         group = np.searchsorted(cuts, column, side="right")
@@ -151,7 +149,7 @@ class SD:
         reach = self.k * np.sqrt(square / np.maximum(count - 1, 1))[own]
         return y - reach, y + reach
 
-    def _check(self, count: npt.NDArray[np.int64], n: int) -> None:
+    def _check(self, count: Ints, n: int) -> None:
         """One record, or none, has no standard deviation."""
         few = int((count < 2).sum())
         if few and self.groups > 1:
@@ -196,7 +194,7 @@ class Quantile:
         if self.q > 1:
             raise InputError(f"Quantile({self.q!r}) is no share; give a number from 0 to 1")
 
-    def ends(self, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+    def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
         """Values of the file that stand q n places before and behind; the target's own inside."""
         ordered = np.sort(column)
         n = len(ordered)
@@ -257,7 +255,7 @@ def _radius(name: str, given: Any) -> Radius:
     return Relative(float(given))
 
 
-def checked_ends(name: str, radius: Radius, y: Reals, column: Reals) -> tuple[Reals, Reals]:
+def checked_ends(name: str, radius: Radius, y: Array, column: Array) -> tuple[Array, Array]:
     """Ends of the intervals around y; those of a user's own rule are looked at."""
     found: Any = radius.ends(y, column)
     what = f"radius[{name!r}]: ends of {type(radius).__name__} gives"

@@ -11,25 +11,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least
 from bayes_risk.release.release import Release
 
-Ids = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 NAN = float("nan")
 PARTS = 5  # single tables would not do: the best candidate is no smooth function of them
 
 
-def strata(release_of: Ids) -> list[Ids]:
+def strata(release_of: Ints) -> list[Ints]:
     """The tables of each release, in the order of the releases."""
     return [np.flatnonzero(release_of == l) for l in np.unique(release_of)]
 
 
-def standard_error(values: Reals) -> Any:
+def standard_error(values: Array) -> Any:
     """Return the standard error of the mean over releases, the first axis; NaN for one."""
     m = len(values)
     if m == 1:
@@ -37,14 +35,14 @@ def standard_error(values: Reals) -> Any:
     return values.std(axis=0, ddof=1) / np.sqrt(m)
 
 
-def error_between(values: Reals, release_of: Ids | None) -> Any:
+def error_between(values: Array, release_of: Ints | None) -> Any:
     """Standard error over releases of the mean over tables, the first axis; NaN for one release."""
     if release_of is None:
         return standard_error(values)
     return standard_error(np.stack([values[part].mean(axis=0) for part in strata(release_of)]))
 
 
-def error_of_draws(values: Reals, release_of: Ids | None) -> float:
+def error_of_draws(values: Array, release_of: Ints | None) -> float:
     """Standard error of the mean over tables (m,), the releases being given.
 
     ``sqrt(sum_l T_l s_l^2) / m``, with the T_l tables of release l and their variance s_l^2; NaN
@@ -58,7 +56,7 @@ def error_of_draws(values: Reals, release_of: Ids | None) -> float:
     return float(np.sqrt(sum(len(part) * part.var(ddof=1) for part in parts)) / len(values))
 
 
-def parts_of_draws(release_of: Ids) -> list[Ids]:
+def parts_of_draws(release_of: Ints) -> list[Ints]:
     """Cut the tables into `PARTS` parts, each with the same share of every release.
 
     As many as the release with the fewest tables allows; none if it has one table only.
@@ -69,9 +67,6 @@ def parts_of_draws(release_of: Ids) -> list[Ids]:
         return []
     cut = [np.array_split(tables, n_parts) for tables in each]
     return [np.concatenate(pieces) for pieces in zip(*cut, strict=True)]
-
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

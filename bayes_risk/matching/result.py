@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Table, count, spread, storable, value
 
@@ -21,9 +21,6 @@ from .words import COLUMNS as COLUMNS
 from .words import Matching, errors_in_words, how_many, knowledge, summary_table, tables_searched
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
-Ids = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -103,20 +100,20 @@ class IdentificationRisk(Matching, Drawn):
     strategy: Strategy
     reason: bool
     in_file: Flags
-    c: Ids
+    c: Ints
     T: Flags
     K: Flags
     F: Flags
     no_match: Flags
-    outside: Reals
-    pooled_c: Ids
+    outside: Array
+    pooled_c: Ints
     pooled_T: Flags
     pooled_K: Flags
     pooled_F: Flags
     pooled_no_match: Flags
-    pooled_outside: Reals
-    baseline: Reals
-    release_of: Ids | None
+    pooled_outside: Array
+    baseline: Array
+    release_of: Ints | None
     pooled_mcse: float
     pooled_draws_mcse: float
     exposure: Exposure | None = None
@@ -189,7 +186,7 @@ class IdentificationRisk(Matching, Drawn):
         mean = error_of_draws(self._expected(), self.release_of)
         return pd.Series({"mean": mean, "pooled": self.pooled_draws_mcse})
 
-    def _expected(self) -> Reals:
+    def _expected(self) -> Array:
         """Expected match risk of each table, shape (m,)."""
         pairs = zip(self.c.T, self.T.T, strict=True)
         return np.array([Chances.of_targets(c, T).expected() for c, T in pairs])
@@ -430,12 +427,12 @@ class IdentificationRisk(Matching, Drawn):
         return f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
 
 
-def _risk(c: Ids, T: Flags) -> Reals:
+def _risk(c: Ints, T: Flags) -> Array:
     """T/c; 0 where c = 0."""
     return np.asarray(T / np.maximum(c, 1), dtype=np.float64)
 
 
-def _measures(c: Ids, T: Flags, K: Flags, F: Flags, no_match: Flags) -> list[float]:
+def _measures(c: Ints, T: Flags, K: Flags, F: Flags, no_match: Flags) -> list[float]:
     """Compute the file-level measures, in the order of `COLUMNS`."""
     s = int((c == 1).sum())
     false_rate = float(F.sum()) / s if s else float("nan")

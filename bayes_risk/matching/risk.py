@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import (
     Cells,
@@ -49,8 +49,6 @@ from .radii import Radius, checked_ends, checked_radius
 from .replicates import Replicates, parts_of_draws, strata
 from .result import IdentificationRisk
 
-Reals = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
 
 
@@ -97,7 +95,7 @@ def numeric_key(
     return _by_level(key) if missing == "level" else Compared(_by_rule(key, missing), None)
 
 
-def _finite(ends: tuple[Reals, Reals], y: Reals, closed: bool) -> tuple[Reals, Reals]:
+def _finite(ends: tuple[Array, Array], y: Array, closed: bool) -> tuple[Array, Array]:
     """Finite ends of closed intervals. Open ones end a number earlier, but not before y itself.
 
     The file's smallest value is the lower end of its own `Quantile`: it belongs to it all the same.
@@ -135,7 +133,7 @@ def _by_rule(key: NumericKey, missing: str) -> NumericKey:
     )
 
 
-def _numbers(column: pd.Series, where: str, missing: str) -> Reals:
+def _numbers(column: pd.Series, where: str, missing: str) -> Array:
     dtype, is_a = column.dtype, pd.api.types
     if (
         not is_a.is_numeric_dtype(dtype)
@@ -156,9 +154,6 @@ def _numbers(column: pd.Series, where: str, missing: str) -> Reals:
     return values
 
 
-Ids = npt.NDArray[np.int64]
-
-
 class MatchingKeys(NamedTuple):
     """Keys of n_t targets and of n records in m releases.
 
@@ -167,11 +162,11 @@ class MatchingKeys(NamedTuple):
     ``numeric_us``: keys compared as numbers, all and the unsynthesised ones.
     """
 
-    place: Ids
-    u: Ids
-    z: Ids
-    u_us: Ids
-    z_us: Ids
+    place: Ints
+    u: Ints
+    z: Ints
+    u_us: Ints
+    z_us: Ints
     numeric: Sequence[NumericKey]
     numeric_us: Sequence[NumericKey]
 
@@ -229,7 +224,7 @@ class MatchingKeys(NamedTuple):
         return Cells(size[number], own, fallback and certain, certain)
 
 
-def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ids:
+def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ints:
     """Cell codes of targets, then of the released records, release after release."""
     m, n = shape
     digits = [
@@ -511,7 +506,7 @@ class MatchingTask(NamedTuple):
     cells: Cells
     limit: float
     boxes: Boxes | None
-    N: Ids
+    N: Ints
 
     @classmethod
     def from_keys(cls, keys: MatchingKeys, cells: Cells, *, limit: float) -> "MatchingTask":
@@ -522,7 +517,7 @@ class MatchingTask(NamedTuple):
         boxes = box_up(keys.u, keys.z, keys.place, keys.numeric, limit=limit)
         return cls(keys, cells, limit, boxes, boxes.N)
 
-    def matches(self, D: Reals) -> Iterator[Matches]:
+    def matches(self, D: Array) -> Iterator[Matches]:
         """Match in each release; pooled; and, for m > 2, pooled without each of them."""
         u, z, place = self.keys.u, self.keys.z, self.keys.place
         if self.boxes is not None:
@@ -537,7 +532,7 @@ class MatchingTask(NamedTuple):
         yield pool()
         yield from (pool(without=l) for l in range(len(z)) if len(z) > 2)
 
-    def without_each(self, parts: Sequence[Ids], D: Reals) -> Iterator[Matches]:
+    def without_each(self, parts: Sequence[Ints], D: Array) -> Iterator[Matches]:
         """Match pooled over the tables, each part left out in turn; of one part nothing."""
         for part in parts if len(parts) > 1 else []:
             kept = np.setdiff1d(np.arange(len(D)), part)
@@ -548,10 +543,10 @@ class MatchingTask(NamedTuple):
             yield next(found)
 
 
-def _by_key(D: Reals, u: Ids) -> Reals:
+def _by_key(D: Array, u: Ints) -> Array:
     """D of every key, (m, U), from those of its targets."""
     _, first = np.unique(u, return_index=True)
-    of_key: Reals = D[:, first]
+    of_key: Array = D[:, first]
     if (of_key[:, u] != D).any():
         raise InputError(
             "population gives different counts to targets with the same keys; count people by all "

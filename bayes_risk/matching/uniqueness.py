@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import special
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import NONE, number, percent
 from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
@@ -21,7 +21,6 @@ from bayes_risk.evidence.diagnostics import ess_and_rhat
 from .population import Population
 from .population_cells import KeyLevels, checked_table, distinct
 
-Reals = npt.NDArray[np.float64]
 K = (2, 3, 5, 10)
 WORDS = {
     "sample_uniques": "Alone with their key in the file",
@@ -83,10 +82,10 @@ class Uniqueness(Result):
     index: pd.Index
     keys: tuple[str, ...]
     population: str
-    f: Reals
-    F: Reals
-    unique: Reals
-    risk: Reals
+    f: Array
+    F: Array
+    unique: Array
+    risk: Array
     totals: Mapping[str, FileTotal]
 
     @property
@@ -197,7 +196,7 @@ def _number(t: FileTotal) -> str:
     )
 
 
-def poisson_inverse(f: Reals, rest: Reals) -> Reals:
+def poisson_inverse(f: Array, rest: Array) -> Array:
     r"""Mean of ``1/F`` when ``F - f ~ Poisson(rest)``, f at least 1.
 
     .. math:: E(1/F \mid f) = \int_0^1 t^{f-1} e^{-r(1-t)}\,dt = {}_1F_1(1;\, f+1;\, -r) / f
@@ -210,7 +209,7 @@ def poisson_inverse(f: Reals, rest: Reals) -> Reals:
     return np.asarray(special.hyp1f1(1.0, f + 1.0, -rest) / f)
 
 
-def negative_binomial_inverse(f: Reals, p: Reals) -> Reals:
+def negative_binomial_inverse(f: Array, p: Array) -> Array:
     r"""Mean of ``1/F`` when F is negative binomial given f: the individual risk of mu-Argus.
 
     .. math:: E(1/F \mid f) = \int_0^1 \frac{w^{f-1}\, p}{p + (1-p) w}\,dw
@@ -227,17 +226,16 @@ def negative_binomial_inverse(f: Reals, p: Reals) -> Reals:
     return np.asarray(p / f * special.hyp2f1(1.0, 1.0, f + 1.0, 1.0 - p))
 
 
-Ids = npt.NDArray[np.int64]
 MASS = 0.95
 
 
 class Rarity(NamedTuple):
     """Of U distinct keys: mean F, chance that F = 1, mean of 1/F; and file totals (S, 3)."""
 
-    F: Reals
-    unique: Reals
-    risk: Reals
-    totals: Reals
+    F: Array
+    unique: Array
+    risk: Array
+    totals: Array
 
 
 def uniqueness(
@@ -368,7 +366,7 @@ def _source(
     return population
 
 
-def _rarity(source: Population, F: Reals, f: Reals) -> Rarity:
+def _rarity(source: Population, F: Array, f: Array) -> Rarity:
     """Chances of each distinct key, from its counts F (S, U)."""
     single = f == 1
     if source.known or source.n_draws > 1:
@@ -383,7 +381,7 @@ def _rarity(source: Population, F: Reals, f: Reals) -> Rarity:
     return Rarity(F.mean(axis=0), unique.mean(axis=0), risk.mean(axis=0), totals)
 
 
-def _totals(totals: Reals, f: Reals, source: Population) -> dict[str, FileTotal]:
+def _totals(totals: Array, f: Array, source: Population) -> dict[str, FileTotal]:
     """File totals of each draw (S, 3), summed up."""
     names = ("population_uniques", "unique_matches", "expected_matches")
     singles, found = float((f == 1).sum()), {}

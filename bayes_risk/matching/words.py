@@ -6,13 +6,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.formats import error, in_brackets, number, percent, plain, two_errors
 from bayes_risk.data.base_result import Public, Result, Table, some
-
-Ids = npt.NDArray[np.int64]
 
 COLUMNS = (
     "expected_match_risk",
@@ -202,7 +200,7 @@ def knowledge(known: Sequence[str], sought: Sequence[str], where: str) -> str:
     return f"knows {', '.join(known)} of everyone and {looks}" if known else looks
 
 
-def tables_searched(m: int, release_of: Ids | None) -> str:
+def tables_searched(m: int, release_of: Ints | None) -> str:
     """The tables in words: the releases themselves, or tables drawn anew."""
     if release_of is None:
         return "the release" if m == 1 else f"the {m} releases together"
@@ -217,7 +215,7 @@ def tables_searched(m: int, release_of: Ids | None) -> str:
     )
 
 
-def errors_in_words(between: float, draws: float, release_of: Ids | None) -> str:
+def errors_in_words(between: float, draws: float, release_of: Ints | None) -> str:
     """Two standard errors in brackets; nothing where the releases are too few for one."""
     if release_of is None:
         return "" if np.isnan(between) else in_brackets(between, digits=1)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, checked_table, same_records
@@ -69,11 +70,11 @@ class Release:
 
     datasets: Sequence[pd.DataFrame]
     synthesized: Sequence[str]
-    records: npt.NDArray[np.bool_] | None = None
+    records: Flags | None = None
     classes: str = "new"
     draw_index: tuple[int, ...] | None = None
     seed_entropy: str = field(default="unknown")
-    groups: npt.NDArray[np.int64] | None = None
+    groups: Ints | None = None
     parameters: str | None = None
 
     def __post_init__(self) -> None:
@@ -152,7 +153,7 @@ class Release:
         ]
         return np.stack(tables)
 
-    def replaced(self, n: int) -> npt.NDArray[np.bool_]:
+    def replaced(self, n: int) -> Flags:
         """Which of the n records had their values replaced."""
         if self.records is None:
             return np.ones(n, dtype=bool)
@@ -214,8 +215,8 @@ class EncodedRelease:
     microdata: Microdata
     # shape (m, n, p): codes of all data sets; unsynthesised columns and records are the original's
     codes: Codes
-    replaced: npt.NDArray[np.bool_]  # shape (n,): records whose values were replaced
-    columns: npt.NDArray[np.bool_]  # shape (p,): columns that were synthesised
+    replaced: Flags  # shape (n,): records whose values were replaced
+    columns: Flags  # shape (p,): columns that were synthesised
 
     @classmethod
     def of(cls, release: Release, microdata: Microdata) -> "EncodedRelease":
@@ -253,7 +254,7 @@ class EncodedRelease:
         return self.source.classes
 
     @property
-    def groups(self) -> npt.NDArray[np.int64] | None:
+    def groups(self) -> Ints | None:
         """As those of the release."""
         return self.source.groups
 

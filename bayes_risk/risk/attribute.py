@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.by_column import factors_of
@@ -28,7 +28,6 @@ from .kept_evidence import AttributeEvidence
 from .posterior import Limits, certain
 from .result import AttributeRisk
 
-Array = npt.NDArray[np.float64]
 MAX_MCSE_LOG_ODDS = 1.0
 
 

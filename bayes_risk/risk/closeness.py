@@ -22,13 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.variables import Number, Variable
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 TIE = 1e-9  # relative difference of probabilities that rounding explains
 
 
@@ -36,7 +35,7 @@ class Marginal(NamedTuple):
     """Prior and posterior over values, of every case."""
 
     values: npt.NDArray[Any]  # (K, U, k), ascending
-    filled: npt.NDArray[np.bool_]  # (K, U); False for padding
+    filled: Flags  # (K, U); False for padding
     prior: Array  # (K, U); columns sum to 1
     posterior: Array  # (K, U)
     spread: Array  # (K, U): sum over a value's guesses of posterior times error of log evidence
@@ -48,9 +47,9 @@ class Marginal(NamedTuple):
         return self.values[self.truth, np.arange(len(self.truth))]
 
     @property
-    def is_truth(self) -> npt.NDArray[np.bool_]:
+    def is_truth(self) -> Flags:
         """True at the true value, shape (K, U)."""
-        flags: npt.NDArray[np.bool_] = np.arange(len(self.values))[:, None] == self.truth
+        flags: Flags = np.arange(len(self.values))[:, None] == self.truth
         return flags
 
 
@@ -138,7 +137,7 @@ def smallest_region(p: Array, mass: float) -> Array:
     return member
 
 
-def widths(values: Array, filled: npt.NDArray[np.bool_]) -> Array:
+def widths(values: Array, filled: Flags) -> Array:
     """Widths of the cells around ascending values (K, U): half way to either neighbour.
 
     The first and the last cell reach as far outwards as inwards; a single value has no width, nor
@@ -167,14 +166,14 @@ class GuessPosterior(OfTargets):
     """
 
     index: pd.Index
-    case: npt.NDArray[np.int64]
+    case: Ints
     variables: tuple[Variable | Number, ...]
     guesses: npt.NDArray[Any]
-    truth: npt.NDArray[np.int64]
+    truth: Ints
     log_prior: Array
     log_probability: Array
     mcse_log_evidence: Array
-    reliable: npt.NDArray[np.bool_]
+    reliable: Flags
 
     def marginal_posterior(self, label: Hashable, variable: str) -> pd.DataFrame:
         """The intruder's posterior for one variable of one record, one row per value, ascending.
@@ -419,7 +418,7 @@ def _closeness(m: Marginal, intervals: Mapping[str, tuple[float, float]], mass: 
     return columns | with_prior("truth_in_region", is_truth, inside)
 
 
-def _blocks(risk: "GuessPosterior") -> Iterator[npt.NDArray[np.int64]]:
+def _blocks(risk: "GuessPosterior") -> Iterator[Ints]:
     G, U = risk.log_prior.shape
     size = max(1, BLOCK // G)
     for start in range(0, U, size):

@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, positive
 from bayes_risk.data.microdata import checked_table
-
-Array = npt.NDArray[np.float64]
 
 
 def dominance(

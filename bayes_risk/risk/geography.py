@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.spatial import cKDTree
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 from bayes_risk.data.microdata import by_label
@@ -27,7 +27,6 @@ from .closeness import (
     with_prior,
 )
 
-Array = npt.NDArray[np.float64]
 EARTH_KM = 6371.0088  # mean radius (IUGG)
 ROUNDING = 1e-9  # relative
 DISTANCES = ("euclidean", "haversine")
@@ -57,7 +56,7 @@ class Neighbours:
         self._spherical = distance == "haversine"
         self._tree = cKDTree(self._placed(points))
 
-    def within(self, centres: Array, radius: Array) -> npt.NDArray[np.int64]:
+    def within(self, centres: Array, radius: Array) -> Ints:
         """How many points lie within circles, their edges included; centres (U, 2), radius (U,)."""
         placed = self._placed(centres)
         reach = self._chord(radius) if self._spherical else radius
@@ -253,7 +252,7 @@ def _on_earth(places: Array, names: Sequence[str]) -> None:
             )
 
 
-def _flags(unique: Any, index: pd.Index) -> npt.NDArray[np.bool_]:
+def _flags(unique: Any, index: pd.Index) -> Flags:
     """One flag a record; a Series is matched by label, and may tell of further records."""
     if isinstance(unique, pd.Series):
         others = len(unique) > len(index) and index.isin(unique.index).all()

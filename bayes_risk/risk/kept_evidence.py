@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence import balance as balancing
@@ -38,7 +38,6 @@ from .posterior import (
 from .prior_comparison import comparison
 from .result import AttributeRisk
 
-Array = npt.NDArray[np.float64]
 SECOND = "predictive"  # beside the flat prior, where the evidence has it
 
 
@@ -90,10 +89,10 @@ class AttributeEvidence:
     release: Release
     encoded: EncodedRelease
     index: pd.Index
-    case: npt.NDArray[np.int64]
+    case: Ints
     cases: Targets
     found: Evidence
-    disclosed: npt.NDArray[np.bool_]
+    disclosed: Flags
     log_rest: Array
     searched: priors.Prior | None
     limits: Limits

@@ -5,16 +5,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.prior_weights import PriorWeights
 
-Array = npt.NDArray[np.float64]
 MAX_MCSE = 0.05  # of a probability
 MAX_LEFT_OUT = 0.02
 REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's estimate
@@ -36,7 +35,7 @@ class PosteriorWeights(NamedTuple):
     mcse_log_odds: Array
     mcse_log_bayes_factor: Array
     left_out: Array
-    disagreed: npt.NDArray[np.bool_]
+    disagreed: Flags
 
 
 class Limits(NamedTuple):
@@ -47,9 +46,7 @@ class Limits(NamedTuple):
     ess: float
 
 
-def certain(
-    found: Evidence, unchanged: npt.NDArray[np.bool_], truth: npt.NDArray[np.int64]
-) -> Evidence:
+def certain(found: Evidence, unchanged: Flags, truth: Ints) -> Evidence:
     """Records released unchanged, marked (U,): every other guess is impossible."""
     those = np.flatnonzero(unchanged)
     if not len(those):
@@ -79,9 +76,9 @@ def weigh(
     found: Evidence,
     summed: PosteriorSums,
     prior: PriorWeights,
-    truth: npt.NDArray[np.int64],
+    truth: Ints,
     log_rest: Array,
-    disclosed: npt.NDArray[np.bool_],
+    disclosed: Flags,
 ) -> PosteriorWeights:
     """Bayes' rule, and the linearised Monte Carlo error of the truth's probability.
 
@@ -114,12 +111,12 @@ def weigh(
     )
 
 
-def _disagreed(found: Evidence, shift: Array) -> npt.NDArray[np.bool_]:
+def _disagreed(found: Evidence, shift: Array) -> Flags:
     """Records of which chains of one mode say different things, shape (U,)."""
     if found.modes is None:
         return np.zeros(shift.shape[-1], dtype=bool)
-    disagree: npt.NDArray[np.bool_] = chains_disagree(shift)
-    apart: npt.NDArray[np.bool_] = np.ptp(_chains(shift), axis=1).max(axis=0) > MAX_APART
+    disagree: Flags = chains_disagree(shift)
+    apart: Flags = np.ptp(_chains(shift), axis=1).max(axis=0) > MAX_APART
     return disagree & apart
 
 
@@ -129,7 +126,7 @@ def _chains(deviations: Array) -> Array:
     return chains
 
 
-def interval(found: Sequence[PosteriorWeights], truth: npt.NDArray[np.int64]) -> Array:
+def interval(found: Sequence[PosteriorWeights], truth: Ints) -> Array:
     """Where another audit would find the probability of the truth, at 95 %; shape (2, U).
 
     Two audits differ by the errors of both: 1.96 times the square root of 2 standard errors. Spans
@@ -144,7 +141,7 @@ def interval(found: Sequence[PosteriorWeights], truth: npt.NDArray[np.int64]) ->
     return ends_of_all
 
 
-def error_over_modes(found: Sequence[PosteriorWeights], truth: npt.NDArray[np.int64]) -> Array:
+def error_over_modes(found: Sequence[PosteriorWeights], truth: Ints) -> Array:
     """Error of the log Bayes factor (U,) of the first, two of which reach what each mode says."""
     main, *modes = found
     error = main.mcse_log_bayes_factor
@@ -155,7 +152,7 @@ def error_over_modes(found: Sequence[PosteriorWeights], truth: npt.NDArray[np.in
     return error
 
 
-def _log_odds(found: PosteriorWeights, truth: npt.NDArray[np.int64]) -> Array:
+def _log_odds(found: PosteriorWeights, truth: Ints) -> Array:
     """Of the truth, (U,)."""
     log_p = np.take_along_axis(found.log_p, truth[None], axis=0)[0]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -184,7 +181,7 @@ class Moved(NamedTuple):
     at_truth: Array
 
 
-def _moved(found: Evidence, prior: PriorWeights, truth: npt.NDArray[np.int64]) -> Moved | None:
+def _moved(found: Evidence, prior: PriorWeights, truth: Ints) -> Moved | None:
     """None: nothing of the prior was estimated."""
     if prior.from_base is None or found.base is None:
         return None
@@ -214,7 +211,7 @@ def _error_of_change(
     moved: Moved | None,
     log_truth: Array,
     prior: PriorWeights,
-    truth: npt.NDArray[np.int64],
+    truth: Ints,
 ) -> Array:
     """Monte Carlo error of the log Bayes factor of the truth, shape (U,).
 
@@ -247,11 +244,11 @@ def _check_possible(log_p: Array, log_evidence: Array) -> None:
     )
 
 
-def reliable(found: Evidence, posterior: PosteriorWeights, limits: Limits) -> npt.NDArray[np.bool_]:
+def reliable(found: Evidence, posterior: PosteriorWeights, limits: Limits) -> Flags:
     """Which cases can be trusted, shape (U,)."""
     exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
     good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)
-    trusted: npt.NDArray[np.bool_] = (
+    trusted: Flags = (
         exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~posterior.disagreed
     )
     return trusted

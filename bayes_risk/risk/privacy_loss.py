@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.variables import Number, Variable
@@ -16,9 +17,6 @@ from bayes_risk.data.variables import Number, Variable
 from .kept_evidence import AttributeEvidence
 from .privacy_loss_result import PrivacyLoss
 from .result import AttributeRisk
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
@@ -119,7 +117,7 @@ def _result(
     *,
     mcse: Array,
     low: Array,
-    reliable: npt.NDArray[np.bool_],
+    reliable: Flags,
     khat: Array,
     variables: tuple[Variable | Number, ...],
     codes: npt.NDArray[Any],

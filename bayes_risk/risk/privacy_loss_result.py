@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 from scipy.special import expit, logit
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import factor, in_brackets
 from bayes_risk._core.formats import number as written
@@ -25,8 +26,6 @@ from bayes_risk.data.base_result import (
 )
 from bayes_risk.data.variables import Number, Variable
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 WORDS: Words = {
     "max_privacy_loss": ("Privacy loss, worst record", "number"),
     "q95_privacy_loss": ("Privacy loss, 95th percentile", "number"),
@@ -87,7 +86,7 @@ class PrivacyLoss(OfTargets):
     among_possible: Array
     ruled_out: Ints
     khat: Array
-    reliable: npt.NDArray[np.bool_]
+    reliable: Flags
     variables: tuple[Variable | Number, ...]
     extremes: npt.NDArray[Any]
     assumptions: Mapping[str, str]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.formats import NONE, in_brackets, number, percent, plain
 from bayes_risk.data.base_result import (
@@ -35,7 +35,6 @@ from . import geography
 from .closeness import GuessPosterior
 from .truth import difference, log_odds, ranks_of
 
-Array = npt.NDArray[np.float64]
 # of a second prior, flat and predictive being computed by default: columns of `records`, rows of
 # `summary`
 BESIDE = (
@@ -151,7 +150,7 @@ class AttributeRisk(GuessPosterior):
     mcse_log_bayes_factor: Array
     khat: Array
     ess: Array
-    disclosed: npt.NDArray[np.bool_]
+    disclosed: Flags
     left_out: Array
     assumptions: Mapping[str, str]
     seed_entropy: str
@@ -171,9 +170,9 @@ class AttributeRisk(GuessPosterior):
         return int(self.guesses.shape[0])
 
     @property
-    def guesses_each(self) -> npt.NDArray[np.int64]:
+    def guesses_each(self) -> Ints:
         """Number of guesses that are counted for each target, shape (n,); at most G."""
-        counted: npt.NDArray[np.int64] = np.isfinite(self.log_prior).sum(axis=0)[self.case]
+        counted: Ints = np.isfinite(self.log_prior).sum(axis=0)[self.case]
         return counted
 
     @property

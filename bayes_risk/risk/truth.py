@@ -1,15 +1,13 @@
 """Where the truth stands among the guesses: its rank, its ties, its log odds."""
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from bayes_risk._core.arrays import Array, Ints
+
 TIE_TOLERANCE = 1e-9
 
 
-def ranks_of(
-    log_p: Array, truth: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def ranks_of(log_p: Array, truth: Ints) -> tuple[Ints, Ints]:
     """Rank of the truth (1 = likeliest) and how many other guesses tie with it, shape (n,)."""
     mine = np.take_along_axis(log_p, truth[None, :], axis=0)
     rank = 1 + (log_p > mine + TIE_TOLERANCE).sum(axis=0)
@@ -17,7 +15,7 @@ def ranks_of(
     return rank, np.where(np.isfinite(mine[0]), ties, 0)
 
 
-def log_odds(log_p_truth: Array, log_p: Array, truth: npt.NDArray[np.int64]) -> Array:
+def log_odds(log_p_truth: Array, log_p: Array, truth: Ints) -> Array:
     """log p/(1-p) of the truth; 1-p is summed over the others, so p near 1 keeps its digits."""
     others = log_p.copy()
     np.put_along_axis(others, truth[None, :], -np.inf, axis=0)

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.validate import at_least, known_columns
@@ -255,7 +255,7 @@ def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> O
     wanted = options.get("targets")
     if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer):
         return options
-    mask: npt.NDArray[np.bool_] = np.zeros(n, dtype=bool)
+    mask: Flags = np.zeros(n, dtype=bool)
     mask[rng.choice(n, size=min(max(int(wanted), 1), n), replace=False)] = True
     return {**options, "targets": mask}
 
@@ -509,7 +509,7 @@ class _Work:
         known = {name for name, number in taken if number.value == number.value}
         measures, names = tuple(name for name in MEASURES if name in known), tuple(sizes)
         shape = (len(names), max(sizes.values()))
-        parts: npt.NDArray[np.float64] = np.full((3, *shape, len(measures)), np.nan)
+        parts: Array = np.full((3, *shape, len(measures)), np.nan)
         seeds = np.full((*shape, len(SEEDS)), -1, dtype=np.int64)
         for (name, r), found in self.found.items():
             c = names.index(name)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import NONE, PLUS_MINUS, error, number, percent, percent_error, plain
 from bayes_risk._core.validate import one_of
@@ -18,9 +18,6 @@ from .measures import MEASURES, UTILITY, chosen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Array = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 
 def dominates(losses: Array) -> Flags:
@@ -104,7 +101,7 @@ class Comparison(Result):
     values: Array
     errors: Array
     beside: Array
-    seeds: npt.NDArray[np.int64]
+    seeds: Ints
     replicates_of: tuple[int, ...]
     m: tuple[int, ...]
     synthesized: tuple[tuple[str, ...], ...]

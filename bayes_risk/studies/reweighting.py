@@ -13,8 +13,8 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
 from bayes_risk._core.validate import at_least, number, one_of
@@ -28,7 +28,6 @@ from bayes_risk.utilities.tables import group_edges, group_of, total_variation
 
 from .reweighting_result import Reweighting, Round
 
-Ints = npt.NDArray[np.int64]
 PARTS = 10  # numbers are cut at their deciles
 
 
@@ -69,7 +68,6 @@ def _cells(data: Microdata, released: Codes) -> tuple[Ints, Ints, list[int]]:
     return np.column_stack(ys), np.column_stack(zs), list(sizes)
 
 
-Array = npt.NDArray[np.float64]
 Rule = Callable[[AttributeRisk, Array], Array]
 
 

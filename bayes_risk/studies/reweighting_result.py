@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import NONE, error, number
 from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
 from bayes_risk.release.release import Release
@@ -16,7 +16,6 @@ from bayes_risk.risk.result import AttributeRisk
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = npt.NDArray[np.float64]
 CHANCE = 0.025  # of a record whose risk did not change to seem to have risen
 CLEARLY = 2.0  # times as many as that
 

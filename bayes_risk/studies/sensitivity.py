@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of
@@ -353,7 +353,7 @@ class _Table:
 
     def __init__(self, factors: Swept) -> None:
         self.factors = factors
-        self.values: dict[str, npt.NDArray[np.float64]] = {}
+        self.values: dict[str, Array] = {}
 
     def put(self, setting: Setting, evidence: AttributeEvidence, how: Gathered, prior: Any) -> None:
         """The row of every prior."""

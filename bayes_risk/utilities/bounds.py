@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import checked_table
@@ -15,7 +16,6 @@ from bayes_risk.data.variables import looks_continuous
 from bayes_risk.matching.keyed_counts import keyed
 from bayes_risk.release.release import Release
 
-Ints = npt.NDArray[np.int64]
 Measure = Callable[[Release], "float | Mapping[Hashable, float] | pd.Series[Any]"]
 
 

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, number
 
-Array = npt.NDArray[np.float64]
 Brought = tuple[Array, Array, list[Any] | None]  # q (m, k), u (m, k, k), names
 Named = tuple[pd.Series, pd.DataFrame]  # q (k,), u (k, k)
 

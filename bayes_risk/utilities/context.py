@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.data.microdata import checked_table
@@ -18,8 +18,6 @@ from bayes_risk.release.release import Release
 from .context_result import ContextMeasures
 from .tables import Tables, category_codes, floats, group_edges, group_of, tables_of
 
-Reals = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 SAME = 1e-9  # distances below are 0: the same record, but for rounding
 
 
@@ -30,7 +28,7 @@ class Values(NamedTuple):
     """
 
     number: bool
-    parts: tuple[Reals, Reals, Reals]
+    parts: tuple[Array, Array, Array]
 
 
 class Closest(NamedTuple):
@@ -40,8 +38,8 @@ class Closest(NamedTuple):
     records nearer to the original than to as large a holdout, ties half; NaN without one.
     """
 
-    distance: Reals
-    within: Reals
+    distance: Array
+    within: Array
     closer: float
 
 
@@ -62,12 +60,12 @@ def closest(columns: Sequence[Values], lookups: int, rng: np.random.Generator) -
     return Closest(distance, within, closer)
 
 
-def _placed(columns: Sequence[Values], part: int) -> Reals:
+def _placed(columns: Sequence[Values], part: int) -> Array:
     """Records as points, (n, K): numbers over the original's range, 1 between any two levels."""
     return np.column_stack([c for column in columns for c in _coordinates(column, part)])
 
 
-def _coordinates(column: Values, part: int) -> list[Reals]:
+def _coordinates(column: Values, part: int) -> list[Array]:
     own = column.parts[part]
     if column.number:
         first = column.parts[0]
@@ -82,7 +80,7 @@ def _coordinates(column: Values, part: int) -> list[Reals]:
     return [(own == level) / np.sqrt(2) for level in levels]
 
 
-def _nearest(points: Reals, asked: Reals, own: Ints | None = None) -> Reals:
+def _nearest(points: Array, asked: Array, own: Ints | None = None) -> Array:
     """Distance to the nearest point; ``own``: places of the asked records, which are left out."""
     k = 1 if own is None else 2
     if len(points) < k:
@@ -259,7 +257,7 @@ def _codes(tables: Tables, name: str, groups: int | None) -> tuple[list[Ints], i
 
 def _of_release(
     codes: Mapping[str, tuple[list[Ints], int]], keys: list[str], targets: list[str], l: int
-) -> tuple[list[Row], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+) -> tuple[list[Row], Flags, Flags]:
     """Rows of release l, its replicated uniques (n,), and DiSCO of each target (T, n)."""
 
     def column(name: str) -> tuple[Ints, Ints, int]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import NONE, number, percent
 from bayes_risk.data.base_result import Drawn, Public, Table, for_file
 
@@ -168,7 +168,6 @@ MEANINGS = {
 }
 
 
-Array = npt.NDArray[np.float64]
 SHOWN = {"repu": "repU", "disco": "DiSCO", "dcap": "DCAP", "tcap": "TCAP", "dcr_zero": "DCR = 0"}
 WRITTEN = {  # as their authors write them
     **{"uio": "UiO", "uis": "UiS", "uiois": "UiOiS", "repu": "repU", "dorig": "Dorig"},

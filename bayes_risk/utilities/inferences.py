@@ -4,16 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 
 from .combining import combine, read_estimates
 from .tables import Tables
 
-Array = npt.NDArray[np.float64]
 Analysis = Callable[[pd.DataFrame], Any]
 
 COLUMNS = (

@@ -13,23 +13,23 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.parallel import in_order
 
 from .tables import Column
 
-Reals = npt.NDArray[np.float64]
 TOLERANCE = 1e-9  # of the eigenvalues of a correlation-like matrix, relative to the largest
 
 
 class Profiles(NamedTuple):
     """Distinct rows (P) of the original and a release, and how many records of each show them."""
 
-    values: tuple[Reals, ...]
-    original: Reals
-    release: Reals
+    values: tuple[Array, ...]
+    original: Array
+    release: Array
 
     @property
-    def records(self) -> Reals:
+    def records(self) -> Array:
         """Records of both files, (P,)."""
         return self.original + self.release
 
@@ -38,7 +38,7 @@ class Block(NamedTuple):
     """Predictors made of one column, shape (P, d), and whether the column was synthesised."""
 
     made: bool
-    values: Reals
+    values: Array
 
 
 class Design(NamedTuple):
@@ -48,7 +48,7 @@ class Design(NamedTuple):
     tell the files apart.
     """
 
-    values: Reals
+    values: Array
     df: int
 
 
@@ -74,7 +74,7 @@ def blocks_of(columns: Sequence[Column], at: Profiles) -> list[Block]:
     ]
 
 
-def main_effects(blocks: Sequence[Block], weights: Reals) -> Design:
+def main_effects(blocks: Sequence[Block], weights: Array) -> Design:
     """Predictors as they are."""
     values, kept = (
         np.concatenate([b.values for b in some], axis=1) if some else None
@@ -84,7 +84,7 @@ def main_effects(blocks: Sequence[Block], weights: Reals) -> Design:
     return Design(values, _rank(values, weights) - (0 if kept is None else _rank(kept, weights)))
 
 
-def interactions(blocks: Sequence[Block], weights: Reals) -> Design:
+def interactions(blocks: Sequence[Block], weights: Array) -> Design:
     """Main effects, and products of predictors of any two columns."""
     products = []
     for a, b in combinations(blocks, 2):
@@ -111,16 +111,16 @@ def features(columns: Sequence[Column], l: int) -> npt.NDArray[np.float32]:
     return np.column_stack(parts).astype(np.float32)
 
 
-def _dummies(code: Reals, records: Reals, size: int) -> Reals:
+def _dummies(code: Array, records: Array, size: int) -> Array:
     """One for each level that somebody shows, but the commonest."""
     seen = np.bincount(code.astype(np.int64), weights=records, minlength=size)
     levels = np.flatnonzero(seen)
     levels = levels[levels != np.argmax(seen)]
-    chosen: Reals = (code[:, None] == levels).astype(float)
+    chosen: Array = (code[:, None] == levels).astype(float)
     return chosen
 
 
-def _numeric(values: Reals, records: Reals) -> Reals:
+def _numeric(values: Array, records: Array) -> Array:
     absent = np.isnan(values)
     shown, weights = values[~absent], records[~absent]
     mean = np.average(shown, weights=weights)
@@ -130,7 +130,7 @@ def _numeric(values: Reals, records: Reals) -> Reals:
     return np.column_stack(parts) if parts else np.empty((len(values), 0))
 
 
-def _rank(values: Reals, weights: Reals) -> int:
+def _rank(values: Array, weights: Array) -> int:
     """Rank beyond the constant, from the correlations of the predictors."""
     share = weights / weights.sum()
     mean = share @ values
@@ -144,8 +144,7 @@ def _rank(values: Reals, weights: Reals) -> int:
     return int((found > TOLERANCE * found.max()).sum())
 
 
-Flags = npt.NDArray[np.bool_]
-Predictors = Callable[[Sequence[Block], Reals], Design]
+Predictors = Callable[[Sequence[Block], Array], Design]
 MODELS = ("main", "interactions", "cart")
 MEASURES = ("pmse", "null_pmse", "null_sd", "ratio", "standardized", "specks", "df")
 MAX_PREDICTORS = 1_000
@@ -176,7 +175,7 @@ def propensity(
     permutations: int,
     rng: np.random.Generator,
     n_jobs: int,
-) -> Reals:
+) -> Array:
     """Scores of every release and model, shape (m, 3, measures)."""
     m = len(columns[0].values) - 1
     which: tuple[Predictors, ...] = (main_effects, interactions)
@@ -212,12 +211,12 @@ def propensity(
     return scores
 
 
-def pmse(score: Reals, c: float, weights: Reals) -> float:
+def pmse(score: Array, c: float, weights: Array) -> float:
     """``sum (p_i - c)^2 / N``: 0 cannot be told apart, c (1 - c) always."""
     return float(np.average((score - c) ** 2, weights=weights))
 
 
-def specks(score: Reals, original: Reals, release: Reals) -> float:
+def specks(score: Array, original: Array, release: Array) -> float:
     """Kolmogorov-Smirnov distance of the scores of both files, 0 to 1 (Bowen, Liu & Su 2021).
 
     ``original`` and ``release``: how many records of each have a score.
@@ -250,7 +249,7 @@ def _logistic(columns: Sequence[Column], l: int, which: Predictors, replaced: fl
     return Score(*_standardised(found, expected, sd), specks=distance, df=design.df)
 
 
-def _fitted(X: Reals, at: Profiles, c: float) -> Reals:
+def _fitted(X: Array, at: Profiles, c: float) -> Array:
     """Propensity score of each profile, (P,)."""
     slack = 0.01 / at.records.sum()  # of a mean gradient: a hundredth of a record
     gradient = X.T @ (at.release - c * at.records) / at.records.sum()
@@ -260,7 +259,7 @@ def _fitted(X: Reals, at: Profiles, c: float) -> Reals:
     rows, label = np.concatenate([X[o], X[s]]), np.repeat([0, 1], [o.sum(), s.sum()])
     weights = np.concatenate([at.original[o], at.release[s]])
     model = LogisticRegression(C=RIDGE, solver="newton-cholesky", max_iter=200, tol=slack)
-    found: Reals = model.fit(rows, label, sample_weight=weights).predict_proba(X)[:, 1]
+    found: Array = model.fit(rows, label, sample_weight=weights).predict_proba(X)[:, 1]
     return found
 
 

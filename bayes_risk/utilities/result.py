@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import NONE, number, plain
 from bayes_risk.data.base_result import Drawn, Public, Table, span, value
 
 from .inferences import COLUMNS
 from .propensity import MAX_PREDICTORS, MEASURES, MODELS
 from .tables import MARGIN_MEASURES, PAIR_MEASURES
-
-Array = npt.NDArray[np.float64]
 
 ROWS = 10  # pairs, columns and estimates, the worst first
 WORDS = {

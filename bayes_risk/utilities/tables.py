@@ -11,10 +11,10 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.special import gammaln, xlog1py, xlogy
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import known_columns, one_of
@@ -22,9 +22,6 @@ from bayes_risk.data.microdata import MAX_LEVELS, checked_table, same_records
 from bayes_risk.data.variables import check_magnitude, looks_continuous
 from bayes_risk.matching.input import coded, listed, source
 from bayes_risk.release.release import SAME, Release
-
-Ints = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 
 class Tables(NamedTuple):
@@ -61,7 +58,7 @@ class Column(NamedTuple):
     name: str
     made: bool
     number: bool
-    values: tuple[Reals, ...]
+    values: tuple[Array, ...]
     cells: tuple[Ints, ...]
     size: int
 
@@ -191,7 +188,7 @@ def _check_kept(
             )
 
 
-def floats(name: str, parts: Sequence[pd.Series]) -> list[Reals]:
+def floats(name: str, parts: Sequence[pd.Series]) -> list[Array]:
     """Numbers of a column in every table, missing ones NaN; text and infinite values refused."""
     return [_floats(part, name, source(l)) for l, part in enumerate(parts)]
 
@@ -211,7 +208,7 @@ def _number(name: str, parts: Sequence[pd.Series], made: bool, groups: int) -> C
     return Column(name, made, True, values, cells, len(edges) + 2)
 
 
-def _floats(column: pd.Series, name: str, where: str) -> Reals:
+def _floats(column: pd.Series, name: str, where: str) -> Array:
     try:
         values = column.to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
@@ -242,8 +239,8 @@ DENSE = 4  # cells per record up to which counting beats sorting
 class Counts(NamedTuple):
     """Occupied cells (k,): both files' records, and which level of an unsynthesised column."""
 
-    original: Reals
-    release: Reals
+    original: Array
+    release: Array
     within: Ints | None
 
 
@@ -265,13 +262,13 @@ class TableDistance(NamedTuple):
     null_hellinger: float
 
 
-def group_edges(y: Reals, groups: int) -> Reals:
+def group_edges(y: Array, groups: int) -> Array:
     """Where to cut a number: its quantiles in the original, missing values left out."""
     seen = y[~np.isnan(y)]
     return np.unique(np.quantile(seen, np.linspace(0, 1, groups + 1)[1:-1]))
 
 
-def group_of(values: Reals, edges: Reals) -> Ints:
+def group_of(values: Array, edges: Array) -> Ints:
     """Group of each value, ``0 .. len(edges)``; one more for missing values."""
     return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values))
 
@@ -337,11 +334,11 @@ def mutual_information(joint: Ints, size: tuple[int, int]) -> float:
     return float((number / n * np.log(number * n / (rows * columns))).sum())
 
 
-def _total_variation(p: Reals, q: Reals) -> float:
+def _total_variation(p: Array, q: Array) -> float:
     return float(0.5 * np.abs(p - q).sum())
 
 
-def _null_total_variation(o: Reals, n_1: float, n_2: float, within: Ints | None) -> float:
+def _null_total_variation(o: Array, n_1: float, n_2: float, within: Ints | None) -> float:
     """Expected distance, were s_j binomial about the original's proportions."""
     if within is None:
         drawn, share = np.full(len(o), n_2), o / n_1
@@ -351,7 +348,7 @@ def _null_total_variation(o: Reals, n_1: float, n_2: float, within: Ints | None)
     return float(0.5 * _mean_deviation(drawn, share).sum() / n_2)
 
 
-def _mean_deviation(n: Reals, p: Reals) -> Reals:
+def _mean_deviation(n: Array, p: Array) -> Array:
     """``E|X - np|`` of binomials (De Moivre): ``2 k C(n, k) p^k (1 - p)^(n - k + 1)``."""
     k = np.minimum(np.floor(n * p), n - 1) + 1
     k = np.maximum(k, 1.0)
@@ -372,7 +369,7 @@ PAIR_MEASURES = (
 )
 
 
-def margins(columns: Sequence[Column], replaced: float) -> tuple[list[str], Reals]:
+def margins(columns: Sequence[Column], replaced: float) -> tuple[list[str], Array]:
     """Synthesised columns, and their tables' measures, shape (m, columns, measures)."""
     made = [c for c in columns if c.made]
     found = [
@@ -384,7 +381,7 @@ def margins(columns: Sequence[Column], replaced: float) -> tuple[list[str], Real
 
 def pairs(
     columns: Sequence[Column], replaced: float, n_jobs: int
-) -> tuple[list[tuple[str, str]], Reals]:
+) -> tuple[list[tuple[str, str]], Array]:
     """Pairs of which one at least was synthesised, and their measures, (m, pairs, measures).
 
     In a pair with an unsynthesised column that column is the first.
@@ -419,7 +416,7 @@ def _pair(a: Column, b: Column, replaced: float) -> list[list[float]]:
     return rows
 
 
-def _correlation(x: Reals, y: Reals) -> float:
+def _correlation(x: Array, y: Array) -> float:
     """Pearson's, of records with both values; NaN where one of them does not vary."""
     both = ~(np.isnan(x) | np.isnan(y))
     x, y = x[both], y[both]

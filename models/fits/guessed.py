@@ -4,12 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Progress, Targets
-
-Array = npt.NDArray[np.float64]
 
 
 def with_guess(codes: Codes, targets: Targets, g: int, u: int) -> Codes:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
 from bayes_risk._compat import draws_object, group, group_names
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.validate import at_least
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

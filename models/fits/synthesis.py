@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
-
-Mask = npt.NDArray[np.bool_]
 
 
 class Synthesis(ABC):
@@ -90,7 +88,7 @@ class Request:
 
     microdata: Microdata
     columns: tuple[str, ...]
-    mask: Mask
+    mask: Flags
     rngs: Sequence[np.random.Generator]
     draw_index: tuple[int, ...] | None
     seed_entropy: str

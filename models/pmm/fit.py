@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
@@ -22,9 +22,6 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .mechanism import Mechanism, cell_keys, fit_mechanism
 
-Array = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.int64]
 ROWS = 2**17  # of guessed tables at a time
 MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call
 
@@ -55,8 +52,8 @@ class _Selections:
     (G, U), never for targets that are kept.
     """
 
-    cell: Places
-    guessed: Places
+    cell: Ints
+    guessed: Ints
     differ: Flags
 
     @classmethod
@@ -126,7 +123,7 @@ def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
     return out
 
 
-def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Places) -> Array:
+def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Ints) -> Array:
     """The same of a few targets, none of which is kept, shape (q, m, G, len(which))."""
     guesses, record = targets.guesses.codes[:, which], targets.record[which]
     m, G = len(z), len(guesses)
@@ -148,7 +145,7 @@ def _of_others(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
     return out[:, None]
 
 
-def _chances(made: Mechanism, rows: Codes, record: npt.NDArray[np.int64], z: Codes) -> Array:
+def _chances(made: Mechanism, rows: Codes, record: Ints, z: Codes) -> Array:
     """log of the chance of the synthetic values of some records."""
     if not len(record):
         return np.zeros(0)

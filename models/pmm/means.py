@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import qr
 from scipy.optimize import minimize
 from scipy.special import softmax
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import ModelError
 from bayes_risk.data.microdata import Codes
 from bayes_risk.data.variables import Number, Variable
 
-Array = npt.NDArray[np.float64]
 KINDS = ("ordered", "multinomial", "gam", "linear")
 PENALTY = 0.1  # slopes of a fit that stands in: normal with variance 10
 FURTHEST = 30.0  # a linear predictor beyond it shows separation

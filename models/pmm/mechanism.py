@@ -18,14 +18,13 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.spatial.distance import cdist
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
 
 from .means import MeanModel, fit_means
 
-Array = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 Constraint = Callable[[pd.DataFrame], npt.ArrayLike]
 TIE = 1e-9  # relative: predicted means as close as this are the same
 BLOCK = 2**21  # distances at a time
@@ -103,13 +102,13 @@ class Donors:
         return out, redrawn
 
 
-def blocks_of(rows: npt.NDArray[np.int64], donors: int) -> list[npt.NDArray[np.int64]]:
+def blocks_of(rows: Ints, donors: int) -> list[Ints]:
     """Parts of some rows, as many at a time as distances to all donors may be held."""
     step = max(1, BLOCK // donors)
     return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
-def _taken(edges: Array, where: npt.NDArray[np.int64], u: Array) -> npt.NDArray[np.int64]:
+def _taken(edges: Array, where: Ints, u: Array) -> Ints:
     """Donor of each recipient: the first whose cumulated chance exceeds u."""
     out = np.empty(len(u), dtype=np.int64)
     for row in np.unique(where):
@@ -242,10 +241,10 @@ class Mechanism:
             "columns (order=)"
         )
 
-    def _rows_allowed(self, rows: Codes) -> npt.NDArray[np.bool_]:
+    def _rows_allowed(self, rows: Codes) -> Flags:
         return allowed_rows(self.data, rows[:, : len(self.data.columns)], self.constraints)
 
-    def _allowed(self, rows: Codes, step: Step) -> npt.NDArray[np.bool_] | None:
+    def _allowed(self, rows: Codes, step: Step) -> Flags | None:
         """Values that each row may take; where none will do, the columns to come must mend it."""
         p = len(self.data.columns)
         allowed = allowed_values(

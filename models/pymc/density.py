@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
 
 from .contract import ROW_BY_ROW, Builder, check_order, densities, held_columns, observed_by
 
-Array = npt.NDArray[np.float64]
 Theta = dict[str, npt.NDArray[Any]]  # draws by name, draws on the first axis
 Values = list[npt.NDArray[Any]]  # of each pm.Data
 Block = tuple[slice, Callable[[slice], Array]]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._compat import group
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
@@ -25,7 +26,6 @@ from .density import Engine
 from .predictive import PyMCPredictive
 from .sampler import MIN_TUNE, Condition, PyMCPosterior, pseudo_posterior
 
-Array = npt.NDArray[np.float64]
 DIAGNOSED = 300
 
 

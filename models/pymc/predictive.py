@@ -4,15 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
 
 from .density import Engine, Theta, chunks
 
-Array = npt.NDArray[np.float64]
 REMEMBERED = 8  # blocks
 PAIRS = 8192  # guesses weighed at a time: 4 MB an array
 
@@ -29,7 +28,7 @@ class PyMCPredictive:
     engine: Engine
     theta: Theta
     targets: Targets
-    batch: npt.NDArray[np.int64]
+    batch: Ints
     truths: dict[tuple[int, int], Array] = field(default_factory=dict)  # of blocks just seen
 
     def log_truth(self, block: slice) -> Array:
@@ -73,7 +72,7 @@ class PyMCPredictive:
                 self._add(out, log_p, some, (pair[some] - some_rows.start, power), log_v)
         return out.reshape(-1, *shape)
 
-    def _rows(self, block: slice) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    def _rows(self, block: slice) -> tuple[Array, Ints]:
         """Distinct rows to evaluate, and which of them each guess (G x U) is; -1: not counted."""
         t = self.targets
         codes, cell = t.rows(frozenset(t.columns.tolist()), block)  # shape (G', U, p)
@@ -88,8 +87,8 @@ class PyMCPredictive:
         self,
         out: Array,
         log_p: Callable[[slice], Array],
-        places: npt.NDArray[np.int64],
-        guess: tuple[npt.NDArray[np.int64], Array],
+        places: Ints,
+        guess: tuple[Ints, Array],
         log_v: Array,
     ) -> None:
         """Add what the draws say of some guesses (their rows, their powers), in logs."""

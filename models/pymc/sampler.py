@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._compat import set_up_chain
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import ModelError
@@ -43,13 +44,13 @@ class Condition:
 
     y: Codes
     z: tuple[Codes, ...]
-    replaced: npt.NDArray[np.bool_]
+    replaced: Flags
     columns: tuple[str, ...]
     left_out: int = -1
-    power: npt.NDArray[np.float64] | None = None
+    power: Array | None = None
 
     @property
-    def weights(self) -> npt.NDArray[np.float64]:
+    def weights(self) -> Array:
         """What each record counts: its weight, 0 if it is left out."""
         counts = np.ones(len(self.y)) if self.power is None else self.power.copy()
         if self.left_out >= 0:
@@ -66,14 +67,14 @@ class Rows:
     weight: Any
 
     @classmethod
-    def of(cls, engine: Engine, codes: Codes, weight: npt.NDArray[np.float64]) -> "Rows":
+    def of(cls, engine: Engine, codes: Codes, weight: Array) -> "Rows":
         """Share the values of a table."""
         from pytensor.compile.sharedvalue import shared
 
         table = [shared(v, shape=v.shape) for v in engine.values(codes)]
         return cls(engine=engine, table=table, weight=shared(weight.astype(float)))
 
-    def put(self, codes: Codes, weight: npt.NDArray[np.float64]) -> None:
+    def put(self, codes: Codes, weight: Array) -> None:
         """Another table and other weights."""
         for held, value in zip(self.table, self.engine.values(codes), strict=True):
             held.set_value(value)

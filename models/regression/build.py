@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._compat import draws_of_posterior, group, holds_draws, plain_name
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import LARGEST
@@ -31,7 +31,6 @@ from .posterior import (
     SampledPart,
 )
 
-Array = npt.NDArray[np.float64]
 CHAINS = ["chain", "draw"]
 
 

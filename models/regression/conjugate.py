@@ -12,12 +12,11 @@ proportional to 1 / sigma^2. The derivation stands in `docs/regression.md`.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import ModelError
 
-Array = npt.NDArray[np.float64]
 LEVERAGE = 1e-9
 COLLINEAR = 1e-12  # share of a predictor that others leave over, below which it is rounding
 
@@ -114,7 +113,7 @@ class NormalInverseGamma:
         y: Array,
         x_star: Array,
         y_star: Array,
-        fitted: npt.NDArray[np.bool_] | None = None,
+        fitted: Flags | None = None,
         weight: Array | None = None,
     ) -> Array:
         """log p(y* | x*, data without (x, y)) for U records, shape (G, U), a Student-t.

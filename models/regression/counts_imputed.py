@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.evidence.contract import Targets
@@ -22,8 +22,6 @@ from .glm import location
 from .part import Part
 from .posterior import SampledPart, blocks
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 THIN, WARM_UP = 2, 100
 
 
@@ -37,15 +35,15 @@ class UnknownCounts:
     designs: tuple[tuple[Array, Array, Array, Array], ...]
     totals: Array  # shape (m + 1, k): sum of x y over the known rows; over these and each data set
     rows: Array  # shape (n, k): predictors of all records
-    seen: npt.NDArray[np.bool_]  # shape (n,)
+    seen: Flags  # shape (n,)
     starts: Array  # shape (m, n_U): counts of the unknown records in each data set
 
     @classmethod
     def from_part(
         cls,
         whole: SampledPart,
-        seen: npt.NDArray[np.bool_],
-        replaced: npt.NDArray[np.bool_],
+        seen: Flags,
+        replaced: Flags,
         z: Array,
     ) -> "UnknownCounts":
         """Regression of all records; synthetic counts z (m, n_replaced)."""

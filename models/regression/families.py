@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betaln, expit, gammaln
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of
 
 from .prior import RegressionPrior
 
-Array = npt.NDArray[np.float64]
 Extra = Mapping[str, Array]
 Trials = Array | None
 Rng = np.random.Generator
@@ -299,7 +298,7 @@ def first_cuts(shape: tuple[int, ...]) -> Array:
     return cuts
 
 
-def _counts(y: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
+def _counts(y: Array) -> tuple[Array, Flags]:
     """Counts, 0 where y is none, and whether it is one."""
     possible = (y >= 0) & (y == np.round(y))
     return np.where(possible, y, 0.0), possible

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.logspace import change
@@ -61,7 +62,6 @@ from .posterior import (
     segments,
 )
 
-Array = npt.NDArray[np.float64]
 CHAINS = 4
 COUNTS_SHARE = 8  # one draw of Poisson regressions in so many of the fit
 WARM_SHARE = 0.25  # share of known records from which the metric and start of the whole fit serve
@@ -71,7 +71,7 @@ WARM_SHARE = 0.25  # share of known records from which the metric and start of t
 class KnownRecords:
     """Whose values are seen, (n,), and the fit to all records, from which chains may start."""
 
-    seen: npt.NDArray[np.bool_]
+    seen: Flags
     whole: RegressionPosterior
 
 
@@ -98,7 +98,7 @@ def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> st
 
 
 def of_known(
-    held: PartPosterior, seen: npt.NDArray[np.bool_], rng: np.random.Generator, tick: Tick
+    held: PartPosterior, seen: Flags, rng: np.random.Generator, tick: Tick
 ) -> PartPosterior:
     """One regression of the known rows; from scratch where they are few and tell little."""
     rows = held.rows.only(seen)
@@ -111,7 +111,7 @@ def of_known(
 
 
 def unknown_counts(
-    known: KnownRecords, replaced: npt.NDArray[np.bool_], tables: Sequence[Codes]
+    known: KnownRecords, replaced: Flags, tables: Sequence[Codes]
 ) -> list[UnknownCounts]:
     """What the chains of each Poisson regression work on; ``tables`` of released rows."""
     return [
@@ -128,7 +128,7 @@ def unknown_counts(
 
 def unknown_normal(
     parts: Sequence[ExactPart],
-    seen: npt.NDArray[np.bool_],
+    seen: Flags,
     tables: Sequence[Codes],
     first: Codes,
 ) -> Unknown:
@@ -163,7 +163,7 @@ class ClosedPredictive:
     """
 
     log_p: Array
-    batch: npt.NDArray[np.int64]
+    batch: Ints
 
     def log_truth(self, block: slice) -> Array:
         """The same for all draws, shape (H, block): it cancels."""
@@ -445,7 +445,7 @@ class RegressionFit(Synthesis):
 
     def knowing(
         self,
-        known: npt.NDArray[np.bool_],
+        known: Flags,
         release: EncodedRelease,
         *,
         rng: np.random.Generator,

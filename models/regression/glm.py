@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayes_risk._compat import group
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk.models.fits.sampling import Length, kept_chains
 
 from .families import CategoricalLogit, first_cuts
 from .part import Part, Rows, n_outcomes
 
-Array = npt.NDArray[np.float64]
 Values = Mapping[str, Array]
 TARGET_ACCEPT = 0.9
 

@@ -5,9 +5,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import gamma, halfnorm, norm
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_gamma, same_but
@@ -17,7 +17,6 @@ from .part import Coefficients, Part
 from .posterior import ExactPart, PartPosterior, RegressionPosterior, SampledPart
 from .prior import RegressionPrior
 
-Array = npt.NDArray[np.float64]
 _SAMPLERS: "WeakKeyDictionary[Nuts, dict[str, Nuts]]" = WeakKeyDictionary()
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import Ticks, in_order
@@ -31,8 +31,6 @@ from .kernels import draw, impute, posteriors, tempered
 from .part import Part
 from .posterior import blocks, log_sums_of_batches
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 SOURCE = "the imputed records"
 
 
@@ -432,7 +430,7 @@ class ImputedPredictive:
             found.append(out)
         return found, norm
 
-    def _rows(self, c: int, codes: Codes) -> tuple[tuple[Array, Array], npt.NDArray[np.bool_]]:
+    def _rows(self, c: int, codes: Codes) -> tuple[tuple[Array, Array], Flags]:
         """Predictors and outcome of coded rows as sampled, and which the family allows."""
         part = self.unknown.parts[c]
         values = codes[:, part.column].astype(float)

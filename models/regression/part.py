@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Variable
 
@@ -21,7 +22,6 @@ from .families import Bernoulli, Binomial, CategoricalLogit, Family, OrderedLogi
 from .formulas import Reading, States, parse
 from .prior import RegressionPrior, Scaling
 
-Array = npt.NDArray[np.float64]
 CONSTANT = "Intercept"
 
 
@@ -266,7 +266,7 @@ class Rows:
         """All rows but one."""
         return self.only(np.arange(len(self.y)) != i)
 
-    def only(self, some: npt.NDArray[np.bool_]) -> "Rows":
+    def only(self, some: Flags) -> "Rows":
         """Some of the rows."""
         trials = None if self.trials is None else self.trials[some]
         weights = None if self.weights is None else self.weights[some]

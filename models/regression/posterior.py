@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
@@ -32,8 +32,6 @@ from .families import LogNormal
 from .glm import Nuts, extra_of
 from .part import Coefficients, Part, Rows, n_outcomes
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Tick = Callable[[int], None]
 MAX_CELLS = 2_000_000  # numbers in an array of rows x draws
 WARM_TUNE = 4  # of the base fit's warm-up, one in so many steps suffices for a warm start
@@ -115,8 +113,8 @@ class Guessed(NamedTuple):
     X: Array
     y: Array
     outcome: Array
-    possible: npt.NDArray[np.bool_]
-    cell: npt.NDArray[np.int64]
+    possible: Flags
+    cell: Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -310,7 +308,7 @@ class ExternalDraws:
         return len(self.parts[0].draws)
 
 
-def segments(draws: Coefficients) -> npt.NDArray[np.int64]:
+def segments(draws: Coefficients) -> Ints:
     """Batches for the Monte Carlo error, an even number; one chain alone is cut into up to five."""
     chains = draws.n_chains
     if chains == 1 and len(draws) >= 25:

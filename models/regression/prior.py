@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number, positive
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

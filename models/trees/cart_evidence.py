@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
@@ -16,8 +16,6 @@ from .kernel_evidence import BATCHES, Simulation, SmoothedValues, log_gain_smoot
 from .leaf_evidence import Floor, LeafCounts, log_gain, numbered
 from .tree import Tree, grow
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 MISMATCH = ["release", "column", "records", "elsewhere", "share"]
 MAX_CELLS = 2**19  # guesses of targets at a time
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import in_words
@@ -30,18 +30,17 @@ from .kernels import bandwidth
 from .leaf_evidence import BAYESIAN, PLAIN
 from .tree import Tree
 
-Array = npt.NDArray[np.float64]
 Shares = dict[int, Array]  # of the records of a node, summed up
 
 
 def draw_donors(
     tree: Tree,
-    nodes: npt.NDArray[np.int64],
+    nodes: Ints,
     kind: int,
     rng: np.random.Generator,
     weights: Array | None = None,
     shares: Shares | None = None,
-) -> npt.NDArray[np.int64]:
+) -> Ints:
     """A record of its node for each row (R,), whose value it is given.
 
     Bayesian bootstrap: the records of a node have weights Dirichlet(1, ..., 1), the same for all
@@ -84,7 +83,7 @@ def _gammas(shape: Array, rng: np.random.Generator) -> Array:
 def smooth(
     tree: Tree,
     y: Array,
-    nodes: npt.NDArray[np.int64],
+    nodes: Ints,
     values: Array,
     rng: np.random.Generator,
 ) -> Array:
@@ -382,7 +381,7 @@ class CARTFit(Synthesis):
 
     def knowing(
         self,
-        known: npt.NDArray[np.bool_],
+        known: Flags,
         release: EncodedRelease,
         *,
         rng: np.random.Generator,

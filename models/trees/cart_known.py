@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
@@ -30,8 +30,6 @@ from .cart_evidence import Leaves, check_made, rows_of
 from .leaf_evidence import PLAIN, LeafCounts, numbered
 from .tree import Tree
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 WIDE = 300.0  # log range of a node's polynomials from which they are tilted
 FURTHEST = 60.0  # log tilt
 
@@ -67,7 +65,7 @@ class PartialKnowledgeLeaves:
         cls,
         tree: Tree,
         y: Ints,
-        known: npt.NDArray[np.bool_],
+        known: Flags,
         shown: Sequence[tuple[Ints, Ints]],
         V: int,
         levels: int,
@@ -113,7 +111,7 @@ class PartialKnowledgeLeaves:
 def _held(
     tree: Tree,
     y: Ints,
-    known: npt.NDArray[np.bool_],
+    known: Flags,
     keys: Ints,
     V: int,
 ) -> Ints:
@@ -134,7 +132,7 @@ def log_p_partly_known(
     tree: Tree,
     seen: PartialKnowledgeLeaves,
     draws: int,
-    own: tuple[Ints, Ints, npt.NDArray[np.bool_]],
+    own: tuple[Ints, Ints, Flags],
     guess: tuple[Ints, Ints],
 ) -> Array:
     """log p(Z^(1..m) | y*, y_A) up to a constant for each target, shape (G, U).
@@ -501,7 +499,6 @@ def _log_at(at, product, n_known, n_unknown):
     return out
 
 
-Mask = npt.NDArray[np.bool_]
 BELIEF = (
     "summed over all that the records that are not known may hold: the intruder knows how many "
     "lie in each leaf, and learns from the known values there, after a prior of the weight of one "
@@ -520,7 +517,7 @@ class PartialKnowledgeCART:
 
     leaves: Leaves  # the trees that made the release
     # shape (n,): records whose values are known, among them those that were released unchanged
-    known: Mask
+    known: Flags
 
     @property
     def n_draws(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
@@ -19,8 +20,6 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .forest_trees import Composition, Counts, ReleasedVotes, Trees, grow_forest, log_gains
 
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 SHOWN_BYTES = 2**29  # data sets of a release that are indexed at a time
 
 
@@ -96,7 +95,7 @@ class ForestFit:
     def _of(self, columns: Sequence[str]) -> list[Trees]:
         return [t for name, t in zip(self.order, self.forests, strict=True) if name in columns]
 
-    def _replaced(self, forests: Sequence[Trees]) -> Mask:
+    def _replaced(self, forests: Sequence[Trees]) -> Flags:
         mask = np.zeros(len(self.microdata.codes), dtype=bool)
         for trees in forests:
             mask[trees.rows] = True
@@ -245,7 +244,7 @@ class ForestFit:
             )
         return shown
 
-    def _excluded(self, made: Sequence[Trees], targets: Targets) -> Mask:
+    def _excluded(self, made: Sequence[Trees], targets: Targets) -> Flags:
         """Guesses that differ from the truth where it was released unchanged, shape (G, U)."""
         out = np.zeros(targets.guesses.codes.shape[:2], dtype=bool)
         for q, column in enumerate(targets.columns):
@@ -298,10 +297,10 @@ def log_p(votes: Counts, z: npt.NDArray[np.integer], dirichlet: float) -> float:
         return float((np.log(held) - np.log(votes.sum(axis=1) + votes.shape[1] * dirichlet)).sum())
 
 
-def draw_levels(votes: Counts, dirichlet: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def draw_levels(votes: Counts, dirichlet: float, rng: np.random.Generator) -> Ints:
     """A level for each row of votes (r, K), from its shares or from Dirichlet(votes + a)."""
     weights = rng.standard_gamma(votes + dirichlet) if dirichlet > 0 else votes.astype(float)
     edges = np.cumsum(weights, axis=1)
     picked = rng.random(len(votes)) * edges[:, -1]
-    level: npt.NDArray[np.int64] = (edges <= picked[:, None]).sum(axis=1)
+    level: Ints = (edges <= picked[:, None]).sum(axis=1)
     return level

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.tree import DecisionTreeClassifier
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
@@ -27,9 +28,7 @@ from bayes_risk.evidence.contract import Targets
 
 from .tree import encoded, level_orders, without_advice
 
-Array = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int32]
 MIN_ROWS = 1_000  # for a thread
 

@@ -16,14 +16,13 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-import numpy.typing as npt
+
+from bayes_risk._core.arrays import Array, Ints
 
 from .kernels import SAME, beta_rule, log_joint, of_node, points_for, reference
 from .leaf_evidence import PLAIN
 from .tree import Tree
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 BATCHES = 8
 PARTICLES = 32  # in each batch, at most
 MAX_LOG_GAP = 7.0  # log evidence below the best guess's, from which a guess does not count

@@ -22,12 +22,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 
 from .tree import Tree
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 BAYESIAN, PLAIN = 0, 1
 
 

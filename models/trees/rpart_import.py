@@ -15,14 +15,12 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.rpart_file import MISSING, Rpart, SynthpopModels
 
 from .tree import Tree, stretches
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

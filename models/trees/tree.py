@@ -18,10 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,7 +75,7 @@ class GrownTree(Tree):
     threshold: Array  # shape (nodes,)
     # shape (nodes, most levels): of nodes that split a nominal predictor: which levels their
     # records hold
-    present: npt.NDArray[np.bool_]
+    present: Flags
 
     @property
     def split_columns(self) -> Ints:
@@ -100,7 +98,7 @@ class GrownTree(Tree):
                 levels[:, place] = codes[:, j]
         return self._descended(codes, self.present, levels)
 
-    def _descended(self, codes: Codes, present: npt.NDArray[np.bool_], levels: Ints) -> Ints:
+    def _descended(self, codes: Codes, present: Flags, levels: Ints) -> Ints:
         out = np.empty(len(codes), dtype=np.int64)
         X = encoded(codes, self.predictors, self.ranks)
         _descend(X, (self.feature, self.threshold, self.left, self.right), present, levels, out)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import beta
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import number
 from bayes_risk._core.validate import at_least
@@ -188,7 +188,7 @@ def random_guess(risk: AttributeRisk) -> float:
     return float(1 / np.median(risk.guesses_each))
 
 
-def _expected_counts(risk: AttributeRisk) -> npt.NDArray[np.float64]:
+def _expected_counts(risk: AttributeRisk) -> Array:
     """Number of records that guessing at random would put at each place; shape (G,)."""
     each, times = np.unique(risk.guesses_each, return_counts=True)
     counts = np.zeros(risk.n_guesses)
@@ -197,7 +197,7 @@ def _expected_counts(risk: AttributeRisk) -> npt.NDArray[np.float64]:
     return counts
 
 
-def _rank_counts(risk: AttributeRisk) -> npt.NDArray[np.float64]:
+def _rank_counts(risk: AttributeRisk) -> Array:
     """Number of records at each place, ties in equal parts; shape (G,)."""
     table = risk.records
     counts = np.zeros(risk.n_guesses + 1)
@@ -306,7 +306,6 @@ def plot_priors(
     return axes
 
 
-Array = npt.NDArray[np.float64]
 TIE = 1e-9
 TAIL = 0.025
 

@@ -4,18 +4,16 @@ from itertools import cycle, islice
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import number
 from bayes_risk.studies.comparison import Comparison
 from bayes_risk.studies.measures import MEASURES, UTILITY, chosen
 
 from .canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, axes_of, ink, legend, paper
-
-Array = npt.NDArray[np.float64]
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")

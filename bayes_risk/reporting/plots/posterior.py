@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk.risk.closeness import number_among
@@ -160,25 +161,19 @@ def plot_geography(
     return axes
 
 
-def _points(
-    axes: Axes, at: npt.NDArray[np.float64], p: npt.NDArray[np.float64], given: dict[str, Any]
-) -> Any:
+def _points(axes: Axes, at: Array, p: Array, given: dict[str, Any]) -> Any:
     style: dict[str, Any] = {"cmap": COLOURS, "vmin": 0, "ec": GREY, "lw": 0.4}
     style |= {"c": p, "s": 10 + 70 * p / max(p.max(), 1e-12)}
     return axes.scatter(at[:, 0], at[:, 1], **(style | given))
 
 
-def _hexagons(
-    axes: Axes, at: npt.NDArray[np.float64], p: npt.NDArray[np.float64], given: dict[str, Any]
-) -> Any:
+def _hexagons(axes: Axes, at: Array, p: Array, given: dict[str, Any]) -> Any:
     style: dict[str, Any] = {"cmap": COLOURS, "gridsize": HEXAGONS, "vmin": 0}
     style |= {"reduce_C_function": np.max, "linewidths": 0.2, "C": p}
     return axes.hexbin(at[:, 0], at[:, 1], **(style | given))
 
 
-def _places(
-    risk: AttributeRisk, x: str, y: str, places: pd.DataFrame | None
-) -> npt.NDArray[np.float64]:
+def _places(risk: AttributeRisk, x: str, y: str, places: pd.DataFrame | None) -> Array:
     """Coordinates of the targets, shape (n, 2)."""
     if places is None:
         pair = [number_among(risk, name) for name in (x, y)]

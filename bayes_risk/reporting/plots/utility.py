@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import plain
 from bayes_risk.utilities.context_result import SHOWN, ContextMeasures
 from bayes_risk.utilities.result import Utility
@@ -57,7 +57,7 @@ def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Ax
     return axes
 
 
-def ratios_of(found: Utility) -> npt.NDArray[np.float64]:
+def ratios_of(found: Utility) -> Array:
     """S_pMSE of columns and pairs, (p, p), below the diagonal; NaN: not compared."""
     at = {name: j for j, name in enumerate([*found.unsynthesized, *found.synthesized])}
     grid = np.full((len(at), len(at)), np.nan)
@@ -69,7 +69,7 @@ def ratios_of(found: Utility) -> npt.NDArray[np.float64]:
     return grid
 
 
-def _write(axes: Axes, ratios: npt.NDArray[np.float64], dark: float) -> None:
+def _write(axes: Axes, ratios: Array, dark: float) -> None:
     """The numbers, readable on their square."""
     for row, column in np.argwhere(np.isfinite(ratios)):
         ratio = ratios[row, column]

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure
@@ -30,7 +30,6 @@ from .reason import (
 )
 
 Array = Any  # one number a record: a column of a table, or an array (n,)
-Marks = npt.NDArray[np.bool_]
 NAMED = 10  # records given away that the verdict names
 
 
@@ -97,10 +96,10 @@ class Counted(NamedTuple):
     And those that are above it and do not count: without the release, or raised by little.
     """
 
-    sure: Marks
-    maybe: Marks
-    before: Marks
-    little: Marks
+    sure: Flags
+    maybe: Flags
+    before: Flags
+    little: Flags
 
 
 def _probability(risk: AttributeRisk, limits: Thresholds, width: float) -> Reason:
@@ -205,8 +204,8 @@ def _limited(
 class Beyond(NamedTuple):
     """Which values (n,) are surely above their limits, and which surely or perhaps."""
 
-    sure: Marks
-    either: Marks
+    sure: Flags
+    either: Flags
 
 
 def _beyond(value: Array, mcse: Array, limit: Array, width: float) -> Beyond:
@@ -223,7 +222,7 @@ def _raised(risk: AttributeRisk, limit: float, width: float) -> Beyond:
     return _beyond(change, error, np.full(len(table), limit), width)
 
 
-def _cure(risk: AttributeRisk, which: Marks, width: float = 2.0) -> str:
+def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
     """What would settle the records marked: where chains disagree more of them, before all."""
     table = risk.records[which]
     if risk.assumptions.get("evidence", "").startswith("importance"):

@@ -22,8 +22,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
@@ -46,8 +46,6 @@ from .likeliest_result import Likeliest
 from .risk import WAYS, problem_of
 from .tables import Table, WeightedDraws, weighed
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 SAMPLE = 500  # cells drawn from the mixture, to begin with
 SURE = 1e-9  # relative slack of a bound, for rounding
 

@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import number
 from bayes_risk.data.base_result import OfTargets, Result, Table, for_file, of_records
 from bayes_risk.data.variables import Number, Variable
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -64,7 +61,7 @@ class Likeliest(OfTargets):
     log_truth: Array
     log_prior_truth: Array
     rank: Array
-    found: npt.NDArray[np.bool_]
+    found: Flags
     unseen: Array
     bound: Array
     exact: bool

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.formats import in_brackets, number
 from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures, storable
@@ -20,8 +20,6 @@ from bayes_risk.evidence.contract import Targets
 from .spread import Spread
 from .tables import Table, WeightedDraws
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 WORDS: Words = {
     "mean_probability": ("Probability of the true values, mean over records", "number"),
     "max_probability": ("Probability of the true values, worst record", "number"),
@@ -118,7 +116,7 @@ class FullTableRisk(OfTargets):
     eps: Array
     khat: Array
     ess: Array
-    reliable: npt.NDArray[np.bool_]
+    reliable: Flags
     best: Ints
     best_log_probability: Array
     best_log_prior: Array

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.microdata import Microdata
@@ -25,7 +25,6 @@ from .result import FullTableRisk
 from .spread import Spread
 from .tables import Table, WeightedDraws, draws_by_fit, spreads, weighed
 
-Array = npt.NDArray[np.float64]
 MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
 WAYS = {
@@ -244,15 +243,11 @@ def _ticker(progress: Progress | None, total: int) -> Callable[[int], None]:
     return lambda done: None if progress is None else progress("full table", done, total)
 
 
-def _reliable(
-    found: Sequence[Spread], fits: Sequence[WeightedDraws], threshold: float
-) -> npt.NDArray[np.bool_]:
+def _reliable(found: Sequence[Spread], fits: Sequence[WeightedDraws], threshold: float) -> Flags:
     khat = np.max([fit.khat for fit in fits], axis=0)
     mcse = np.array([s.mcse for s in found])
     log_odds = np.array([s.mcse_log_odds for s in found])
-    good: npt.NDArray[np.bool_] = (
-        (khat <= threshold) & (mcse <= MAX_MCSE) & (log_odds <= MAX_MCSE_LOG_ODDS)
-    )
+    good: Flags = (khat <= threshold) & (mcse <= MAX_MCSE) & (log_odds <= MAX_MCSE_LOG_ODDS)
     return good
 
 

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import variance_of_estimate
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.floating[Any]]
 TIE = 1e-4  # in logs; single precision leaves about 1e-6 a fit
 STRETCH = 2**18  # cells

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import in_stages
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Microdata
@@ -17,10 +18,8 @@ from bayes_risk.evidence.leave_one_out import by_batch, efficiency, left_out
 from bayes_risk.evidence.prior_weights import log_margin
 from bayes_risk.intruder.priors import TruthFactor
 
-from .spread import Fits, Flags, LogPrior, Spread, Truth, spread
+from .spread import Fits, LogPrior, Spread, Truth, spread
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 WORK = 1.2e11  # multiplications a target, by default: about four seconds on one core
 FEWEST = 8  # draws of a batch
 

@@ -4,9 +4,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.validate import at_least, positive
@@ -22,7 +22,6 @@ from .computation import MembershipComputation, MembershipTerms
 from .curve import MEASURES, Standing, measures
 from .result import Membership
 
-Array = npt.NDArray[np.float64]
 MAX_MCSE = 1.0  # of a log Bayes factor
 
 
@@ -199,7 +198,7 @@ def _check_intruder(problem: AuditProblem) -> None:
 
 def _result(
     answers: MembershipTerms,
-    case: npt.NDArray[np.int64],
+    case: Ints,
     compared: Others,
     labels: pd.Index,
     *,
@@ -245,7 +244,7 @@ def _warn(result: Membership) -> None:
 
 
 def _measures(
-    answers: MembershipTerms, case: npt.NDArray[np.int64], rng: np.random.Generator
+    answers: MembershipTerms, case: Ints, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Measures, and their errors: over people, in and outside the data, and over the draws."""
     n, U = len(case), len(answers.log_bf)

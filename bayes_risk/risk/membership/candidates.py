@@ -3,16 +3,14 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Fit, Targets
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.release.release import EncodedRelease
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 AT_ONCE = 25  # synthetic data sets drawn at a time for alternatives
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.logspace import log_sum
@@ -21,8 +22,6 @@ from bayes_risk.evidence.runner import EvidenceRunner
 
 from .candidates import Alternatives, Others, guess_set, unseen
 from .curve import Standing, standing
-
-Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -260,7 +259,7 @@ class _Block:
     khat: Array
     ess: Array
 
-    def kept(self, weights: npt.NDArray[np.int64], resampled: Iterable[Array]) -> "_Kept":
+    def kept(self, weights: Ints, resampled: Iterable[Array]) -> "_Kept":
         """The member's own, and where it stands; weights (K, U), resampled ones each (K, U)."""
         o, w = self.odds, weights.astype(float)
         own = variance_of_estimate(o.deviations[:, :, 0].astype(float)) + o.variance_of_draws
@@ -300,7 +299,7 @@ class _Tally:
         self.draws = np.zeros(D)
         self.deviations: Array | None = None
 
-    def add(self, found: Odds, asked: npt.NDArray[np.int64], counts: Array) -> None:
+    def add(self, found: Odds, asked: Ints, counts: Array) -> None:
         """Add a block: who was asked about (K, U), and how many places each case stands for."""
         weight = np.broadcast_to(counts, asked.shape)
         np.add.at(self.weight, asked, weight)

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from bayes_risk._core.arrays import Array
+
 RATES = (0.01, 0.05)
 MEASURES = (
     "auc",

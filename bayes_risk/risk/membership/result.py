@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 from scipy.special import expit
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
 from bayes_risk.data.base_result import (
@@ -29,7 +29,6 @@ from .curve import BASELINE, GRID, MEASURES, Standing, level, power
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = npt.NDArray[np.float64]
 WORDS: Words = {
     "auc": ("How often the release points to the member of a pair", "share"),
     "power_at_1_percent": ("Members found, taking 1 of 100 others for one", "share"),
@@ -84,12 +83,12 @@ class Membership(Result):
     """
 
     index: pd.Index
-    member: npt.NDArray[np.bool_]
+    member: Flags
     log_bayes_factor: Array
     mcse: Array
     khat: Array
     ess: Array
-    reliable: npt.NDArray[np.bool_]
+    reliable: Flags
     standing: Standing
     prior_odds: float
     measures: Array
