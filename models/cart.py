@@ -113,10 +113,6 @@ class CART:
         progress : callable, optional
             Called as ``progress("fit", trees grown, trees)``.
 
-        Returns
-        -------
-        CARTFit
-
         Raises
         ------
         InputError

@@ -87,19 +87,7 @@ class DPMPM:
     def power_scaled(self, power: float) -> "DPMPM":
         """Every hyper-prior raised to a power: below 1 weaker, above 1 stronger.
 
-        Parameters
-        ----------
-        power : float
-            Above 0 (Kallioinen et al. 2023).
-
-        Returns
-        -------
-        DPMPM
-
-        Raises
-        ------
-        InputError
-            A power that is not positive, or that makes a prior improper.
+        Above 0, and no prior may become improper (Kallioinen et al. 2023).
         """
         scaled: DPMPM = power_scaled_dpmpm(self, positive("power", power))
         return scaled
@@ -150,10 +138,6 @@ class DPMPM:
             Processes for the chains.
         progress : callable, optional
             Called as ``progress(stage, done, total)``.
-
-        Returns
-        -------
-        DPMPMFit
 
         Raises
         ------

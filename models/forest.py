@@ -153,10 +153,6 @@ chain='all-others')
         progress : callable, optional
             Called as ``progress("fit", trees grown, trees)``.
 
-        Returns
-        -------
-        ForestFit
-
         Raises
         ------
         InputError

@@ -129,26 +129,12 @@ class PoissonMixture:
         df : DataFrame or Microdata
             The confidential table: covariates, the exposure, and counts, which are all other
             columns. See `Microdata.from_frame` for ``missing``, ``levels`` and ``releases``.
-        draws, tune, chains : int
-            Kept draws and warm-up of each chain, at least 4, 0 and 1.
-        thin : int
-            Sweeps between kept draws.
-        sampler : {"gibbs", "nuts"}
-            Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
+        draws, tune, chains, thin, sampler, random_seed, n_jobs, progress
+            As in `DPMPM.fit`.
         weights : array (n,) or Series, optional
             kind="MP" without covariates and structural zeros: record weights alpha_i in (0, 1],
             powers of the records' complete-data likelihood. Theta is drawn from the
             pseudo-posterior (docs/sensitivity.md).
-        random_seed : int, Generator or None
-            Same seed, same draws, for any ``n_jobs``.
-        n_jobs : int
-            Processes for the chains.
-        progress : callable, optional
-            Called as ``progress(stage, done, total)``.
-
-        Returns
-        -------
-        PoissonMixtureFit
 
         Raises
         ------

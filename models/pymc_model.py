@@ -94,8 +94,8 @@ class PyMCModel:
         ----------
         df : DataFrame or Microdata
             The confidential table; see `Microdata.from_frame` for ``missing`` and ``levels``.
-        draws, tune, chains : int
-            Kept draws and warm-up of each chain, at least 4, 0 and 1.
+        draws, tune, chains, random_seed, n_jobs, progress
+            As in `DPMPM.fit`.
         numbers : list of str, optional
             Columns that are numbers; by default those of integer or float dtype for which
             ``levels`` names no levels. All others are categories.
@@ -107,16 +107,6 @@ class PyMCModel:
             each record: Theta is drawn from the pseudo-posterior
             (docs/sensitivity.md). The model gets a potential
             ``sum_i (alpha_i - 1) log p(y_i | Theta)``.
-        random_seed : int, Generator or None
-            Same seed, same draws, for any ``n_jobs``.
-        n_jobs : int
-            Processes for the chains.
-        progress : callable, optional
-            Called as ``progress(stage, done, total)``.
-
-        Returns
-        -------
-        PyMCFit
 
         Raises
         ------

@@ -86,19 +86,7 @@ class Regression:
     def power_scaled(self, power: float) -> "Regression":
         """Every hyper-prior raised to a power: below 1 weaker, above 1 stronger.
 
-        Parameters
-        ----------
-        power : float
-            Above 0 (Kallioinen et al. 2023).
-
-        Returns
-        -------
-        Regression
-
-        Raises
-        ------
-        InputError
-            A power that is not positive, or that makes a prior improper.
+        Above 0, and no prior may become improper (Kallioinen et al. 2023).
         """
         positive("power", power)
         priors = {name: power_scaled_prior(p, power) for name, p in self.priors.items()}
@@ -130,22 +118,12 @@ class Regression:
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1], powers of the records' likelihood: Theta is drawn from
             the pseudo-posterior (docs/sensitivity.md).
-        draws, tune, chains : int
-            Kept draws and warm-up of each chain, at least 4, 0 and 1.
+        draws, tune, chains, random_seed, n_jobs, progress
+            As in `DPMPM.fit`; chains run one after the other.
         nuts_sampler : {"pymc", "nutpie"}
             Whose NUTS; nutpie comes with ``pip install "bayes-risk[fast]"``.
         levels, releases, missing
             See `Microdata.from_frame`.
-        random_seed : int, Generator or None
-            Same seed, same draws.
-        n_jobs : int
-            Taken for uniformity; chains run one after the other.
-        progress : callable, optional
-            Called as ``progress(stage, done, total)``.
-
-        Returns
-        -------
-        RegressionFit
 
         Raises
         ------

@@ -246,10 +246,6 @@ class Drawn(Result):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
         """
         return draw(self.PICTURE, self, ax=ax)
 

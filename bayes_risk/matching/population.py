@@ -385,10 +385,6 @@ class Population:
         keys : list of str
             Some of this population's; none for the whole population as one cell.
 
-        Returns
-        -------
-        Population
-
         Raises
         ------
         InputError

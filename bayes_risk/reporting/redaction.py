@@ -100,10 +100,6 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     min_count : int
         At least 3.
 
-    Returns
-    -------
-    Redacted
-
     Raises
     ------
     InputError

@@ -193,11 +193,6 @@ class GuessPosterior(OfTargets):
         DataFrame
             Columns: the variable, then ``prior``, ``probability``, ``mcse_bound`` (upper bound of
             the standard error of the probability) and ``is_truth``. Contains confidential values.
-
-        Raises
-        ------
-        InputError
-            A record or a variable that the result does not have.
         """
         j = _position(self, variable)
         m = _marginal(self, [j], self.case[[self.position(label)]])
@@ -271,12 +266,6 @@ class GuessPosterior(OfTargets):
 
             Last, ``reliable``, as in ``risk.records``.
 
-        Raises
-        ------
-        InputError
-            A variable that is no number or not guessed; distances that are not positive; a mass
-            that is no probability.
-
         Notes
         -----
         What the errors are and where there are none: see the top of this module. Distances are
@@ -313,12 +302,6 @@ class GuessPosterior(OfTargets):
         -------
         Series
             ``prior``, ``probability``, ``mcse_bound`` (upper bound of its standard error).
-
-        Raises
-        ------
-        InputError
-            A record or variable that the result does not have, a variable that is no number, ends
-            in the wrong order.
         """
         if not low <= high:
             raise InputError(f"low={low!r} and high={high!r} are in the wrong order")

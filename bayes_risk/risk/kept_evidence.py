@@ -114,16 +114,6 @@ class AttributeEvidence:
         warn : bool
             Whether to warn of unreliable records.
 
-        Returns
-        -------
-        AttributeRisk
-
-        Raises
-        ------
-        InputError
-            A prior that does not suit the guesses; another prior than the one that guided a
-            coarse-to-fine search.
-
         Warns
         -----
         UnreliableWeightsWarning
@@ -194,28 +184,11 @@ class AttributeEvidence:
         Parameters
         ----------
         given : mapping of name to prior
-
-        Returns
-        -------
-        DataFrame
-
-        Raises
-        ------
-        InputError
-            As `risk`.
         """
         return comparison(self.risks(given))
 
     def first(self, m: int) -> "AttributeEvidence":
-        """The same of the first m releases alone, from the same fits.
-
-        Raises
-        ------
-        InputError
-            Evidence that does not come release by release (``"imputed"``, ``"monte-carlo"``, of
-            competitors, of releases from one draw of the parameters, or a searched grid): gather it
-            anew for fewer releases; m out of range.
-        """
+        """The same of the first m releases alone, from the same fits."""
         among = len(self.found.log_evidence)
         if not self.by_release:
             raise InputError(

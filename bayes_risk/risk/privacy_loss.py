@@ -31,10 +31,6 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
         Of `attribute_evidence` (better: it keeps what the Monte Carlo error needs) or
         `attribute_risk` (of which guesses with a prior of zero are left out).
 
-    Returns
-    -------
-    PrivacyLoss
-
     Raises
     ------
     InputError

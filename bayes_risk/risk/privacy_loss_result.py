@@ -160,11 +160,6 @@ class PrivacyLoss(OfTargets):
         -------
         DataFrame
             One row per target: ``lowest`` and ``highest``.
-
-        Raises
-        ------
-        InputError
-            A probability outside [0, 1].
         """
         if not 0 <= number("prior", prior, "a number from 0 to 1") <= 1:
             raise InputError(f"prior={prior!r} is no probability; give a number from 0 to 1")
@@ -176,13 +171,7 @@ class PrivacyLoss(OfTargets):
         return pd.DataFrame({"lowest": low, "highest": high}, index=self.index)
 
     def extreme_guesses(self, label: Hashable) -> pd.DataFrame:
-        """The guesses of a record that the release speaks for most and least; near the truth.
-
-        Raises
-        ------
-        InputError
-            A label of no target.
-        """
+        """The guesses of a record that the release speaks for most and least; near the truth."""
         codes = self.extremes[:, self.case[self.position(label)]]
         return self.decoded(codes, pd.Index(["most", "least"]))
 

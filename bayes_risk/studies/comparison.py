@@ -201,11 +201,6 @@ class Comparison(Result):
             known, and it counts as exact for the others); ``in_doubt``: neither below 0.025 nor
             above 0.975, or not known.
 
-        Raises
-        ------
-        InputError
-            A measure that was not taken.
-
         Notes
         -----
         The probability comes from 4,000 draws of all means, of each candidate from a bivariate
@@ -267,16 +262,6 @@ class Comparison(Result):
         bounds : bool
             Mark the releases at the ends of the scale, which `compare` must have been asked for.
         ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Raises
-        ------
-        InputError
-            A measure that was not taken; an unknown kind; bounds that were not asked for, or have
-            no such measure (attribute risk has none: no model made them).
         """
         one_of("kind", kind, KINDS)
         if whiskers is not None and not whiskers > 0:

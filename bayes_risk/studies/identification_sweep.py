@@ -249,24 +249,13 @@ class IdentificationSweep(Result):
         dict
             Setting by name, the measure, and for the expected match risk ``mcse`` and ``baseline``.
             Of radii this is the maximising radius of Hornby & Hu (2021).
-
-        Raises
-        ------
-        InputError
-            An unknown measure or rule.
         """
         beside = ("mcse", "baseline") if measure == RISK else ()
         dataset = self._by(measure, rule)
         return worst_setting(dataset, measure, self.swept, dict(zip(beside, beside, strict=True)))
 
     def summary(self, rule: str = "pooled") -> pd.DataFrame:
-        """One row a setting: expected match risk, its error, the baseline, and the other measures.
-
-        Raises
-        ------
-        InputError
-            An unknown rule.
-        """
+        """One row a setting: expected match risk, its error, the baseline, the other measures."""
         frame = self._by(RISK, rule).drop_vars("rule").to_dataframe()
         first = [RISK, "mcse", "baseline"]
         return frame[[*first, *(c for c in COLUMNS if c not in first), "n"]]
@@ -305,11 +294,6 @@ class IdentificationSweep(Result):
         """A curve over numbers (a radius, m), bars over other settings; the baseline beside it.
 
         A second setting gives a curve for each of its values.
-
-        Raises
-        ------
-        InputError
-            More than two things swept: select from ``dataset`` first.
         """
         self._by(measure, rule)
         return draw("plot_sweep", self, measure=measure, rule=rule, ax=ax)
@@ -376,10 +360,6 @@ def identification_sweep(
           dict of label to value, or a list of values that label themselves.
     **options
         Further arguments of `identification_risk`, the same for all.
-
-    Returns
-    -------
-    IdentificationSweep
 
     Raises
     ------

@@ -77,24 +77,13 @@ class Sensitivity(Result):
         -------
         dict
             Label by factor, the measure, and where it has them its ``mcse`` and ``baseline``.
-
-        Raises
-        ------
-        InputError
-            An unknown measure; one that is NaN everywhere.
         """
         beside = zip(("mcse", "baseline"), BESIDE.get(measure, ()), strict=False)
         found = {name: column for name, column in beside if column is not None}
         return worst_setting(self.dataset, measure, self.factors, found)
 
     def along(self, factor: str) -> xr.Dataset:
-        """The dataset along one factor, the others at their base.
-
-        Raises
-        ------
-        InputError
-            A factor that was not varied.
-        """
+        """The dataset along one factor, the others at their base."""
         if factor not in self.factors:
             raise InputError(f"factor={factor!r} was not varied; give one of {self.factors}")
         return self.dataset.sel({n: v for n, v in self.base.items() if n != factor})
@@ -113,11 +102,6 @@ class Sensitivity(Result):
             One row a factor: ``low`` and ``high`` of the measure, the values ``at_low`` and
             ``at_high`` of the factor that give them, the measure at the ``base``, ``range`` (high
             less low), and ``mcse`` of the larger of the two (NaN: the measure has none).
-
-        Raises
-        ------
-        InputError
-            An unknown measure.
         """
         measured(self.dataset, measure)
         rows = {name: self._row(name, measure) for name in self.factors}
@@ -137,15 +121,6 @@ class Sensitivity(Result):
             A variable of the dataset.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Raises
-        ------
-        InputError
-            An unknown factor or measure.
         """
         measured(self.dataset, measure)
         if factor is None:

@@ -75,10 +75,8 @@ def utility(
         Missing values are a level (a group) of their own, or an error.
     permutations : int
         How many trees are grown for the null of CART, over all releases together; at least 2.
-    random_seed : int, Generator or None
-        Same seed, same result, for any ``n_jobs``.
-    n_jobs : int
-        Workers: threads, unless joblib's ``parallel_config`` says something else.
+    random_seed, n_jobs
+        As in `attribute_risk`.
 
     Returns
     -------

@@ -204,10 +204,6 @@ class CombinedEstimates:
         names : sequence, optional
             Quantities to test, all by default.
 
-        Returns
-        -------
-        JointTest
-
         Raises
         ------
         InputError
@@ -271,10 +267,6 @@ def combine(
         Names of the quantities, in their order; replace those that they bring.
     confidence : float
         Of the intervals, between 0 and 1.
-
-    Returns
-    -------
-    CombinedEstimates
 
     Raises
     ------

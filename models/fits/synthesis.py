@@ -50,10 +50,6 @@ class Synthesis(ABC):
             from an estimate. See `docs/evidence.md`.
         random_seed : int, Generator or None
 
-        Returns
-        -------
-        Release
-
         Raises
         ------
         InputError

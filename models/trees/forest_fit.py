@@ -124,10 +124,6 @@ class ForestFit:
         progress : callable, optional
             Called as ``progress("synthesis", done, total)``.
 
-        Returns
-        -------
-        Release
-
         Raises
         ------
         InputError

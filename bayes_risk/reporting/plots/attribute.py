@@ -36,18 +36,7 @@ def plot_attribute_risk(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs
     """Distribution over records of the probability of the truth, with the random-guess line.
 
     Counts are on a log scale, so that a single record at high risk can be seen among thousands.
-
-    Parameters
-    ----------
-    risk : AttributeRisk
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **kwargs
-        To `Axes.hist`, for the bars.
-
-    Returns
-    -------
-    matplotlib Axes
+    Other keywords go to `Axes.hist`, for the bars.
     """
     axes = axes_of(ax)
     table = risk.records
@@ -73,18 +62,8 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
     """How often the truth is the intruder's first, second, ... choice.
 
     A truth level with others counts in equal parts at each of the places they share. The line is
-    what guessing at random gives. More than 40 places are drawn in bars of 1, 1, 2, 4, 8, ...
-
-    Parameters
-    ----------
-    risk : AttributeRisk
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.bar`.
-
-    Returns
-    -------
-    matplotlib Axes
+    what guessing at random gives. More than 40 places are drawn in bars of 1, 1, 2, 4, 8, ... Other
+    keywords go to `Axes.bar`.
     """
     axes = axes_of(ax)
     counts = _rank_counts(risk)
@@ -116,18 +95,12 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
 def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """The k records at highest risk: probability of the truth, two standard errors, and the prior.
 
+    Other keywords go to `Axes.errorbar`.
+
     Parameters
     ----------
-    risk : AttributeRisk
     k : int
         Number of records.
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.errorbar`.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     axes = axes_of(ax)
     table = risk.worst(k).iloc[::-1]
@@ -154,17 +127,7 @@ def plot_diagnostics(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: A
     """Pareto k-hat of each record's weights against the Monte Carlo error of its number.
 
     To the right of the line, weights rest on too few draws; records marked unreliable are crosses.
-
-    Parameters
-    ----------
-    risk : AttributeRisk
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.plot`, for the points.
-
-    Returns
-    -------
-    matplotlib Axes
+    Other keywords go to `Axes.plot`, for the points.
     """
     axes = axes_of(ax)
     used = np.unique(risk.case)
@@ -218,23 +181,16 @@ def plot_closeness(
 ) -> Axes:
     """Share of records whose expected absolute error for a number is at most so much.
 
-    A curve further to the left: the intruder comes closer.
+    A curve further to the left: the intruder comes closer. Other keywords go to `Axes.ecdf`, for
+    the curve with the release.
 
     Parameters
     ----------
-    risk : AttributeRisk
     variable : str
         A guessed variable that is a number.
     relative : bool
         In units of the same error without the release, which does not tell the number itself. (On a
         grid of percentages the absolute curve without the release is that of the true values.)
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.ecdf`, for the curve with the release.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     axes = axes_of(ax)
     table, name = risk.closeness(variable), "expected_absolute_error"
@@ -268,18 +224,13 @@ def plot_priors(
 ) -> Axes:
     """Probability of the truth under each prior, two standard errors, and the prior's own.
 
+    Other keywords go to `Axes.barh`.
+
     Parameters
     ----------
     compared : DataFrame
         From ``evidence.compare({...})``: one row a prior.
     measure : {"mean_probability", "max_probability"}
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.barh`.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Raises
     ------
@@ -362,20 +313,12 @@ def plot_calibration(
     """How often the likeliest guess is right against its probability, with 95 % intervals.
 
     On the line the intruder's confidence is borne out, below it the intruder is too sure. Numbers
-    of records stand beside the points. See `calibration`.
+    of records stand beside the points. See `calibration`. Other keywords go to `Axes.errorbar`.
 
     Parameters
     ----------
-    risk : AttributeRisk
     bins : int
         Number of bins of equal width.
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.errorbar`.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     axes, table = axes_of(ax), calibration(risk, bins=bins)
     x, y = table["predicted"].to_numpy(), table["frequency"].to_numpy()

@@ -43,9 +43,10 @@ def plot_risk_utility(
 ) -> Axes:
     """The risk-utility map: candidates on utility (x) and risk (y), the Pareto front drawn.
 
+    Other keywords go to `Axes.plot`, for the mark of each candidate.
+
     Parameters
     ----------
-    found : Comparison
     risk, utility : str, optional
         Measures, as in `Comparison.pareto`; by default the usual.
     kind : {"boxes", "rectangles", "points"}
@@ -55,13 +56,6 @@ def plot_risk_utility(
         interquartile ranges of the rectangle.
     bounds : bool
         Mark the releases at the ends of the scale.
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.plot`, for the mark of each candidate.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     of = (chosen("risk", risk, found.measures), chosen("utility", utility, found.measures))
     axes, table = axes_of(ax, (7.2, 5.0)), found.pareto(*of)

@@ -18,16 +18,7 @@ def plot_match_probabilities(
 ) -> Axes:
     """Distribution over records of the probability of a correct match, pooled over releases.
 
-    Parameters
-    ----------
-    ident : IdentificationRisk
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.hist`, for the bars.
-
-    Returns
-    -------
-    matplotlib Axes
+    Other keywords go to `Axes.hist`, for the bars.
     """
     axes = axes_of(ax)
     table = ident.records
@@ -61,20 +52,13 @@ def plot_sweep(
 ) -> Axes:
     """Draw a measure over one or two swept settings.
 
+    Other keywords go to `Axes.errorbar` (numbers) or `Axes.bar`.
+
     Parameters
     ----------
-    sweep : IdentificationSweep
     measure : str
         A variable of its dataset.
     rule : {"pooled", "mean"}
-    ax : matplotlib Axes, optional
-        Where to draw; a new figure by default.
-    **kwargs
-        To `Axes.errorbar` (numbers) or `Axes.bar`.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Raises
     ------

@@ -19,7 +19,7 @@ def plot_roc(
 ) -> Axes:
     """Members found against people outside the data who are taken for members.
 
-    On the line the release tells nothing.
+    On the line the release tells nothing. Other keywords go to `Axes.plot`, for the curve.
 
     Parameters
     ----------
@@ -27,13 +27,6 @@ def plot_roc(
         With people outside the data.
     log : bool
         Logarithmic axes, which show the small rates.
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.plot`, for the curve.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Raises
     ------
@@ -57,16 +50,7 @@ def plot_roc(
 def plot_privacy_loss(found: PrivacyLoss, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Share of records whose loss is at most so much; infinite losses are never reached.
 
-    Parameters
-    ----------
-    found : PrivacyLoss
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.step`, for the curve.
-
-    Returns
-    -------
-    matplotlib Axes
+    Other keywords go to `Axes.step`, for the curve.
     """
     table, axes = found.records, axes_of(ax)
     loss = np.sort(table["privacy_loss"].to_numpy())
@@ -87,18 +71,8 @@ def plot_privacy_loss(found: PrivacyLoss, *, ax: Axes | None = None, **kwargs: A
 def plot_full_table(risk: FullTableRisk, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Rank of the truth among all values, with the release against without, on log scales.
 
-    Below the line the release has brought the truth nearer to the front.
-
-    Parameters
-    ----------
-    risk : FullTableRisk
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.loglog`, for the points.
-
-    Returns
-    -------
-    matplotlib Axes
+    Below the line the release has brought the truth nearer to the front. Other keywords go to
+    `Axes.loglog`, for the points.
     """
     axes = axes_of(ax)
     before, after = risk.prior_rank[risk.case], risk.rank[risk.case]
@@ -126,17 +100,7 @@ def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -
     """Probability of the truth against that of the likeliest value, on log scales.
 
     On the line the truth is the intruder's first guess. Hollow triangles: the rank is not certain.
-
-    Parameters
-    ----------
-    found : Likeliest
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.loglog`, for the points.
-
-    Returns
-    -------
-    matplotlib Axes
+    Other keywords go to `Axes.loglog`, for the points.
     """
     axes, table = axes_of(ax), found.records
     for certain, colour, marker, label in (
@@ -163,16 +127,7 @@ def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -
 def plot_before_after(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Probability of the truth in the first and last round, one point a record.
 
-    Parameters
-    ----------
-    result : Reweighting
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.plot`, for the points.
-
-    Returns
-    -------
-    matplotlib Axes
+    Other keywords go to `Axes.plot`, for the points.
     """
     axes, table = axes_of(ax), result.records
     top = 1.05 * float(table[["before", "after"]].to_numpy().max())
@@ -200,18 +155,7 @@ def plot_before_after(result: Reweighting, *, ax: Axes | None = None, **kwargs: 
 def plot_path(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Worst and mean probability of the truth against the distance of pairwise tables.
 
-    One point a round, numbered.
-
-    Parameters
-    ----------
-    result : Reweighting
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.errorbar`.
-
-    Returns
-    -------
-    matplotlib Axes
+    One point a round, numbered. Other keywords go to `Axes.errorbar`.
     """
     axes, rows = axes_of(ax), result.summary()
     distance = "margins" if rows["pairs"].isna().any() else "pairs"

@@ -30,22 +30,15 @@ def plot_posterior(
     """The intruder's posterior for one record, with the prior and the truth; confidential.
 
     A number: stems over its values. A category, or all variables together: bars, the likeliest
-    guesses first, and the truth last if it is not among them.
+    guesses first, and the truth last if it is not among them. Other keywords go to `Axes.plot` (a
+    number) or `Axes.barh`.
 
     Parameters
     ----------
-    risk : AttributeRisk
     label : hashable
         A record, as in ``risk.index``.
     variable : str, optional
         A guessed variable; all of them together by default.
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.plot` (a number) or `Axes.barh`.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     axes = axes_of(ax)
     if variable is None and len(risk.variables) == 1:
@@ -120,11 +113,11 @@ def plot_geography(
     """Probability of the truth at each record's place: a map of risk; confidential.
 
     Up to 1,500 records are points, larger the higher their risk; more are hexagons, each with the
-    highest risk in it. The worst records are ringed.
+    highest risk in it. The worst records are ringed. Other keywords go to `Axes.scatter`, or
+    `Axes.hexbin`.
 
     Parameters
     ----------
-    risk : AttributeRisk
     x, y : str
         Coordinates: guessed numbers, or columns of ``places``.
     places : DataFrame, optional
@@ -132,13 +125,6 @@ def plot_geography(
         true values of the guessed numbers.
     worst : int
         How many records are ringed.
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.scatter`, or `Axes.hexbin`.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Raises
     ------

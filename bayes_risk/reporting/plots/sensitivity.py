@@ -41,19 +41,12 @@ def plot_tornado(
 
     Left of the base setting in blue, right of it in vermilion; the values of the factor stand at
     the ends. The grey band is two standard errors of the base: what lies within may be chance.
+    Other keywords go to `Axes.barh`.
 
     Parameters
     ----------
-    found : Sensitivity
     measure : str
         A variable of its dataset.
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.barh`.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     table = found.tornado(measure)
     axes = axes_of(ax, (WIDTH, 1.5 + 0.55 * len(table)))
@@ -119,18 +112,7 @@ def plot_factor(
 ) -> Axes:
     """A measure along one factor, the others at their base; two standard errors, the baseline.
 
-    Parameters
-    ----------
-    found : Sensitivity
-    factor : str
-    measure : str
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.errorbar` (a factor of numbers) or `Axes.barh`.
-
-    Returns
-    -------
-    matplotlib Axes
+    Other keywords go to `Axes.errorbar` (a factor of numbers) or `Axes.barh`.
     """
     line = found.along(factor)
     line = line.isel({factor: ~np.isnan(line[measure].to_numpy())})

@@ -23,18 +23,8 @@ def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Ax
     """S_pMSE of every pair of columns (below the diagonal) and column (on it).
 
     A release drawn from the truth has 1 on average: the lightest. Pairs of columns that were not
-    synthesised are blank. Up to 14 columns the numbers are written too.
-
-    Parameters
-    ----------
-    found : Utility
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.pcolormesh`.
-
-    Returns
-    -------
-    matplotlib Axes
+    synthesised are blank. Up to 14 columns the numbers are written too. Other keywords go to
+    `Axes.pcolormesh`.
     """
     axes = axes_of(ax)
     names = [*found.unsynthesized, *found.synthesized]
@@ -84,20 +74,13 @@ def plot_worst_pairs(
     """The pairs of columns worst kept together: S_pMSE of their tables, on a log scale.
 
     A release drawn from the truth has 1 on average (the dashed line). Diamonds: the worse of the
-    two columns by itself, so that a pair is seen to be bad because of a column.
+    two columns by itself, so that a pair is seen to be bad because of a column. Other keywords go
+    to `Axes.barh`.
 
     Parameters
     ----------
-    found : Utility
     k : int
         Number of pairs.
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.barh`.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     axes, table = axes_of(ax), found.pairs.head(k)
     places = np.arange(len(table))
@@ -129,16 +112,7 @@ def _alone(found: Utility, pair: tuple[str, str]) -> float:
 def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Replicated uniques, DiSCO, DCAP, TCAP and released copies, beside what they compare with.
 
-    Parameters
-    ----------
-    found : ContextMeasures
-    ax : matplotlib Axes, optional
-    **kwargs
-        To `Axes.barh`, for the bars of the release.
-
-    Returns
-    -------
-    matplotlib Axes
+    Other keywords go to `Axes.barh`, for the bars of the release.
     """
     table = found.summary()
     table = table[[measure in SHOWN for _, measure in found.rows]].iloc[::-1]

@@ -204,14 +204,8 @@ def likeliest(
         Draws of each fit to use, spread evenly.
     max_nodes : int
         How often, at most, a search of one fit extends a partial value by a variable.
-    random_seed : int, Generator or None
-    n_jobs : int
-        Workers: threads, unless joblib's ``parallel_config`` says something else.
-    progress : callable, optional
-
-    Returns
-    -------
-    Likeliest
+    random_seed, n_jobs, progress
+        As in `attribute_risk`.
 
     Raises
     ------

@@ -73,12 +73,8 @@ def full_table_risk(
         default as many as make about four seconds a target on one core. Their error is in ``mcse``.
     keep : int
         How many of the likeliest values to list for each target, at least 1.
-    random_seed : int, Generator or None
-        Same seed, same figures, for any ``n_jobs``.
-    n_jobs : int
-        Threads, each with a target.
-    progress : callable, optional
-        Called as ``progress(stage, done, total)``.
+    random_seed, n_jobs, progress
+        As in `attribute_risk`.
 
     Returns
     -------

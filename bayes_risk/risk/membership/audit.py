@@ -74,12 +74,8 @@ def membership(
     refit_budget : int
         At most so many distinct cases with k-hat above threshold are fitted again without the
         record.
-    random_seed : int, Generator or None
-        Same seed, same result, for any ``n_jobs``.
-    n_jobs : int
-        Workers: threads, unless joblib's ``parallel_config`` says something else.
-    progress : callable, optional
-        Called as ``progress(stage, done, total)``.
+    random_seed, n_jobs, progress
+        As in `attribute_risk`.
 
     Returns
     -------

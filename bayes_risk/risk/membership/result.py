@@ -140,11 +140,6 @@ class Membership(Result):
         """Share of members found by an intruder who accepts that share of others for each place.
 
         Columns ``false_positive_rate`` and ``true_positive_rate``, on a grid from 0 to 1.
-
-        Raises
-        ------
-        InputError
-            Nobody outside the data was asked about.
         """
         if not self.has_others:
             raise InputError(
@@ -200,13 +195,7 @@ class Membership(Result):
         return of_records(self)
 
     def plot(self, ax: "Axes | None" = None, *, log: bool = False) -> "Axes":
-        """The curve of `roc`; ``log``: on logarithmic axes, which show the small rates.
-
-        Raises
-        ------
-        InputError
-            Nobody outside the data was asked about.
-        """
+        """The curve of `roc`; ``log``: on logarithmic axes, which show the small rates."""
         return draw("plot_roc", self, log=log, ax=ax)
 
     def sentence(self) -> str:
