@@ -446,6 +446,15 @@ def test_files_that_are_none(tmp_path):
         br.identification_risk_of_files(files[0], 3, **KEYS)
 
 
+@pytest.mark.parametrize("name", ["file_row_number", "File_Row_Number"])
+def test_a_column_named_as_duckdb_numbers_rows_is_to_be_renamed(tmp_path, name):
+    table = pd.DataFrame({"s": ["a", "b"], name: [1, 2]})
+    table.to_parquet(tmp_path / "numbered.parquet")
+    file = str(tmp_path / "numbered.parquet")
+    with pytest.raises(InputError, match=f"has a column {name!r}, which is DuckDB's .* rename it"):
+        risk_of([file, file], known=[], synthesized=["s"])
+
+
 def test_a_column_that_stands_twice_is_an_error(tmp_path):
     table = pa.table([pa.array([1, 2]), pa.array([3, 4])], names=["s", "s"])
     pq.write_table(table, tmp_path / "twice.parquet")

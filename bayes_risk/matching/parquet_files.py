@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from bayes_risk._core.errors import InputError
 
+ROW_NUMBER = "file_row_number"  # by which records of several files are put side by side
 ABSENT = "__HIVE_DEFAULT_PARTITION__"
 _BROKEN = (OSError, ValueError, TypeError, AttributeError, KeyError)  # of bytes, of metadata
 
@@ -66,6 +67,11 @@ class ParquetTable(NamedTuple):
         import pyarrow as pa
 
         for part in self.parts:
+            if taken := [name for name in part.names if name.lower() == ROW_NUMBER]:
+                raise InputError(
+                    f"{part.path!r} has a column {taken[0]!r}, which is DuckDB's name for the "
+                    "number of a row; rename it and write the file again"
+                )
             for column in read:
                 if column not in part.names and column not in part.fixed:
                     raise InputError(
