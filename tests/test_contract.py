@@ -1,4 +1,4 @@
-"""What every model keeps, whatever it is: the contract of `synthesizer.py`, tried on each."""
+"""What every model keeps, whatever it is: `evidence/contract.py`, tried on each."""
 
 import dataclasses
 import inspect

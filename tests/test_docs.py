@@ -165,6 +165,14 @@ def test_a_tutorial_is_run_when_the_pages_are_built(page):
     assert "```{code-cell} ipython3\n" in text
 
 
+def test_pages_named_in_source_files_exist():
+    rooms = (ROOT / room for room in ("bayes_risk", "models", "tests", "examples"))
+    texts = [p.read_text(encoding="utf-8") for room in rooms for p in room.rglob("*.py")]
+    named = {page for text in texts for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text)}
+    assert named
+    assert sorted(page for page in named if not (ROOT / page).is_file()) == []
+
+
 def test_every_script_and_study_file_is_listed():
     page = (DOCS / "decision-guide.md").read_text(encoding="utf-8")
     folder = ROOT / "examples"
