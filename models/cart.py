@@ -48,11 +48,6 @@ class CART:
         0, below 1 over the number of values. None: such a value is an error. The smaller, the more
         a match of released values and leaves says (docs/trees.md). With ``bootstrap="none"``.
 
-    Raises
-    ------
-    InputError
-        No column, a column named twice, values out of range.
-
     Examples
     --------
     >>> CART(order=["age", "race"])

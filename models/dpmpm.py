@@ -52,11 +52,6 @@ class DPMPM:
         p(y) proportional to ``1{y not in S} sum_k pi_k prod_j phi_kj(y_j)`` (Manrique-Vallier &
         Reiter 2014).
 
-    Raises
-    ------
-    InputError
-        Values outside these ranges.
-
     Examples
     --------
     >>> DPMPM(n_classes=30)

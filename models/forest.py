@@ -58,11 +58,6 @@ class Forest:
         only"`` (steps 3.1a-3.3a): columns that are not synthesised and those that stand before; for
         columns of which the same records are replaced.
 
-    Raises
-    ------
-    InputError
-        No column, a column named twice, words or values out of range.
-
     Notes
     -----
     Which values are used where:
@@ -263,11 +258,6 @@ def search_orders(
     -------
     DataFrame
         One row per order: ``order`` (the columns joined by ", ") and ``value``, or the names given.
-
-    Raises
-    ------
-    InputError
-        ``order="amount"`` without ``orders``; more than 24 orders that are not listed.
     """
     if orders is None:
         if model.order == "amount":

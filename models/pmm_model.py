@@ -58,11 +58,6 @@ class PMM:
         What the intruder is assumed to know of the choice of records (S): which ones were
         synthesised, or the rule alone.
 
-    Raises
-    ------
-    InputError
-        No column, a column named twice, values out of range, unknown kinds of models.
-
     Examples
     --------
     >>> model = PMM(["AGE", "EDU"], identifying=["AGE", "EDU"], threshold=5)

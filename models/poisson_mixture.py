@@ -62,11 +62,6 @@ class PoissonMixture:
     level_prior : float
         Every entry of the Dirichlet prior of the covariates' levels.
 
-    Raises
-    ------
-    InputError
-        Values outside these ranges.
-
     Examples
     --------
     >>> PoissonMixture(n_classes=10, kind="TCMM", quantile=0.95).kind

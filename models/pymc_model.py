@@ -39,11 +39,6 @@ class PyMCModel:
         each is observed by one variable, of another name: ``pm.Normal("income_", mu, sigma,
         observed=income)``. It may depend on the columns before it and on those that are not named.
 
-    Raises
-    ------
-    InputError
-        A ``build`` that is no function; no columns, or one twice.
-
     Examples
     --------
     >>> def build(table):

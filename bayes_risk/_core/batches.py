@@ -24,8 +24,7 @@ def variance_of_estimate(deviations: Array) -> Array:
     For each fit the larger of two estimates: s^2 / B between the halves of chains, which has more
     degrees of freedom, and s^2 / C between whole chains, which sees chains that never met.
     """
-    variance: Array = variance_by_fit(deviations).sum(axis=0)
-    return variance
+    return np.asarray(variance_by_fit(deviations).sum(axis=0))
 
 
 def variance_by_fit(deviations: Array) -> Array:
@@ -41,8 +40,7 @@ def _variance_of_mean(x: Array) -> Array:
     """Sample variance over axis 1, divided by its length."""
     centred = x - x.mean(axis=1, keepdims=True)
     n = x.shape[1]
-    variance: Array = (centred**2).sum(axis=1) / (n * (n - 1))
-    return variance
+    return np.asarray((centred**2).sum(axis=1) / (n * (n - 1)))
 
 
 def standard_error(deviations: Array, *, led: bool) -> Array:
@@ -65,8 +63,7 @@ def student_factor(variance: Array, n_batches: int) -> Array:
     squares = (variance**2).sum(axis=0) / freedom
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = np.where(squares > 0, squares / variance.sum(axis=0) ** 2, 0.0)
-    factor: Array = np.interp(inverse, _INVERSE, _FACTOR)
-    return factor
+    return np.asarray(np.interp(inverse, _INVERSE, _FACTOR))
 
 
 def chains_disagree(deviations: Array, level: float = 0.001) -> Flags:
@@ -81,8 +78,7 @@ def chains_disagree(deviations: Array, level: float = 0.001) -> Flags:
     first, second = deviations[:, 0::2], deviations[:, 1::2]
     within = ((first - second) ** 2).sum(axis=1) / (2 * C)
     between = 2 * (0.5 * (first + second)).var(axis=1, ddof=1)
-    above: Flags = (between > f.ppf(1 - level / F, C - 1, C) * within).any(axis=0)
-    return above
+    return np.asarray((between > f.ppf(1 - level / F, C - 1, C) * within).any(axis=0))
 
 
 _FREEDOM = np.array(

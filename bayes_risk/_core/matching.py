@@ -145,8 +145,7 @@ def _first_shown(z: Ints, l: int) -> Ints:
     for row in z[:l]:
         new &= row != z[l]
     rows = z[:, new]
-    code: Ints = (rows[l] << len(z)) + _bits(rows[l], rows)
-    return code
+    return np.asarray((rows[l] << len(z)) + _bits(rows[l], rows))
 
 
 def _counted(codes: Ints) -> tuple[Ints, Ints]:
@@ -159,8 +158,7 @@ def _places(pairs: Ints, code: Ints) -> Ints:
     if not len(pairs):
         return np.full(len(code), -1, dtype=np.int64)
     place = np.minimum(np.searchsorted(pairs, code), len(pairs) - 1)
-    found: Ints = np.where(pairs[place] == code, place, -1)
-    return found
+    return np.asarray(np.where(pairs[place] == code, place, -1))
 
 
 TABLE_PER_RECORD = 8
@@ -192,8 +190,7 @@ class Matches(NamedTuple):
 
     @property
     def _single(self) -> Flags:
-        single: Flags = self.c == 1
-        return single
+        return np.asarray(self.c == 1)
 
     @property
     def probability(self) -> Array:
@@ -396,8 +393,7 @@ def share_of_cell(each: Matches, cells: Cells, kept: Sequence[int]) -> Array:
     """What the fallback rule adds to everybody in the cell, shape (n_t,)."""
     if not cells.used:
         return np.zeros(len(cells.size))
-    share: Array = each.no_match[kept].mean(axis=0) / np.maximum(cells.size, 1)
-    return share
+    return np.asarray(each.no_match[kept].mean(axis=0) / np.maximum(cells.size, 1))
 
 
 def _pairs(
@@ -422,12 +418,7 @@ def best_pairs(pairs: Pairs, without: int | None) -> tuple[Ints, Flags, npt.NDAr
         weight = weight.copy()
         weight[without] = 0
     total = np.add.reduceat(weight.ravel()[pairs.cell], pairs.start)  # shape (P,)
-    first = _starts(pairs.u)
+    first = np.flatnonzero(np.diff(pairs.u, prepend=-1))
     size = np.diff(first, append=len(total))
     maximum = np.maximum.reduceat(total, first)
     return first, (total == np.repeat(maximum, size)) & (total > 0), maximum
-
-
-def _starts(values: Ints) -> Ints:
-    """Find where each run of equal values begins."""
-    return np.flatnonzero(np.diff(values, prepend=-1))

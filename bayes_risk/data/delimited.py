@@ -37,7 +37,7 @@ def read_delimited(
 ) -> pd.DataFrame:
     """Read delimited text (UTF-8, one header line), plain or gzipped."""
     with _read_errors(file):
-        if _is_packed(file):
+        if file.name.lower().endswith(".gz"):
             _check_packed(file)
         header = _checked_header(file, dialect)
         wanted = None if columns is None else chosen(columns, header, file)
@@ -110,12 +110,8 @@ def _text(file: Path) -> str:
 
 
 def _opened(file: Path) -> Any:
-    opener = gzip.open if _is_packed(file) else open
+    opener = gzip.open if file.name.lower().endswith(".gz") else open
     return opener(file, "rt", encoding="utf-8-sig", newline="")
-
-
-def _is_packed(file: Path) -> bool:
-    return file.name.lower().endswith(".gz")
 
 
 def _check_packed(file: Path) -> None:

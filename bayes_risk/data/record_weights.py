@@ -93,5 +93,4 @@ def linear_weights(
     risk = np.clip((probability - prior) / rest, 0.0, 1.0)
     alpha = np.clip(before * (c * (1.0 - risk) + g), 0.0, 1.0)
     rounded = np.floor(alpha * steps + 1e-6) / steps
-    clipped: Array = np.clip(rounded, floor, 1.0)
-    return clipped
+    return np.asarray(np.clip(rounded, floor, 1.0))

@@ -106,11 +106,7 @@ def _is_declared(code: Any, ranges: Any, text: bool) -> bool:
     """Whether a labelled code is declared as missing: by ranges in SPSS, as a letter elsewhere."""
     if ranges:
         return any(part["lo"] <= code <= part["hi"] for part in ranges)
-    return not text and _is_letter(code)
-
-
-def _is_letter(code: Any) -> bool:
-    return isinstance(code, str) and len(code) == 1
+    return not text and (isinstance(code, str) and len(code) == 1)
 
 
 def _labels(file: Path, suffix: str, meta: Any) -> Mapping[str, Codes]:

@@ -1,11 +1,10 @@
 """log p(Z^(l) | y*, A) for every target, guess and release, relative to the truth.
 
-Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*, A), m = 1.
-
-Ways to it. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
-Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
-target. *reuse*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. *exact*
-and *simulated*: what the model computes itself. The derivation stands in `docs/evidence.md`.
+Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*, A), m = 1. Ways:
+*predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with Pareto-smoothed
+weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the target.
+*importance*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. *exact* and
+*simulated*: what the model computes itself. The derivation stands in `docs/evidence.md`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -2,11 +2,9 @@
 
 A prior may rest on the release ("release") or on the base fit ("predictive"). The second is
 estimated, so its Monte Carlo error belongs to the posterior's: see `PriorWeights.from_base`.
-
-A prior read off the released files themselves: their margins, or the guessed values together.
-
-It uses the release twice, as prior and as evidence, and overrates what the release says. Intruders
-do it nonetheless.
+The first is read off the released files: their margins, or the guessed values together. It uses the
+release twice, as prior and as evidence, and overrates what the release says; intruders do it
+nonetheless.
 """
 
 from collections.abc import Callable

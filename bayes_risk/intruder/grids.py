@@ -1,10 +1,9 @@
 """Guesses for numbers: grids around the truth or anywhere else, joint over several variables.
 
-Joint grids too large to compute: searched coarse to fine.
-
-Every so many-th value of each variable makes a coarse grid, whose points stand for the blocks of
-fine guesses around them. The blocks in which the coarse posterior puts most are then opened, as
-many as the budget allows; what the others held is reported, not forgotten.
+Joint grids too large to compute are searched coarse to fine. Every so many-th value of each
+variable makes a coarse grid, whose points stand for the blocks of fine guesses around them. The
+blocks in which the coarse posterior puts most are then opened, as many as the budget allows; what
+the others held is reported, not forgotten.
 """
 
 import math

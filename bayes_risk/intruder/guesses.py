@@ -81,11 +81,6 @@ class Neighbourhood:
     distance : int
         Largest number of variables that differ (Hamming distance), at least 1.
 
-    Raises
-    ------
-    InputError
-        A distance below 1; more guesses than memory can hold.
-
     Examples
     --------
     >>> Neighbourhood(1)
@@ -136,12 +131,6 @@ class Listed:
         One row per guess, one column per synthesised (and unknown) variable.
     add_truth : bool
         Where a target's true value is not listed: add it for that target (True), or stop (False).
-
-    Raises
-    ------
-    InputError
-        Fewer than two guesses, missing columns, values that are no levels, a truth that is not
-        listed.
 
     Examples
     --------

@@ -34,11 +34,6 @@ class TruthFactor:
     factor : float
         Above 1: an intruder who already leans towards the truth.
 
-    Raises
-    ------
-    InputError
-        A factor that is not positive and finite.
-
     Examples
     --------
     >>> TruthFactor(10.0).factor
@@ -60,11 +55,6 @@ class Density:
     densities : mapping of column to distribution
         Anything with ``logpdf`` (or, for whole numbers, ``logpmf``), as SciPy's frozen
         distributions have. Guessed columns that are left out are uniform.
-
-    Raises
-    ------
-    InputError
-        Something without ``logpdf`` and ``logpmf``.
 
     Examples
     --------
@@ -145,11 +135,6 @@ class Mixture:
     parts : mapping of prior to weight, or sequence of (weight, prior)
         Weights above 0; they are made to add up to 1. A list also takes arrays and functions that
         cannot be the keys of a mapping.
-
-    Raises
-    ------
-    InputError
-        No part, a weight that is not positive and finite, a pair that is none.
 
     Examples
     --------

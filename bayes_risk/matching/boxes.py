@@ -118,8 +118,7 @@ def _cuts(value: Array, n_buckets: int) -> Array:
     present = np.sort(rows[~np.isnan(rows)])
     if n_buckets < 2 or not len(present):
         return np.zeros(0)
-    cuts: Array = np.unique(present[np.arange(1, n_buckets) * len(present) // n_buckets])
-    return cuts
+    return np.asarray(np.unique(present[np.arange(1, n_buckets) * len(present) // n_buckets]))
 
 
 def _buckets(key: NumericKey, l: int, cuts: Array) -> Buckets:
@@ -225,8 +224,7 @@ def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 step = (value - y) / np.where(value < y, y - low, high - y)
             total = total + np.where(np.isfinite(step), step, 0.0) ** 2
-    inside: Flags = fits & (total <= limit)
-    return inside
+    return np.asarray(fits & (total <= limit))
 
 
 def match_each_box(boxes: Boxes, D: Array, cells: Cells) -> Matches:

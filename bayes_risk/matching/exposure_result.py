@@ -84,10 +84,6 @@ class Exposure(Result):
         Unique records whose keys exactly one record of the file shows.
     values : Values
         Counts of the synthesised columns that hold numbers.
-
-    See Also
-    --------
-    bayes_risk.exposure : Makes it.
     """
 
     index: pd.Index

@@ -55,10 +55,6 @@ class FileRisk(Matching):
         Expected match risk by the known keys alone: the number of their distinct values.
     pooled_mcse : float
         Jackknife standard error over releases of the pooled expected match risk; NaN for m < 3.
-
-    See Also
-    --------
-    bayes_risk.identification_risk_of_files : Makes it.
     """
 
     known: tuple[str, ...]

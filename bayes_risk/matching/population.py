@@ -231,11 +231,6 @@ class Population:
         keys : list of str
         weights : str
             Column of weights: how many people each record stands for.
-
-        Raises
-        ------
-        InputError
-            As `counted`; weights that are missing, infinite, 0 or negative.
         """
         keys = checked_table(df, keys, "the sample")
         check_once(df, weights, "the sample")
@@ -366,11 +361,6 @@ class Population:
             mean, which can be 0, for those of a log-linear model. Draws of one cell are the same
             in each row and call.
 
-        Raises
-        ------
-        InputError
-            A key column is missing or repeated, or holds text here and numbers there.
-
         Notes
         -----
         O((n + U) log U) time, O(S n) memory: with draws, ask for distinct keys.
@@ -384,11 +374,6 @@ class Population:
         ----------
         keys : list of str
             Some of this population's; none for the whole population as one cell.
-
-        Raises
-        ------
-        InputError
-            A key that the population does not have, or that stands twice.
         """
         return replace(self, cell_counts=self.cell_counts.over(keys))
 

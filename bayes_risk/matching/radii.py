@@ -41,11 +41,6 @@ class Relative:
     r : float
         At least 0; 0.1 is 10 %.
 
-    Raises
-    ------
-    InputError
-        A negative or infinite radius.
-
     Examples
     --------
     >>> Relative(0.1).in_words()
@@ -76,11 +71,6 @@ class Absolute:
     ----------
     units : float
         At least 0, in units of the column.
-
-    Raises
-    ------
-    InputError
-        A negative or infinite radius.
 
     Examples
     --------
@@ -175,11 +165,6 @@ class Quantile:
     ----------
     q : float
         Share of the file on either side, from 0 to 1.
-
-    Raises
-    ------
-    InputError
-        A share outside 0 to 1.
 
     Examples
     --------

@@ -81,10 +81,6 @@ class IdentificationRisk(Matching, Drawn):
         a jackknife over five parts of the tables; NaN where nothing was drawn.
     exposure : Exposure, or None
         What the files show without a model, uniques by all keys exactly; None for tables drawn.
-
-    See Also
-    --------
-    bayes_risk.identification_risk : Makes it; conventions, cost and references.
     """
 
     index: pd.Index

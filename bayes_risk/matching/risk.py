@@ -381,8 +381,8 @@ def identification_risk(
     lie within reach are then those of fallback and baseline.
 
     *Conventions.* Where nothing matches: with the fallback c = N_us, T = 1; without it c = T = 0
-    and T/c is 0. Ties are exact: probabilities are compared as fractions, not as floating-point
-    numbers.
+    and T/c is 0. Ties are exact, for keys of fewer than 2^31 records: probabilities are compared
+    as fractions, not as floating-point numbers.
 
     *Cost.* O(m n log n) time and O(m n) memory: keys become integers, are sorted and counted. The
     error of the pooled risk adds O(m^2 n) time. With one radius the same, by windows that slide

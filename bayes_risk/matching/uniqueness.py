@@ -73,10 +73,6 @@ class Uniqueness(Result):
     totals : dict of str to FileTotal
         ``population_uniques``, ``unique_matches``, ``expected_matches``; empty without a
         population.
-
-    See Also
-    --------
-    bayes_risk.uniqueness : Makes it; formulas, cost and references.
     """
 
     index: pd.Index

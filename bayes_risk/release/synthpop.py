@@ -69,11 +69,6 @@ class SynthpopRelease:
             its default, values drawn at the estimates (``parameters="plug-in"``); ``TRUE``, each
             data set from its own draw (``"independent"``). Neither given nor stated, audits assume
             what their model usually does, and say so.
-
-        Raises
-        ------
-        InputError
-            Neither given nor stated.
         """
         told = self.info if self.models is None else self.models
         stated = [] if told is None else told.synthesized

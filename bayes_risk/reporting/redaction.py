@@ -100,11 +100,6 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
     min_count : int
         At least 3.
 
-    Raises
-    ------
-    InputError
-        No result; a `min_count` below 3.
-
     Notes
     -----
     Ranges begin at multiples of `min_count`, the last takes what is left, so neither totals nor

@@ -66,11 +66,6 @@ def report(
     pathlib.Path
         Where the report lies.
 
-    Raises
-    ------
-    InputError
-        No result, two of one kind, something that is no result, or no path.
-
     Notes
     -----
     The verdict rests on attribute and identification risk (FileRisk, where there is no
@@ -128,16 +123,12 @@ def _judged(
         return None
     return judge(
         attribute,
-        identification or _of_files(others),
+        identification
+        or next((part for part in others if type(part).__name__ == "FileRisk"), None),
         thresholds,
         diagnostics=diagnostics,
         **{name: part for part in others if (name := JUDGED.get(type(part).__name__))},
     )
-
-
-def _of_files(others: list[Any]) -> Any:
-    """Matching of whole files, which has what the verdict asks of an IdentificationRisk."""
-    return next((part for part in others if type(part).__name__ == "FileRisk"), None)
 
 
 def _sorted(

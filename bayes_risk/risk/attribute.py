@@ -177,11 +177,6 @@ def attribute_evidence(
     AttributeEvidence
         ``.risk(prior)``, or ``.risks({"name": prior, ...})``.
 
-    Raises
-    ------
-    InputError
-        As `attribute_risk`.
-
     Notes
     -----
     Cost: that of `attribute_risk`.

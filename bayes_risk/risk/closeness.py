@@ -49,8 +49,7 @@ class Marginal(NamedTuple):
     @property
     def is_truth(self) -> Flags:
         """True at the true value, shape (K, U)."""
-        flags: Flags = np.arange(len(self.values))[:, None] == self.truth
-        return flags
+        return np.asarray(np.arange(len(self.values))[:, None] == self.truth)
 
 
 def marginalise(
@@ -101,8 +100,7 @@ def _groups(codes: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
 
 def expectation(p: Array, f: Array) -> Array:
     """Sum over values of p f, shape (U,)."""
-    total: Array = (p * f).sum(axis=0)
-    return total
+    return np.asarray((p * f).sum(axis=0))
 
 
 def error_bound(marginal: Marginal, f: Array) -> Array:
@@ -118,8 +116,7 @@ def error_bound(marginal: Marginal, f: Array) -> Array:
 def mode_share(p: Array) -> Array:
     """Share of each value in the place of the likeliest one: 1, 0, or 1 / ties; shape (K, U)."""
     tied = p >= p.max(axis=0) * (1 - TIE)
-    share: Array = tied / tied.sum(axis=0)
-    return share
+    return np.asarray(tied / tied.sum(axis=0))
 
 
 def smallest_region(p: Array, mass: float) -> Array:
@@ -133,8 +130,7 @@ def smallest_region(p: Array, mass: float) -> Array:
     least = np.take_along_axis(ordered, np.minimum(size, len(p))[None] - 1, axis=0)
     above, tied = p > least * (1 + TIE), np.abs(p - least) <= least * TIE
     left = size - above.sum(axis=0)
-    member: Array = above + tied * (left / tied.sum(axis=0))
-    return member
+    return np.asarray(above + tied * (left / tied.sum(axis=0)))
 
 
 def widths(values: Array, filled: Flags) -> Array:

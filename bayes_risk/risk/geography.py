@@ -37,16 +37,14 @@ def distance_between(a: Array, b: Array, distance: str) -> Array:
     if distance == "haversine":
         return _haversine(np.radians(a), np.radians(b))
     gap = a - b
-    found: Array = np.hypot(gap[..., 0], gap[..., 1])
-    return found
+    return np.asarray(np.hypot(gap[..., 0], gap[..., 1]))
 
 
 def _haversine(a: Array, b: Array) -> Array:
     """2 R asin sqrt(sin^2(dlat / 2) + cos lat_a cos lat_b sin^2(dlon / 2)), in km."""
     half = np.sin((a - b) / 2) ** 2
     h = half[..., 1] + np.cos(a[..., 1]) * np.cos(b[..., 1]) * half[..., 0]
-    found: Array = 2 * EARTH_KM * np.arcsin(np.sqrt(np.minimum(h, 1.0)))
-    return found
+    return np.asarray(2 * EARTH_KM * np.arcsin(np.sqrt(np.minimum(h, 1.0))))
 
 
 class Neighbours:
@@ -76,8 +74,7 @@ class Neighbours:
     @staticmethod
     def _chord(km: Array) -> Array:
         """Straight line through the earth, in radii, between points so many km apart."""
-        chord: Array = 2 * np.sin(np.minimum(km / (2 * EARTH_KM), np.pi / 2))
-        return chord
+        return np.asarray(2 * np.sin(np.minimum(km / (2 * EARTH_KM), np.pi / 2)))
 
 
 QUANTILES = {"minimum": 0.0, "q1": 0.25, "median": 0.5}
@@ -206,11 +203,6 @@ def unique_patterns(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     -------
     Series of bool
         Indexed as the table.
-
-    Raises
-    ------
-    InputError
-        Columns that the table does not have.
 
     Examples
     --------

@@ -122,8 +122,7 @@ def _disagreed(found: Evidence, shift: Array) -> Flags:
 
 def _chains(deviations: Array) -> Array:
     """Deviations of whole chains, (F, C, U), of those of their halves."""
-    chains: Array = 0.5 * (deviations[:, 0::2] + deviations[:, 1::2])
-    return chains
+    return np.asarray(0.5 * (deviations[:, 0::2] + deviations[:, 1::2]))
 
 
 def interval(found: Sequence[PosteriorWeights], truth: Ints) -> Array:
@@ -137,8 +136,7 @@ def interval(found: Sequence[PosteriorWeights], truth: Ints) -> Array:
         p = np.exp(np.take_along_axis(one.log_p, truth[None], axis=0)[0])
         ends.append((p - REPEATED * one.mcse, p + REPEATED * one.mcse))
     low, high = (np.stack(side) for side in zip(*ends, strict=True))
-    ends_of_all: Array = np.clip([low.min(axis=0), high.max(axis=0)], 0.0, 1.0)
-    return ends_of_all
+    return np.asarray(np.clip([low.min(axis=0), high.max(axis=0)], 0.0, 1.0))
 
 
 def error_over_modes(found: Sequence[PosteriorWeights], truth: Ints) -> Array:

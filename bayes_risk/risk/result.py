@@ -172,8 +172,7 @@ class AttributeRisk(GuessPosterior):
     @property
     def guesses_each(self) -> Ints:
         """Number of guesses that are counted for each target, shape (n,); at most G."""
-        counted: Ints = np.isfinite(self.log_prior).sum(axis=0)[self.case]
-        return counted
+        return np.asarray(np.isfinite(self.log_prior).sum(axis=0)[self.case])
 
     @property
     def records(self) -> pd.DataFrame:
@@ -560,8 +559,7 @@ class AttributeRisk(GuessPosterior):
         return f" The joint grid was searched coarse to fine; {share}." * bool(most)
 
     def _at_truth(self, values: Array) -> Array:
-        chosen: Array = np.take_along_axis(values, self.truth[None, :], axis=0)[0]
-        return chosen
+        return np.asarray(np.take_along_axis(values, self.truth[None, :], axis=0)[0])
 
     def _mcse_of_mean(self) -> float:
         """Records share their draws, so the error of a mean is taken from batch means."""

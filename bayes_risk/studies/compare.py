@@ -56,11 +56,6 @@ class Candidate:
     attribute : mapping, optional
         Arguments of the attribute audit that are this candidate's own: ``{"evidence": "refit"}``.
 
-    Raises
-    ------
-    InputError
-        Something that neither fits nor synthesises; options that it does not take.
-
     Examples
     --------
     >>> from bayes_risk.models import CART

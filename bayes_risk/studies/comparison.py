@@ -68,7 +68,7 @@ class Comparison(Result):
     names : tuple of str, length C
         The candidates.
     measures : tuple of str, length M
-        What was measured: keys of ``comparing.words.MEASURES``.
+        What was measured: keys of `bayes_risk.studies.measures`.
     values : ndarray, shape (C, R, M)
         R is the largest number of replicates; NaN where a candidate has fewer, or where a measure
         does not exist for it.
@@ -90,10 +90,6 @@ class Comparison(Result):
         The measures of `release_bounds`: minimum, maximum and unchanged; None: not asked for.
     random_seed : int
         The seed that made all others.
-
-    See Also
-    --------
-    bayes_risk.compare : Makes it.
     """
 
     names: tuple[str, ...]
@@ -296,7 +292,7 @@ class Comparison(Result):
             return ""
         most = self.replicates["unreliable"].groupby(level="candidate", sort=False).max()
         some = [f"{name} (up to {count:,.0f} records)" for name, count in most.items() if count > 0]
-        return f"Marked unreliable: {_listed(some)}." if some else ""
+        return f"Marked unreliable: {'; '.join(some)}." if some else ""
 
     def tables(self, risk: str | None = None, utility: str | None = None) -> dict[str, Table]:
         """Measures of the candidates, those of the map among them.
@@ -344,10 +340,10 @@ class Comparison(Result):
     def __repr__(self) -> str:
         head = f"Comparison: {len(self.names)} candidates, {_counted(self.replicates_of)}"
         if not self._has_map:
-            return f"{head}\n\n{_shown(self.summary()[['mean', 'mcse']])}"
+            return f"{head}\n\n{self.summary()[['mean', 'mcse']].to_string(float_format=plain)}"
         table = self.pareto().drop(columns="dominated_by")
         doubt = f"\n{self.doubt()}" if self.doubt() else ""
-        return f"{head}\n{self.sentence()}{doubt}\n\n{_shown(table)}"
+        return f"{head}\n{self.sentence()}{doubt}\n\n{table.to_string(float_format=plain)}"
 
     @property
     def _has_map(self) -> bool:
@@ -416,26 +412,18 @@ def front_sentence(table: pd.DataFrame, of: tuple[str, str]) -> str:
     if len(table) == 1:
         return f"A single candidate, {front[0]}: nothing to compare it with ({words})."
     beaten = len(table) - len(front)
-    told = f"On the front of {words}: {_listed(front)}"
+    told = f"On the front of {words}: {'; '.join(front)}"
     told += "." if beaten else " (every candidate)."
     doubt = [str(name) for name in table.index[table["in_doubt"]]]
     if doubt:
-        told += f" In doubt, given the errors: {_listed(doubt)}."
+        told += f" In doubt, given the errors: {'; '.join(doubt)}."
     return told
-
-
-def _listed(names: list[str]) -> str:
-    return "; ".join(names)
 
 
 def _counted(replicates: tuple[int, ...]) -> str:
     if len(set(replicates)) == 1:
         return f"{replicates[0]} replicate{'s' * (replicates[0] > 1)} of each"
     return f"{min(replicates)} to {max(replicates)} replicates"
-
-
-def _shown(table: pd.DataFrame) -> str:
-    return table.to_string(float_format=plain)
 
 
 def _mean(values: Array) -> float:

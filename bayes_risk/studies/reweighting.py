@@ -88,11 +88,6 @@ class LinearWeights:
     steps : int
         Weights are rounded down to multiples of 1 / steps: the fewer, the quicker the next audit.
 
-    Raises
-    ------
-    InputError
-        A floor outside (0, 1], slope or shift that are not finite, a slope below 0.
-
     Examples
     --------
     >>> LinearWeights(floor=0.1)

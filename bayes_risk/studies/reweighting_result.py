@@ -27,7 +27,7 @@ class Round:
     weights: Array  # shape (n,): of all records, as given to the fit
     risk: AttributeRisk
     release: Release
-    # ``margins`` and ``pairs``: mean distance of tables (`reweighting_utility.table_distances`)
+    # ``margins`` and ``pairs``: mean distance of tables (`reweighting.table_distances`)
     utility: Mapping[str, float]
 
 

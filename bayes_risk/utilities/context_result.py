@@ -205,10 +205,6 @@ class ContextMeasures(Drawn):
         Whether records held out were given.
     seed_entropy : str
         The seed of the draws.
-
-    See Also
-    --------
-    bayes_risk.context_measures : Makes it; formulas, cost and references.
     """
 
     index: pd.Index

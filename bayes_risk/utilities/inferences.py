@@ -73,8 +73,7 @@ def interval_overlap(low: Array, high: Array, other_low: Array, other_high: Arra
     1: the same; 0: they touch; below: a gap, in units of their mean length.
     """
     shared = np.minimum(high, other_high) - np.maximum(low, other_low)
-    overlap: Array = 0.5 * (shared / (high - low) + shared / (other_high - other_low))
-    return overlap
+    return np.asarray(0.5 * (shared / (high - low) + shared / (other_high - other_low)))
 
 
 def fully_synthetic(q: Array, u: Array, confidence: float) -> tuple[Array, ...]:

@@ -116,8 +116,7 @@ def _dummies(code: Array, records: Array, size: int) -> Array:
     seen = np.bincount(code.astype(np.int64), weights=records, minlength=size)
     levels = np.flatnonzero(seen)
     levels = levels[levels != np.argmax(seen)]
-    chosen: Array = (code[:, None] == levels).astype(float)
-    return chosen
+    return np.asarray((code[:, None] == levels).astype(float))
 
 
 def _numeric(values: Array, records: Array) -> Array:
@@ -259,8 +258,7 @@ def _fitted(X: Array, at: Profiles, c: float) -> Array:
     rows, label = np.concatenate([X[o], X[s]]), np.repeat([0, 1], [o.sum(), s.sum()])
     weights = np.concatenate([at.original[o], at.release[s]])
     model = LogisticRegression(C=RIDGE, solver="newton-cholesky", max_iter=200, tol=slack)
-    found: Array = model.fit(rows, label, sample_weight=weights).predict_proba(X)[:, 1]
-    return found
+    return np.asarray(model.fit(rows, label, sample_weight=weights).predict_proba(X)[:, 1])
 
 
 def _standardised(

@@ -83,10 +83,6 @@ class Utility(Drawn):
         Trees grown for the null of CART, over all releases together.
     seed_entropy : str
         The seed that made it.
-
-    See Also
-    --------
-    bayes_risk.utility : Makes it; formulas, cost and references.
     """
 
     margin_names: tuple[str, ...]

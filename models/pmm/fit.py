@@ -284,13 +284,6 @@ class PMMFit:
         -------
         Release
             Its ``records`` are the sensitive ones.
-
-        Raises
-        ------
-        InputError
-            m below 1, other columns.
-        ModelError
-            A record for which the constraints allow nothing.
         """
         order = list(self.model.order)
         if columns is not None and set(known_columns("columns", columns, order)) != set(order):

@@ -136,8 +136,7 @@ def _penalised(model: Any, slopes: int) -> Array:
         return value + 0.5 * PENALTY * float((params[:slopes] ** 2).sum())
 
     start = np.asarray(model.start_params, dtype=float)
-    found: Array = minimize(loss, start, method="BFGS", options={"gtol": 1e-4}).x
-    return found
+    return np.asarray(minimize(loss, start, method="BFGS", options={"gtol": 1e-4}).x)
 
 
 def _multinomial(

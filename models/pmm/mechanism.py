@@ -44,8 +44,7 @@ def cell_keys(
 def sensitive(keys: Array, threshold: int) -> Flags:
     """Records in a cell of at most so many, shape (n,)."""
     _, cell, count = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    few: Flags = count[cell.ravel()] <= threshold
-    return few
+    return np.asarray(count[cell.ravel()] <= threshold)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,8 +76,7 @@ class Donors:
         else:
             pairs = zip(far, count, strict=True)
             out = np.stack([_of_nearest(row, n, self.k, tie) for row, n in pairs])
-        shares: Array = out / out.sum(axis=1, keepdims=True)
-        return shares
+        return np.asarray(out / out.sum(axis=1, keepdims=True))
 
     def draw(
         self, means: Array, allowed: Flags | None, rng: np.random.Generator
@@ -256,8 +254,7 @@ class Mechanism:
 
     def log_chance(self, rows: Codes, z: Codes) -> Array:
         """log p(synthetic values z of each row | the row, kept records), shape (R,)."""
-        total: Array = self.log_chances(rows, z).sum(axis=0)
-        return total
+        return np.asarray(self.log_chances(rows, z).sum(axis=0))
 
     def log_chances(self, rows: Codes, z: Codes) -> Array:
         """The same step by step, each given the steps before it, shape (q, R).
@@ -330,8 +327,7 @@ class Mechanism:
 def _shared(weights: Array) -> Array:
     """Rows that sum to one; rows of zeros stay."""
     total = weights.sum(axis=1, keepdims=True)
-    shares: Array = weights / np.where(total > 0, total, 1.0)
-    return shares
+    return np.asarray(weights / np.where(total > 0, total, 1.0))
 
 
 def fit_mechanism(

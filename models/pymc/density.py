@@ -145,7 +145,7 @@ class Engine:
 
     def log_p(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
         """log p(row | theta_h) of rows, summed over columns, shape (H, rows)."""
-        out = np.empty((_count(theta), len(codes)))
+        out = np.empty((len(next(iter(theta.values()))), len(codes)))
         for rows, log_p in self.blocks(codes, columns, theta):
             for h in chunks(0, len(out)):
                 out[h, rows] = log_p(h)
@@ -153,7 +153,7 @@ class Engine:
 
     def total(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
         """The same summed over rows too, shape (H,)."""
-        out = np.zeros(_count(theta))
+        out = np.zeros(len(next(iter(theta.values()))))
         for _, log_p in self.blocks(codes, columns, theta):
             for h in chunks(0, len(out)):
                 out[h] += log_p(h).sum(axis=1)
@@ -171,10 +171,6 @@ def chunks(first: int, stop: int) -> Iterator[slice]:
     """Draws a few at a time."""
     for h in range(first, stop, DRAWS):
         yield slice(h, min(h + DRAWS, stop))
-
-
-def _count(theta: Theta) -> int:
-    return len(next(iter(theta.values())))
 
 
 def _log_p(engine: Engine, columns: Sequence[str]) -> Callable[..., Array]:

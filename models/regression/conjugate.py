@@ -85,8 +85,7 @@ def _inverse(precision: Array) -> Array:
             "posterior; give finite prior scales, or drop a predictor"
         )
     half = np.linalg.inv(root) / size
-    inverse: Array = half.T @ half
-    return inverse
+    return np.asarray(half.T @ half)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,10 +147,8 @@ class NormalInverseGamma:
         if weight is None:
             scale2 = 2.0 * b * (1.0 + inside + outside)  # of t with 2a degrees of freedom, times 2a
             norm = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)
-            density: Array = norm - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2)
-            return density
+            return np.asarray(norm - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2))
         wider = 1.0 + w * (inside + outside)  # |V without i| / |V with y* in its place|
         norm = gammaln(a + 0.5 * w) - gammaln(a) - 0.5 * w * np.log(2.0 * np.pi * b)
         shift = w * (y_star - centre) ** 2 / (2.0 * b * wider)
-        density = norm - 0.5 * np.log(wider) - (a + 0.5 * w) * np.log1p(shift)
-        return density
+        return np.asarray(norm - 0.5 * np.log(wider) - (a + 0.5 * w) * np.log1p(shift))

@@ -245,8 +245,7 @@ class CountsPredictive:
         """log p_h(y_i), shape (H, block)."""
         truth = self.targets.profiles[block][None, :, self.unknown.part.column]
         found, norm = self._masses(block, truth.astype(float), normed=True)
-        log_p: Array = found[:, 0] - norm
-        return log_p
+        return np.asarray(found[:, 0] - norm)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""

@@ -109,12 +109,10 @@ class StudentT(Family):
         half = 0.5 * (nu + 1.0)
         norm = gammaln(half) - gammaln(0.5 * nu) - 0.5 * np.log(np.pi * nu) - np.log(sigma)
         z = (y[:, None] - eta) / sigma
-        density: Array = norm - half * np.log1p(z * z / nu)
-        return density
+        return np.asarray(norm - half * np.log1p(z * z / nu))
 
     def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
-        value: Array = eta + extra["sigma"] * rng.standard_t(extra["nu"], size=len(eta))
-        return value
+        return np.asarray(eta + extra["sigma"] * rng.standard_t(extra["nu"], size=len(eta)))
 
     def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
         sigma = pm.HalfNormal("sigma", prior.sigma)
@@ -130,12 +128,10 @@ class Bernoulli(Family):
 
     def log_density(self, y: Array, eta: Array, extra: Extra, trials: Trials) -> Array:
         sign = 1.0 - 2.0 * y
-        density: Array = -np.logaddexp(0.0, sign[:, None] * eta)
-        return density
+        return np.asarray(-np.logaddexp(0.0, sign[:, None] * eta))
 
     def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
-        values: Array = (rng.random(len(eta)) < expit(eta)).astype(float)
-        return values
+        return np.asarray((rng.random(len(eta)) < expit(eta)).astype(float))
 
     def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
         pm.Bernoulli("outcome", logit_p=eta, observed=data["y"])
@@ -149,11 +145,6 @@ class Binomial(Family):
     ----------
     trials : int or str
         The same number for all records, or the column that holds it.
-
-    Raises
-    ------
-    InputError
-        A number of trials below 1.
 
     Examples
     --------
@@ -247,8 +238,7 @@ class OrderedLogit(Family):
         # F(high) - F(low) = F(high) F(-low) (1 - exp(low - high)), F the logistic function
         with np.errstate(invalid="ignore", divide="ignore"):
             between = np.log(-np.expm1(np.minimum(low - high, 0.0)))
-        density: Array = between - np.logaddexp(0.0, -high) - np.logaddexp(0.0, low)
-        return density
+        return np.asarray(between - np.logaddexp(0.0, -high) - np.logaddexp(0.0, low))
 
     def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         latent = eta + rng.logistic(size=len(eta))
@@ -277,14 +267,12 @@ class CategoricalLogit(Family):
         top = np.maximum(eta.max(axis=2), 0.0)
         total = np.exp(-top) + np.exp(eta - top[:, :, None]).sum(axis=2)
         chosen = np.take_along_axis(eta, np.maximum(k - 1, 0)[:, None, None], axis=2)[:, :, 0]
-        density: Array = np.where((k > 0)[:, None], chosen, 0.0) - top - np.log(total)
-        return density
+        return np.asarray(np.where((k > 0)[:, None], chosen, 0.0) - top - np.log(total))
 
     def draw(self, eta: Array, extra: Extra, trials: Trials, rng: Rng) -> Array:
         full = np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
         noisy = full + rng.gumbel(size=full.shape)
-        values: Array = noisy.argmax(axis=1).astype(float)
-        return values
+        return np.asarray(noisy.argmax(axis=1).astype(float))
 
     def observe(self, pm: Any, eta: Any, data: Data, prior: RegressionPrior, K: int) -> None:
         full = pm.math.concatenate([pm.math.zeros_like(eta[:, :1]), eta], axis=1)
@@ -294,8 +282,7 @@ class CategoricalLogit(Family):
 
 def first_cuts(shape: tuple[int, ...]) -> Array:
     """Thresholds from which chains start."""
-    cuts: Array = np.linspace(-1.0, 1.0, shape[0])
-    return cuts
+    return np.asarray(np.linspace(-1.0, 1.0, shape[0]))
 
 
 def _counts(y: Array) -> tuple[Array, Flags]:
@@ -306,8 +293,7 @@ def _counts(y: Array) -> tuple[Array, Flags]:
 
 def _mean(eta: Array) -> Array:
     """exp(eta), finite."""
-    mean: Array = np.exp(np.minimum(eta, LARGEST_ETA))
-    return mean
+    return np.asarray(np.exp(np.minimum(eta, LARGEST_ETA)))
 
 
 def _poisson(mean: Array, rng: Rng) -> Array:

@@ -1,11 +1,9 @@
 """Fitted regressions in sequence: synthesis, augmented fits, and what the evidence asks for.
 
-Regressions for intruders who know only some of the other records.
-
-An unknown record's row enters no regression, but what the release shows does: all columns that stay
-as they are, everything of records that were not replaced, and the synthetic rows. With several
-releases the unknown rows of normal regressions are imputed. The derivation stands in
-`docs/regression.md`.
+For intruders who know only some of the other records: an unknown record's row enters no regression,
+but what the release shows does: all columns that stay as they are, everything of records that were
+not replaced, and the synthetic rows. With several releases the unknown rows of normal regressions
+are imputed. The derivation stands in `docs/regression.md`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -173,8 +171,7 @@ class ClosedPredictive:
         """log of the sum over a batch's draws of weights_h p(y*): (B, G, block)."""
         starts = np.flatnonzero(np.diff(self.batch, prepend=-1))
         weights = np.logaddexp.reduceat(log_weights, starts, axis=0)
-        sums: Array = weights[:, None] + self.log_p[:, block]
-        return sums
+        return np.asarray(weights[:, None] + self.log_p[:, block])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

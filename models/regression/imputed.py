@@ -305,8 +305,7 @@ def _log_between(eta: Array, y: Array, precision: Array) -> Array:
     """log prod_l f(y | theta^(l)) / q(y), up to a constant, shape (n_U,); eta (n_U, m)."""
     each = -0.5 * (y[:, None] - eta) ** 2 @ precision
     centre = eta @ (precision / precision.sum())
-    log_ratio: Array = each + 0.5 * precision.mean() * (y - centre) ** 2
-    return log_ratio
+    return np.asarray(each + 0.5 * precision.mean() * (y - centre) ** 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -387,8 +386,7 @@ class ImputedPredictive:
         """log p_h(y_i), shape (H, block)."""
         rows = self.targets.profiles[block].astype(float)[None]  # shape (1, U, p)
         found, norm = self._masses(block, [rows] * len(self.unknown.parts), normed=True)
-        total: Array = np.sum(found, axis=0)[:, 0] - norm
-        return total
+        return np.asarray(np.sum(found, axis=0)[:, 0] - norm)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""

@@ -37,11 +37,6 @@ class RegressionPrior:
     overdispersion : float
         Negative binomial: scale of the half-normal prior of 1 / sqrt(alpha).
 
-    Raises
-    ------
-    InputError
-        Values that are not positive.
-
     Examples
     --------
     >>> RegressionPrior(slopes=1.0).slopes
@@ -115,8 +110,7 @@ class Scaling:
 
     def inside(self, X: Array) -> Array:
         """Standardised predictors."""
-        scaled: Array = (X - self.centre) / self.scale
-        return scaled
+        return np.asarray((X - self.centre) / self.scale)
 
     def outside(self, beta: Array, extra: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
         """Parameters (H, k, ...) on the original scale, from those that were sampled."""

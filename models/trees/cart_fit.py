@@ -76,8 +76,7 @@ def _gammas(shape: Array, rng: np.random.Generator) -> Array:
     ``Gamma(a) = Gamma(a + 1) U^(1/a)``, in logs: with small shapes all draws may underflow.
     """
     log_g = np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(len(shape))) / shape
-    scaled: Array = np.exp(log_g - log_g.max())
-    return scaled
+    return np.asarray(np.exp(log_g - log_g.max()))
 
 
 def smooth(
@@ -368,11 +367,6 @@ class CARTFit(Synthesis):
             ``release``, ``column``, ``records`` whose values were replaced, ``elsewhere`` how many
             of these values nobody holds in the leaf that the trees lead to, and their
             ``share``. Zeros where these trees made the files.
-
-        Raises
-        ------
-        InputError
-            No files; another number of data sets than there are trees for.
         """
         if release is None and not self.files:
             raise InputError("there are no files to compare; give release=")

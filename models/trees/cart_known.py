@@ -1,6 +1,4 @@
-"""Trees, and an intruder who knows only some of the other records.
-
-What released values say of leaves of which some records are not known.
+"""What released values say of leaves of trees of which the intruder does not know all records.
 
 The chance of the released values given the composition of a node is a product over levels, and so
 is the belief about the composition but for the number of unknown records. The sum over all

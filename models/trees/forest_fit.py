@@ -123,11 +123,6 @@ class ForestFit:
         random_seed : int, Generator or None
         progress : callable, optional
             Called as ``progress("synthesis", done, total)``.
-
-        Raises
-        ------
-        InputError
-            m below 1; columns without a forest.
         """
         how: Any = {"parameters": parameters, "random_seed": random_seed}
         request = Request.of(self, self.order, m, columns, **how)
@@ -298,5 +293,4 @@ def draw_levels(votes: Counts, dirichlet: float, rng: np.random.Generator) -> In
     weights = rng.standard_gamma(votes + dirichlet) if dirichlet > 0 else votes.astype(float)
     edges = np.cumsum(weights, axis=1)
     picked = rng.random(len(votes)) * edges[:, -1]
-    level: Ints = (edges <= picked[:, None]).sum(axis=1)
-    return level
+    return np.asarray((edges <= picked[:, None]).sum(axis=1))

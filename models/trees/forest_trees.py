@@ -116,9 +116,9 @@ def grow_forest(
         seeds=seeds,
         bags=np.stack([bag_of(int(seed), len(rows)) for seed in seeds]),
         start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        feature=_joined(parts, 0),
-        threshold=_joined(parts, 1),
-        right=_joined(parts, 2),
+        feature=np.concatenate([part[0] for part in parts]),
+        threshold=np.concatenate([part[1] for part in parts]),
+        right=np.concatenate([part[2] for part in parts]),
     )
 
 
@@ -131,10 +131,6 @@ def bag_of(seed: int, r: int) -> npt.NDArray[np.uint8]:
 def _encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Singles:
     """Predictors as scikit-learn keeps them, in single precision."""
     return np.ascontiguousarray(encoded(codes, predictors, ranks), dtype=np.float32)
-
-
-def _joined(parts: Sequence[tuple[Any, ...]], which: int) -> Any:
-    return np.concatenate([part[which] for part in parts])
 
 
 def _grown(X: Singles, y: Ints, K: int, seed: int, min_leaf: int) -> tuple[Any, Any, Any]:

@@ -41,8 +41,7 @@ class Feature:
     def encoded(self, codes: npt.NDArray[np.generic]) -> Array:
         """The feature of coded values, of any shape."""
         if self.table is not None:
-            found: Array = self.table[codes.astype(np.int64)]
-            return found
+            return np.asarray(self.table[codes.astype(np.int64)])
         values = codes.astype(float)
         out = values if self.rest is None else np.full(values.shape, self.rest)
         for value, becomes in zip(self.apart, self.becomes, strict=True):

@@ -168,8 +168,7 @@ def _order(data: Microdata, j: int, column: int, once: Array) -> Array:
     y, d_y = data.codes[:, column], data.variables[column].n_levels
     score = _scores(level, y, d_y, d, once)
     score = np.where(held > 0, score, np.inf)
-    place: Array = np.argsort(np.argsort(score, kind="stable"), kind="stable").astype(float)
-    return place
+    return np.asarray(np.argsort(np.argsort(score, kind="stable"), kind="stable").astype(float))
 
 
 def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int, once: Array) -> Array:
@@ -177,8 +176,7 @@ def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int, once: Array) -> 
     held = np.bincount(level, weights=once, minlength=d)
     held[held == 0] = 1.0  # a level that nobody holds
     if d_y == 0:
-        means: Array = np.bincount(level, weights=once * y, minlength=d) / held
-        return means
+        return np.asarray(np.bincount(level, weights=once * y, minlength=d) / held)
     table = np.zeros((d, d_y))
     np.add.at(table, (level, y.astype(np.int64)), once)
     shares = table / held[:, None]
@@ -186,8 +184,7 @@ def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int, once: Array) -> 
     centred = (shares - weight @ shares) * np.sqrt(weight)[:, None]
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     axis = axes[0] * np.sign(axes[0][np.argmax(np.abs(axes[0]))])
-    scores: Array = shares @ axis
-    return scores
+    return np.asarray(shares @ axis)
 
 
 def _from_sklearn(

@@ -231,11 +231,6 @@ def plot_priors(
     compared : DataFrame
         From ``evidence.compare({...})``: one row a prior.
     measure : {"mean_probability", "max_probability"}
-
-    Raises
-    ------
-    InputError
-        Another measure, or a table that does not hold it.
     """
     if measure not in BESIDE or measure not in compared:
         raise InputError(
@@ -282,11 +277,6 @@ def calibration(risk: AttributeRisk, *, bins: int = 10) -> pd.DataFrame:
         truth; guesses that tie share), ``low`` and ``high`` (95 % interval, Jeffreys: of Beta(k +
         1/2, n - k + 1/2), 0 or 1 where no or every guess is right), ``records`` n. Records released
         unchanged are left out.
-
-    Raises
-    ------
-    InputError
-        No bin.
 
     Notes
     -----

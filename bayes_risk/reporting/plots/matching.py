@@ -65,7 +65,7 @@ def plot_sweep(
     InputError
         More than two settings, or more than four curves.
     """
-    over = sorted(sweep.swept, key=lambda name: not _numeric(sweep.dataset[name]))
+    over = sorted(sweep.swept, key=lambda name: sweep.dataset[name].dtype.kind not in "iuf")
     if len(over) > 2 or (len(over) == 2 and sweep.dataset.sizes[over[1]] > len(STYLES)):
         raise InputError(
             f"{len(over)} settings were swept ({', '.join(over)}): a plot shows one, or one for up "
@@ -73,7 +73,7 @@ def plot_sweep(
         )
     axes = axes_of(ax)
     chosen = sweep.dataset.sel(rule=rule)
-    draw = _curve if _numeric(sweep.dataset[over[0]]) else _bars
+    draw = _curve if (sweep.dataset[over[0]].dtype.kind in "iuf") else _bars
     parts = (
         [chosen]
         if len(over) == 1
@@ -91,10 +91,6 @@ def plot_sweep(
     axes.set_ylim(bottom=0)
     legend(axes, columns=2)
     return axes
-
-
-def _numeric(labels: xr.DataArray) -> bool:
-    return labels.dtype.kind in "iuf"
 
 
 def _error(part: xr.Dataset, measure: str) -> np.ndarray | None:
@@ -146,7 +142,7 @@ def _where(part: xr.Dataset, over: list[str]) -> str:
 
 
 def _baseline(axes: Axes, part: xr.Dataset, over: str, colour: str, label: str) -> None:
-    if _numeric(part[over]):
+    if part[over].dtype.kind in "iuf":
         axes.plot(part[over], part["baseline"], color=colour, ls=":", label=label)
     else:
         at = np.arange(part.sizes[over])

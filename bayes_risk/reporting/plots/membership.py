@@ -27,11 +27,6 @@ def plot_roc(
         With people outside the data.
     log : bool
         Logarithmic axes, which show the small rates.
-
-    Raises
-    ------
-    InputError
-        Nobody outside the data was asked about.
     """
     table = found.roc()
     rates = table["false_positive_rate"].to_numpy()

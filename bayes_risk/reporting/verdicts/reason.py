@@ -72,7 +72,7 @@ def against(measure: str, sentence: str) -> Reason:
 
 
 def doubt(measure: str, sentence: str, cure: str) -> Reason:
-    """Inconclusive; ``cure``: a name in `verdict_cures`, which `judge` puts into words."""
+    """Inconclusive; ``cure``: a name in `CURES`, which `judge` puts into words."""
     return Reason(measure=measure, outcome="inconclusive", sentence=sentence, cure=cure)
 
 

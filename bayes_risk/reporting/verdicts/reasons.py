@@ -163,12 +163,8 @@ def _bayes_factor(risk: AttributeRisk, limits: Thresholds, width: float) -> Reas
 
 def _worse(risk: AttributeRisk, counted: Callable[[AttributeRisk], Counted]) -> tuple[str, Counted]:
     """The prior under which most records count: surely, then perhaps, then not."""
-    found = {name: counted(_of(risk, name)) for name in ("", *risk.priors)}
+    found = {name: counted(risk.priors[name] if name else risk) for name in ("", *risk.priors)}
     return max(found.items(), key=lambda pair: tuple(int(marks.sum()) for marks in pair[1]))
-
-
-def _of(risk: AttributeRisk, name: str) -> AttributeRisk:
-    return risk.priors[name] if name else risk
 
 
 def _under(risk: AttributeRisk, name: str, reason: Reason) -> str:

@@ -5,7 +5,7 @@ products, ``p(y* | y_A, Z)``: the likeliest values, the truth's rank and the mas
 exact up to Monte Carlo error. With m releases, or another prior, posterior odds of the values found
 are exact, their sum is not: the truth's probability is bounded from above by its share among them.
 
-Best-first search for the likeliest cells of a mixture of products.
+Cells are searched best first:
 
     s(y) = sum_t w_t prod_j F_j(y_j, t),  bounded for all y that agree in the first variables by
     sum_t w_t prod_{j assigned} F_j(y_j, t) prod_{j open} max_c F_j(c, t).

@@ -124,7 +124,7 @@ def full_table_risk(
         draws=draws,
         keep=keep,
         n_jobs=n_jobs,
-        tick=_ticker(progress, len(cases)),
+        tick=(lambda done: None if progress is None else progress("full table", done, len(cases))),
     )
     risk = FullTableRisk.of(
         found,
@@ -235,16 +235,11 @@ def check_size(table: Table) -> None:
         raise InputError("the unknown columns have one combination of levels: nothing to guess")
 
 
-def _ticker(progress: Progress | None, total: int) -> Callable[[int], None]:
-    return lambda done: None if progress is None else progress("full table", done, total)
-
-
 def _reliable(found: Sequence[Spread], fits: Sequence[WeightedDraws], threshold: float) -> Flags:
     khat = np.max([fit.khat for fit in fits], axis=0)
     mcse = np.array([s.mcse for s in found])
     log_odds = np.array([s.mcse_log_odds for s in found])
-    good: Flags = (khat <= threshold) & (mcse <= MAX_MCSE) & (log_odds <= MAX_MCSE_LOG_ODDS)
-    return good
+    return np.asarray((khat <= threshold) & (mcse <= MAX_MCSE) & (log_odds <= MAX_MCSE_LOG_ODDS))
 
 
 def _warn(risk: FullTableRisk) -> None:

@@ -227,8 +227,7 @@ class _Walk:
         log_norm = self.fits.log_norm
         part = np.exp(log_norm - _log_total(log_norm)[:, None])  # v_fb / v_f
         off: Array = (self.at_shares - self.shifts / self.total) / part
-        moved: Array = self.fits.factor[:, None] * off
-        return moved
+        return np.asarray(self.fits.factor[:, None] * off)
 
     def _rank(self, shift: float) -> float:
         """Expected rank of the truth, ties in any order, were its log odds larger by ``shift``."""

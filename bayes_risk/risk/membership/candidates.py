@@ -86,8 +86,7 @@ class Alternatives:
         L, some = self.per_case, np.arange(begin, end)
         if not self.drawn:
             return np.repeat(self.codes[:, None], len(some), axis=1)
-        chosen: Codes = self.codes[(np.arange(L)[:, None] + L * some) % len(self.codes)]
-        return chosen
+        return np.asarray(self.codes[(np.arange(L)[:, None] + L * some) % len(self.codes)])
 
 
 def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alternatives:

@@ -138,8 +138,7 @@ def _self_normalised(log_omega: Array, log_r: Sequence[Array], drawn: bool) -> N
 
 
 def _variance_of_mean(terms: Array) -> Array:
-    variance: Array = terms.var(axis=0, ddof=1) / len(terms)
-    return variance
+    return np.asarray(terms.var(axis=0, ddof=1) / len(terms))
 
 
 def _minus(after: Array, before: Array) -> Array:

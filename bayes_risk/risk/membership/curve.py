@@ -55,8 +55,7 @@ def standing(log_bf: Array, weights: Array, moved: Array | float = 0.0) -> Stand
     share = np.where(total > 0, total, 1.0)
 
     def counted(what: npt.NDArray[Any]) -> Array:
-        found: Array = (weights * what).sum(axis=-2)
-        return found
+        return np.asarray((weights * what).sum(axis=-2))
 
     return Standing(
         above=counted(rest > own + TIE),
@@ -74,8 +73,7 @@ def power(at: Standing, rate: float) -> Array:
 
 def level(at: Standing) -> Array:
     """Mean false positive rate at which a member is found; shape (..., U)."""
-    found: Array = (at.above + 0.5 * (1 + at.equal)) / (at.compared + 1)
-    return found
+    return np.asarray((at.above + 0.5 * (1 + at.equal)) / (at.compared + 1))
 
 
 def measures(at: Standing, counts: Array) -> Array:
@@ -83,8 +81,7 @@ def measures(at: Standing, counts: Array) -> Array:
     n = counts.sum(axis=-1)
 
     def mean(values: Array) -> Array:
-        found: Array = (values * counts).sum(axis=-1) / n
-        return found
+        return np.asarray((values * counts).sum(axis=-1) / n)
 
     best = np.max([mean(power(at, rate)) - rate for rate in GRID], axis=0)
     powers = [mean(power(at, rate)) for rate in RATES]

@@ -76,10 +76,6 @@ class Membership(Result):
         What the intruder knows, in words.
     seed_entropy : str
         The seed that made it.
-
-    See Also
-    --------
-    bayes_risk.membership : Makes it; formulas, cost and references.
     """
 
     index: pd.Index
