@@ -129,6 +129,11 @@ def plain(value: float, digits: int = 4) -> str:
     return f"{Decimal(f'{value:.{max(digits, min(whole, 15))}g}'):,f}"
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something: ``1 release``, ``1,200 releases``."""
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
+
+
 def begun(words: str) -> str:
     """Words as the beginning of a sentence; names such as pMSE and repU stay as they are."""
     return words[0].upper() + words[1:] if words.partition(" ")[0].islower() else words

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.formats import percent
+from bayes_risk._core.formats import counted, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
 COUNTED = {  # words, and of how many
@@ -209,14 +209,13 @@ class Exposure(Result):
         names = [str(c) for c in self.values.names if c not in self.judged]
         left = f" Not judged, as nearly every value is shared by many: {', '.join(names)}."
         keys = f" Keys of uniques: {', '.join(map(str, self.keys))}." if self.keys else ""
-        one = "1 file" if self.m == 1 else f"{self.m} files"
-        counted = Table(
+        table = Table(
             note=(
                 "Counted in the files themselves, whatever the intruder knows or believes. Shares "
                 "are those of the file that shows most; the last column is what a fresh sample of "
                 f"the same population would show.{left if names else ''}"
             ),
-            caption=f"{one}, {self.n:,} records.{keys}",
+            caption=f"{counted(self.m, 'file')}, {self.n:,} records.{keys}",
             frame=self._counted(),
             head="What is counted",
             columns=[
@@ -228,7 +227,7 @@ class Exposure(Result):
             ],
         )
         by = {"files": self.files, "columns": self.columns, "records": self.records}
-        return {"counted": counted} | {name: Table(frame=frame) for name, frame in by.items()}
+        return {"counted": table} | {name: Table(frame=frame) for name, frame in by.items()}
 
     @property
     def judged(self) -> list[str]:

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.formats import counted
 from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Table, count, spread, storable, value
 
@@ -18,7 +19,7 @@ from .odds import GIVEN
 from .radii import Radius, as_setting
 from .replicates import error_between, error_of_draws
 from .words import COLUMNS as COLUMNS
-from .words import Matching, errors_in_words, how_many, knowledge, summary_table, tables_searched
+from .words import Matching, errors_in_words, knowledge, summary_table, tables_searched
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
@@ -335,7 +336,7 @@ class IdentificationRisk(Matching, Drawn):
     def searched(self) -> str:
         """What is searched, in words: releases, or tables drawn anew."""
         if self.release_of is None:
-            return how_many(self.m, "release")
+            return counted(self.m, "release")
         return tables_searched(self.m, self.release_of)
 
     def counting(self, *, alone: bool) -> list[str]:
@@ -364,7 +365,7 @@ class IdentificationRisk(Matching, Drawn):
         order = ["probability", "baseline", "unique", "place"]
         level = int((table["probability"] == table["probability"].max()).sum())
         among = f" {level:,} records share the largest." if level > 1 else ""
-        searched = how_many(self.m, self.table_word)
+        searched = counted(self.m, self.table_word)
         worst = Table(
             title="The ten records at highest risk",
             caption=(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Ints
-from bayes_risk._core.formats import error, in_brackets, number, percent, plain, two_errors
+from bayes_risk._core.formats import counted, error, in_brackets, number, percent, plain, two_errors
 from bayes_risk.data.base_result import Public, Result, Table, some
 
 COLUMNS = (
@@ -62,7 +62,7 @@ class Matching(Result):
 
     def searched(self) -> str:
         """What is searched, in words: how many releases, or tables drawn anew."""
-        return how_many(self.m, self.table_word)
+        return counted(self.m, self.table_word)
 
     def assumed(self) -> dict[str, str]:
         """What the intruder who matches holds and does."""
@@ -164,11 +164,6 @@ def _between(row: Mapping[str, Any]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def how_many(m: int, what: str) -> str:
-    """So many releases, or tables."""
-    return f"1 {what}" if m == 1 else f"{m:,} {what}s"
-
-
 def summary_table(
     each: Sequence[Sequence[float]],
     pooled: Sequence[float],
@@ -204,7 +199,7 @@ def tables_searched(m: int, release_of: Ints | None) -> str:
     """The tables in words: the releases themselves, or tables drawn anew."""
     if release_of is None:
         return "the release" if m == 1 else f"the {m} releases together"
-    tables = "1 table" if m == 1 else f"{m:,} tables"
+    tables = counted(m, "table")
     if not release_of.any():
         return f"{tables} drawn from the model, its parameters known"
     sizes = np.unique(np.unique(release_of, return_counts=True)[1])
@@ -248,6 +243,5 @@ def _singles(row: Mapping[Any, float]) -> str:
     s, true = int(row["unique_matches"]), int(row["true_matches"])
     if not s:
         return "No record has a unique match."
-    who = "1 record has" if s == 1 else f"{s:,} records have"
-    share = percent(true / s)
-    return f"{who} a unique match, which is the right one for {true:,} ({share})."
+    who = f"{counted(s, 'record')} {'has' if s == 1 else 'have'}"
+    return f"{who} a unique match, which is the right one for {true:,} ({percent(true / s)})."

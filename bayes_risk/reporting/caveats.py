@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayes_risk._core.formats import counted
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.reporting.verdicts.reasons import (
@@ -78,7 +79,7 @@ def of_identification(risk: IdentificationRisk) -> list[Caveat]:
     """Errors that cannot be told, and counts of the population that are not counted."""
     found = []
     if risk.n_releases < 3 and risk.pooled_mcse != risk.pooled_mcse:
-        words = "1 release" if risk.n_releases == 1 else f"{risk.n_releases} releases"
+        words = counted(risk.n_releases, "release")
         why = f"{words}: pooled, the error between releases cannot be told"
         found.append(Caveat("Identification risk, pooled", why, "make at least 3 releases"))
     if risk.estimated or risk.population == GIVEN:
@@ -139,4 +140,4 @@ def _records(what: str, labels: Any) -> str:
     n = len(labels)
     shown = ", ".join(str(label) for label in labels[:NAMED])
     more = f" and {n - NAMED:,} more" if n > NAMED else ""
-    return f"{what}, {'1 record' if n == 1 else f'{n:,} records'}: {shown}{more}"
+    return f"{what}, {counted(n, 'record')}: {shown}{more}"

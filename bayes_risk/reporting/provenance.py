@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bayes_risk._core import __version__
-from bayes_risk._core.formats import NONE, number
+from bayes_risk._core.formats import NONE, counted, number
 
 from .sections import TextTable
 
@@ -59,10 +59,10 @@ def in_words(described: pd.DataFrame, rows: int) -> str:
     without = described["missing"][described["missing"] > 0]
     gaps = "no value is missing"
     if len(without):
-        where = _counted(len(without), "column")
+        where = counted(len(without), "column")
         gaps = f"{number(int(without.sum()))} values are missing, in {where}"
     told = ", ".join(kind for kind in kinds if kind)
-    size = f"{_counted(rows, 'record')}, {_counted(len(described), 'column')}"
+    size = f"{counted(rows, 'record')}, {counted(len(described), 'column')}"
     return f"{size}: {told}; {gaps}."
 
 
@@ -74,10 +74,6 @@ def _of_kind(kind: str, of: pd.DataFrame) -> str:
     low, high = int(of["levels"].min()), int(of["levels"].max())
     levels = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     return f"{len(of):,} categorical ({levels} levels)"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> TextTable:
@@ -96,7 +92,7 @@ def _files(files: Iterable[Mapping[str, Any]], finished: str, not_written: int) 
         (
             str(file["name"]),
             str(file["role"]),
-            f"{_counted(file['rows'], 'record')}, {_counted(file['columns'], 'column')}",
+            f"{counted(file['rows'], 'record')}, {counted(file['columns'], 'column')}",
             str(file["sha256"]) or NONE,
         )
         for file in files

@@ -124,22 +124,9 @@ def attribute_risk(
     probability exceeds 0.05, if that of its log odds exceeds 1 (or ``target_mcse``, if given), or
     if a search of a large joint grid left out more than 2 % of the posterior.
     """
-    gathered = attribute_evidence(
-        fit,
-        release,
-        intruder=intruder,
-        guesses=guesses,
-        search_prior="uniform" if prior is None else prior,
-        targets=targets,
-        evidence=evidence,
-        target_mcse=target_mcse,
-        max_doublings=max_doublings,
-        refit_budget=refit_budget,
-        random_seed=random_seed,
-        n_jobs=n_jobs,
-        progress=progress,
-    )
-    return gathered.risk(prior)
+    how = locals() | {"search_prior": "uniform" if prior is None else prior}
+    del how["prior"]
+    return attribute_evidence(**how).risk(prior)  # all other arguments as they came
 
 
 def attribute_evidence(
@@ -181,21 +168,7 @@ def attribute_evidence(
     -----
     Cost: that of `attribute_risk`.
     """
-    return gather(
-        fit,
-        release,
-        intruder=intruder,
-        guesses=guesses,
-        search_prior=search_prior,
-        targets=targets,
-        evidence=evidence,
-        target_mcse=target_mcse,
-        max_doublings=max_doublings,
-        refit_budget=refit_budget,
-        random_seed=random_seed,
-        n_jobs=n_jobs,
-        progress=progress,
-    )
+    return gather(**locals())  # all arguments as they came
 
 
 def gather(

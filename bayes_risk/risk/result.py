@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
-from bayes_risk._core.formats import NONE, in_brackets, number, percent, plain
+from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
 from bayes_risk.data.base_result import (
     Kind,
     Public,
@@ -541,7 +541,7 @@ class AttributeRisk(GuessPosterior):
         count = int((np.isneginf(prior) & ~self.disclosed)[self.case].sum())
         if not count:
             return ""
-        whose = "1 record" if count == 1 else f"{count:,} records"
+        whose = counted(count, "record")
         return f" The prior rules out the true values of {whose}: their probability stays 0."
 
     def _given_away(self) -> str:

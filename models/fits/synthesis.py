@@ -7,7 +7,7 @@ data sets are the same however many follow.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class Synthesis(ABC):
     """Synthesis of a fit that knows how one table is drawn, or several together."""
 
     __slots__ = ()
+    records_differ: ClassVar[bool] = False  # records with the same values have the same evidence
 
     def synthesize(
         self,

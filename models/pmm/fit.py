@@ -5,7 +5,7 @@ Exact: it needs no draws, for the chance of what was released is known. See `doc
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -204,6 +204,10 @@ def _multiset(kept: Codes) -> bytes:
 class PMMFit:
     """Predictive mean matching, ready to synthesise."""
 
+    n_draws: ClassVar[int] = 0
+    parameters: ClassVar[tuple[str, ...]] = ("plug-in",)
+    records_differ: ClassVar[bool] = False
+    weights: ClassVar[None] = None
     model: Any
     microdata: Microdata
     # shape (n, p + e): codes, those of further predictors included; ``variables`` are those of the
@@ -218,28 +222,9 @@ class PMMFit:
     diagnostics: dict[str, float]
 
     @property
-    def n_draws(self) -> int:
-        """No draws."""
-        return 0
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """What the fits of the prediction models had to say: divergence, warnings."""
         return self.base.notes
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """How the parameters of its releases may be drawn, the usual way first."""
-        return ("plug-in",)
-
-    @property
-    def records_differ(self) -> bool:
-        """Records with the same values have the same evidence."""
-        return False
-
-    @property
-    def weights(self) -> None:
-        """Every record counts in full."""
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ DIAGNOSED = 300
 class PyMCFit(Synthesis):
     """A fitted model of the user's own."""
 
+    parameters: ClassVar[tuple[str, ...]] = ("independent", "shared")
     model: Any  # the declaration
     microdata: Microdata
     idata: Any  # as `pymc.sample` gives it
@@ -50,16 +51,6 @@ class PyMCFit(Synthesis):
     def weights(self) -> Array | None:
         """Record weights (n,), powers of the likelihood; None: all 1."""
         return self.posterior.condition.power
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """How the parameters of its releases may be drawn, the usual way first."""
-        return "independent", "shared"
-
-    @property
-    def records_differ(self) -> bool:
-        """Records with the same values have the same evidence."""
-        return False
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""

@@ -8,7 +8,7 @@ are imputed. The derivation stands in `docs/regression.md`.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -208,6 +208,8 @@ class ClosedPosterior:
 class RegressionFit(Synthesis):
     """Regressions fitted in sequence."""
 
+    # "plug-in": normal regressions at the posterior mean of coefficients and its residual variance
+    parameters: ClassVar[tuple[str, ...]] = ("independent", "shared", "plug-in")
     model: Any
     microdata: Microdata  # the columns that the formulas name
     # ``posterior``: one variable a coefficient, named ``income: age``, ``income: sigma``, on the
@@ -219,20 +221,6 @@ class RegressionFit(Synthesis):
     weights: Array | None = None
     # which records the draws are given, for an intruder who does not know them all
     known: KnownRecords | None = None
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """How the parameters of its releases may be drawn, the usual way first.
-
-        ``"plug-in"``: normal regressions at the posterior mean of the coefficients and its residual
-        variance.
-        """
-        return "independent", "shared", "plug-in"
-
-    @property
-    def records_differ(self) -> bool:
-        """Records with the same values have the same evidence."""
-        return False
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -109,6 +109,7 @@ def smooth(
 class CARTFit(Synthesis):
     """Trees in sequence."""
 
+    n_draws: ClassVar[int] = 0
     model: Any
     microdata: Microdata
     trees: tuple[Tree, ...]  # in the order of synthesis; of a number that may be missing two
@@ -118,11 +119,6 @@ class CARTFit(Synthesis):
     # Trees that were not grown here: those of each data set. ``trees`` are the first's
     of_release: tuple[tuple[Tree, ...], ...] | None = None
     files: tuple[pd.DataFrame, ...] = ()  # the releases that were read with the table
-
-    @property
-    def n_draws(self) -> int:
-        """No draws."""
-        return 0
 
     @property
     def order(self) -> list[str]:
@@ -149,11 +145,6 @@ class CARTFit(Synthesis):
 
     def _kind(self, parameters: str) -> int:
         return PLAIN if parameters == "plug-in" else BAYESIAN
-
-    @property
-    def records_differ(self) -> bool:
-        """Records with the same values have the same evidence."""
-        return False
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered: evidence with the splits known, or with trees grown for each guess.

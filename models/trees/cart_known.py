@@ -14,6 +14,7 @@ puts in. 0 .. T: a value of that type; T + 1: nothing.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numba
 import numpy as np
@@ -513,14 +514,10 @@ IN_WORDS = {
 class PartialKnowledgeCART:
     """Trees of which the intruder knows the splits, and the values of some records."""
 
+    n_draws: ClassVar[int] = 0
     leaves: Leaves  # the trees that made the release
     # shape (n,): records whose values are known, among them those that were released unchanged
     known: Flags
-
-    @property
-    def n_draws(self) -> int:
-        """No draws."""
-        return 0
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """All is computed here."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,16 +27,15 @@ SHOWN_BYTES = 2**29  # data sets of a release that are indexed at a time
 class ForestFit:
     """Forests in sequence."""
 
+    n_draws: ClassVar[int] = 0
+    parameters: ClassVar[tuple[str, ...]] = ("plug-in",)
+    records_differ: ClassVar[bool] = True
+    weights: ClassVar[None] = None
     model: Any
     microdata: Microdata
     forests: tuple[Trees, ...]  # in the order of synthesis
     n_jobs: int = 1  # threads
     diagnostics: Mapping[str, float] = field(default_factory=dict)  # empty: nothing is sampled
-
-    @property
-    def n_draws(self) -> int:
-        """No draws."""
-        return 0
 
     @property
     def out_of_bag(self) -> bool:
@@ -47,20 +46,6 @@ class ForestFit:
     def order(self) -> list[str]:
         """Columns in the order of synthesis."""
         return [self.microdata.columns[trees.column] for trees in self.forests]
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """How the parameters of its releases may be drawn, the usual way first."""
-        return ("plug-in",)
-
-    @property
-    def records_differ(self) -> bool:
-        """Bootstrap samples differ between records, and so does the evidence."""
-        return True
-
-    @property
-    def weights(self) -> None:
-        """Every record counts in full."""
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered: evidence with the trees known, or with forests grown for each guess."""
