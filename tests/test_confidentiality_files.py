@@ -26,7 +26,8 @@ from bayes_risk.app.output import write_json
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import read_study
 from bayes_risk.data.kinds import SUFFIXES
-from bayes_risk.release.tables import read_releases, read_table
+from bayes_risk.data.table import read_table
+from bayes_risk.release.releases import read_releases
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [*(ROOT / "models").rglob("*.py")] + [

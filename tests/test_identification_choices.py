@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk._core.formats import plain
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import read_study
 from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
-from bayes_risk.matching.words import ordinal, part_of_file, plain_number
+from bayes_risk.matching.words import ordinal, part_of_file
 
 ORIGINAL = pd.DataFrame(
     {"sex": list("ffmmff"), "age": [20.0, 31, 42, 53, 64, 75], "pay": [10.0, 20, 30, 40, 50, 60]}
@@ -186,7 +187,7 @@ def test_numbers_in_words() -> None:
     found = [ordinal(k) for k in (5, 11, 12, 13, 22, 23, 101, 111, 1002)]
     assert found == ["5th", "11th", "12th", "13th", "22nd", "23rd", "101st", "111th", "1,002nd"]
     assert [part_of_file(k) for k in (4, 5)] == ["quarter", "5th part"]
-    assert [plain_number(x) for x in (0, 1e-7, 2.5, 1e12)] == [
+    assert [plain(x, 6) for x in (0, 1e-7, 2.5, 1e12)] == [
         "0",
         "0.0000001",
         "2.5",

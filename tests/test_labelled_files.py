@@ -10,7 +10,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk import InputError, read_table
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.release.tables import read_like
+from bayes_risk.release.alike import read_like
 
 pyreadstat = pytest.importorskip("pyreadstat")
 

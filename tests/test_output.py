@@ -22,7 +22,7 @@ from bayes_risk.app.output import (
 from bayes_risk.app.output.study import write_release
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.provenance import data_hash
-from bayes_risk.release.tables import read_releases
+from bayes_risk.release.releases import read_releases
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 
 ROOT = Path(__file__).resolve().parents[1]

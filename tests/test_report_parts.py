@@ -202,7 +202,7 @@ def test_a_file_above_the_threshold_should_not_go_out(tmp_path):
 def test_records_kept_one_by_one_are_judged_before_files(tmp_path):
     ident = identification()
     text = of(tmp_path, every()["files"], ident)
-    assert f"unsynthesised: {', '.join(ident.held)}" in text
+    assert f"unsynthesised: {', '.join(ident.in_words(ident.known))}" in text
     assert {"identification", "identification-of-files"} <= set(headings(text))
 
 

@@ -339,12 +339,7 @@ def weigh_sets(sets: ReleaseSets, D: Array, largest: int = LARGEST) -> list[Pair
 
 
 def match_pooled(
-    blocks: Sequence[Pairs],
-    u: Ints,
-    each: Matches,
-    cells: Cells,
-    *,
-    without: int | None = None,
+    blocks: Sequence[Pairs], u: Ints, each: Matches, cells: Cells, *, without: int | None = None
 ) -> Matches:
     """Find the candidates by the probability pooled over releases, arrays of shape (n_t,).
 

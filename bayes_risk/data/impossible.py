@@ -134,10 +134,7 @@ def _levels(value: Any) -> list[Hashable]:
 
 
 def _coded(
-    rule: Mapping[Hashable, list[Hashable]],
-    number: int,
-    microdata: Microdata,
-    starts: Ints,
+    rule: Mapping[Hashable, list[Hashable]], number: int, microdata: Microdata, starts: Ints
 ) -> Flags:
     """One rule as a box, shape (D,)."""
     box = np.ones(starts[-1], dtype=bool)

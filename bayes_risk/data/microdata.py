@@ -285,10 +285,7 @@ def _require_columns(df: pd.DataFrame, columns: Sequence[str], source: str) -> N
 
 
 def _variable(
-    name: str,
-    tables: Sequence[pd.DataFrame],
-    declared: Iterable[Hashable] | None,
-    missing: str,
+    name: str, tables: Sequence[pd.DataFrame], declared: Iterable[Hashable] | None, missing: str
 ) -> Variable:
     for l, table in enumerate(tables):
         _require_columns(table, [name], "the original" if l == 0 else f"release {l}")

@@ -3,11 +3,18 @@
 `docs/trees.md` has the R function that writes it, and the form.
 """
 
+import gzip
+import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayes_risk._core.errors import InputError
+
+from .kinds import checked_file
 
 CURE = "write it with the R function of docs/trees.md, from syn(..., models = TRUE)"
 LEAF, ABSENT = "<leaf>", 2
@@ -191,3 +198,20 @@ def _listed(found: Any) -> list[Any]:
     if found is None or found == {}:
         return []
     return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def read_models(source: str | PathLike[str]) -> SynthpopModels:
+    """Read the models that ``syn(..., models = TRUE)`` keeps."""
+    path = checked_file(source)
+    if path.suffix.lower() in (".rds", ".rda", ".rdata"):
+        raise InputError(f"{str(path)!r} is in a format of R alone; {CURE}")
+    try:
+        content = json.loads(_text(path))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, ValueError, RecursionError):
+        raise InputError(f"{str(path)!r} holds no JSON, or not all of it; {CURE}") from None
+    return SynthpopModels.of(content, repr(str(path)))
+
+
+def _text(path: Path) -> str:
+    with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        return file.read().decode("utf-8-sig")

@@ -44,11 +44,7 @@ class Search:
 
     @classmethod
     def of(
-        cls,
-        points: Sequence[Array],
-        counted: Sequence[Flags],
-        truth: Sequence[Ints],
-        budget: int,
+        cls, points: Sequence[Array], counted: Sequence[Flags], truth: Sequence[Ints], budget: int
     ) -> "Search":
         """Cut the longest variables until the coarse grid fits its part of the budget."""
         lengths = np.array([len(p) for p in points])
@@ -211,7 +207,9 @@ class Grid:
     truth: str = "error"
 
     def __post_init__(self) -> None:
-        given = [k for k in ("percent", "additive", "bounds", "values") if self._of(k) is not None]
+        given = [
+            k for k in ("percent", "additive", "bounds", "values") if getattr(self, k) is not None
+        ]
         if len(given) != 1:
             raise InputError(
                 f"a Grid was given {given or 'none'} of percent, additive, bounds and values; give "
@@ -220,12 +218,9 @@ class Grid:
         at_least("n", self.n, 2)
         one_of("truth", self.truth, ("error", "add", "nearest"))
         if given[0] in ("percent", "additive"):
-            positive(given[0], self._of(given[0]))
+            positive(given[0], getattr(self, given[0]))
         else:
             self._check_common()
-
-    def _of(self, key: str) -> Any:
-        return getattr(self, key)
 
     def _check_common(self) -> None:
         listed: Any = self.bounds if self.values is None else self.values
@@ -454,11 +449,7 @@ def _counted(values: Array, truth: Ints) -> Flags:
     return ~repeats
 
 
-def _joint(
-    points: Sequence[Array],
-    truth: Sequence[Ints],
-    counted: Sequence[Flags],
-) -> GuessSet:
+def _joint(points: Sequence[Array], truth: Sequence[Ints], counted: Sequence[Flags]) -> GuessSet:
     """Every combination of one-variable guesses."""
     sizes = [len(p) for p in points]
     cells = np.array(list(product(*map(range, sizes))))  # shape (G, q)

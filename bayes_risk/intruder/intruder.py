@@ -30,13 +30,7 @@ _ALLOWS: dict[str, tuple[str, ...]] = {
     "second-largest-value": ("largest", "knows_totals", "groups", "others"),
     "all-but-two": ("largest", "other", "knows_totals"),
 }
-_UNSAID = {
-    "largest": None,
-    "other": None,
-    "knows_totals": False,
-    "groups": "known",
-    "others": None,
-}
+_UNSAID = {"largest": None, "other": None, "knows_totals": False, "groups": "known", "others": None}
 _WORDS = {
     "all-but-target": "The intruder knows every record but the target's",
     "none": "The intruder knows no record",

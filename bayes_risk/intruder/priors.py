@@ -172,13 +172,7 @@ class Mixture:
 
 
 Prior = Union[  # noqa: UP007 - an array type cannot stand beside a callable with |
-    str,
-    TruthFactor,
-    Density,
-    Interval,
-    Mixture,
-    npt.ArrayLike,
-    Callable[[pd.DataFrame], Any],
+    str, TruthFactor, Density, Interval, Mixture, npt.ArrayLike, Callable[[pd.DataFrame], Any]
 ]
 
 

@@ -95,10 +95,7 @@ def correspondence(
         reordered.append(tuple(name for name, (differs, by_chance, equal) in others.items()
                                if equal and 0 < by_chance / 2 <= differs))  # fmt: skip
     return RowCorrespondence(
-        n=len(original),
-        shared=tuple(shared),
-        kept=tuple(kept),
-        reordered=tuple(reordered),
+        n=len(original), shared=tuple(shared), kept=tuple(kept), reordered=tuple(reordered)
     )
 
 

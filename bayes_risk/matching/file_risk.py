@@ -88,25 +88,6 @@ class FileRisk(Matching):
             {"mean": float(standard_error(self.each[:, 0])), "pooled": self.pooled_mcse}
         )
 
-    @property
-    def held(self) -> list[str]:
-        """Keys that were not synthesised, as in `IdentificationRisk`."""
-        return [str(name) for name in self.known]
-
-    @property
-    def sought(self) -> list[str]:
-        """Keys that are matched against synthetic values; always exactly."""
-        return [str(name) for name in self.synthesized]
-
-    @property
-    def near(self) -> list[str]:
-        """Keys matched within a radius: none."""
-        return []
-
-    def presence(self) -> str:
-        """What the intruder knows of the target's being in the file."""
-        return "knows that the target is in the file"
-
     def summary(self) -> pd.DataFrame:
         """File level: one row per release ``1 .. m``, then ``mean`` and ``pooled``.
 
@@ -133,7 +114,7 @@ class FileRisk(Matching):
     def sentence(self) -> str:
         """Say the result in plain words."""
         searched = tables_searched(self.m, None)
-        knows = knowledge([*map(str, self.known)], [*map(str, self.synthesized)], searched)
+        knows = knowledge(self.in_words(self.known), self.in_words(self.synthesized), searched)
         error = errors_in_words(self.pooled_mcse, float("nan"), None)
         return self.matched(knows, f"{self.n:,} records", error)
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import is_number
 
-from .words import part_of_file, plain_number
+from .words import part_of_file
 
 
 @runtime_checkable
@@ -60,7 +61,7 @@ class Relative:
 
     def in_words(self) -> str:
         """How reports call it."""
-        return f"within {plain_number(100 * self.r)} %"
+        return f"within {plain(100 * self.r, 6)} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Absolute:
 
     def in_words(self) -> str:
         """How reports call it."""
-        return f"within {plain_number(self.units)}"
+        return f"within {plain(self.units, 6)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class SD:
         """How reports call it."""
         what = "standard deviation" + "s" * (self.k != 1)
         of = f" of its {part_of_file(self.groups)} of the file" if self.groups > 1 else ""
-        return f"within {plain_number(self.k)} {what}{of}"
+        return f"within {plain(self.k, 6)} {what}{of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class Quantile:
 
     def in_words(self) -> str:
         """How reports call it."""
-        return f"within {plain_number(100 * self.q)} % of the file on either side"
+        return f"within {plain(100 * self.q, 6)} % of the file on either side"
 
 
 def as_setting(radius: Radius) -> Any:

@@ -277,34 +277,24 @@ class IdentificationRisk(Matching, Drawn):
         }
         return xr.Dataset(data, coords, settings)
 
-    @property
-    def sought(self) -> list[str]:
-        """The synthesised keys in words, each with its radius: ``income (within 10 %)``."""
-        return self._in_words(self.synthesized)
-
-    def _in_words(self, names: Sequence[str]) -> list[str]:
+    def in_words(self, keys: Sequence[str]) -> list[str]:
+        """Keys in words, each with its radius: ``income (within 10 %)``."""
         ends = "" if self.closed else ", ends left out"
         return [
             f"{name} ({self.radius[name].in_words()}{ends})" if name in self.radius else str(name)
-            for name in names
+            for name in keys
         ]
-
-    @property
-    def held(self) -> list[str]:
-        """The unsynthesised keys in words, each with its radius."""
-        return self._in_words(self.known)
 
     @property
     def near(self) -> list[str]:
         """The keys that match within a radius, in words."""
         keys = [name for name in (*self.known, *self.synthesized) if name in self.radius]
-        return self._in_words(keys)
+        return self.in_words(keys)
 
     def presence(self) -> str:
         """What the intruder knows of who is in the file, and when he claims a match."""
-        if self.population == "in the file":
-            knows = "knows that the target is in the file"
-        else:
+        knows = Matching.presence(self)
+        if self.population != "in the file":
             knows = f"does not know who is in the file ({self.population})"
         parts = [knows, *self._rules()]
         parts += [] if self.strategy == "always" else [in_words(self.strategy)]
@@ -409,7 +399,7 @@ class IdentificationRisk(Matching, Drawn):
 
     def _knowledge(self) -> str:
         """Say what the intruder knows and looks for."""
-        known, sought = (self._in_words(names) for names in (self.known, self.synthesized))
+        known, sought = (self.in_words(names) for names in (self.known, self.synthesized))
         knows = knowledge(known, sought, tables_searched(self.m, self.release_of))
         if self.population != "in the file":
             knows += f", not knowing who is in the file ({self.population})"

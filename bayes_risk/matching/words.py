@@ -1,6 +1,5 @@
 """How an identification risk reads: tables, sentence, what the intruder knows, numbers."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Ints
-from bayes_risk._core.formats import counted, error, in_brackets, number, percent, plain, two_errors
+from bayes_risk._core.formats import counted, error, in_brackets, number, percent, two_errors
 from bayes_risk.data.base_result import Public, Result, Table, some
 
 COLUMNS = (
@@ -43,11 +42,11 @@ class Matching(Result):
 
     __slots__ = ()
     MOST_ROWS: ClassVar[int] = 12
+    known: tuple[str, ...]
+    synthesized: tuple[str, ...]
     fallback: bool
     n: Any  # of these some results hold and others count
     m: Any
-    held: Any
-    sought: Any
     baseline_expected_match_risk: Any
     baseline_true_matches: Any
 
@@ -56,9 +55,18 @@ class Matching(Result):
         """What the intruder searches."""
         return "release"
 
-    @abstractmethod
     def presence(self) -> str:
         """What the intruder knows of who is in the file."""
+        return "knows that the target is in the file"
+
+    def in_words(self, keys: Sequence[str]) -> list[str]:
+        """Keys in words, and how near each must come."""
+        return list(map(str, keys))
+
+    @property
+    def near(self) -> list[str]:
+        """Keys that match within a radius, in words."""
+        return []
 
     def searched(self) -> str:
         """What is searched, in words: how many releases, or tables drawn anew."""
@@ -66,10 +74,13 @@ class Matching(Result):
 
     def assumed(self) -> dict[str, str]:
         """What the intruder who matches holds and does."""
-        held = {"unsynthesised": self.held, "matched against synthetic values": self.sought}
+        held = {
+            "unsynthesised": self.in_words(self.known),
+            "matched against synthetic values": self.in_words(self.synthesized),
+        }
         return {
             "Keys held by the matching intruder": "; ".join(
-                f"{what}: {', '.join(map(str, names))}" for what, names in held.items() if names
+                f"{what}: {', '.join(names)}" for what, names in held.items() if names
             ),
             "Who is in the file: the intruder": self.presence(),
             "When nothing matches, the intruder": self.otherwise(),
@@ -126,7 +137,7 @@ class Matching(Result):
                         "Records whose single match is right", pooled["true_matches"], n, whole=True
                     ),
                 ],
-            ),
+            )
         }
 
     def matched(self, knows: str, whom: str, error: str) -> str:
@@ -219,11 +230,6 @@ def errors_in_words(between: float, draws: float, release_of: Ints | None) -> st
         return f" ({drawn} from the drawing alone)"
     releases = "unknown" if np.isnan(between) else f"+- {two_errors(between, digits=1)}"
     return f" ({releases} between releases; {drawn} from the drawing alone)"
-
-
-def plain_number(value: float) -> str:
-    """A number as people write it: 1,000,000 and 0.1, six digits or all before the point."""
-    return plain(value, 6)
 
 
 def part_of_file(groups: int) -> str:

@@ -12,14 +12,13 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.delimited import COMMA, Dialect, read_delimited
 from bayes_risk.data.labels import checked_missing
-from bayes_risk.data.rpart_file import SynthpopModels
+from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.data.synthpop_info import SynthesisInfo
 from bayes_risk.data.table import Missing, indexed, stored_table
 
 from .alike import aligned, text_columns, words
 from .release import Release
 from .synthpop_files import found_files
-from .synthpop_models import read_models
 
 Source = str | PathLike[str] | Sequence[str | PathLike[str]]
 

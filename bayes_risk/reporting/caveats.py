@@ -18,6 +18,7 @@ from bayes_risk.risk.posterior import MAX_LEFT_OUT, MAX_MCSE
 from bayes_risk.risk.result import AttributeRisk
 
 from .plots import GOOD_KHAT
+from .sections import head_of
 
 NAMED = 10  # labels of records that are written out
 
@@ -91,28 +92,22 @@ def of_identification(risk: IdentificationRisk) -> list[Caveat]:
 
 def of_result(part: Any) -> list[Caveat]:
     """What a result objects to by itself; records that it marks unreliable."""
-    name = type(part).__name__
+    _, name, _ = head_of(part)
     if why := part.doubt():
-        return [Caveat(WORDS.get(name, name), why, CURES[name])]
+        return [Caveat(name, why, CURES[type(part).__name__])]
     marked = getattr(part, "reliable", None)
     records = part.records if marked is not None else None
     if records is None or "reliable" not in records or records["reliable"].all():
         return []
     bad = records.index[~records["reliable"]]
     why = "k-hat, effective number of draws or error are beyond what can be trusted"
-    return [Caveat(_records(WORDS.get(name, name), bad), why, "take more draws, or refit")]
+    return [Caveat(_records(name, bad), why, "take more draws, or refit")]
 
 
 CURES = {
     "Utility": "name fewer columns, or rely on the tree",
     "Sensitivity": "take more draws, or read these settings as rough",
     "Comparison": "take more draws for these candidates, or read their risk as rough",
-}
-WORDS = {
-    "Comparison": "Candidates",
-    "PrivacyLoss": "Privacy loss",
-    "FullTableRisk": "Full table",
-    "Likeliest": "Likeliest values",
 }
 
 

@@ -50,7 +50,7 @@ BALANCE = {
         "On average over what can be released, a release is as probable under a wrong guess as "
         "under the truth. Far from 1, the audit rests on a wrong mechanism, or on chains that were "
         "stopped early."
-    ),
+    )
 }
 SAMPLED = {
     "Monte Carlo error": (
@@ -117,7 +117,7 @@ OTHERS = {
         "Context measures": (
             "What other tools report. They are shares of records, no probabilities that somebody "
             "is identified or learnt about; each stands beside what it is in the original alone."
-        ),
+        )
     },
     "membership": {
         "Membership": (
@@ -130,19 +130,19 @@ OTHERS = {
         "Realised privacy loss": (
             "The logarithm of the factor by which this release moves the odds of two guesses at "
             "most. 0: not at all. No guarantee: another release of the same model may move more."
-        ),
+        )
     },
     "full-table": {
-        "Full table": "All combinations of values of the unknown columns, not the near ones alone.",
+        "Full table": "All combinations of values of the unknown columns, not the near ones alone."
     },
     "sensitivity": {
-        "Base setting": "The audit around which what is believed, known and released was varied.",
+        "Base setting": "The audit around which what is believed, known and released was varied."
     },
     "reweighting": {
         "Weight": (
             "How much a record counts when the model is fitted. Records at risk are weighed down, "
             "so that the release says less of them."
-        ),
+        )
     },
 }
 SHARED = {"identification-of-files": "identification"}  # words and papers

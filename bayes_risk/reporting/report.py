@@ -131,9 +131,7 @@ def _judged(
     )
 
 
-def _sorted(
-    parts: list[Any],
-) -> tuple[AttributeRisk | None, IdentificationRisk | None, list[Any]]:
+def _sorted(parts: list[Any]) -> tuple[AttributeRisk | None, IdentificationRisk | None, list[Any]]:
     for part in parts:
         if not isinstance(part, Result):
             raise InputError(

@@ -52,6 +52,7 @@ HEADS = {
         "identification-sweep",
         "Matching varied: how far it depends on radii and keys",
     ),
+    "Likeliest": ("likeliest", "Likeliest values: what a search among all of them found"),
 }
 
 

@@ -203,12 +203,7 @@ class AttributeEvidence:
         shown = self.exposure.first(m)
         found = self.found.first(m)
         return replace(
-            self,
-            found=found,
-            release=encoded.source,
-            encoded=encoded,
-            words=words,
-            exposure=shown,
+            self, found=found, release=encoded.source, encoded=encoded, words=words, exposure=shown
         )
 
     @property

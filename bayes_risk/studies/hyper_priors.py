@@ -45,12 +45,7 @@ class Declarations:
     """
 
     def __init__(
-        self,
-        fit: Any,
-        refit: Callable[[Any], Any] | None,
-        random_seed: int,
-        *,
-        reweight: bool,
+        self, fit: Any, refit: Callable[[Any], Any] | None, random_seed: int, *, reweight: bool
     ) -> None:
         self.fit, self.memory = fit, Memory()
         self.refit, self.random_seed, self.reweight = refit, random_seed, reweight

@@ -127,8 +127,7 @@ class Reweighting(Drawn):
         distances of tables from the original; ``unreliable`` records.
         """
         return pd.DataFrame(
-            [self._row(r) for r in self.rounds],
-            index=pd.RangeIndex(len(self.rounds), name="round"),
+            [self._row(r) for r in self.rounds], index=pd.RangeIndex(len(self.rounds), name="round")
         )
 
     def _row(self, one: Round) -> dict[str, Any]:

@@ -168,7 +168,7 @@ MEANINGS = {
 }
 
 
-SHOWN = {"repu": "repU", "disco": "DiSCO", "dcap": "DCAP", "tcap": "TCAP", "dcr_zero": "DCR = 0"}
+DRAWN = ("repu", "disco", "dcap", "tcap", "dcr_zero")
 WRITTEN = {  # as their authors write them
     **{"uio": "UiO", "uis": "UiS", "uiois": "UiOiS", "repu": "repU", "dorig": "Dorig"},
     **{"dsyn": "Dsyn", "iso": "iSO", "dis": "DiS", "disco": "DiSCO", "disdio": "DiSDiO"},

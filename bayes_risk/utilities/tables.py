@@ -113,10 +113,7 @@ def columns_of(
 
 
 def _columns(
-    original: pd.DataFrame,
-    release: Any,
-    given: list[pd.DataFrame],
-    columns: Sequence[str] | None,
+    original: pd.DataFrame, release: Any, given: list[pd.DataFrame], columns: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
     """Columns to compare, and those of the original that some release lacks."""
     declared = set(release.synthesized) if isinstance(release, Release) else set(original.columns)

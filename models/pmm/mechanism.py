@@ -146,11 +146,7 @@ def allowed_rows(data: Microdata, codes: Codes, constraints: Sequence[Constraint
 
 
 def allowed_values(
-    data: Microdata,
-    rows: Codes,
-    column: int,
-    values: Array,
-    constraints: Sequence[Constraint],
+    data: Microdata, rows: Codes, column: int, values: Array, constraints: Sequence[Constraint]
 ) -> Flags | None:
     """Which values (V,) each row (R, p) may take in a column, shape (R, V). None: all of them."""
     if not constraints:

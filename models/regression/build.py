@@ -63,11 +63,7 @@ def fitted(
         microdata=data,
         idata=to_idata(parts, [p.draws for p in held]),
         posterior=RegressionPosterior(parts=held),
-        diagnostics={
-            "draws": len(values) // chains,
-            "chains": chains,
-            **mixing(ess, rhat, chains),
-        },
+        diagnostics={"draws": len(values) // chains, "chains": chains, **mixing(ess, rhat, chains)},
         weights=weights,
     )
 

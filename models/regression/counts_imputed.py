@@ -40,11 +40,7 @@ class UnknownCounts:
 
     @classmethod
     def from_part(
-        cls,
-        whole: SampledPart,
-        seen: Flags,
-        replaced: Flags,
-        z: Array,
+        cls, whole: SampledPart, seen: Flags, replaced: Flags, z: Array
     ) -> "UnknownCounts":
         """Regression of all records; synthetic counts z (m, n_replaced)."""
         part, X = whole.part, whole.rows.X

@@ -125,10 +125,7 @@ def unknown_counts(
 
 
 def unknown_normal(
-    parts: Sequence[ExactPart],
-    seen: Flags,
-    tables: Sequence[Codes],
-    first: Codes,
+    parts: Sequence[ExactPart], seen: Flags, tables: Sequence[Codes], first: Codes
 ) -> Unknown:
     """What the chains of normal regressions work on; ``first``: the first data set, whole."""
     records = np.flatnonzero(~seen)

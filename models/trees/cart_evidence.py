@@ -146,11 +146,7 @@ def _smoothed(
     tree, whole, seed = of
     leaf, value, cell = rows_of(tree, targets)
     shown = SmoothedValues.from_rows(
-        tree,
-        leaves.data.codes[:, tree.column],
-        tree.node(z),
-        z[:, tree.column],
-        whole=whole,
+        tree, leaves.data.codes[:, tree.column], tree.node(z), z[:, tree.column], whole=whole
     )
     _check_made(leaves.data, tree, shown.n_beyond(tree), "beyond the range of its records")
     place = np.empty(len(tree.donors), dtype=np.int64)

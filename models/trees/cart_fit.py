@@ -79,13 +79,7 @@ def _gammas(shape: Array, rng: np.random.Generator) -> Array:
     return np.asarray(np.exp(log_g - log_g.max()))
 
 
-def smooth(
-    tree: Tree,
-    y: Array,
-    nodes: Ints,
-    values: Array,
-    rng: np.random.Generator,
-) -> Array:
+def smooth(tree: Tree, y: Array, nodes: Ints, values: Array, rng: np.random.Generator) -> Array:
     """Draws from Gaussian kernels around values (R,), cut off at the range of each row's node.
 
     Inverse-cdf draws; the bandwidth is Silverman's for the node's genuine values ``y``. Nodes

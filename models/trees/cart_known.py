@@ -107,13 +107,7 @@ class PartialKnowledgeLeaves:
         )
 
 
-def _held(
-    tree: Tree,
-    y: Ints,
-    known: Flags,
-    keys: Ints,
-    V: int,
-) -> Ints:
+def _held(tree: Tree, y: Ints, known: Flags, keys: Ints, V: int) -> Ints:
     """Known records of each key (node V + value)."""
     out = np.zeros(len(keys), dtype=np.int64)
     held = []

@@ -188,12 +188,7 @@ def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int, once: Array) -> 
 
 
 def _from_sklearn(
-    grown: Any,
-    X: Array,
-    data: Microdata,
-    column: int,
-    predictors: Ints,
-    ranks: Mapping[int, Array],
+    grown: Any, X: Array, data: Microdata, column: int, predictors: Ints, ranks: Mapping[int, Array]
 ) -> GrownTree:
     """Copy the structure; put the records of every node in one stretch."""
     left, right = grown.children_left.astype(np.int64), grown.children_right.astype(np.int64)

@@ -19,13 +19,14 @@ from bayes_risk.app.output import (
     write_csv,
     write_json,
 )
+from bayes_risk.data.table import read_table
 from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
 from bayes_risk.matching.input import release_tables
 from bayes_risk.matching.radii import Absolute, Radius, as_setting
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import identification_risk
 from bayes_risk.release.provenance import Provenance, data_file, describe, release_files
-from bayes_risk.release.tables import files_of_releases, read_releases, read_table
+from bayes_risk.release.releases import files_of_releases, read_releases
 from bayes_risk.reporting.content import page
 from bayes_risk.reporting.provenance import origin
 from bayes_risk.reporting.sections import in_order

@@ -12,14 +12,15 @@ import pandas as pd
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.impossible import Impossible
+from bayes_risk.data.rpart_file import read_models
+from bayes_risk.data.table import read_table
 from bayes_risk.intruder.grids import Grid, JointGrid, Levels
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.radii import SD, Absolute, Quantile
-from bayes_risk.release.synthpop_models import read_models
-from bayes_risk.release.tables import read_like, read_table
+from bayes_risk.release.alike import read_like
 
 from .agreement import changed
 from .contents import Contents

@@ -8,18 +8,13 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.kinds import checked_file
-from bayes_risk.data.table import Missing, stored_table
+from bayes_risk.data.levels import declare_levels
+from bayes_risk.data.table import Missing, read_table, stored_table
 from bayes_risk.demo import demo_data
-from bayes_risk.release.alike import aligned, text_columns, words
+from bayes_risk.release.alike import aligned, read_like, text_columns, words
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
 from bayes_risk.release.release import Release
-from bayes_risk.release.tables import (
-    declare_levels,
-    files_of_releases,
-    read_like,
-    read_releases,
-    read_table,
-)
+from bayes_risk.release.releases import files_of_releases, read_releases
 
 from .candidates import candidate_study
 from .contents import Contents

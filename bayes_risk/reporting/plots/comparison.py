@@ -79,12 +79,7 @@ def plot_risk_utility(
 
 
 def _candidate(
-    axes: Axes,
-    points: Array,
-    look: Look,
-    kind: str,
-    whiskers: float | None,
-    row: pd.Series,
+    axes: Axes, points: Array, look: Look, kind: str, whiskers: float | None, row: pd.Series
 ) -> None:
     """Replicates, and their rectangle, box or error."""
     alone, middle = len(points) == 1, points.mean(axis=0)

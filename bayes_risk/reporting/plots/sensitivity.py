@@ -11,20 +11,14 @@ from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.formats import plain
 from bayes_risk.studies.grid import value_in_words
+from bayes_risk.studies.measures import ATTRIBUTE, MEASURES
 from bayes_risk.studies.sensitivity_result import BESIDE, RISK, Sensitivity
 
 from .canvas import BLUE, GREY, ORANGE, VERMILION, axes_of, legend
 
 WORDS = {
-    "mean_probability": "probability of the truth, mean over records",
-    "gain": "what the release adds to the probability of the truth",
-    "median_probability": "probability of the truth, median over records",
-    "q95_probability": "probability of the truth, 95 % of records below",
-    "max_probability": "probability of the truth, worst record",
-    "share_ranked_first": "share of records whose truth ranks first",
-    "mean_rank": "mean rank of the truth",
-    "knows_records": "records known",
-    "knows_columns": "columns known",
+    **{name: measure.words for name, measure in MEASURES.items() if measure.kind == ATTRIBUTE},
+    **{"knows_records": "records known", "knows_columns": "columns known"},
     "m": "data sets released (m)",
 }
 WIDE = 26  # characters of a label on one line
@@ -103,12 +97,7 @@ def _error_band(axes: Axes, found: Sensitivity, base: float, measure: str) -> No
 
 
 def plot_factor(
-    found: Sensitivity,
-    factor: str,
-    *,
-    measure: str = RISK,
-    ax: Axes | None = None,
-    **kwargs: Any,
+    found: Sensitivity, factor: str, *, measure: str = RISK, ax: Axes | None = None, **kwargs: Any
 ) -> Axes:
     """A measure along one factor, the others at their base; two standard errors, the baseline.
 
@@ -124,11 +113,7 @@ def plot_factor(
 
 
 def _curve(
-    axes: Axes,
-    line: xr.Dataset,
-    what: tuple[str, str],
-    found: Sensitivity,
-    given: dict[str, Any],
+    axes: Axes, line: xr.Dataset, what: tuple[str, str], found: Sensitivity, given: dict[str, Any]
 ) -> None:
     factor, measure = what
     at = line[factor].to_numpy()
@@ -154,11 +139,7 @@ def _curve(
 
 
 def _bars(
-    axes: Axes,
-    line: xr.Dataset,
-    what: tuple[str, str],
-    found: Sensitivity,
-    given: dict[str, Any],
+    axes: Axes, line: xr.Dataset, what: tuple[str, str], found: Sensitivity, given: dict[str, Any]
 ) -> None:
     factor, measure = what
     places, labels = np.arange(line.sizes[factor]), line[factor].to_numpy()

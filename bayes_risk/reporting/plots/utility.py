@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import plain
-from bayes_risk.utilities.context_result import SHOWN, ContextMeasures
+from bayes_risk.utilities.context_result import DRAWN, WRITTEN, ContextMeasures
 from bayes_risk.utilities.result import Utility
 
 from .canvas import BLUE, COLOURS, ORANGE, VERMILION, as_text, axes_of, few_ticks, legend
@@ -16,7 +16,7 @@ PAIRS = 10
 LEAST = 0.1  # ratios are drawn from here; smaller ones say nothing more
 TOP = 10.0  # ratio at which the colours end, if none is above
 STEPS = [step * 10**k for k in range(7) for step in (1, 2, 5)]
-WRITTEN = 14  # columns up to which numbers stand in the squares
+NUMBERED = 14  # columns up to which numbers stand in the squares
 
 
 def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -38,7 +38,7 @@ def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Ax
     axes.set_xticks(places, [as_text(name) for name in names], rotation=90)
     axes.set_yticks(places, [as_text(name) for name in names])
     axes.invert_yaxis()
-    if len(names) <= WRITTEN:
+    if len(names) <= NUMBERED:
         _write(axes, ratios, float(np.sqrt(top)))
     bar = axes.figure.colorbar(mesh, ax=axes, label="pMSE over chance (S_pMSE)")
     bar.set_ticks([step for step in STEPS if step <= top], labels=None, minor=False)
@@ -115,12 +115,12 @@ def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: An
     Other keywords go to `Axes.barh`, for the bars of the release.
     """
     table = found.summary()
-    table = table[[measure in SHOWN for _, measure in found.rows]].iloc[::-1]
+    table = table[[measure in DRAWN for _, measure in found.rows]].iloc[::-1]
     axes, places = axes_of(ax), np.arange(len(table))
     style: dict[str, Any] = {"height": 0.6, "color": BLUE, "label": "with the release"} | kwargs
     axes.barh(places, table["value"], **style)
     axes.plot(table["compare"], places, "D", color=ORANGE, label="with the original")
-    axes.set_yticks(places, [as_text(f"{SHOWN[m]} {t}".strip()) for t, m in table.index])
+    axes.set_yticks(places, [as_text(f"{WRITTEN[m]} {t}".strip()) for t, m in table.index])
     axes.set(xlim=(0, 1), xlabel="share of records")
     legend(axes)
     return axes

@@ -112,10 +112,7 @@ CHAINS = 4  # of which Student's t wants 3.3 standard errors
 # in a study file, in Python, and on the command line where that differs
 CURES: dict[str, tuple[str, ...]] = {
     "attribute": ("add a section [attribute]", "give the result of attribute_risk"),
-    "identification": (
-        "add a section [identification]",
-        "give the result of identification_risk",
-    ),
+    "identification": ("add a section [identification]", "give the result of identification_risk"),
     "chains": ("[model] chains = {chains}", "fit(..., chains={chains})"),
     "draws": ("[model] draws = {draws}", "fit(..., draws={draws})"),
     "error": (

@@ -45,15 +45,7 @@ from .reasons import (
     standing,
 )
 
-__all__ = [
-    "Outcome",
-    "Reason",
-    "Thresholds",
-    "Usefulness",
-    "Verdict",
-    "judge",
-    "known_for_certain",
-]
+__all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge", "known_for_certain"]
 
 RISK: tuple[Outcome, ...] = ("above your thresholds", "inconclusive", "within your thresholds")
 USE: tuple[Usefulness, ...] = (

@@ -32,18 +32,11 @@ WORDS: Words = {
     "targets": ("Records audited", "count"),
     "unreliable": ("Marked unreliable", "count"),
 }
-NUMBERS = {
-    "log_prior": "log_prior",
-    "log_probability": "log_probability",
-    "mcse": "mcse",
-    "mcse_log_odds": "mcse_log_odds",
-    "rank": "rank",
-    "prior_rank": "prior_rank",
-    "within_1": "within_1",
-    "within_2": "within_2",
-    "entropy": "entropy",
-    "eps": "eps",
-}
+# of a `Spread`, by the same names
+NUMBERS = (
+    *("log_prior", "log_probability", "mcse", "mcse_log_odds", "rank", "prior_rank"),
+    *("within_1", "within_2", "entropy", "eps"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -137,9 +130,7 @@ class FullTableRisk(OfTargets):
         **rest: Any,
     ) -> "FullTableRisk":
         """Gather the posteriors of all cases."""
-        numbers: dict[str, Any] = {
-            name: np.array([getattr(s, of) for s in found]) for name, of in NUMBERS.items()
-        }
+        numbers: Any = {name: np.array([getattr(s, name) for s in found]) for name in NUMBERS}
         return cls(
             variables=tuple(microdata.variables[j] for j in cases.columns),
             n_values=np.array([s.n_cells for s in found]),

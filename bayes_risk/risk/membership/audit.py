@@ -18,7 +18,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import Release
 
 from .candidates import Alternatives, Others, alternatives_of, places
-from .computation import MembershipComputation, MembershipTerms
+from .computation import CaseTerms, MembershipComputation, MembershipTerms
 from .curve import MEASURES, Standing, measures
 from .result import Membership
 
@@ -203,21 +203,21 @@ def _result(
     **rest: Any,
 ) -> Membership:
     """From cases to people, and the errors of the measures."""
-    n, person = len(case), compared.person
-    mcse = np.append(answers.mcse[case], answers.others_mcse[person])
-    khat = np.append(answers.khat[case], np.full(len(person), np.nan))
+    n, person, members = len(case), compared.person, answers.members
+    mcse = np.append(members.mcse[case], answers.others_mcse[person])
+    khat = np.append(members.khat[case], np.full(len(person), np.nan))
     found, errors = np.full(len(MEASURES), np.nan), np.full((2, len(MEASURES)), np.nan)
     if len(person):
-        found, errors = _measures(answers, case, rng)
+        found, errors = _measures(members, case, rng)
     result = Membership(
         index=labels,
         member=np.arange(len(labels)) < n,
-        log_bayes_factor=np.append(answers.log_bf[case], answers.others[person]),
+        log_bayes_factor=np.append(members.log_bf[case], answers.others[person]),
         mcse=mcse,
         khat=khat,
-        ess=np.append(answers.ess[case], np.full(len(person), np.nan)),
+        ess=np.append(members.ess[case], np.full(len(person), np.nan)),
         reliable=~(khat > threshold) & (mcse <= MAX_MCSE),
-        standing=Standing(*(v[case] for v in answers.found)),
+        standing=Standing(*(v[case] for v in members.found)),
         measures=found,
         standard_error=errors[0],
         mcse_of_measures=errors[1],
@@ -239,16 +239,14 @@ def _warn(result: Membership) -> None:
         )
 
 
-def _measures(
-    answers: MembershipTerms, case: Ints, rng: np.random.Generator
-) -> tuple[Array, Array]:
+def _measures(members: CaseTerms, case: Ints, rng: np.random.Generator) -> tuple[Array, Array]:
     """Measures, and their errors: over people, in and outside the data, and over the draws."""
-    n, U = len(case), len(answers.log_bf)
+    n, U = len(case), len(members.log_bf)
     counts = np.bincount(case, minlength=U).astype(float)
-    found = measures(answers.found, counts)
-    samples = rng.multinomial(n, counts / n, size=len(answers.resampled.above)).astype(float)
-    over_people = measures(answers.resampled, samples).std(axis=0, ddof=1)
-    over_draws = np.sqrt(variance_of_estimate(measures(answers.moved, counts)))
+    found = measures(members.found, counts)
+    samples = rng.multinomial(n, counts / n, size=len(members.resampled.above)).astype(float)
+    over_people = measures(members.resampled, samples).std(axis=0, ddof=1)
+    over_draws = np.sqrt(variance_of_estimate(measures(members.moved, counts)))
     return found, np.stack([over_people, over_draws])
 
 

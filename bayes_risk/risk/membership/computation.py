@@ -7,7 +7,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -154,23 +154,24 @@ FIRST = 64  # targets whose draws tell how much chains repeat themselves
 REPLICATES = 200  # samples of the people outside the data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MembershipTerms:
-    """What is kept of U cases, and of D others over all cases."""
+class CaseTerms(NamedTuple):
+    """What is kept of U cases."""
 
-    # log_bf, mcse: shape (U,): of the members themselves
-    log_bf: Array
+    log_bf: Array  # shape (U,): of the members themselves
     mcse: Array
-    # khat, ess: shape (U,)
     khat: Array
     ess: Array
-    # others, others_mcse: shape (D,): mean log Bayes factor over the places for which they were
-    # asked about, and its error
-    others: Array
-    others_mcse: Array
     found: Standing  # shape (U,)
     moved: Standing  # shape (F, B, U): as each batch of draws of each fit has it
     resampled: Standing  # shape (R, U): as other samples of people outside the data would have it
+
+
+class MembershipTerms(NamedTuple):
+    """The same of all cases, and of D others over the places for which they were asked about."""
+
+    members: CaseTerms
+    others: Array  # shape (D,): mean log Bayes factor
+    others_mcse: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -209,7 +210,7 @@ class MembershipComputation:
             parts.append(block.kept(self.others.count[asked], (r[asked] for r in resamples)))
             if runner.progress is not None:
                 runner.progress("membership", end, U)
-        return _answers(parts, tally)
+        return MembershipTerms(_joined(parts), *tally.means())
 
     def _block(
         self, begin: int, end: int, budget: int, rng: np.random.Generator
@@ -258,7 +259,7 @@ class _Block:
     khat: Array
     ess: Array
 
-    def kept(self, weights: Ints, resampled: Iterable[Array]) -> "_Kept":
+    def kept(self, weights: Ints, resampled: Iterable[Array]) -> CaseTerms:
         """The member's own, and where it stands; weights (K, U), resampled ones each (K, U)."""
         o, w = self.odds, weights.astype(float)
         own = variance_of_estimate(o.deviations[:, :, 0].astype(float)) + o.variance_of_draws
@@ -268,7 +269,7 @@ class _Block:
         ]
         F, B = o.deviations.shape[:2]
         samples = [standing(o.log_bayes_factor, r) for r in resampled]
-        return _Kept(
+        return CaseTerms(
             log_bf=o.log_bayes_factor[0],
             mcse=np.sqrt(own),
             khat=self.khat,
@@ -277,17 +278,6 @@ class _Block:
             moved=Standing(*(v.reshape(F, B, -1) for v in _stacked(moved))),
             resampled=_stacked(samples),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Kept:
-    log_bf: Array
-    mcse: Array
-    khat: Array
-    ess: Array
-    found: Standing
-    moved: Standing
-    resampled: Standing
 
 
 class _Tally:
@@ -320,26 +310,15 @@ class _Tally:
         return self.total / weight, np.sqrt(variance)
 
 
-def _answers(blocks: Sequence["_Kept"], tally: _Tally) -> MembershipTerms:
-    def joined(name: str) -> Array:
-        return np.concatenate([getattr(b, name) for b in blocks])
+def _joined(blocks: Sequence[CaseTerms]) -> CaseTerms:
+    """The cases of all blocks."""
 
-    def standings(name: str) -> Standing:
-        parts = [getattr(b, name) for b in blocks]
-        return Standing(*(np.concatenate(v, axis=-1) for v in zip(*parts, strict=True)))
+    def one(parts: Sequence[Any]) -> Any:
+        if isinstance(parts[0], Standing):
+            return Standing(*(np.concatenate(v, axis=-1) for v in zip(*parts, strict=True)))
+        return np.concatenate(parts)
 
-    others, others_mcse = tally.means()
-    return MembershipTerms(
-        log_bf=joined("log_bf"),
-        mcse=joined("mcse"),
-        khat=joined("khat"),
-        ess=joined("ess"),
-        others=others,
-        others_mcse=others_mcse,
-        found=standings("found"),
-        moved=standings("moved"),
-        resampled=standings("resampled"),
-    )
+    return CaseTerms(*map(one, zip(*blocks, strict=True)))
 
 
 def _stacked(parts: Sequence[Standing]) -> Standing:
