@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, one_of, positive
 from bayes_risk.data.impossible import Impossible
