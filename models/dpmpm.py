@@ -29,10 +29,8 @@ from bayes_risk.models.mixture.categorical.hyper_priors import (
 from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.fitting import Run, fitted
+from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
 from bayes_risk.release.release import EncodedRelease
-
-SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ class DPMPM:
         splits : int
             How often each sweep proposes to split a latent class in two, or to merge two: moves
             that plain sweeps make slowly (docs/mixtures.md). By default 5, and 0 where there are
-            no such moves (``weights``, ``impossible``, ``sampler="nuts"``). With the fit, all that
+            no such moves (``impossible``, ``sampler="nuts"``). With the fit, all that
             is sampled later from the table or from it and a release takes them; except where a
             release was drawn given columns that stay, and where unknown records are imputed.
         sampler : {"gibbs", "nuts"}
@@ -139,7 +137,7 @@ class DPMPM:
         InputError
             Tables that `Microdata.from_frame` refuses; counts out of range; weights of another
             length, missing or outside (0, 1]; structural zeros that the table contradicts; splits
-            with ``weights``, ``impossible`` or ``sampler="nuts"``.
+            with ``impossible`` or ``sampler="nuts"``.
 
         Warns
         -----
@@ -162,7 +160,7 @@ class DPMPM:
                 "classes (pandas.cut), or use models.Regression"
             )
         alpha = checked_weights(weights, df.index)
-        splits = _checked_splits(self, splits, alpha, sampler)
+        splits = checked_splits(splits, self.impossible, sampler)
         starts = np.concatenate([[0], np.cumsum(df.n_levels)]).astype(np.int64)
         df, zeros = _with_zeros(df, self.impossible, starts)
         prior = Prior(
@@ -185,22 +183,6 @@ class DPMPM:
         )
         fit: DPMPMFit = fitted(DPMPMFit, self, df, columns, prior, alpha, run, rng)
         return fit
-
-
-def _checked_splits(model: DPMPM, splits: int | None, weights: Any, sampler: str) -> int:
-    """``splits`` where there are such moves: plain tables, blocked sweeps."""
-    other = {"weights": weights is not None, "impossible": model.impossible is not None}
-    other |= {'sampler="nuts"': sampler == "nuts"}
-    if splits is None:
-        return 0 if any(other.values()) else SPLITS
-    splits = at_least("splits", splits, 0)
-    for name, given in other.items():
-        if splits > 0 and given:
-            raise InputError(
-                f"splits={splits} with {name}: classes are split and merged in blocked sweeps of "
-                f"all records without weights or structural zeros; leave splits or {name} out"
-            )
-    return splits
 
 
 def _with_zeros(

@@ -36,11 +36,10 @@ from bayes_risk.models.mixture.columns import (
     whole_from_zero,
 )
 from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.fitting import Run, fitted
+from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
 
 Array = npt.NDArray[np.float64]
 FAMILIES = ("category", "count", "normal", "lognormal")
-SPLITS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -222,14 +221,12 @@ class Mixture:
             zeros = ZeroLayout.of_boxes(region.boxes, starts)
         data = replace(data, impossible=region)
         shape, rate = rates_of(data, columns, self.rate_prior)
-        if splits is None:
-            splits = 0 if self.impossible is not None or sampler == "nuts" else SPLITS
         prior = Prior(
             n_classes=self.n_classes,
             concentration=(float(self.concentration_prior[0]), float(self.concentration_prior[1])),
             level=float(self.level_prior),
             starts=starts,
-            splits=at_least("splits", splits, 0),
+            splits=checked_splits(splits, self.impossible, sampler),
             zeros=zeros,
             shape=shape,
             rate=rate,

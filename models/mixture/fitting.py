@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._compat import add_group
-from bayes_risk._core.errors import TruncationWarning
+from bayes_risk._core.errors import InputError, TruncationWarning
+from bayes_risk._core.validate import at_least
+from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
@@ -23,6 +25,7 @@ from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.posterior import MixturePosterior, log_masses
 
 DIAGNOSED = 300
+SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
 
 Array = npt.NDArray[np.float64]
 
@@ -36,6 +39,27 @@ class Run:
     sampler: str
     n_jobs: int
     progress: Progress | None
+
+
+def checked_splits(splits: int | None, impossible: Impossible | None, sampler: str) -> int:
+    """``splits`` where there are such moves.
+
+    Raises
+    ------
+    InputError
+        Moves where there are none.
+    """
+    other = {"impossible": impossible is not None, 'sampler="nuts"': sampler == "nuts"}
+    if splits is None:
+        return 0 if any(other.values()) else SPLITS
+    splits = at_least("splits", splits, 0)
+    for name, given in other.items():
+        if splits > 0 and given:
+            raise InputError(
+                f"splits={splits} with {name}: classes are split and merged in blocked sweeps of "
+                f"tables without structural zeros; leave splits or {name} out"
+            )
+    return splits
 
 
 def fitted(
