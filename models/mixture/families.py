@@ -24,6 +24,7 @@ import numba
 import numpy as np
 
 from .categorical.sweep import TINY, cumulate, draw_class, draw_levels, log_gamma_draw
+from .categorical.sweep import draw_labels as draw_level_labels
 from .masses import (
     LOG_2_PI,
     count_constant,
@@ -279,6 +280,9 @@ def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
     individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural.
     """
     data, multiplicity, power = units
+    if data[1].shape[1] + data[3].shape[1] + power.shape[0] == 0:
+        draw_level_labels(rng, data[0], multiplicity, pi, phi, n, M, first_label)
+        return
     K, tables = pi.shape[0], tables_of(pi, phi, layout)
     masses, copies = np.empty(K), np.zeros(K, np.int64)
     dead = np.zeros(data[1].shape[1], np.int64)

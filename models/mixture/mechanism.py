@@ -117,6 +117,24 @@ class Mechanism:
         found = rows.units(given, left_out, power, kept)
         return replace(found, unit=found.unit[:n])
 
+    def around(self, known: Mask, *, release: bool = True) -> tuple[Units, Rows]:
+        """Units of the known records with the release, or alone; and rows of the other records.
+
+        The rows of these are whole, to be imputed: divisors of released rows are those of all.
+        """
+        rows, given = self.y, None
+        if self._tied is not None:
+            p_r = len(self.synthesized) - self.y.positions.shape[1]
+            tied = self._tied.without(np.array([not release]), self.padding)
+            rows = rows.beside(tied, self.synthesized[p_r:])
+        held = rows.take(known)
+        if release and not self.own and self.synthesized.all():
+            held = held.below(*(z.take(self.replaced) for z in (self.z, *self.others)))
+        elif release and not self.own and self.replaced.any():
+            given = self._given(self.replaced, None)
+        found = held.units(given)
+        return replace(found, unit=found.unit[: int(known.sum())]), rows.take(~known)
+
     def _given(self, whose: Mask, left_out: int | None) -> Given:
         """Synthetic rows of records whose own values are held too, and their denominators."""
         p_r = len(self.synthesized) - self.y.positions.shape[1]

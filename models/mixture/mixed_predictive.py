@@ -15,9 +15,9 @@ it).
 Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw``: n, alpha,
 pi, M, phi, parameters of numbers (V, K, 5) and logs of levels (D, K), nobody taken out.
 ``targets``: label (H, U), structural zeros of own and synthetic counts (H, U, 2 p), values (U, V),
-exposures (U, V), own synthetic values (U, V), NaN where there are none, which of the own values
-are among the data, which values are given (own, synthetic), weights (U,), and constants (U, V, 2)
-of values and of synthetic values.
+exposures (U, V), own synthetic values (U, V), own values that are among the data (U, V), NaN where
+there are none, which values are given (own, synthetic), weights (U,), and constants (U, V, 2) of
+values and of synthetic values.
 """
 
 import math
@@ -128,11 +128,11 @@ def set_gone(targets, h, u, v, own, given_z, gone):
 
     ``own``: the target's class. ``given_z``: the own synthetic value is conditioned on.
     """
-    label, flags, values, exposure, linked, held = targets[:6]
+    label, flags, _, exposure, linked, held = targets[:6]
     p = flags.shape[2] // 2
     gone[:, 0] = 0.0
-    if own and held[u, v] and values[u, v] == values[u, v]:
-        gone[0, 0], gone[0, 1], gone[0, 2] = targets[8][u], values[u, v], exposure[u, v]
+    if own and held[u, v] == held[u, v]:
+        gone[0, 0], gone[0, 1], gone[0, 2] = targets[8][u], held[u, v], exposure[u, v]
         gone[0, 3] = flags[h, u, v] if v < p else 0.0
     z = linked[u, v]
     if z == z and own != given_z:
@@ -551,8 +551,8 @@ class Cases:
         The target's own values, and their exposures.
     linked : ndarray, shape (U, V)
         Its own synthetic values where classes were the records' own; else NaN.
-    held : ndarray of bool, shape (U, V)
-        Which of its own values are among the data.
+    held : ndarray, shape (U, V)
+        Its own values as far as they are among the data; else NaN.
     given, given_linked : ndarray of bool, shape (U, V)
         Values, own and synthetic, that the density is conditional on.
     power : ndarray, shape (U,)
@@ -567,7 +567,7 @@ class Cases:
     values: Array
     exposure: Array
     linked: Array
-    held: Mask
+    held: Array
     given: Mask
     given_linked: Mask
     power: Array
@@ -608,7 +608,7 @@ class Cases:
             values=values,
             exposure=exposure,
             linked=tied,
-            held=fitted | told,
+            held=np.where(fitted | told, values, np.nan),
             given=conditional | (~fitted & told),
             given_linked=np.broadcast_to(~fitted, values.shape),
             power=targets.weight,

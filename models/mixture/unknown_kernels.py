@@ -1,0 +1,618 @@
+"""Compiled: a sampler over records that an intruder does not know, given several releases.
+
+The law is p(y)^(1-m) prod_l p(Theta^l) p(y | Theta^l) p(Z^(l) | ., Theta^l). One sweep draws
+
+1. each Theta^l given y and Z^(l), by the sweep of a fit with these data;
+2. *base chains*, whose labels are draws of p(labels | y), anew one after another, in between
+3. each unknown row: proposed from p(. | Theta^l) of one l, accepted by the weights
+   prod_{l' != l} p(y_j | Theta^l') / p(y_j | y_-j)^(m-1).
+
+The labels of the base chains are draws given y, so that p(y' | y_-j) / p(y_j | y_-j) is the mean
+over them of the ratio of predictives, row j taken out of the sums. These follow every change of a
+row at once: with old sums the rows of one sweep would answer those of the last, and swing for m > 2.
+Derivation: `docs/weaker-knowledge.md`.
+
+There are B = m + W sets of parameters, those of the releases and then those of the base chains:
+concentration, log(1 - V), weights and phi; of base chains also sums ``n[W, K]`` and ``M[W, ., K]``,
+and labels ``[W, R]`` and structural zeros ``[W, R, p]`` of the R unknown rows. ``rows``: imputed
+variables (F,) and their exposures (R, F); what is shown of the rows, its variables (s,), how many
+of those are the rows' own, values (m, R, s) and exposures (R, s). ``y[R, F]`` is the state.
+``P[., p + r, K]`` and ``T[., D, K]`` hold parameters of numbers and logs of levels, as in
+`mixed_predictive.py`; in the base chains T lacks the divisors, which stand with the weights.
+
+Predictives: with the target out of all B sets of sums,
+
+    h(y) = prod_l p(y, z^(l) | y_-t, Z^(l), labels^l) / p(y | y_-t)^(m-1),
+
+p(y | y_-t) the mean over base chains of p_b(y) / p_b(r) over that of 1 / p_b(r), r the row that
+stands in the table for the target.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from .categorical.sweep import (
+    TINY,
+    cumulate,
+    draw_alpha,
+    draw_class,
+    draw_sticks,
+    swap_neighbours,
+)
+from .families import (
+    FAR,
+    PARAMETERS,
+    count_constants,
+    draw_labels,
+    draw_parameters,
+    exponentials,
+    largest,
+    log_number,
+    log_sum_of,
+    number_parameters,
+)
+from .masses import count_constant
+from .mixed import rows_of
+from .mixed import run as run_mixed
+from .mixed_predictive import (
+    SMALL,
+    collapse_draws,
+    fill_draw,
+    first_changes,
+    guess_masses,
+    log_add,
+    log_guess,
+    point_terms,
+    rest_terms,
+    scale,
+)
+
+
+@numba.njit(cache=True, nogil=True)
+def power_of_mean(total, squares, W, power):
+    """mean^power of W values with this sum and sum of squares, less what their noise adds to it.
+
+    E[x^-k] = p^-k (1 + k (k + 1) v / 2 W + ..) for the mean x of W values of squared coefficient of
+    variation v: the negative powers that are divided by would be too small.
+    """
+    mean = total / W
+    v = max(squares / W - mean * mean, 0.0) * W / (W - 1.0) / (mean * mean)
+    out = 1.0 + 0.5 * power * (power + 1) * v / W
+    for _ in range(power):
+        out *= mean
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def log_power_of_mean(log_p, power):
+    """The same in logs."""
+    top, total, squares = log_p.max(), 0.0, 0.0
+    for b in range(log_p.shape[0]):
+        p = math.exp(log_p[b] - top)
+        total += p
+        squares += p * p
+    return math.log(power_of_mean(total, squares, log_p.shape[0], power)) + power * top
+
+
+# --- masses of a row in all classes -----------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def add_terms(x, e, variables, n, P, T, sizes, first, out):
+    """Add to out[k] log p(values | class k); counts only where they matter beside class `first`.
+
+    ``sizes``: p, r, whether there are structural zeros. Classes without records have the same
+    parameters. Four levels a pass: ``out`` is read and written once.
+    """
+    (p, r, inflated), F = sizes, variables.shape[0]
+    c, counts = 0, False
+    while c < F:
+        v = variables[c]
+        four = v >= p + r and c + 3 < F  # in ascending order: all of them are levels
+        if four and v < variables[c + 1] < variables[c + 2] < variables[c + 3]:
+            r0, r1, r2, r3 = int(x[c]), int(x[c + 1]), int(x[c + 2]), int(x[c + 3])
+            for k in range(out.shape[0]):
+                out[k] += (T[r0, k] + T[r1, k]) + (T[r2, k] + T[r3, k])
+            c += 4
+            continue
+        if v >= p + r:
+            r0 = int(x[c])
+            for k in range(out.shape[0]):
+                out[k] += T[r0, k]
+        elif v >= p and x[c] == x[c]:
+            for k in range(out.shape[0]):
+                out[k] += log_number(x[c], 1.0, P[v, k], True, inflated, 1.0, (0.0, 0.0))
+        counts |= v < p
+        c += 1
+    if counts:
+        add_counts(x, e, variables, n, P, sizes, first, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_counts(x, e, variables, n, P, sizes, first, out):
+    """The same of counts alone, after all else."""
+    p, _, inflated = sizes
+    least = out[first] + FAR  # every mass of a count is at most 1
+    for c in range(variables.shape[0]):
+        v = variables[c]
+        if v < p:
+            constants = (0.0, count_constant(x[c]))
+            least += log_number(x[c], e[c], P[v, first], False, inflated, 1.0, constants)
+    for c in range(variables.shape[0]):
+        v, of_empty = variables[c], math.nan
+        if v >= p:
+            continue
+        constants = (0.0, count_constant(x[c]))
+        for k in range(out.shape[0]):
+            if out[k] < least:
+                continue
+            term = of_empty
+            if n[k] > 0.0 or term != term:
+                term = log_number(x[c], e[c], P[v, k], False, inflated, 1.0, constants)
+            if n[k] == 0.0:
+                of_empty = term
+            out[k] += term
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc"})
+def total_of(masses):
+    """Their sum."""
+    total = 0.0
+    for k in range(masses.shape[0]):
+        total += masses[k]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def log_mass(x, e, variables, start, n, P, T, sizes, first, out):
+    """out[k] = exp(start[k]) p(values | class k) over the largest; log of the sum of all."""
+    for k in range(out.shape[0]):
+        out[k] = start[k]
+    add_terms(x, e, variables, n, P, T, sizes, first, out)
+    top = largest(out)
+    exponentials(top, out)
+    return top + math.log(total_of(out))
+
+
+@numba.njit(cache=True, nogil=True)
+def log_weights(n, logs, log_alpha, falls, out):
+    """Log weights of classes, sticks integrated out, less log divisors of levels; by tables.
+
+    ``logs``, ``log_alpha`` and ``falls``: log(i), log(alpha + i), sum of log(i + d_j a).
+    """
+    K, after, rest = out.shape[0], 0, 0.0
+    for k in range(K):
+        after += int(n[k])
+    for k in range(K - 1):
+        here, total = int(n[k]), log_alpha[after + 1]
+        out[k] = rest + logs[here + 1] - total - falls[here]
+        after -= here
+        rest += log_alpha[after] - total
+    out[K - 1] = rest - falls[int(n[K - 1])]
+
+
+# --- unknown rows -----------------------------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_values(rng, e, free, phi, layout, k, out):
+    """Values of the imputed variables from class k."""
+    starts, p, r = layout[0], layout[2].shape[0], layout[6].shape[0]
+    for c in range(free.shape[0]):
+        v = free[c]
+        if v >= p + r:
+            level, end = starts[v - p - r], starts[v - p - r + 1]
+            u = rng.random()
+            while level < end - 1 and u >= phi[level, k]:
+                u -= phi[level, k]
+                level += 1
+            out[c] = level
+        elif v >= p:
+            sd = 1.0 / math.sqrt(phi[p + r + v, k])
+            out[c] = phi[p + v, k] + sd * rng.standard_normal()
+        else:
+            out[c] = rng.poisson(e[c] * phi[v, k])
+            if layout[4] and rng.random() < phi[p + v, k]:
+                out[c] = 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def move(x, e, variables, flags, k, by, layout, sizes, level_logs, M, P, T):
+    """Put values into class k, or take them out; its parameters follow."""
+    p, r, _ = sizes
+    D = T.shape[0]
+    for c in range(variables.shape[0]):
+        v = variables[c]
+        if v >= p + r:
+            row = int(x[c])
+            M[row, k] += by
+            T[row, k] = level_logs[int(M[row, k])]
+            continue
+        if v < p and flags[v]:
+            M[p + v, k] += by
+        elif v < p:
+            M[v, k] += by * x[c]
+            M[D + v, k] += by * e[c]
+            M[D + p + v, k] += by
+        elif x[c] == x[c]:
+            M[p + v, k] += by * x[c]
+            M[p + r + v, k] += by * x[c] * x[c]
+            M[D + p + v, k] += by
+        number_parameters(M, T, layout, False, v, k, np.zeros((0, 4)), P[v, k])
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_flags(rng, x, e, variables, k, sizes, P, flags):
+    """Which zeros are structural, given the class and its sums."""
+    for c in range(variables.shape[0]):
+        v = variables[c]
+        if sizes[2] and v < sizes[0]:
+            A, B, psi = P[v, k, 0], P[v, k, 1], P[v, k, 3]
+            alive = (1.0 - psi) * math.exp(-A * math.log1p(e[c] / B))
+            flags[v] = x[c] == 0.0 and rng.random() * (psi + alive) < psi
+
+
+@numba.njit(cache=True, nogil=True)
+def same(x, y):
+    """Whether two rows agree."""
+    for j in range(x.shape[0]):
+        if x[j] != y[j]:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
+    """Propose and accept rows first .. last - 1 once each; returns how many were accepted."""
+    free, all_e, kinds, n_own, shown, shown_e = rows
+    _, _, _, phi, n, M, label, flags = state
+    log_pi, all_P, all_T, log_alpha = tables
+    log_counts, level_logs, falls = logs
+    (m, K), W, own_kinds = log_pi.shape, n.shape[0], kinds[:n_own]
+    sizes = layout[2].shape[0], layout[6].shape[0], layout[4]
+    given, start, everybody = np.empty((m, K)), np.empty(K), np.ones(K)
+    masses, before, after = np.empty(K), np.empty((W, K)), np.empty((W, K))
+    new, change = np.empty(free.shape[0]), np.empty(W)
+    accepted = 0
+    for j in range(first, last):
+        old, e, own_x, own_e = y[j], all_e[j], shown[0, j, :n_own], shown_e[j, :n_own]
+        for l in range(m):
+            given[l] = log_pi[l]
+            add_terms(
+                shown[l, j], shown_e[j], kinds, everybody, all_P[l], all_T[l], sizes, 0, given[l]
+            )
+        chosen = int(rng.random() * m)
+        masses[:] = given[chosen]
+        exponentials(largest(masses), masses)
+        cumulate(masses)
+        k = draw_class(rng, masses)
+        draw_values(rng, e, free, phi[chosen], layout, k, new)
+        if same(new, old):
+            accepted += 1
+            continue
+        gain = 0.0
+        for l in range(m):
+            if l != chosen:
+                P, T, mine = all_P[l], all_T[l], given[l]
+                gain += log_mass(new, e, free, mine, everybody, P, T, sizes, k, masses)
+                gain -= log_mass(old, e, free, mine, everybody, P, T, sizes, k, masses)
+        for b in range(W):
+            own, P, T, n_b, M_b = label[b, j], all_P[m + b], all_T[m + b], n[b], M[b]
+            n_b[own] -= 1.0
+            zeros = flags[b, j]
+            move(own_x, own_e, own_kinds, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
+            move(old, e, free, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
+            log_weights(n_b, log_counts, log_alpha[b], falls, start)
+            add_terms(own_x, own_e, own_kinds, n_b, P, T, sizes, own, start)
+            change[b] = log_mass(new, e, free, start, n_b, P, T, sizes, own, after[b])
+            change[b] -= log_mass(old, e, free, start, n_b, P, T, sizes, own, before[b])
+        gain -= log_power_of_mean(change, m - 1)
+        taken = math.log(max(rng.random(), TINY)) < gain
+        accepted += taken
+        if taken:
+            old[:] = new
+        for b in range(W):
+            P, T, M_b, zeros = all_P[m + b], all_T[m + b], M[b], flags[b, j]
+            cumulated = after[b] if taken else before[b]
+            cumulate(cumulated)
+            own = draw_class(rng, cumulated)
+            label[b, j] = own
+            draw_flags(rng, own_x, own_e, own_kinds, own, sizes, P, zeros)
+            draw_flags(rng, old, e, free, own, sizes, P, zeros)
+            n[b, own] += 1.0
+            move(own_x, own_e, own_kinds, zeros, own, 1.0, layout, sizes, level_logs, M_b, P, T)
+            move(old, e, free, zeros, own, 1.0, layout, sizes, level_logs, M_b, P, T)
+    return accepted
+
+
+# --- sweeps -----------------------------------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def block(stacked, l):
+    """Units of data set l."""
+    positions, counts, exposure, reals, times, ptr = stacked
+    s = slice(ptr[l], ptr[l + 1])
+    return (positions[s], counts[s], exposure[s], reals[s]), times[s], np.empty(0)
+
+
+@numba.njit(cache=True, nogil=True)
+def part_of(data, l):
+    """Data set l as a fit takes it, the unknown rows last; block m is the table alone."""
+    units, given, parts, c, us, us_columns = data
+    here = block(given, l)
+    s = slice(0, c.shape[0] if l < given[5].shape[0] - 2 else 0)
+    return block(units, l), here, parts, c[s], us, us_columns
+
+
+@numba.njit(cache=True, nogil=True)
+def write_rows(data, free, layout, y):
+    """Put the unknown rows last among a data set's units."""
+    positions, counts, _, reals = data
+    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    R = y.shape[0]
+    for i in range(R):
+        u = positions.shape[0] - R + i
+        for c in range(free.shape[0]):
+            v = free[c]
+            if v >= p_r:
+                positions[u, v - p_r] = int(y[i, c])
+            elif v >= p:
+                reals[u, v - p] = y[i, c]
+            else:
+                counts[u, v] = y[i, c]
+
+
+@numba.njit(cache=True, nogil=True)
+def label_base(rng, table, layout, pi, phi, n, M, label, flags):
+    """Labels of the table, of which sums are kept, and labels and zeros of the unknown rows."""
+    (R, p), U = flags.shape, table[1].shape[0]
+    all_label, all_flags = np.empty(U, np.int64), np.zeros((U, table[0][1].shape[1]), np.bool_)
+    draw_labels(rng, table, pi, phi, layout, n, M, all_label, all_flags)
+    label[:] = all_label[U - R :]
+    flags[:] = all_flags[U - R :, :p]
+
+
+@numba.njit(cache=True, nogil=True)
+def start_base(rng, data, layout, rows, state, y):
+    """Labels and sums of all base chains, given their parameters."""
+    _, _, pi, phi, n, M, label, flags = state
+    W = n.shape[0]
+    m = pi.shape[0] - W
+    table = block(data[0], m)
+    write_rows(table[0], rows[0], layout[0], y)
+    for b in range(W):
+        label_base(
+            rng, table, layout[0], pi[m + b], phi[m + b], n[b], M[b], label[b], flags[b]
+        )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_base(M, alpha, layout, level_logs, P, T, log_alpha):
+    """What `impute_rows` looks up of one base chain: parameters, logs of levels, of alpha + i."""
+    for k in range(M.shape[1]):
+        for v in range(P.shape[0]):
+            number_parameters(M, T, layout, False, v, k, np.zeros((0, 4)), P[v, k])
+        for row in range(layout[0][0], layout[0][-1]):
+            T[row, k] = level_logs[int(M[row, k])]
+    for i in range(log_alpha.shape[0]):
+        log_alpha[i] = math.log(alpha + i)
+
+
+@numba.njit(cache=True, nogil=True)
+def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
+    """Sweeps of the whole; returns the share of rows accepted."""
+    families, zero, logs = layout
+    alpha, log_left, pi, phi, n, M, label, flags = state
+    (B, D, K), (W, R), starts = phi.shape, label.shape, families[0]
+    m, p_r = B - W, families[2].shape[0] + families[6].shape[0]
+    P, T, log_pi = np.empty((B, p_r, K, PARAMETERS)), np.zeros((B, D, K)), np.empty((m, K))
+    fixed = np.ones(p_r + starts.shape[0] - 1, np.bool_)
+    out = (
+        np.empty(1), np.empty((1, K - 1)), np.empty((1, K)), np.empty((1, D, K)),
+        np.empty(1, np.int64),
+    )  # fmt: skip
+    table, log_alpha = block(data[0], m), np.empty((W, logs[0].shape[0]))
+    for b in range(W):
+        fill_base(M[b], alpha[m + b], families, logs[1], P[m + b], T[m + b], log_alpha[b])
+    accepted = 0
+    for _ in range(n_sweeps):
+        for l in range(m):
+            part, s = part_of(data, l), slice(l, l + 1)
+            write_rows(part[0][0], rows[0], families, y)
+            run_mixed(
+                rng, part, (families, zero, 0), concentration,
+                (alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
+            )  # fmt: skip
+            fill_draw(M[0], phi[l], families, fixed, P[l], T[l])
+            for k in range(K):
+                log_pi[l, k] = math.log(max(pi[l, k], TINY))
+        for b in range(W):
+            at = m + b
+            if swaps:
+                swap_neighbours(rng, alpha[at], n[b], M[b])
+            log_rest = draw_sticks(rng, n[b], alpha[at], log_left[at], pi[at])
+            draw_parameters(rng, M[b], families, phi[at])
+            alpha[at] = draw_alpha(rng, K - 1, log_rest, concentration)
+            write_rows(table[0], rows[0], families, y)
+            label_base(rng, table, families, pi[at], phi[at], n[b], M[b], label[b], flags[b])
+            fill_base(M[b], alpha[at], families, logs[1], P[at], T[at], log_alpha[b])
+            accepted += impute_rows(
+                rng, families, logs, rows, state, (log_pi, P, T, log_alpha), y,
+                b * R // W, (b + 1) * R // W,
+            )  # fmt: skip
+    return accepted / max(n_sweeps * R, 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
+    """Write a state as draw h: sums with Theta integrated out, and the tracked rows.
+
+    ``wanted[m + 1, .]``: units of which labels and structural zeros are kept. Of ``fixed``
+    variables of the releases M holds the drawn parameters.
+    """
+    families, zero = layout[0], layout[1]
+    alpha, log_left, pi, phi, n, M = state[:6]
+    all_n, all_M, all_alpha, all_pi, all_label, all_flags, all_rows = out
+    (B, D, K), W, starts = phi.shape, n.shape[0], families[0]
+    m, p_r = B - W, families[2].shape[0] + families[6].shape[0]
+    fallen = np.zeros(1, np.int64)
+    for b in range(B):
+        l, s = min(b, m), slice(b, b + 1)
+        if b >= m:
+            draw_sticks(rng, n[b - m], alpha[b], log_left[b], pi[b])
+            draw_parameters(rng, M[b - m], families, phi[b])
+        part = part_of(data, l)
+        write_rows(part[0][0], rows[0], families, y)
+        collapse_draws(
+            rng, part, (families, zero, 0), (pi[s], phi[s]), wanted[l],
+            (all_n[h, s], all_M[h, s], all_label[h, s], all_flags[h, s], fallen),
+        )  # fmt: skip
+        all_alpha[h, b], all_pi[h, b] = alpha[b], pi[b]
+        for v in range(fixed.shape[0] if b < m else 0):
+            if fixed[v] and v < p_r:
+                here, also = rows_of(families, D, v)
+                all_M[h, b, here], all_M[h, b, also] = phi[b, here], phi[b, also]
+            elif fixed[v]:
+                q = slice(starts[v - p_r], starts[v - p_r + 1])
+                all_M[h, b, q] = phi[b, q]
+    for i in range(tracked.shape[0]):
+        all_rows[h, i] = y[tracked[i]]
+
+
+# --- predictives ------------------------------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def sets_of(tables, layout, h, P, T):
+    """Fill parameters and logs of all sets of a draw."""
+    _, all_M, _, _, fixed, m = tables
+    p, r = layout[2].shape[0], layout[6].shape[0]
+    D = all_M.shape[2] - 2 * p - r
+    for b in range(all_M.shape[1]):
+        fill_draw(all_M[h, b], all_M[h, b, :D], layout, fixed[int(b >= m)], P[b], T[b])
+
+
+@numba.njit(cache=True, nogil=True)
+def set_of(tables, P, T, h, b):
+    """One set as the predictives of a single fit take it, and its fixed variables."""
+    all_n, all_M, all_alpha, all_pi, fixed, m = tables
+    here = fixed[int(b >= m)]
+    pi = all_pi[h, b, : all_pi.shape[2] if here.any() else 0]
+    draw = all_n[h, b], all_alpha[h, b], pi, all_M[h, b], all_M[h, b, : T.shape[1]], P[b], T[b]
+    return draw, here
+
+
+@numba.njit(cache=True, nogil=True)
+def case_of(targets, x, constants, held, h, b):
+    """Targets of one set with these values; ``held`` stands in the tables."""
+    label, flags, _, exposure, _, linked, z_constants, _, _, given, given_z, w, _ = targets
+    v = min(b, linked.shape[0] - 1)
+    return (
+        label[h], flags[h], x, exposure, linked[v], held, given, given_z, w, constants,
+        z_constants[v],
+    )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True)
+def hold_rows(targets, h, p, held, constants):
+    """What stands in the tables, the truth or an imputed row, and constants of its counts."""
+    known, imputed, free = targets[7], targets[8], targets[12]
+    for u in range(known.shape[0]):
+        if not known[u]:
+            for c in range(free.shape[0]):
+                held[u, free[c]] = imputed[h, u, c]
+            count_constants(held[u, :p], 1.0, constants[u, :p])
+
+
+@numba.njit(cache=True, nogil=True)
+def log_joint(log_p, tilt, m):
+    """log h, but for the normaliser of the tilt, from the log densities of the B sets."""
+    return log_p[:m].sum() - log_power_of_mean(log_p[m:] - tilt, m - 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def room_of(tables, layout, V):
+    """Room for parameters, logs, terms, and what `rest_terms` takes."""
+    _, B, K = tables[0].shape
+    p, r = layout[2].shape[0], layout[6].shape[0]
+    P, T = np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, tables[1].shape[2] - 2 * p - r, K))
+    return P, T, np.empty(K), (np.zeros(V, np.bool_), np.zeros((2, 4)), np.empty(PARAMETERS))
+
+
+@numba.njit(cache=True, nogil=True)
+def truth_densities(tables, layout, targets, out):
+    """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h."""
+    truth, constants, known, m = targets[2], targets[4], targets[7], tables[5]
+    (H, B, _), p = tables[0].shape, layout[2].shape[0]
+    P, T, terms, room = room_of(tables, layout, truth.shape[1])
+    held, of_held = truth.copy(), np.zeros(constants.shape)
+    log_p, log_r, log_q = np.empty(B), np.empty(B), np.empty(m)
+    for h in range(H):
+        sets_of(tables, layout, h, P, T)
+        hold_rows(targets, h, p, held, of_held)
+        for u in range(truth.shape[0]):
+            for b in range(B):
+                draw, fixed = set_of(tables, P, T, h, b)
+                case = case_of(targets, truth, constants, held, h, b)
+                rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
+                log_p[b] = log_sum_of(terms)
+                log_r[b] = log_p[b]
+                if not known[u]:
+                    case = case_of(targets, held, of_held, held, h, b)
+                    rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
+                    log_r[b] = log_sum_of(terms)
+                    if b < m:
+                        rest_terms(draw, layout, fixed, case, b, u, 2, room, terms)
+                        log_q[b] = log_r[b] - log_sum_of(terms)
+            norm = (m - 1) * (log_sum_of(-log_r[m:]) - math.log(B - m))
+            out[h, u] = log_joint(log_p, log_r[m:], m) + norm
+            if not known[u]:
+                log_h = log_joint(log_r, log_r[m:], m) + norm
+                out[h, u] += log_sum_of(log_q) - math.log(m) - log_h
+
+
+@numba.njit(cache=True, nogil=True)
+def guess_densities(tables, layout, targets, guesses, log_weights, batch, out):
+    """Add log of the batch's sum of exp(log_weights) h(y*) / h(y_i) to out[b, g, u]."""
+    columns, points, _, n_points, truth_at, cells, _ = guesses
+    truth, constants, known, m = targets[2], targets[4], targets[7], tables[5]
+    (H, B, K), p = tables[0].shape, layout[2].shape[0]
+    (U, G, q), C = cells.shape, points.shape[2]
+    P, T, terms, room = room_of(tables, layout, truth.shape[1])
+    room[0][columns] = True
+    rest, products = np.empty(K), np.empty((q, K))
+    L, R = np.empty((q, C, K)), np.empty((q, C, K))
+    held, of_held = truth.copy(), np.zeros(constants.shape)
+    first, masses = np.empty((U, G), np.int64), np.empty(G)
+    log_p, found, tilt = np.empty(B), np.empty((G, B)), np.empty(B)
+    first_changes(cells, first)
+    for h in range(H):
+        sets_of(tables, layout, h, P, T)
+        hold_rows(targets, h, p, held, of_held)
+        for u in range(U):
+            for b in range(B):
+                draw, fixed = set_of(tables, P, T, h, b)
+                case = case_of(targets, truth, constants, held, h, b)
+                rest_terms(draw, layout, fixed, case, b, u, 1, room, rest)
+                point_terms(draw, layout, fixed, case, guesses, b, u, rest, room, L)
+                kept, top = scale(rest, L, n_points, u, R, products[0])
+                log_p[b] = log_guess(rest, L, truth_at, u, 0, terms)
+                guess_masses(R, cells, u, first, kept, products, masses)
+                for g in range(G):
+                    if masses[g] > SMALL:
+                        found[g, b] = math.log(masses[g]) + top
+                    else:
+                        found[g, b] = log_guess(rest, L, cells, u, g, terms)
+                tilt[b] = log_p[b]
+                if not known[u] and b >= m:
+                    case = case_of(targets, held, of_held, held, h, b)
+                    rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
+                    tilt[b] = log_sum_of(terms)
+            log_v = log_weights[h, u] - log_joint(log_p, tilt[m:], m)
+            for g in range(G):
+                if found[g].min() > -math.inf:
+                    log_h = log_joint(found[g], tilt[m:], m)
+                    out[batch[h], g, u] = log_add(out[batch[h], g, u], log_v + log_h)
