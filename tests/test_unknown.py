@@ -228,6 +228,7 @@ class Case:
                 replaced=np.ones(len(self.y), bool),
                 own=self.own,
                 padding=prior.width - 1,
+                exposure=columns.exposures(self.codes(self.y)),
             )
             for z in self.zs
         ]

@@ -467,7 +467,7 @@ class MixtureFit:
         hows = [self._mechanism(release, l) for l in range(release.m)]
         draws = max(size // IMPUTED_SHARE, 4)
         return Imputed.sampled(
-            UnknownRecords.of(hows, known, start.prior, start.columns),
+            UnknownRecords(prior=start.prior, columns=start.columns, hows=hows, known=known),
             start.draws,
             draws=draws,
             tune=max(start.n_sweeps // 8, 50),

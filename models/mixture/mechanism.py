@@ -30,6 +30,8 @@ class Mechanism:
         Whether classes were the records' own.
     padding : int
         Row of phi of a level that is not told.
+    exposure : ndarray, shape (n, p)
+        Exposures of all counts, missing or not.
     others : tuple of Rows
         Released rows of further data sets from the same draw of Theta.
     """
@@ -40,6 +42,7 @@ class Mechanism:
     replaced: Mask
     own: bool
     padding: int
+    exposure: Array
     others: tuple[Rows, ...] = ()
 
     @classmethod
@@ -60,6 +63,7 @@ class Mechanism:
             replaced=release.replaced,
             own=release.classes == "own",
             padding=prior.width - 1,
+            exposure=columns.exposures(release.microdata.codes),
         )
 
     @property

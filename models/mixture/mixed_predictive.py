@@ -142,19 +142,41 @@ def set_gone(targets, h, u, v, own, given_z, gone):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_value(draw, layout, fixed, v, k, x, e, changed, gone, w, constants, of):
+def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of):
     """log E[p(x)^w] of variable v in class k; ``changed``: something is ``gone`` from its sums."""
-    M, phi, P, T = draw[3], draw[4], draw[5], draw[6]
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
     if v >= p_r:
         row = int(x)
         if w == 1.0 and not changed:
             return T[row, k]
-        return log_level(M, phi, layout, fixed[v], row, v - p_r, k, gone, w)
-    if not changed or fixed[v]:
+        return log_level(M, phi, layout, fixed, row, v - p_r, k, gone, w)
+    if not changed or fixed:
         return log_number(x, e, P[v, k], v >= p, layout[4], w, constants)
     number_parameters(M, phi, layout, False, v, k, gone, of)
     return log_number(x, e, of, v >= p, layout[4], w, constants)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_value(draw, layout, fixed, targets, h, u, v, x, e, given_z, w, constants, gone, of, out):
+    """Add to out[k] the log of E[p(x)^w] of variable v; the target's class without the target."""
+    _, _, _, M, phi, P, T = draw
+    k0, K, level = targets[0][h, u], out.shape[0], v >= layout[2].shape[0] + layout[6].shape[0]
+    changed = set_gone(targets, h, u, v, False, given_z, gone)
+    if level and not changed and w == 1.0:
+        row = int(x)
+        for k in range(K):
+            out[k] += T[row, k] if k != k0 else 0.0
+    else:
+        for k in range(K):
+            if k != k0:
+                out[k] += log_value(
+                    M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
+                )
+    if k0 < K:
+        changed = set_gone(targets, h, u, v, True, given_z, gone)
+        out[k0] += log_value(
+            M, phi, P, T, layout, fixed, v, k0, x, e, changed, gone, w, constants, of
+        )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -211,55 +233,56 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
         take &= values[u, v] == values[u, v]
         take_z = z == z and (which != 2 or given_z[u, v])
         anything |= take or take_z
-        for k in range(K):
-            if take_z:
-                changed = set_gone(targets, h, u, v, k == k0, False, gone)
-                out[k] += log_value(
-                    draw, layout, fixed, v, k, z, e, changed, gone, 1.0, z_constants[u, v], of[0]
-                )
-            share = 0.0
-            if take and take_z and not fixed[v]:
+        if take_z:
+            add_value(
+                draw, layout, fixed[v], targets, h, u, v, z, e, False, 1.0, z_constants[u, v],
+                gone, of[0], out,
+            )  # fmt: skip
+        if take and take_z and layout[4] and v < layout[2].shape[0] and z == 0.0 and not fixed[v]:
+            for k in range(K):
                 share = both_kinds(draw, layout, targets, h, u, v, k, k == k0, gone, of)
-            if take and share > 0.0:
                 out[k] += log_of_both(share, values[u, v], e, of, w, constants[u, v])
-            elif take:
-                changed = set_gone(targets, h, u, v, k == k0, take_z, gone)
-                out[k] += log_value(
-                    draw, layout, fixed, v, k, values[u, v], e, changed, gone, w,
-                    constants[u, v], of[0],
-                )  # fmt: skip
+        elif take:
+            add_value(
+                draw, layout, fixed[v], targets, h, u, v, values[u, v], e, take_z, w,
+                constants[u, v], gone, of[0], out,
+            )  # fmt: skip
     return anything
 
 
 @numba.njit(cache=True, nogil=True)
 def class_points(draw, layout, fixed, targets, guesses, h, u, k, room, L):
     """L[i, c, k]: log mass of each point of each guessed variable in class k."""
-    label, exposure, power = targets[0], targets[3], targets[8]
+    label, exposure, linked, power = targets[0], targets[3], targets[4], targets[8]
     columns, points, constants, n_points = guesses[:4]
     _, gone, of = room
+    _, _, _, M, phi, P, T = draw
     own, w, p_r = k == label[h, u], power[u], layout[2].shape[0] + layout[6].shape[0]
     for i in range(columns.shape[0]):
-        v, share = columns[i], 0.0
-        if not fixed[v]:
+        v, share, changed = columns[i], 0.0, False
+        e, z = exposure[u, v], linked[u, v]
+        if z == 0.0 and not fixed[v]:
             share = both_kinds(draw, layout, targets, h, u, v, k, own, gone, of)
-        changed = set_gone(targets, h, u, v, own, True, gone)
-        if share == 0.0 and changed and v < p_r and not fixed[v]:
-            number_parameters(draw[3], draw[4], layout, False, v, k, gone, of[0])
+        if own or z == z:
+            changed = set_gone(targets, h, u, v, own, True, gone)
+        anew = changed and v < p_r and not fixed[v]
+        if share == 0.0 and anew:
+            number_parameters(M, phi, layout, False, v, k, gone, of[0])
         for c in range(n_points[u, i]):
             x = points[u, i, c]
-            if share > 0.0:
-                mass = log_of_both(share, x, exposure[u, v], of, w, constants[u, i, c])
-            elif changed and v < p_r and not fixed[v]:
-                mass = log_number(
-                    x, exposure[u, v], of[0], v >= layout[2].shape[0], layout[4], w,
-                    constants[u, i, c],
-                )  # fmt: skip
+            if v >= p_r and w == 1.0 and not changed:
+                L[i, c, k] = T[int(x), k]
+            elif share > 0.0:
+                L[i, c, k] = log_of_both(share, x, e, of, w, constants[u, i, c])
+            elif anew:
+                L[i, c, k] = log_number(
+                    x, e, of[0], v >= layout[2].shape[0], layout[4], w, constants[u, i, c]
+                )
             else:
-                mass = log_value(
-                    draw, layout, fixed, v, k, x, exposure[u, v], changed, gone, w,
+                L[i, c, k] = log_value(
+                    M, phi, P, T, layout, fixed[v], v, k, x, e, changed, gone, w,
                     constants[u, i, c], of[0],
                 )  # fmt: skip
-            L[i, c, k] = mass
 
 
 @numba.njit(cache=True, nogil=True)

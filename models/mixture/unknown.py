@@ -22,7 +22,6 @@ from bayes_risk.evidence.contract import Targets
 
 from .categorical.state import NO_ZEROS, Draws, Prior, Units, mixed_data
 from .columns import Columns, Rows
-from .known_records import BASE_CHAINS
 from .mechanism import Mechanism
 from .mixed_predictive import Cases
 from .unknown_kernels import guess_densities, keep, start_base, sweeps, truth_densities
@@ -30,6 +29,7 @@ from .unknown_kernels import guess_densities, keep, start_base, sweeps, truth_de
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+BASE_CHAINS = 8
 SWEEPS_A_CALL = 20
 
 
@@ -65,8 +65,11 @@ class UnknownRecords:
 
     @property
     def exposures(self) -> Array:
-        """Exposures of the unknown rows, (R, V)."""
-        return self.hows[0].y.take(~self.known).exposures
+        """Exposures of the unknown rows, missing values or not, (R, V)."""
+        first, unknown = self.hows[0], ~self.known
+        out = np.ones((int(unknown.sum()), len(first.synthesized)))
+        out[:, : self.prior.n_counts] = first.exposure[unknown]
+        return out
 
     @property
     def tracked(self) -> Ints:
@@ -119,9 +122,15 @@ class UnknownRecords:
             for how in self.hows
         ]
         kinds = np.append(kept, self.free[: None if own else 0])
+        absent, prior, columns = np.full((len(made), 2), -1), self.prior, self.columns
+        for i, number in enumerate(columns.may_be_missing):
+            level = len(columns.levels) + i
+            place = int(np.searchsorted(self.free, prior.n_numbers + level))
+            absent[number] = place, prior.starts[level] + 1
         return (
             self.free,
             np.ascontiguousarray(e[:, self.free]),
+            absent[self.free],
             kinds,
             len(kept),
             np.ascontiguousarray(np.stack(shown)[:, unknown]),
@@ -130,8 +139,7 @@ class UnknownRecords:
 
     def start(self, l: int) -> Array:
         """Imputed values to start from, as data set l shows them, (R, F)."""
-        values = self.hows[l].z.values[~self.known][:, self.free]
-        return np.ascontiguousarray(np.nan_to_num(values, nan=0.0))
+        return np.ascontiguousarray(self.hows[l].z.values[~self.known][:, self.free])
 
 
 def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> tuple[npt.NDArray[Any], ...]:

@@ -15,8 +15,9 @@ Derivation: `docs/weaker-knowledge.md`.
 There are B = m + W sets of parameters, those of the releases and then those of the base chains:
 concentration, log(1 - V), weights and phi; of base chains also sums ``n[W, K]`` and ``M[W, ., K]``,
 and labels ``[W, R]`` and structural zeros ``[W, R, p]`` of the R unknown rows. ``rows``: imputed
-variables (F,) and their exposures (R, F); what is shown of the rows, its variables (s,), how many
-of those are the rows' own, values (m, R, s) and exposures (R, s). ``y[R, F]`` is the state.
+variables (F,), their exposures (R, F), and which of them, with which value, says that a number is
+missing (F, 2); what is shown of the rows, its variables (s,), how many of those are the rows' own,
+values (m, R, s) and exposures (R, s). ``y[R, F]`` is the state, NaN where a number is missing.
 ``P[., p + r, K]`` and ``T[., D, K]`` hold parameters of numbers and logs of levels, as in
 `mixed_predictive.py`; in the base chains T lacks the divisors, which stand with the weights.
 
@@ -137,12 +138,12 @@ def add_counts(x, e, variables, n, P, sizes, first, out):
     least = out[first] + FAR  # every mass of a count is at most 1
     for c in range(variables.shape[0]):
         v = variables[c]
-        if v < p:
+        if v < p and x[c] == x[c]:
             constants = (0.0, count_constant(x[c]))
             least += log_number(x[c], e[c], P[v, first], False, inflated, 1.0, constants)
     for c in range(variables.shape[0]):
         v, of_empty = variables[c], math.nan
-        if v >= p:
+        if v >= p or x[c] != x[c]:
             continue
         constants = (0.0, count_constant(x[c]))
         for k in range(out.shape[0]):
@@ -197,8 +198,8 @@ def log_weights(n, logs, log_alpha, falls, out):
 
 
 @numba.njit(cache=True, nogil=True)
-def draw_values(rng, e, free, phi, layout, k, out):
-    """Values of the imputed variables from class k."""
+def draw_values(rng, e, free, absent, phi, layout, k, out):
+    """Values of the imputed variables from class k; NaN where a number is drawn to be missing."""
     starts, p, r = layout[0], layout[2].shape[0], layout[6].shape[0]
     for c in range(free.shape[0]):
         v = free[c]
@@ -216,6 +217,9 @@ def draw_values(rng, e, free, phi, layout, k, out):
             out[c] = rng.poisson(e[c] * phi[v, k])
             if layout[4] and rng.random() < phi[p + v, k]:
                 out[c] = 0.0
+    for c in range(free.shape[0]):
+        if absent[c, 0] >= 0 and out[absent[c, 0]] == absent[c, 1]:
+            out[c] = math.nan
 
 
 @numba.njit(cache=True, nogil=True)
@@ -230,13 +234,15 @@ def move(x, e, variables, flags, k, by, layout, sizes, level_logs, M, P, T):
             M[row, k] += by
             T[row, k] = level_logs[int(M[row, k])]
             continue
+        if x[c] != x[c]:
+            continue
         if v < p and flags[v]:
             M[p + v, k] += by
         elif v < p:
             M[v, k] += by * x[c]
             M[D + v, k] += by * e[c]
             M[D + p + v, k] += by
-        elif x[c] == x[c]:
+        else:
             M[p + v, k] += by * x[c]
             M[p + r + v, k] += by * x[c] * x[c]
             M[D + p + v, k] += by
@@ -266,7 +272,7 @@ def same(x, y):
 @numba.njit(cache=True, nogil=True)
 def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
     """Propose and accept rows first .. last - 1 once each; returns how many were accepted."""
-    free, all_e, kinds, n_own, shown, shown_e = rows
+    free, all_e, absent, kinds, n_own, shown, shown_e = rows
     _, _, _, phi, n, M, label, flags = state
     log_pi, all_P, all_T, log_alpha = tables
     log_counts, level_logs, falls = logs
@@ -288,7 +294,7 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
         exponentials(largest(masses), masses)
         cumulate(masses)
         k = draw_class(rng, masses)
-        draw_values(rng, e, free, phi[chosen], layout, k, new)
+        draw_values(rng, e, free, absent, phi[chosen], layout, k, new)
         if same(new, old):
             accepted += 1
             continue
@@ -348,9 +354,10 @@ def part_of(data, l):
 
 
 @numba.njit(cache=True, nogil=True)
-def write_rows(data, free, layout, y):
+def write_rows(data, rows, layout, y):
     """Put the unknown rows last among a data set's units."""
-    positions, counts, _, reals = data
+    positions, counts, exposure, reals = data
+    free, e = rows[0], rows[1]
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
     R = y.shape[0]
     for i in range(R):
@@ -362,7 +369,9 @@ def write_rows(data, free, layout, y):
             elif v >= p:
                 reals[u, v - p] = y[i, c]
             else:
-                counts[u, v] = y[i, c]
+                told = y[i, c] == y[i, c]
+                counts[u, v] = y[i, c] if told else 0.0
+                exposure[u, v] = e[i, c] if told else 0.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -382,7 +391,7 @@ def start_base(rng, data, layout, rows, state, y):
     W = n.shape[0]
     m = pi.shape[0] - W
     table = block(data[0], m)
-    write_rows(table[0], rows[0], layout[0], y)
+    write_rows(table[0], rows, layout[0], y)
     for b in range(W):
         label_base(
             rng, table, layout[0], pi[m + b], phi[m + b], n[b], M[b], label[b], flags[b]
@@ -421,7 +430,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
     for _ in range(n_sweeps):
         for l in range(m):
             part, s = part_of(data, l), slice(l, l + 1)
-            write_rows(part[0][0], rows[0], families, y)
+            write_rows(part[0][0], rows, families, y)
             run_mixed(
                 rng, part, (families, zero, 0), concentration,
                 (alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
@@ -436,7 +445,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
             log_rest = draw_sticks(rng, n[b], alpha[at], log_left[at], pi[at])
             draw_parameters(rng, M[b], families, phi[at])
             alpha[at] = draw_alpha(rng, K - 1, log_rest, concentration)
-            write_rows(table[0], rows[0], families, y)
+            write_rows(table[0], rows, families, y)
             label_base(rng, table, families, pi[at], phi[at], n[b], M[b], label[b], flags[b])
             fill_base(M[b], alpha[at], families, logs[1], P[at], T[at], log_alpha[b])
             accepted += impute_rows(
@@ -465,7 +474,7 @@ def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
             draw_sticks(rng, n[b - m], alpha[b], log_left[b], pi[b])
             draw_parameters(rng, M[b - m], families, phi[b])
         part = part_of(data, l)
-        write_rows(part[0][0], rows[0], families, y)
+        write_rows(part[0][0], rows, families, y)
         collapse_draws(
             rng, part, (families, zero, 0), (pi[s], phi[s]), wanted[l],
             (all_n[h, s], all_M[h, s], all_label[h, s], all_flags[h, s], fallen),
@@ -539,7 +548,7 @@ def room_of(tables, layout, V):
     _, B, K = tables[0].shape
     p, r = layout[2].shape[0], layout[6].shape[0]
     P, T = np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, tables[1].shape[2] - 2 * p - r, K))
-    return P, T, np.empty(K), (np.zeros(V, np.bool_), np.zeros((2, 4)), np.empty(PARAMETERS))
+    return P, T, np.empty(K), (np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS)))
 
 
 @numba.njit(cache=True, nogil=True)
