@@ -187,11 +187,11 @@ def by_draws(case, i, guesses, draws=100_000):
 class Case:
     """A table whose variables are counts, reals, levels, in this order, and its releases."""
 
-    def __init__(self, kinds, y, zs, known, *, made=None, own=False, e=None, zeros=None):
+    def __init__(self, kinds, y, zs, known, *, made=None, own=False, e=None, zeros=None, missing=False):
         self.kinds, self.y, self.known = kinds, np.array(y, float), np.array(known, bool)
         self.made = np.array(made or [1] * len(kinds), bool)
         self.zs = [np.where(self.made, z, self.y) for z in np.array(zs, float)]
-        self.own, self.zeros = own, zeros
+        self.own, self.zeros, self.missing = own, zeros, missing
         self.e = np.ones(len(y)) if e is None else np.array(e, float)
 
     @property
@@ -201,7 +201,7 @@ class Case:
             n_classes=K,
             concentration=CONCENTRATION,
             level=LEVEL,
-            starts=2 * (p + r) + np.arange(q + 1) * LEVELS,
+            starts=2 * (p + r) + np.arange(q + self.missing + 1) * LEVELS,
             shape=np.full(p, SHAPE),
             rate=np.full(p, RATE),
             inflation=self.zeros,
@@ -212,8 +212,9 @@ class Case:
     def columns(self):
         at = {k: [v for v, x in enumerate(self.kinds) if x == k] for k in ("count", "real", "level")}
         return Columns.of(
-            counts=at["count"], reals=at["real"], levels=at["level"], exposure=len(self.kinds)
-        )
+            counts=at["count"], reals=at["real"], levels=at["level"], exposure=len(self.kinds),
+            missing=np.full(len(at["count"] + at["real"]), MISSING if self.missing else np.nan),
+        )  # fmt: skip
 
     def codes(self, values):
         return np.column_stack([values, self.e])
@@ -224,7 +225,7 @@ class Case:
             Mechanism(
                 y=columns.rows(self.codes(self.y), prior),
                 z=columns.rows(self.codes(z), prior),
-                synthesized=self.made,
+                synthesized=self.made[columns.order],
                 replaced=np.ones(len(self.y), bool),
                 own=self.own,
                 padding=prior.width - 1,
@@ -370,6 +371,51 @@ def test_all_families_in_one_table(own):
     zs = [[[1, 0.8, 1], [3, -0.2, 0], [4, 1.0, 1]], [[0, -0.7, 0], [1, -1.1, 1], [6, 0.6, 0]]]
     guesses = [[1, 0.3, 0], [0, -1.0, 0], [4, 0.9, 1], [2, 1.0, 1]]
     check(Case(["count", "real", "level"], y, zs, (1, 0, 1), own=own), guesses)
+
+
+def test_kept_counts_and_levels_beside_own_classes():
+    """What is shown of a row: kept values, then synthetic ones, each in the order of families."""
+    y, zs = [[2, 0, 0, 1], [0, 3, 1, 1], [4, 1, 1, 0]], [[[0, 2, 0, 0], [0, 0, 0, 1], [0, 5, 0, 1]]] * 2
+    zs[1] = [[0, 1, 0, 1], [0, 4, 0, 0], [0, 2, 0, 0]]
+    case = Case(
+        ["count", "count", "level", "level"], y, zs, (1, 0, 1), made=[0, 1, 0, 1], own=True
+    )
+    check(case, [[0, 1], [3, 0], [1, 1], [1, 0]])
+
+
+MISSING = -9.0
+
+
+def by_hand_missing(case, i, guesses):
+    """Of an amount that may be missing: whether it is, a level, and if not its value."""
+    unknown = [r for r in range(len(case.y)) if r != i and not case.known[r]]
+    x, width = every_value("real")
+
+    def unit(value):
+        return [[], [1]] if np.ndim(value) == 0 and value == MISSING else [[value], [0]]
+
+    out = []
+    for guess in guesses:
+        total = []
+        for filling in itertools.product([False, True], repeat=len(unknown)):
+            rows = [unit(row[0]) for row in case.y]
+            rows[i] = unit(guess[0])
+            for r, gone in zip(unknown, filling, strict=True):
+                rows[r] = unit(MISSING if gone else x)
+            log_p = sum(width * (not gone) for gone in filling)
+            log_p = log_p - log_marginal(["real", "level"], rows, case.e, None)
+            for z in case.zs:
+                both = [*rows, *(unit(row[0]) for row in z)]
+                log_p = log_p + log_marginal(["real", "level"], both, [*case.e, *case.e], None)
+            total.append(logsumexp(log_p))
+        out.append(logsumexp(total))
+    return np.array(out)
+
+
+def test_amounts_that_may_be_missing():
+    y, zs = [[0.4], [MISSING], [1.5]], [[[MISSING], [0.1], [1.2]], [[0.3], [MISSING], [2.0]]]
+    case = Case(["real"], y, zs, (1, 0, 1), missing=True)
+    check(case, [[MISSING], [0.4], [1.5], [-1.0]], exact=by_hand_missing)
 
 
 # --- what does not depend on the law -----------------------------------------------------------

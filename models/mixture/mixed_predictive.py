@@ -123,21 +123,28 @@ def fill_draw(M, phi, layout, fixed, P, T):
 
 
 @numba.njit(cache=True, nogil=True)
-def set_gone(targets, h, u, v, own, given_z, gone):
-    """What is taken out of the sums of a class before a value of variable v is looked at.
+def told_of(held, linked, exposure, flags, power, h, u, v, p):
+    """What the data hold of variable v of a target.
+
+    Weight and own value, synthetic value, exposure, which of the two are structural zeros.
+    """
+    flag, of_z = (1.0 * flags[h, u, v], 1.0 * flags[h, u, p + v]) if v < p else (0.0, 0.0)
+    return power[u], held[u, v], linked[u, v], exposure[u, v], flag, of_z
+
+
+@numba.njit(cache=True, nogil=True)
+def set_gone(told, own, given_z, gone):
+    """What is taken out of the sums of a class before a value of a variable is looked at.
 
     ``own``: the target's class. ``given_z``: the own synthetic value is conditioned on.
     """
-    label, flags, _, exposure, linked, held = targets[:6]
-    p = flags.shape[2] // 2
+    w, y, z, e, flag, of_z = told
     gone[:, 0] = 0.0
-    if own and held[u, v] == held[u, v]:
-        gone[0, 0], gone[0, 1], gone[0, 2] = targets[8][u], held[u, v], exposure[u, v]
-        gone[0, 3] = flags[h, u, v] if v < p else 0.0
-    z = linked[u, v]
+    if own and y == y:
+        gone[0, 0], gone[0, 1], gone[0, 2], gone[0, 3] = w, y, e, flag
     if z == z and own != given_z:
-        gone[1, 0], gone[1, 1], gone[1, 2] = 1.0 if own else -1.0, z, exposure[u, v]
-        gone[1, 3] = flags[h, u, p + v] if v < p and own else 0.0
+        gone[1, 0], gone[1, 1], gone[1, 2] = 1.0 if own else -1.0, z, e
+        gone[1, 3] = of_z if own else 0.0
     return gone[0, 0] != 0.0 or gone[1, 0] != 0.0
 
 
@@ -157,24 +164,23 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
 
 
 @numba.njit(cache=True, nogil=True)
-def add_value(draw, layout, fixed, targets, h, u, v, x, e, given_z, w, constants, gone, of, out):
-    """Add to out[k] the log of E[p(x)^w] of variable v; the target's class without the target."""
-    _, _, _, M, phi, P, T = draw
-    k0, K, level = targets[0][h, u], out.shape[0], v >= layout[2].shape[0] + layout[6].shape[0]
-    changed = set_gone(targets, h, u, v, False, given_z, gone)
-    if level and not changed and w == 1.0:
+def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants, gone, of, out):
+    """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target."""
+    p_r, e = layout[2].shape[0] + layout[6].shape[0], told[3]
+    changed, K = set_gone(told, False, given_z, gone), out.shape[0]
+    mine = out[k0] if k0 < K else 0.0
+    if v >= p_r and w == 1.0 and not changed:
         row = int(x)
         for k in range(K):
-            out[k] += T[row, k] if k != k0 else 0.0
+            out[k] += T[row, k]
     else:
         for k in range(K):
-            if k != k0:
-                out[k] += log_value(
-                    M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
-                )
+            out[k] += log_value(
+                M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
+            )
     if k0 < K:
-        changed = set_gone(targets, h, u, v, True, given_z, gone)
-        out[k0] += log_value(
+        changed = set_gone(told, True, given_z, gone)
+        out[k0] = mine + log_value(
             M, phi, P, T, layout, fixed, v, k0, x, e, changed, gone, w, constants, of
         )
 
@@ -187,22 +193,20 @@ def log_add(x, y):
 
 
 @numba.njit(cache=True, nogil=True)
-def both_kinds(draw, layout, targets, h, u, v, k, own, gone, of):
+def both_kinds(M, phi, layout, told, v, k, own, gone, of):
     """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
 
-    A zero of either kind may be conditioned on: a count is then a mixture of two. 0: no such zero.
+    A zero of either kind may be conditioned on: a count is then a mixture of two.
     """
-    z, e = targets[4][u, v], targets[3][u, v]
-    if not layout[4] or v >= layout[2].shape[0] or z != 0.0:
-        return 0.0
-    set_gone(targets, h, u, v, own, False, gone)
+    e = told[3]
+    set_gone(told, own, False, gone)
     if not own:
         gone[1, 0] = 0.0
-    number_parameters(draw[3], draw[4], layout, False, v, k, gone, of[0])
+    number_parameters(M, phi, layout, False, v, k, gone, of[0])
     psi, alive = of[0, 3], -of[0, 0] * math.log1p(e / of[0, 1])
     for s in range(2):
         gone[2, 0], gone[2, 1], gone[2, 2], gone[2, 3] = -1.0, 0.0, e, s
-        number_parameters(draw[3], draw[4], layout, False, v, k, gone, of[s])
+        number_parameters(M, phi, layout, False, v, k, gone, of[s])
     return psi / (psi + (1.0 - psi) * math.exp(alive))
 
 
@@ -220,69 +224,55 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
 
     ``which``: 0 all values, 1 all but those of variables that are guessed, 2 those that are given.
     """
-    label, values, exposure, linked = targets[0], targets[2], targets[3], targets[4]
+    label, flags, values, exposure, linked, held = targets[:6]
     given, given_z, power, constants, z_constants = targets[6:11]
+    n, alpha, pi, M, phi, P, T = draw
     guessed, gone, of = room
-    k0, K = label[h, u], out.shape[0]
-    w = 1.0 if which == 2 else power[u]
-    log_powers(draw[0], draw[1], draw[2], k0, w, out)
+    k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
+    log_powers(n, alpha, pi, k0, w, out)
     anything = False
     for v in range(values.shape[1]):
-        z, e = linked[u, v], exposure[u, v]
-        take = given[u, v] if which == 2 else not (which == 1 and guessed[v])
-        take &= values[u, v] == values[u, v]
+        told, x = told_of(held, linked, exposure, flags, power, h, u, v, p), values[u, v]
+        z = linked[u, v]
+        take = x == x and (given[u, v] if which == 2 else not (which == 1 and guessed[v]))
         take_z = z == z and (which != 2 or given_z[u, v])
         anything |= take or take_z
         if take_z:
             add_value(
-                draw, layout, fixed[v], targets, h, u, v, z, e, False, 1.0, z_constants[u, v],
+                M, phi, P, T, layout, fixed[v], v, told, k0, z, False, 1.0, z_constants[u, v],
                 gone, of[0], out,
             )  # fmt: skip
-        if take and take_z and layout[4] and v < layout[2].shape[0] and z == 0.0 and not fixed[v]:
-            for k in range(K):
-                share = both_kinds(draw, layout, targets, h, u, v, k, k == k0, gone, of)
-                out[k] += log_of_both(share, values[u, v], e, of, w, constants[u, v])
+        if take and take_z and layout[4] and v < p and z == 0.0 and not fixed[v]:
+            for k in range(out.shape[0]):
+                share = both_kinds(M, phi, layout, told, v, k, k == k0, gone, of)
+                out[k] += log_of_both(share, x, told[3], of, w, constants[u, v])
         elif take:
             add_value(
-                draw, layout, fixed[v], targets, h, u, v, values[u, v], e, take_z, w,
-                constants[u, v], gone, of[0], out,
+                M, phi, P, T, layout, fixed[v], v, told, k0, x, take_z, w, constants[u, v],
+                gone, of[0], out,
             )  # fmt: skip
     return anything
 
 
 @numba.njit(cache=True, nogil=True)
-def class_points(draw, layout, fixed, targets, guesses, h, u, k, room, L):
-    """L[i, c, k]: log mass of each point of each guessed variable in class k."""
-    label, exposure, linked, power = targets[0], targets[3], targets[4], targets[8]
-    columns, points, constants, n_points = guesses[:4]
-    _, gone, of = room
-    _, _, _, M, phi, P, T = draw
-    own, w, p_r = k == label[h, u], power[u], layout[2].shape[0] + layout[6].shape[0]
-    for i in range(columns.shape[0]):
-        v, share, changed = columns[i], 0.0, False
-        e, z = exposure[u, v], linked[u, v]
-        if z == 0.0 and not fixed[v]:
-            share = both_kinds(draw, layout, targets, h, u, v, k, own, gone, of)
-        if own or z == z:
-            changed = set_gone(targets, h, u, v, own, True, gone)
-        anew = changed and v < p_r and not fixed[v]
-        if share == 0.0 and anew:
-            number_parameters(M, phi, layout, False, v, k, gone, of[0])
-        for c in range(n_points[u, i]):
-            x = points[u, i, c]
-            if v >= p_r and w == 1.0 and not changed:
-                L[i, c, k] = T[int(x), k]
-            elif share > 0.0:
-                L[i, c, k] = log_of_both(share, x, e, of, w, constants[u, i, c])
-            elif anew:
-                L[i, c, k] = log_number(
-                    x, e, of[0], v >= layout[2].shape[0], layout[4], w, constants[u, i, c]
-                )
-            else:
-                L[i, c, k] = log_value(
-                    M, phi, P, T, layout, fixed[v], v, k, x, e, changed, gone, w,
-                    constants[u, i, c], of[0],
-                )  # fmt: skip
+def class_points(M, phi, P, T, layout, fixed, v, told, k, own, x, constants, gone, of, out):
+    """out[c, k]: log mass of each point x[c] of variable v in class k."""
+    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    w, _, z, e, _, _ = told
+    changed = (own or z == z) and set_gone(told, own, True, gone)
+    if v >= p_r or fixed or not changed:
+        for c in range(x.shape[0]):
+            out[c, k] = log_value(
+                M, phi, P, T, layout, fixed, v, k, x[c], e, changed, gone, w, constants[c], of[0]
+            )
+    elif layout[4] and v < p and z == 0.0:
+        share = both_kinds(M, phi, layout, told, v, k, own, gone, of)
+        for c in range(x.shape[0]):
+            out[c, k] = log_of_both(share, x[c], e, of, w, constants[c])
+    else:
+        number_parameters(M, phi, layout, False, v, k, gone, of[0])
+        for c in range(x.shape[0]):
+            out[c, k] = log_number(x[c], e, of[0], v >= p, layout[4], w, constants[c])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -298,12 +288,12 @@ def bounds(rest, L, n_points, u, k):
 
 
 @numba.njit(cache=True, nogil=True)
-def highest(draw, layout, columns, k):
+def highest(P, p, r, columns, k):
     """Largest log density that a guess of weight 1 can have in class k; masses are at most 1."""
-    p, r, total = layout[2].shape[0], layout[6].shape[0], 0.0
+    total = 0.0
     for v in columns:
         if p <= v < p + r:
-            of = draw[5][v, k]
+            of = P[v, k]
             if of[1] == 0.0:
                 total += 0.5 * math.log(of[2]) - HALF_LOG_2PI
             else:
@@ -318,22 +308,38 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
     A class whose ``rest`` and highest density are far below the least that another class gives to
     any guess adds nothing to any. The class that the rest points to is looked at first.
     """
-    columns, n_points, first, linked = guesses[0], guesses[3], 0, targets[4]
-    cut = targets[8][u] == 1.0
+    columns, points, constants, n_points = guesses[:4]
+    label, flags, _, exposure, linked, held = targets[:6]
+    _, _, _, M, phi, P, T = draw
+    _, gone, of = room
+    power, p, r = targets[8], layout[2].shape[0], layout[6].shape[0]
+    cut, first, least = power[u] == 1.0, 0, -math.inf
     for v in columns:
         cut &= linked[u, v] != linked[u, v]
+    for i in range(columns.shape[0]):
+        if columns[i] >= p + r:  # levels of all classes at once; what is taken out comes below
+            for c in range(n_points[u, i]):
+                L[i, c] = T[int(points[u, i, c])]
     for k in range(rest.shape[0]):
         first = k if rest[k] > rest[first] else first
-    class_points(draw, layout, fixed, targets, guesses, h, u, first, room, L)
-    least = bounds(rest, L, n_points, u, first)[1]
-    for k in range(rest.shape[0]):
-        if k == first:
-            continue
-        far = cut and k != targets[0][h, u]
-        if far and rest[k] + highest(draw, layout, columns, k) + guesses[6] < least + FAR:
-            L[:, :, k] = -math.inf
-        else:
-            class_points(draw, layout, fixed, targets, guesses, h, u, k, room, L)
+    for t in range(rest.shape[0]):
+        k = first if t == 0 else t - (t <= first)
+        own = k == label[h, u]
+        if t > 0 and cut and not own:
+            if rest[k] + highest(P, p, r, columns, k) + guesses[6] < least + FAR:
+                L[:, :, k] = -math.inf
+                continue
+        for i in range(columns.shape[0]):
+            v, some = columns[i], n_points[u, i]
+            if v >= p + r and cut and not own:
+                continue
+            class_points(
+                M, phi, P, T, layout, fixed[v], v,
+                told_of(held, linked, exposure, flags, power, h, u, v, p), k, own,
+                points[u, i, :some], constants[u, i], gone, of, L[i],
+            )  # fmt: skip
+        if t == 0:
+            least = bounds(rest, L, n_points, u, first)[1]
 
 
 @numba.njit(cache=True, nogil=True)
