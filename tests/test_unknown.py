@@ -254,8 +254,8 @@ class Case:
             n_chains=chains,
         )
 
-    def sampled(self, draws=1200, thin=6, **how):
-        options = {"tune": 200, "rng": np.random.default_rng(7), "n_jobs": 2} | how
+    def sampled(self, draws=600, thin=5, **how):
+        options = {"tune": 100, "rng": np.random.default_rng(7), "n_jobs": 2} | how
         return Imputed.sampled(self.problem(), self.start(), draws=draws, thin=thin, **options)
 
     def targets(self, i, guesses):
@@ -402,8 +402,9 @@ def by_hand_missing(case, i, guesses):
             rows[i] = unit(guess[0])
             for r, gone in zip(unknown, filling, strict=True):
                 rows[r] = unit(MISSING if gone else x)
-            log_p = sum(width * (not gone) for gone in filling)
-            log_p = log_p - log_marginal(["real", "level"], rows, case.e, None)
+            log_p = sum(0.0 if gone else width for gone in filling)
+            alone = log_marginal(["real", "level"], rows, case.e, None)
+            log_p = log_p + (1 - len(case.zs)) * alone
             for z in case.zs:
                 both = [*rows, *(unit(row[0]) for row in z)]
                 log_p = log_p + log_marginal(["real", "level"], both, [*case.e, *case.e], None)
