@@ -64,7 +64,9 @@ def log_marginal(kinds, units, e, zeros):
     for members in itertools.product([False, True], repeat=len(units)):
         total = 0.0
         for v, kind in enumerate(kinds):
-            pairs = [(x, f) for u, f, in_it in zip(units, e, members, strict=True) if in_it for x in u[v]]
+            pairs = [
+                (x, f) for u, f, in_it in zip(units, e, members, strict=True) if in_it for x in u[v]
+            ]
             if pairs:
                 values = [x for x, _ in pairs]
                 exposure = [f for _, f in pairs]
@@ -187,7 +189,9 @@ def by_draws(case, i, guesses, draws=100_000):
 class Case:
     """A table whose variables are counts, reals, levels, in this order, and its releases."""
 
-    def __init__(self, kinds, y, zs, known, *, made=None, own=False, e=None, zeros=None, missing=False):
+    def __init__(
+        self, kinds, y, zs, known, *, made=None, own=False, e=None, zeros=None, missing=False
+    ):
         self.kinds, self.y, self.known = kinds, np.array(y, float), np.array(known, bool)
         self.made = np.array(made or [1] * len(kinds), bool)
         self.zs = [np.where(self.made, z, self.y) for z in np.array(zs, float)]
@@ -210,7 +214,9 @@ class Case:
 
     @property
     def columns(self):
-        at = {k: [v for v, x in enumerate(self.kinds) if x == k] for k in ("count", "real", "level")}
+        at = {
+            k: [v for v, x in enumerate(self.kinds) if x == k] for k in ("count", "real", "level")
+        }
         return Columns.of(
             counts=at["count"], reals=at["real"], levels=at["level"], exposure=len(self.kinds),
             missing=np.full(len(at["count"] + at["real"]), MISSING if self.missing else np.nan),
@@ -375,11 +381,12 @@ def test_all_families_in_one_table(own):
 
 def test_kept_counts_and_levels_beside_own_classes():
     """What is shown of a row: kept values, then synthetic ones, each in the order of families."""
-    y, zs = [[2, 0, 0, 1], [0, 3, 1, 1], [4, 1, 1, 0]], [[[0, 2, 0, 0], [0, 0, 0, 1], [0, 5, 0, 1]]] * 2
-    zs[1] = [[0, 1, 0, 1], [0, 4, 0, 0], [0, 2, 0, 0]]
-    case = Case(
-        ["count", "count", "level", "level"], y, zs, (1, 0, 1), made=[0, 1, 0, 1], own=True
+    y, zs = (
+        [[2, 0, 0, 1], [0, 3, 1, 1], [4, 1, 1, 0]],
+        [[[0, 2, 0, 0], [0, 0, 0, 1], [0, 5, 0, 1]]] * 2,
     )
+    zs[1] = [[0, 1, 0, 1], [0, 4, 0, 0], [0, 2, 0, 0]]
+    case = Case(["count", "count", "level", "level"], y, zs, (1, 0, 1), made=[0, 1, 0, 1], own=True)
     check(case, [[0, 1], [3, 0], [1, 1], [1, 0]])
 
 
@@ -423,10 +430,14 @@ def test_amounts_that_may_be_missing():
 
 
 def test_workers_seeds_and_further_sampling():
-    case = Case(["count", "level"], [[3, 0], [0, 1], [5, 1]], [[[1, 1], [2, 0], [4, 0]]] * 2, (1, 0, 0))
+    case = Case(
+        ["count", "level"], [[3, 0], [0, 1], [5, 1]], [[[1, 1], [2, 0], [4, 0]]] * 2, (1, 0, 0)
+    )
     how = {"draws": 20, "thin": 2, "tune": 5}
     posterior, again = case.sampled(**how), case.sampled(**how, n_jobs=1)
-    assert all((a == b).all() for a, b in zip(posterior.kept.arrays, again.kept.arrays, strict=True))
+    assert all(
+        (a == b).all() for a, b in zip(posterior.kept.arrays, again.kept.arrays, strict=True)
+    )
     other = case.sampled(**how, rng=np.random.default_rng(8))
     assert (posterior.kept.alpha != other.kept.alpha).any()
     more = posterior.doubled(rng=np.random.default_rng(3), n_jobs=1)

@@ -3,14 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.mixture.categorical.imputation_kernels import (
-    log_mass,
-    log_mass_of_counts,
-    log_power_of_mean,
-)
 from tests.latent_oracle import exact_weaker, monte_carlo_weaker, one_column
 from tests.oracles import codes_of, simulate
 from tests.weaker_calibration import KNOWS, calibration
@@ -237,43 +231,6 @@ def test_records_released_unchanged_are_seen_by_everybody(one_class):
         for j, log_e in enumerate(closed_form(y, [Z], i, ~replaced, BINARY_AND_THREE)):
             exact += (log_e - log_e[y[i, j]])[risk.guesses[:, u, j]]
         assert np.allclose(risk.log_evidence[0, :, u], exact, atol=1e-8)
-
-
-# --- kernels ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("p", [1, 4, 7, 16, 17, 40, 200])
-def test_masses_of_many_columns(p):
-    """In chunks of sixteen: neither counts nor their divisors leave the range of numbers."""
-    rng, K, d, a = np.random.default_rng(p), 3, 5, 0.3
-    n = rng.integers(0, 5_000, K)
-    M = np.ones((p * d + 1, K))
-    for j in range(p):
-        M[j * d : (j + 1) * d] = rng.multinomial(n, np.full(d, 1 / d)).T + a
-    divisors = n + d * a
-    row = (np.arange(p) * d + rng.integers(d, size=p)).astype(np.int32)
-    fall = np.ones((-(-p // 16), n.max() + 1))
-    for j in range(p):
-        fall[j // 16] /= np.arange(n.max() + 1) + d * a
-    pi, masses = rng.dirichlet(np.ones(K)), np.empty(K)
-    by_class = np.log(pi) + np.log(M[row] / divisors).sum(axis=0)
-    found = log_mass_of_counts(row, pi * fall[0, n], n, M, fall, masses)
-    assert np.isclose(found, logsumexp(by_class), rtol=1e-10)
-    shares = np.exp(by_class - logsumexp(by_class))
-    assert np.allclose(masses / masses.sum(), shares, rtol=1e-8, atol=1e-200)
-    assert np.isclose(log_mass(row, pi, M / divisors, masses), logsumexp(by_class), rtol=1e-10)
-
-
-def test_negative_powers_of_a_mean_without_their_bias():
-    """E[x^-k] p^k is 1.00 with the correction, where it would be 1 + k (k + 1) v / 2 W."""
-    rng, W, k, spread = np.random.default_rng(1), 8, 2, 0.3
-    logs = rng.normal(-0.5 * spread**2, spread, (200_000, W))
-    corrected = np.exp([-log_power_of_mean(x, k) for x in logs])
-    plain = np.exp(logs).mean(axis=1) ** -float(k)
-    bias = 0.5 * k * (k + 1) * np.expm1(spread**2) / W
-    error = plain.std() / np.sqrt(len(logs))
-    assert plain.mean() - 1 > 0.8 * bias
-    assert abs(corrected.mean() - 1) < 0.1 * bias + 4 * error
 
 
 # --- invariance, errors ----------------------------------------------------------------------

@@ -24,7 +24,8 @@ from .categorical.state import NO_ZEROS, Draws, Prior, Units, mixed_data
 from .columns import Columns, Rows
 from .mechanism import Mechanism
 from .mixed_predictive import Cases
-from .unknown_kernels import guess_densities, keep, start_base, sweeps, truth_densities
+from .unknown_kernels import keep, start_base, sweeps
+from .unknown_predictive import guess_densities, truth_densities
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -106,7 +107,10 @@ class UnknownRecords:
         """The units as the kernels take them; a chain writes its unknown rows into them."""
         every = [mixed_data(u) for u, _ in self.parts]
         units = [
-            (*map(np.concatenate, zip(u[0], rows, strict=True)), np.append(u[1], np.ones(len(rows[0]), np.int64)))
+            (
+                *map(np.concatenate, zip(u[0], rows, strict=True)),
+                np.append(u[1], np.ones(len(rows[0]), np.int64)),
+            )
             for (u, *_), (_, rows) in zip(every, self.parts, strict=True)
         ]
         given = [(*one[1][0], one[1][1]) for one in every]
@@ -358,7 +362,9 @@ class Imputed:
         """Share of proposed rows that were accepted."""
         return float(np.mean([chain.done[1] / chain.done[0] for chain in self.chains]))
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list["ImputedPredictive"]:
+    def predictives(
+        self, targets: Targets, *, rng: np.random.Generator
+    ) -> list["ImputedPredictive"]:
         """Predictive of targets, which are left out, or of which the imputed row is."""
         return [ImputedPredictive.of(self.problem, self.kept, targets, len(self.chains))]
 
@@ -420,7 +426,9 @@ class ImputedPredictive:
             kept=kept,
             known=known[targets.record],
             column=place[targets.record],
-            cases=[Cases.of(problem.prior, problem.columns, targets, linked=z, **kind) for z in tied],
+            cases=[
+                Cases.of(problem.prior, problem.columns, targets, linked=z, **kind) for z in tied
+            ],
             batch=batch_of_draws(len(kept), n_chains),
         )
 
