@@ -108,7 +108,7 @@ class UnknownRecords:
         every = [mixed_data(u) for u, _ in self.parts]
         units = [
             (
-                *map(np.concatenate, zip(u[0], rows, strict=True)),
+                *(np.concatenate(x) for x in zip(u[0], rows, strict=True)),
                 np.append(u[1], np.ones(len(rows[0]), np.int64)),
             )
             for (u, *_), (_, rows) in zip(every, self.parts, strict=True)
