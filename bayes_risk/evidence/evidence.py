@@ -1,10 +1,12 @@
 """log p(Z^(l) | y*, A) for every target, guess and release, relative to the truth.
 
-Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*, A), m = 1. Ways:
-*predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with Pareto-smoothed
-weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the target.
-*importance*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h. *exact* and
-*simulated*: what the model computes itself. The derivation stands in `docs/evidence.md`.
+Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*, A), m = 1.
+
+Ways to it. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
+Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
+target. *importance*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h.
+*exact* and *monte-carlo*: what the model computes itself. The derivation stands in
+`docs/evidence.md`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -178,7 +180,8 @@ def importance_evidence(
 
     For each release ``log sum_h p(Z|Theta_h) w_h(y*) - log sum_h w_h(y*)`` relative to the truth,
     with ``w_h(y*) = p(y*|Theta_h) / p(y_i|Theta_h)``; k-hat and ESS are those of
-    ``p(Z^(l)|Theta_h)``. The draws that made the release are left out.
+    ``p(Z^(l)|Theta_h)``. The draws that made the release are left out, as they are not from the
+    base predictive, which weighs no draw by Z: `docs/evidence.md`.
     """
     by_table = fit.log_release(release)  # shape (m, H)
     log_p = np.stack([by_table[list(l)].sum(axis=0) for l in release.by_draw])
