@@ -78,8 +78,9 @@ def test_where_the_release_led_the_chains_the_r_hat_of_the_fit_is_not_shown() ->
     modes = Modes(
         mode=np.array([0, 0, 1]),
         distance=np.zeros((3, 3)),
-        log_release=np.zeros(3),
+        log_release=np.zeros((3, 2)),
         kept=(0,),
+        chosen=np.array([0, 0]),
         used=np.array([0, 1]),
     )
     said = _trust(replace(result, attribute=replace(result.attribute, modes=modes)))

@@ -68,7 +68,7 @@ def table():
     return np.repeat(cells, COPIES, axis=0)
 
 
-def audited(rows, seed, draws=400):
+def audited(rows, seed, draws=400, **options):
     """The fit, and the audit of one record of a release of half the records, in all one file."""
     y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
     z, replaced = y.copy(), np.zeros(len(y), bool)
@@ -80,7 +80,8 @@ def audited(rows, seed, draws=400):
     release = br.Release(
         datasets=[z], synthesized=list("abcdefgh"), records=replaced, parameters="one-mode"
     )
-    return br.attribute_risk(fit, release, targets=[0], prior="uniform", random_seed=seed)
+    how = {"targets": [0], "prior": "uniform", "random_seed": seed, **options}
+    return br.attribute_risk(fit, release, **how)
 
 
 def guesses_of(risk):
@@ -103,6 +104,45 @@ def test_evidence_is_that_of_the_mode_that_the_release_chooses():
     assert risk.modes.kept == (0,)
     assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
     assert np.abs(everywhere - exact).max() > 10 * error.max()
+
+
+def test_a_wanted_error_is_met_by_more_chains_of_the_mode():
+    few = audited(CHOOSES, seed=6)
+    wanted = 0.9 * np.quantile(few.mcse_log_evidence, 0.95)
+    more = audited(CHOOSES, seed=6, target_mcse=wanted)
+    assert np.quantile(more.mcse_log_evidence, 0.95) <= wanted
+    chains = len(more.modes.used)
+    assert len(few.modes.used) == 4 < chains and more.deviations.shape[1] == 2 * chains
+    assert more.modes.used[:4].tolist() == few.modes.used.tolist()  # and others beside them
+    assert len(set(more.modes.used)) == chains and more.modes.kept == (0,)
+    guesses, order = guesses_of(more)
+    exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
+    found, error = more.log_evidence[0, order, 0], more.mcse_log_evidence[order, 0]
+    assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
+
+
+def test_more_chains_span_the_modes_that_stay_open():
+    how = {"draws": 60, "target_mcse": 1e-9, "max_doublings": 1}
+    with pytest.warns(br.UnreliableWeightsWarning):  # the error wanted is not met
+        risk = audited(LEAVES_OPEN, seed=4, **how)
+    assert len(risk.modes.used) == 8 and len(risk.modes.kept) == 2
+    guesses, _ = guesses_of(risk)
+    low, high = risk.records.loc[0, ["low", "high"]]
+    for basin in ("first", "last"):
+        evidence = np.exp(log_evidence(table(), LEAVES_OPEN, 0, guesses, basin))
+        assert low <= evidence[0] / evidence.sum() <= high
+
+
+def test_refits_start_from_all_the_chains(monkeypatch):
+    monkeypatch.setattr("bayes_risk.evidence.runner.khat_threshold", lambda n_draws: 0.0)
+    how = {"draws": 60, "target_mcse": 1e-9, "max_doublings": 1}
+    with pytest.warns(br.UnreliableWeightsWarning):
+        risk = audited(CHOOSES, seed=6, **how)
+    assert risk.khat.tolist() == [0] and risk.deviations.shape[1] == 2 * len(risk.modes.used) == 16
+    guesses, order = guesses_of(risk)
+    exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
+    found, error = risk.log_evidence[0, order, 0], risk.mcse_log_evidence[order, 0]
+    assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
 
 
 def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
@@ -148,7 +188,7 @@ def starts(modes, noise, seed=0):
 def test_strays_are_told_from_the_mode_that_the_release_favours():
     value, error = starts((0, 1, 0, 0), noise=0.05)
     favoured = np.array([[-100.0, -101], [-160, -161], [-102, -100], [-101, -102]])
-    found = told_apart(value, error, favoured, chains=4)
+    found = told_apart(value, error, favoured[:, None], chains=4)
     assert found.mode.tolist() == [0, 1, 0, 0] and found.kept == (0,)
     assert found.strays.tolist() == [1] and found.used.tolist() == [0, 2, 3]
     assert found.distance[0, 1] > 0.5 > 0.07 > found.distance[0, 2]
@@ -158,28 +198,55 @@ def test_strays_are_told_from_the_mode_that_the_release_favours():
 def test_the_favoured_mode_need_not_be_the_commonest():
     value, error = starts((0, 0, 0, 1), noise=0.02)
     favoured = np.array([[-160.0, -161], [-162, -160], [-161, -162], [-100, -101]])
-    found = told_apart(value, error, favoured, chains=4)
+    found = told_apart(value, error, favoured[:, None], chains=4)
     assert found.mode.tolist() == [1, 1, 1, 0] and found.used.tolist() == [3]
 
 
 def test_modes_within_the_error_of_the_release_stay_and_take_turns():
     value, error = starts((0, 0, 0, 1, 1, 1), noise=0.02)
     favoured = -100.0 + np.array([[0, 3], [2, 1], [1, 0], [-3, -1], [-2, 1], [0, -2]])
-    found = told_apart(value, error, favoured, chains=4)
+    found = told_apart(value, error, favoured[:, None], chains=4)
     assert found.kept == (0, 1) and found.used.tolist() == [0, 1, 3, 4]
     assert [chains.tolist() for chains in found.chains_by_mode] == [[0, 1], [2, 3]]
 
 
 def test_of_more_modes_than_chains_those_that_chains_are_in_are_spanned():
     value, error = starts(tuple(range(6)), noise=0.02)
-    found = told_apart(value, error, np.full((6, 2), -100.0), chains=3)
+    found = told_apart(value, error, np.full((6, 1, 2), -100.0), chains=3)
     assert len(found.kept) == 6 and [len(c) for c in found.chains_by_mode] == [1, 1, 1]
+
+
+def test_which_mode_made_which_data_set_is_told():
+    value, error = starts((0, 0, 1, 1), noise=0.02)
+    first, second = np.array([-100.0, -101.0]), np.array([-140.0, -141.0])
+    favoured = np.array([[first, first, second], [first, first, second]])  # of three data sets
+    favoured = np.concatenate([favoured, favoured[:, [2, 1, 0]]])
+    favoured[:, 1] = first  # says nothing
+    favoured[2:, 0] -= 20
+    found = told_apart(value, error, favoured, chains=4)
+    assert found.mode.tolist() == [0, 0, 1, 1] and found.chosen.tolist() == [0, -1, 1]
+    assert found.kept == (0,) and "by itself data set 3 chooses another" in found.sentence()
+    table = found.table
+    assert table["starts"].tolist() == [2, 2] and table["chains"].tolist() == [2, 0]
+    assert table["log_release"].tolist() == [0, -20] and table["open"].tolist() == [True, False]
+    assert table["data_sets"].tolist() == ["1", "3"] and table.index.tolist() == [1, 2]
+
+
+def test_of_more_chains_those_carried_on_before_stay_unless_they_have_strayed():
+    value, error = starts((0, 0, 1, 0, 1, 1), noise=0.02)
+    level = np.full((6, 1, 2), -100.0)
+    carried = np.array([2, 0])
+    found = told_apart(value, error, level, chains=4, carried=carried)
+    assert found.used.tolist() == [2, 0, 1, 4]
+    ruled_out = level - 60.0 * np.array([0, 0, 1, 0, 1, 1])[:, None, None]
+    found = told_apart(value, error, ruled_out, chains=4, carried=carried)
+    assert found.used.tolist() == [0, 1, 3] and found.strays.tolist() == [2, 4, 5]
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.2])
 def test_noise_alone_makes_no_modes(noise):
     value, error = starts((0,) * 8, noise=noise)
-    found = told_apart(value, error, np.zeros((8, 2)), chains=4)
+    found = told_apart(value, error, np.zeros((8, 1, 2)), chains=4)
     assert found.mode.tolist() == [0] * 8 and len(found.used) == 4
 
 

@@ -139,8 +139,9 @@ def led(modes, kept=(0,), used=(0, 1, 2), probability=(0.2, 0.3)):
     found = Modes(
         mode=np.array(modes),
         distance=np.zeros((len(modes), len(modes))),
-        log_release=np.zeros(len(modes)),
+        log_release=np.zeros((len(modes), 2)),
         kept=kept,
+        chosen=np.array([0, 0]),
         used=np.array(used),
     )
     return replace(attribute(probability), modes=found)

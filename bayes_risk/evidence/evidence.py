@@ -23,7 +23,7 @@ from bayes_risk.release.release import EncodedRelease
 
 from .contract import Importance, Posterior, Progress, Sampled, Simulated, Targets
 from .diagnostics import pareto_smoothed, weight_ess
-from .leave_one_out import FEW, Ratio, ratio_of_sums, together, weighted_ratio
+from .leave_one_out import FEW, Ratio, pooled, ratio_of_sums, together, weighted_ratio
 from .modes import Modes
 
 Array = npt.NDArray[np.float64]
@@ -93,7 +93,8 @@ class Evidence:
         by_column = None if self.by_column is None else self.by_column.copy()
         if by_column is not None and other.by_column is not None:
             by_column[:, :, which] = other.by_column
-        return Evidence(
+        return replace(
+            self,
             log_evidence=log_evidence,
             deviations=deviations,
             khat=khat,
@@ -138,7 +139,7 @@ def known_evidence(found: Simulated, targets: Targets) -> Evidence:
 def refit_evidence(
     fit: Sampled,
     release: EncodedRelease,
-    fits: Sequence[Callable[[], Posterior]],
+    fits: Sequence[Sequence[Callable[[], Posterior]]],
     targets: Targets,
     which: Sequence[int],
     *,
@@ -146,8 +147,11 @@ def refit_evidence(
     n_jobs: int,
     progress: Progress | None,
 ) -> Iterator[Evidence]:
-    """The predictives of some targets from m + 1 fits without it: no weights, so no k-hat."""
-    base, *augmented = [one() for one in fits]
+    """The predictives of some targets from m + 1 fits without it: no weights, so no k-hat.
+
+    ``fits``: from where they start, of the base fit and those of the releases, lots of chains each.
+    """
+    base, *augmented = [[one() for one in lots] for lots in fits]
     jobs = [
         partial(_refitted, fit, release, base, augmented, targets.only(np.array([u])), rngs[u])
         for u in which
@@ -214,23 +218,29 @@ def importance_evidence(
 def _refitted(
     fit: Sampled,
     release: EncodedRelease,
-    base: Posterior,
-    augmented: Sequence[Posterior],
+    base: Sequence[Posterior],
+    augmented: Sequence[Sequence[Posterior]],
     target: Targets,
     rng: np.random.Generator,
 ) -> Evidence:
-    record, children = int(target.record[0]), rng.spawn(2 * (len(augmented) + 1))
-    posteriors = [fit.without(record, None, 0, start=base, rng=children[0])]
-    for l, start in enumerate(augmented):
-        posteriors.append(fit.without(record, release, l, start=start, rng=children[l + 1]))
-    ratios = []
-    for posterior, child in zip(posteriors, children[len(posteriors) :], strict=True):
-        parts = []
-        for predictive in posterior.predictives(target, rng=child):
-            log_p = predictive.log_truth(slice(0, 1))
-            parts.append(ratio_of_sums(predictive, slice(0, 1), log_p))
-        ratios.append(together(parts))
+    record, F, n = int(target.record[0]), len(augmented) + 1, len(base)
+    children = iter(rng.spawn(2 * F * n))
+    of = [(None, 0), *((release, l) for l in range(len(augmented)))]
+    posteriors = [
+        [fit.without(record, seen, l, start=start, rng=next(children)) for start in starts]
+        for (seen, l), starts in zip(of, (base, *augmented), strict=True)
+    ]
+    ratios = [pooled([_of_one(one, target, next(children)) for one in lots]) for lots in posteriors]
     return combined(ratios, len(augmented), target)
+
+
+def _of_one(posterior: Posterior, target: Targets, rng: np.random.Generator) -> Ratio:
+    """Log ratios of a fit that has not seen the target."""
+    parts = []
+    for predictive in posterior.predictives(target, rng=rng):
+        log_p = predictive.log_truth(slice(0, 1))
+        parts.append(ratio_of_sums(predictive, slice(0, 1), log_p))
+    return together(parts)
 
 
 def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:

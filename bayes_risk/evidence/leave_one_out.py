@@ -184,3 +184,19 @@ def together(parts: Sequence[Ratio]) -> Ratio:
         khat=np.max([p.khat for p in parts], axis=0),
         ess=np.min([p.ess for p in parts], axis=0),
     )
+
+
+def pooled(parts: Sequence[Ratio]) -> Ratio:
+    """The same ratio from several lots of chains, one draw of each counting alike."""
+    if len(parts) == 1:
+        return parts[0]
+    batches = np.array([len(p.deviation) for p in parts], dtype=float)
+    log_share = np.log(batches / batches.sum())
+    value: Array = log_sum(np.stack([p.value for p in parts]) + log_share[:, None, None])
+    moved = [change(p.value, value, nothing=0.0).astype(np.float32) for p in parts]
+    return Ratio(
+        value=value,
+        deviation=np.concatenate([p.deviation + d for p, d in zip(parts, moved, strict=True)]),
+        khat=np.max([p.khat for p in parts], axis=0),
+        ess=np.sum([p.ess for p in parts], axis=0),
+    )

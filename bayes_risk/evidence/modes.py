@@ -5,13 +5,14 @@ more than within one. A release is drawn within a mode and chooses it: ``log p(Z
 differs by tens of nats. The derivation stands in `docs/modes.md`.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.intruder.guesses import GuessSet, possible
@@ -28,6 +29,7 @@ ERRORS = 3.0  # and by how many standard errors
 PROBES = 64  # targets by whose guesses starts are told apart
 QUANTILES = np.linspace(0.05, 0.95, 7)  # of numbers, guessed of these targets
 SCORED = 50  # draws of a start, about, that the release is weighed with
+NOBODY: Ints = np.zeros(0, dtype=np.int64)
 LARGEST = 1.0  # one guess that hardly a class allows says no more of a mode than this
 
 
@@ -42,10 +44,12 @@ class Modes:
     distance : ndarray, shape (S, S)
         Root mean square of the difference between two starts' base log ratios of the probed
         guesses, less what the noise of each explains.
-    log_release : ndarray, shape (S,)
-        Mean log probability of all data sets given draws of each start.
+    log_release : ndarray, shape (S, m)
+        Mean log probability of each data set given draws of each start.
     kept : tuple of int
         Modes that the release does not rule out; one, where it chooses.
+    chosen : ndarray of int, shape (m,)
+        Mode that each data set chooses by itself; -1 where it leaves several open.
     used : ndarray of int, shape (C,)
         Starts that were carried on: the chains of the audit.
     """
@@ -54,6 +58,7 @@ class Modes:
     distance: Array
     log_release: Array
     kept: tuple[int, ...]
+    chosen: Ints
     used: Ints
 
     @property
@@ -67,6 +72,26 @@ class Modes:
         mode = self.mode[self.used]
         return [np.flatnonzero(mode == k) for k in np.unique(mode)]
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per mode, counted from 1, that which the release favours most first.
+
+        Columns: ``starts`` found in it; ``chains`` of the audit; ``log_release``, how many nats
+        less probable than the first it makes the release; ``open``, whether the release does not
+        rule it out; ``data_sets`` that choose it by themselves, as numbers from 1.
+        """
+        modes, total = np.unique(self.mode), self.log_release.sum(axis=1)
+        mean = np.array([total[self.mode == k].mean() for k in modes])
+        by_itself = [np.flatnonzero(self.chosen == k) + 1 for k in modes]
+        columns = {
+            "starts": [int((self.mode == k).sum()) for k in modes],
+            "chains": [int((self.mode[self.used] == k).sum()) for k in modes],
+            "log_release": mean - mean[0],
+            "open": np.isin(modes, self.kept),
+            "data_sets": [", ".join(map(str, sets)) for sets in by_itself],
+        }
+        return pd.DataFrame(columns, index=pd.Index(modes + 1, name="mode"))
+
     def sentence(self) -> str:
         """The same in words."""
         S, strays, kept = len(self.mode), len(self.strays), len(self.kept)
@@ -77,10 +102,19 @@ class Modes:
             )
         else:
             text = f"{S - strays} of {S} starts led by the release found the same mode"
+        others = np.flatnonzero((self.chosen != -1) & ~np.isin(self.chosen, self.kept)) + 1
+        if len(others):
+            text += f"; by itself data set {', '.join(map(str, others))} chooses another"
         return text + (f"; {strays} strayed and left out" if strays else "")
 
 
-def told_apart(value: Array, error: Array, log_release: Array, chains: int) -> Modes:
+def told_apart(
+    value: Array,
+    error: Array,
+    log_release: Array,
+    chains: int,
+    carried: Ints = NOBODY,
+) -> Modes:
     """Group starts by what they say of guesses, rank the groups by the release, choose chains.
 
     Parameters
@@ -89,10 +123,12 @@ def told_apart(value: Array, error: Array, log_release: Array, chains: int) -> M
         What each start says of the same things: base log ratios of guesses.
     error : ndarray, shape (S, ...)
         One draw of the error of each: half the difference between the halves of its chain.
-    log_release : ndarray, shape (S, B)
-        Log probability of all data sets given draws of each start, batch by batch.
+    log_release : ndarray, shape (S, m, B)
+        Log probability of each data set given draws of each start, batch by batch.
     chains : int
         How many starts to carry on, at most.
+    carried : ndarray of int
+        Starts that are carried on already: these stay, unless they turn out to have strayed.
 
     Returns
     -------
@@ -100,29 +136,42 @@ def told_apart(value: Array, error: Array, log_release: Array, chains: int) -> M
     """
     distance = distances(value, error)
     group = _connected(distance < NEAR)
-    score = log_release.mean(axis=1)
+    total = log_release.sum(axis=1)  # shape (S, B)
+    score = total.mean(axis=1)
     labels = np.unique(group)
     mean = np.array([score[group == g].mean() for g in labels])
     order = np.argsort(-mean, kind="stable")
     mode = np.argsort(order)[np.searchsorted(labels, group)].astype(np.int64)
-    variance = np.array([_variance(log_release[mode == k]) for k in range(len(labels))])
-    short = mean[order[0]] - mean[order]
-    error = np.sqrt(variance + variance[0])
-    kept = np.flatnonzero(short <= CLEAR + ERRORS * error)
+    kept = np.flatnonzero(_open(total, mode))
+    by_set = [_open(log_release[:, l], mode) for l in range(log_release.shape[1])]
+    stay = carried[np.isin(mode[carried], kept)]
+    fresh = np.setdiff1d(np.arange(len(mode)), carried)
+    groups = [fresh[mode[fresh] == k] for k in kept]
     return Modes(
         mode=mode,
         distance=distance,
-        log_release=score,
+        log_release=log_release.mean(axis=2),
         kept=tuple(int(k) for k in kept),
-        used=_in_turn([np.flatnonzero(mode == k) for k in kept], chains),
+        chosen=np.array([np.argmax(a) if a.sum() == 1 else -1 for a in by_set], dtype=np.int64),
+        used=np.concatenate([stay, _in_turn(groups, chains - len(stay))]),
     )
+
+
+def _open(log_release: Array, mode: Ints) -> npt.NDArray[np.bool_]:
+    """Which modes do not fall short of the best, of log probabilities (S, B)."""
+    each = [log_release[mode == k] for k in range(int(mode.max()) + 1)]
+    mean = np.array([one.mean() for one in each])
+    variance, best = np.array([_variance(one) for one in each]), int(np.argmax(mean))
+    error = np.sqrt(variance + variance[best])
+    near: npt.NDArray[np.bool_] = mean[best] - mean <= CLEAR + ERRORS * error
+    return near
 
 
 def _in_turn(groups: Sequence[Ints], most: int) -> Ints:
     """One of each group, then another of each, until there are enough."""
     turns = [[(turn, g, start) for turn, start in enumerate(of)] for g, of in enumerate(groups)]
     order = sorted(chosen for turn in turns for chosen in turn)
-    return np.sort(np.array([start for _, _, start in order[:most]], dtype=np.int64))
+    return np.sort(np.array([start for _, _, start in order[: max(most, 0)]], dtype=np.int64))
 
 
 def distances(value: Array, error: Array) -> Array:
@@ -184,18 +233,30 @@ def probed(data: Microdata, cases: Targets) -> Targets:
     return few.with_guesses(possible(guesses, data, few.profiles, few.columns))
 
 
-def within_mode(
+class Starts(NamedTuple):
+    """Chains that a release has led, each from a start of its own: ``fit`` has one of each.
+
+    ``value``, ``error`` (S, G, U) and ``log_release`` (S, m, B) as `told_apart` takes them.
+    """
+
+    fit: Led
+    value: Array
+    error: Array
+    log_release: Array
+
+
+def started(
     fit: Led,
     release: EncodedRelease,
     probes: Targets,
     *,
     read: Reading,
-    remember: Callable[[tuple[Hashable, ...], Callable[[], Led]], Led],
+    remember: Callable[[Callable[[], Led]], Led],
     rngs: Sequence[np.random.Generator],
     n_jobs: int,
     progress: Progress | None,
-) -> tuple[Led, Modes]:
-    """The fit with chains in the mode that the release has led them to.
+) -> Starts:
+    """Chains led by the release, and what they say of the probes.
 
     ``read`` gives the predictives of a posterior, ``remember`` makes a fit unless it is known.
 
@@ -203,29 +264,27 @@ def within_mode(
     -----
     Cost: that of a fit on the table and all data sets, stacked; log ratios of the probes.
     """
-    lead, score, carry = rngs
-    how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
-
-    led = remember(("starts",), lambda: fit.led(release, rng=lead, **how))
+    lead, score = rngs
+    led = remember(lambda: fit.led(release, rng=lead, n_jobs=n_jobs, progress=progress))
     base = led.informed(release)
     ratios = []
     for c, rng in enumerate(score.spawn(led.n_chains)):
         one = partial(led.of_chains, base, np.array([c]))
         ratios.append(ratio_of_fit(one, probes, rng, n_jobs, read))
-    value = np.stack([r.value for r in ratios])
-    error = np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float)
-    found = told_apart(value, error, _scores(led, release), fit.led_chains)
-
-    key = ("carried", found.used.tobytes())
-    return remember(key, lambda: led.carried(found.used, rng=carry, **how)), found
+    return Starts(
+        fit=led,
+        value=np.stack([r.value for r in ratios]),
+        error=np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float),
+        log_release=_scores(led, release),
+    )
 
 
 def _scores(fit: Led, release: EncodedRelease) -> Array:
-    """Mean log p(Z | Theta_h) of the halves of each chain, shape (C, 2); some draws will do."""
+    """Mean log p(Z^(l) | Theta_h) of the halves of each chain, shape (C, m, 2); some draws do."""
     C = fit.n_chains
     size = fit.n_draws // C
     few = np.unique(np.linspace(0, size - 1, min(size, SCORED)).astype(np.int64))
     draws = (size * np.arange(C)[:, None] + few).ravel()
-    log_p = fit.log_release(release, draws).sum(axis=0).reshape(C, len(few))
-    half = max(log_p.shape[1] // 2, 1)
-    return np.stack([log_p[:, :half].mean(axis=1), log_p[:, -half:].mean(axis=1)], axis=1)
+    log_p = fit.log_release(release, draws).reshape(-1, C, len(few)).swapaxes(0, 1)
+    half = max(len(few) // 2, 1)
+    return np.stack([log_p[..., :half].mean(axis=2), log_p[..., -half:].mean(axis=2)], axis=2)

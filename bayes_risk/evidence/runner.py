@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,12 @@ from .evidence import (
     of_refits,
     refit_evidence,
 )
-from .leave_one_out import Ratio, Reading, ratio_of_fit, read
-from .modes import Modes, probed, within_mode
+from .leave_one_out import Ratio, Reading, pooled, ratio_of_fit, read
+from .modes import NOBODY, Modes, Starts, probed, started, told_apart
 from .problem import AuditProblem
 
 Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
 
@@ -92,6 +93,42 @@ class Held:
         return self.later()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Chains:
+    """Chains that go on together: ``fit`` has draws of each, ``posteriors`` go on from them.
+
+    ``starts`` (C,) are those that a release has led them from, counted over all; None: none has.
+    ``which`` of them count; None: all.
+    """
+
+    fit: Sampled
+    posteriors: list[Held]
+    starts: Ints | None = None
+    which: Ints | None = None
+
+    def posterior(self, k: int) -> Callable[[], Posterior]:
+        """Posterior k: of the base fit (0), or of draw k of the parameters."""
+        held, which = self.posteriors[k], self.which
+        if which is None:
+            return held
+        led: Any = self.fit
+        return lambda: led.of_chains(held(), which)
+
+    @property
+    def counted(self) -> Ints:
+        """Starts of those that count."""
+        starts = NOBODY if self.starts is None else self.starts
+        return starts if self.which is None else starts[self.which]
+
+    def only(self, starts: Ints) -> "Chains | None":
+        """Those from some of the starts; None: not one."""
+        assert self.starts is not None
+        which = np.flatnonzero(np.isin(self.starts, starts))
+        if not len(which):
+            return None
+        return replace(self, which=None if len(which) == len(self.starts) else which)
+
+
 class EvidenceRunner:
     """The order of work: fits, evidence, more sampling where it is wanted, refits.
 
@@ -126,9 +163,9 @@ class EvidenceRunner:
         self.read: Reading = read if under is None else partial(_reweighted, under)
         self.can, self.n_draws = problem.capabilities, problem.fit.n_draws
         self.key: Key = ()
-        self.led: Led | None = None
         self.modes: Modes | None = None
-        self.posteriors: list[Held] = []
+        self.starts: list[Starts] = []
+        self.chains: list[Chains] = []
         if problem.known is not None:
             self._condition(problem.known)
 
@@ -154,7 +191,17 @@ class EvidenceRunner:
     @property
     def sampled(self) -> Sampled:
         """The fit whose posteriors are sampled: that of the mode, where a release has chosen it."""
-        return self.led or needed(self.can.sampled)
+        return self.chains[0].fit
+
+    @property
+    def led(self) -> Led | None:
+        """The fit whose chains the release has led to its mode, if it has."""
+        return None if self.modes is None else cast(Led, self.chains[0].fit)
+
+    @property
+    def posteriors(self) -> list[Held]:
+        """The base fit and one augmented fit per draw of the parameters."""
+        return self.chains[0].posteriors if self.chains else []
 
     @property
     def threshold(self) -> float:
@@ -201,8 +248,9 @@ class EvidenceRunner:
 
     def imputed(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; the unknown records stay imputed."""
-        if not self.posteriors:
-            self.posteriors = self._imputing()
+        if not self.chains:
+            fit = cast(Sampled, needed(self.can.imputing))
+            self.chains = [Chains(fit, self._imputing())]
         return self._until(cases, budget)
 
     def fits(self, cases: Targets) -> list[Posterior]:
@@ -223,28 +271,60 @@ class EvidenceRunner:
 
     def _begin(self, cases: Targets) -> None:
         """Chains that the release leads to its mode, where its draws come from one; then fits."""
-        if self.posteriors:
+        if self.chains:
             return
-        if self.can.led is not None:
-            self.key = ("led", *self._data(), *seed_of(self.rng))
-            self.led, self.modes = within_mode(
-                self.can.led,
-                self.release,
-                probed(self.release.microdata, cases),
-                read=self.read,
-                remember=lambda name, make: self.remember((*self.key, *name), make),
-                rngs=self.rng.spawn(3),
-                **self._how,
-            )
-            self.key, self.n_draws = (*self.key, self.modes.used.tobytes()), self.led.n_draws
-        self.posteriors = self.later()
+        if self.can.led is None:
+            fit = needed(self.can.sampled)
+            self.chains = [Chains(fit, self.later(fit, self.key, self.rng))]
+            return
+        self.key = ("led", *self._data(), *seed_of(self.rng))
+        self.probes = probed(self.release.microdata, cases)
+        self._lead(self.can.led, self.key, self.rng, self.can.led.led_chains)
+        self.n_draws = cast(Led, self.chains[0].fit).n_draws
 
-    def later(self) -> list[Held]:
+    def _lead(self, fit: Led, key: Key, rng: np.random.Generator, wanted: int) -> None:
+        """Carry on so many chains in all, of starts that there are, and then of new ones."""
+        carried = np.concatenate([NOBODY, *(c.starts for c in self.chains if c.starts is not None)])
+        found = self._told_apart(wanted, carried) if self.starts else None
+        missing = wanted - (0 if found is None else len(found.used))
+        for k in range(-(-missing // (2 * fit.led_chains))):
+            make = partial(self.remember, (*key, "starts", k))
+            how: Any = {"read": self.read, "rngs": rng.spawn(2), **self._how}
+            self.starts.append(started(fit, self.release, self.probes, remember=make, **how))
+            found = self._told_apart(wanted, carried)
+        assert found is not None
+        before = [chains.only(found.used) for chains in self.chains]
+        self.chains = [chains for chains in before if chains is not None]
+        new, begin = np.setdiff1d(found.used, carried), 0
+        for starts in self.starts:
+            end = begin + len(starts.value)
+            which = new[(new >= begin) & (new < end)] - begin
+            if len(which):
+                self.chains.append(self._carried(starts.fit, which, begin, key, rng))
+            begin = end
+        self.modes = replace(found, used=np.concatenate([c.counted for c in self.chains]))
+
+    def _told_apart(self, wanted: int, carried: Ints) -> Modes:
+        """The modes of all starts, and those of them to be carried on."""
+        value, error, log_release = (
+            np.concatenate([starts[k] for starts in self.starts]) for k in (1, 2, 3)
+        )
+        return told_apart(value, error, log_release, wanted, carried)
+
+    def _carried(
+        self, fit: Led, which: Ints, begin: int, key: Key, rng: np.random.Generator
+    ) -> Chains:
+        """Some starts of a fit carried on, and the fits that go on from there."""
+        key, (child,) = (*key, "carried", begin, which.tobytes()), rng.spawn(1)
+        led = self.remember(key, lambda: fit.carried(which, rng=child, **self._how))
+        return Chains(led, self.later(led, key, rng), begin + which)
+
+    def later(self, fit: Sampled, key: Key, rng: np.random.Generator) -> list[Held]:
         """The fits, each made when it is asked for."""
-        *children, base_rng = self.rng.spawn(len(self.release.by_draw) + 1)
-        base = self._held("fit 0", self._data(), base_rng, self._base)
+        *children, base_rng = rng.spawn(len(self.release.by_draw) + 1)
+        base = self._held(key, "fit 0", self._data(), base_rng, partial(self._base, fit))
         augmented = [
-            self._held(f"fit {l + 1}", self._data(sets), child, partial(self._fit_of, l))
+            self._held(key, f"fit {l + 1}", self._data(sets), child, partial(self._fit_of, fit, l))
             for l, (sets, child) in enumerate(zip(self._sets, children, strict=True))
         ]
         return [base, *augmented]
@@ -255,20 +335,21 @@ class EvidenceRunner:
 
     def _held(
         self,
+        key: Key,
         name: str,
         data: Key,
         rng: np.random.Generator,
         make: Callable[[np.random.Generator], Posterior],
     ) -> Held:
         """A posterior under the key of its data and seed."""
-        key = (*self.key, name, *data, *seed_of(rng))
+        key = (*key, name, *data, *seed_of(rng))
         return Held(key, Stage(name, lambda: self.remember(key, lambda: make(rng))))
 
-    def _fit_of(self, l: int, rng: np.random.Generator) -> Posterior:
-        return self.sampled.augmented(self.release, l, rng=rng, **self._how)
+    def _fit_of(self, fit: Sampled, l: int, rng: np.random.Generator) -> Posterior:
+        return fit.augmented(self.release, l, rng=rng, **self._how)
 
-    def _base(self, rng: np.random.Generator) -> Posterior:
-        base = self.sampled.informed(self.release)
+    def _base(self, fit: Sampled, rng: np.random.Generator) -> Posterior:
+        base = fit.informed(self.release)
         rounds = int(np.ceil(np.log2(len(self.release.by_draw))))
         for k, child in enumerate(rng.spawn(rounds), start=1):
             base = base.doubled(rng=child, n_jobs=self.n_jobs)
@@ -280,61 +361,89 @@ class EvidenceRunner:
         (rng,), fit, data = self.rng.spawn(1), needed(self.can.imputing), self._data()
         return [
             Held((*self.key, "fit 0", *data), lambda: fit.informed(self.release)),
-            self._held("fit 1", data, rng, lambda r: fit.imputed(self.release, rng=r, **self._how)),
+            self._held(
+                self.key,
+                "fit 1",
+                data,
+                rng,
+                lambda r: fit.imputed(self.release, rng=r, **self._how),
+            ),
         ]
 
     def _until(self, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of fits that run until its error is small enough."""
-        found = self.evidence(cases)
+        found = self._of_all(cases)
         limit = np.inf if budget.target_mcse is None else budget.target_mcse
         for _ in range(budget.max_doublings):
             if float(np.quantile(found.mcse(), 0.95)) <= limit:
                 break
             self.double(found.share_by_fit())
-            found = self.evidence(cases)
+            found = self._of_all(cases)
         return found
 
+    def _of_all(self, cases: Targets) -> Evidence:
+        """Evidence of all chains, whose error is that of the few of a mode where they are led."""
+        return replace(self.evidence(cases), modes=self.modes)
+
     def double(self, share: Array) -> None:
-        """Double the base fit where it brings most of the error, all the others otherwise."""
+        """Twice as many chains of led fits; else twice as long ones.
+
+        Those of the base fit where it brings most of the error, all the others otherwise.
+        """
+        if self.modes is not None:
+            (rng,), led = self.rng.spawn(1), needed(self.can.led)
+            key = (*self.key, "more", *seed_of(rng))
+            return self._lead(led, key, rng, 2 * len(self.modes.used))
         base_first = share[0] >= share[1:].sum()
-        children = self.rng.spawn(len(self.posteriors))
-        for k, (held, child) in enumerate(zip(self.posteriors, children, strict=True)):
+        posteriors = self.posteriors
+        children = self.rng.spawn(len(posteriors))
+        for k, (held, child) in enumerate(zip(posteriors, children, strict=True)):
             if (k == 0) == base_first:
                 key = (*held.key, "doubled", *seed_of(child))
                 make = partial(self.remember, key, partial(self._doubled, held, child))
-                self.posteriors[k] = Held(key, Stage(f"fit {k}, doubled", make))
+                posteriors[k] = Held(key, Stage(f"fit {k}, doubled", make))
 
     def _doubled(self, held: Held, rng: np.random.Generator) -> Posterior:
         return held().doubled(rng=rng, n_jobs=self.n_jobs)
 
     def _spanned(self, found: Evidence, cases: Targets) -> Evidence:
         """The evidence with that of each mode apart, where the release does not choose."""
-        if self.led is None or self.modes is None:
+        if self.modes is None:
             return found
         apart = []
         for those in self.modes.chains_by_mode if len(self.modes.kept) > 1 else ():
-            parts = [partial(_chains_of, self.led, one, those) for one in self.posteriors]
-            apart.append(self.evidence(cases, parts))
+            of_mode = [chains.only(self.modes.used[those]) for chains in self.chains]
+            apart.append(self.evidence(cases, [c for c in of_mode if c is not None]))
         return replace(found, modes=self.modes, apart=tuple(apart))
 
-    def evidence(
-        self, cases: Targets, fits: Sequence[Callable[[], Posterior]] | None = None
-    ) -> Evidence:
+    def evidence(self, cases: Targets, chains: Sequence[Chains] | None = None) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""
-        posteriors = self.posteriors if fits is None else fits
-        rngs = self.rng.spawn(len(posteriors))
+        chains = self.chains if chains is None else chains
+        n = len(chains[0].posteriors)
+        rngs = self.rng.spawn(n)
+
+        def ratio(k: int) -> Ratio:
+            several = [rngs[k]] if len(chains) == 1 else rngs[k].spawn(len(chains))
+            return pooled(
+                [
+                    ratio_of_fit(one.posterior(k), cases, rng, self.n_jobs, self.read)
+                    for one, rng in zip(chains, several, strict=True)
+                ]
+            )
 
         def ratios() -> Iterator[Ratio]:
-            for k, (fit, rng) in enumerate(zip(posteriors, rngs, strict=True)):
-                one = partial(ratio_of_fit, fit, cases, rng, self.n_jobs, self.read)
-                yield stage(f"evidence of fit {k}", one)
-                self._tell("evidence", k + 1, len(posteriors))
+            for k in range(n):
+                yield stage(f"evidence of fit {k}", partial(ratio, k))
+                self._tell("evidence", k + 1, n)
 
-        return combined(ratios(), len(posteriors) - 1, cases)
+        return combined(ratios(), n - 1, cases)
 
     def _refit(self, cases: Targets) -> Evidence:
         rngs = self.rng.spawn(1)[0].spawn(len(cases))
-        fits = [partial(_started, self.under, one) for one in self.posteriors]
+        fits = [
+            [partial(_started, self.under, one.posterior(k)) for one in self.chains]
+            for k in range(len(self.posteriors))
+        ]
 
         def run(which: Sequence[int]) -> Iterator[Evidence]:
             how: Any = {"rngs": rngs, **self._how}
@@ -352,12 +461,6 @@ def needed(fit: T | None) -> T:
     if fit is None:
         raise TypeError("a way to the evidence is offered without what it takes")
     return fit
-
-
-def _chains_of(
-    led: Led, posterior: Callable[[], Posterior], which: npt.NDArray[np.int64]
-) -> Posterior:
-    return led.of_chains(posterior(), which)
 
 
 def _started(under: Under | None, posterior: Callable[[], Posterior]) -> Posterior:

@@ -87,7 +87,8 @@ def attribute_risk(
         Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
         (record, guess) pairs, or ``max_doublings`` is spent.
     max_doublings : int
-        How often, at most, sampling is doubled to reach ``target_mcse``.
+        How often, at most, sampling is doubled to reach ``target_mcse``: chains twice as long, or
+        twice as many where the release leads them.
     refit_budget : int
         At most so many distinct cases with k-hat above threshold are fitted again without the
         target.
