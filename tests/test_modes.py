@@ -14,8 +14,11 @@ from scipy.special import betaln, gammaln
 
 import bayes_risk as br
 from bayes_risk._core.batches import chains_disagree, standard_error
+from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.modes import told_apart
+from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.risk.attribute import attribute_evidence
+from bayes_risk.risk.posterior import Limits, PosteriorSums, by_mode, reliable, weigh
 
 COPIES = 4
 ALPHA = np.exp(np.linspace(-40, 4, 1500))  # the gamma prior of the concentration, on a grid
@@ -155,6 +158,10 @@ def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
         both.append(evidence[0] / evidence.sum())
     assert len(risk.modes.kept) == 2 and "does not choose" in risk.assumptions["evidence"]
     assert low <= min(both) and max(both) <= high
+    assert np.abs(np.sort(risk.by_mode[:, 0]) - np.sort(both)).max() < 0.01
+    assert risk.reliable.tolist() == [np.ptp(both) <= 0.05]
+    rows = risk.summary()["value"]
+    assert rows[["modes", "modes_open"]].tolist() == [len(risk.modes.table), 2]
     p, error = risk.records.loc[0, ["probability", "mcse_log_bayes_factor"]]
     changes = np.log(both) - np.log1p(-np.array(both)) - np.log(p / (1 - p))
     assert np.abs(changes).max() <= 2.5 * error
@@ -248,6 +255,61 @@ def test_noise_alone_makes_no_modes(noise):
     value, error = starts((0,) * 8, noise=noise)
     found = told_apart(value, error, np.zeros((8, 1, 2)), chains=4)
     assert found.mode.tolist() == [0] * 8 and len(found.used) == 4
+
+
+def weighed(deviations, odds=0.0, led=True):
+    """One record, a truth and another guess: what chains (F, B) say, from this log odds."""
+    found = Evidence(
+        log_evidence=np.array([0.0, -odds])[None, :, None],
+        deviations=np.stack([np.zeros_like(deviations), deviations], axis=2)[..., None],
+        khat=np.zeros(1),
+        ess=np.full(1, np.inf),
+        refitted=np.zeros(1, dtype=bool),
+        base=np.zeros((2, 1)),
+        modes=told_apart(*starts((0,) * 4, 0.0), np.zeros((4, 1, 2)), 4) if led else None,
+    )
+    prior = PriorWeights(log_p=np.log(np.full((2, 1), 0.5)))
+    truth, none = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool)
+    summed = PosteriorSums.from_evidence(found)
+    return found, weigh(found, summed, prior, truth, np.full(1, -np.inf), none)
+
+
+LIMITS = Limits(log_odds=10.0, khat=0.7, ess=0.0)
+TRUTH = np.zeros(1, dtype=np.int64)
+
+
+def trusted(main, *apart):
+    """Whether the record is, of what is found in all chains and in those of each mode."""
+    of_modes = [weights for _, weights in apart]
+    found = reliable(*main, LIMITS, of_modes, by_mode(of_modes, TRUTH))
+    return bool(found[0])
+
+
+@pytest.mark.parametrize(
+    ("odds", "expected"),
+    [
+        ((0.0, 0.1), True),  # 0.50 and 0.525
+        ((0.0, 0.3), False),  # 0.50 and 0.57
+        ((-7.0, -5.0), True),  # seven times as much, and both below 0.01
+        ((-4.0, -2.0), False),  # 0.02 and 0.12
+    ],
+)
+def test_modes_make_a_record_unreliable_where_their_range_matters_and_not_elsewhere(odds, expected):
+    quiet = np.zeros((1, 8))
+    apart = np.repeat([[0.0, 1.0]], 4, axis=0).T.reshape(1, 8) * (odds[0] - odds[1])
+    both = weighed(apart - apart.mean(), sum(odds) / 2)
+    assert trusted(both, *(weighed(quiet, one) for one in odds)) is expected
+
+
+@pytest.mark.parametrize("led", [True, False])
+def test_chains_that_disagree_about_a_record_are_not_only_printed(led):
+    """Whether or not the release has led them: R-hat, record by record."""
+    rng = np.random.default_rng(3)
+    noise = 0.02 * rng.normal(size=(2, 8))
+    apart = noise.copy()
+    apart[0] += np.repeat([0.4, -0.4, 0.3, -0.3], 2)
+    assert trusted(weighed(noise, -2.0, led))
+    assert not trusted(weighed(apart, -2.0, led))
 
 
 def factor(deviations):

@@ -251,6 +251,8 @@ def test_summary_has_its_keys_and_no_nan(written):
         "value": 0.4,
         "mcse": 0.01,
         "baseline": pytest.approx(1 / 3),
+        "low": 0.4,
+        "high": 0.4,
     }
     assert set(found["identification_risk"]["measures"]) == {"1", "2", "mean", "pooled"}
     assert found["diagnostics"]["max_rhat"] is None

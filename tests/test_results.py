@@ -60,11 +60,27 @@ def test_columns_and_rows_are_part_of_the_contract():
         "mcse_log_bayes_factor", "khat", "ess", "reliable", "disclosed", "left_out",
     ]  # fmt: skip
     assert risk.records.index.tolist() == ["anna", "ben"]
-    assert list(risk.summary().columns) == ["value", "mcse", "baseline"]
+    assert list(risk.summary().columns) == ["value", "mcse", "baseline", "low", "high"]
     assert list(risk.summary().index) == [
         "mean_probability", "median_probability", "q95_probability", "max_probability",
         "share_ranked_first", "mean_rank", "targets", "disclosed", "unreliable",
     ]  # fmt: skip
+
+
+def test_the_summary_says_where_another_audit_would_find_its_probabilities():
+    risk = by_hand([[0.5, 0.2], [0.3, 0.2], [0.2, 0.6]])
+    interval = np.array([[0.45, 0.10], [0.60, 0.35]])
+    found = replace(risk, interval=interval).summary()[["low", "high"]]
+    assert found.loc["max_probability"].tolist() == [0.45, 0.60]
+    assert found.loc["median_probability"].tolist() == pytest.approx([0.275, 0.475])
+    error = 1.96 * np.sqrt(2) * risk.summary().loc["mean_probability", "mcse"]
+    assert found.loc["mean_probability"].tolist() == pytest.approx([0.35 - error, 0.35 + error])
+    assert found.loc[["share_ranked_first", "targets"]].isna().all(axis=None)
+    by_mode = np.array([[0.5, 0.1], [0.55, 0.3]])  # means 0.3 and 0.425
+    open_ = replace(risk, interval=interval, by_mode=by_mode).summary().loc["mean_probability"]
+    assert open_[["low", "high"]].tolist() == pytest.approx([0.3 - error, 0.425 + error])
+    beside = replace(risk, priors={"predictive": replace(risk, interval=interval)}).summary()
+    assert beside.loc["max_probability_predictive", "high"] == 0.60
 
 
 def test_rank_with_ties():

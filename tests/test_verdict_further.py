@@ -181,10 +181,23 @@ def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, 
     assert "4 of 4 starts led by the release sit in 2 modes" in repr(verdict)
 
 
+def test_modes_on_both_sides_of_the_limit_of_the_odds_are_a_doubt():
+    """The error of the log Bayes factor reaches what each of them says: 2.5 and 3.5, around 3."""
+    risk = led([0, 0, 1, 1], kept=(0, 1), used=(0, 1, 2, 3), probability=[0.2, 0.4])
+    limits = Thresholds(attribute_log_bayes_factor=risk.records["log_bayes_factor"].iloc[1] + 0.5)
+    within = replace(risk, mcse_log_bayes_factor=np.array([0.01, 0.01]))
+    assert judge(within, CALM, limits).outcome == "within your thresholds"
+    across = replace(risk, mcse_log_bayes_factor=np.array([0.01, 0.3]))
+    verdict = judge(across, CALM, limits)
+    assert verdict.outcome == "inconclusive" and reason(verdict, "log Bayes").cure
+
+
 def test_page_and_screen_say_which_chains_the_numbers_rest_on(tmp_path):
     risk, found = led([0, 0, 0, 1]), fit(1.803, 3.0)
     page = report(risk, CALM, path=tmp_path / "r.html", diagnostics=found).read_text()
     assert "rest on other chains, which the release led: 3 of 4 starts" in page
+    assert "Modes of the model" in page and "Chains of the audit" in page
+    assert page.count("Another audit (95 %)".replace(" %", "\N{NO-BREAK SPACE}%")) == 2
     result = replace(study_result(risk=risk, ident=CALM), diagnostics=found)
     console = Console(file=io.StringIO(), width=300)
     print_result(result, [], console=console)

@@ -140,6 +140,7 @@ def measures(
 
     ``words``: of each measure, in their order, and its kind; those that do not exist are left out.
     Errors over the draws and over the persons asked about are added; a ``bound`` is written as one.
+    A fourth head is that of ``low`` to ``high``.
     """
     known = summary["value"].dropna().index
     there = [k for k in words if k in known]
@@ -163,6 +164,11 @@ def measures(
         total = float(np.sqrt(np.nansum([row.get("standard_error", 0.0) ** 2, mcse**2])))
         return percent_error(total) if kind_of(row) == "share" else error(total, row["value"])
 
+    def range_of(row: Any) -> str:
+        form = forms[kind_of(row)]
+        low, high = float(row["low"]), float(row["high"])
+        return NONE if np.isnan(low) else f"{form(low)} to {form(high)}"
+
     return Table(
         frame=summary.loc[there],
         labels={name: words[name][0] for name in there},
@@ -170,6 +176,7 @@ def measures(
             (heads[0], lambda row: forms[kind_of(row)](float(row["value"]))),
             (heads[1], errors),
             (heads[2], without),
+            *((head, range_of) for head in heads[3:]),
         ],
         **rest,
     )

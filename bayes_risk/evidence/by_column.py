@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.formats import number
 from bayes_risk._core.logspace import log_sum
+from bayes_risk.data.base_result import Table, value
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import Capabilities, Targets
@@ -92,3 +94,47 @@ def _at_truth(log_evidence: Array, risk: Any) -> Array:
     log_p = np.where(counted, risk.log_prior + log_evidence, -np.inf)
     own = np.take_along_axis(log_p, risk.truth[None], axis=0)[0]
     return np.where(risk.disclosed, 1.0, np.exp(own - log_sum(log_p)))
+
+
+def shown_by_column(table: pd.DataFrame | None, why_not: str) -> Table | None:
+    """The truth's probability without the evidence of each synthesised column, or why not."""
+    title = "Which column gives most away"
+    if table is None:
+        why = f"Which column gives most away was not computed: {why_not}."
+        return Table(title=title, note=why, frame=pd.DataFrame()) if why_not else None
+    column, without, full = first_column(table)
+    note = (
+        f"Of the synthesised columns, {column} gives most away: without its evidence the mean "
+        f"probability is {without} instead of {full}."
+    )
+    if not column:
+        note = (
+            "No synthesised column gives anything away alone: without the evidence of any one "
+            f"of them the mean probability is {without} or more, and {full} with all."
+        )
+    return Table(
+        title=title,
+        note=note,
+        caption=(
+            "Probability of the truth without what the release says by how the column's values "
+            "came about; they still condition the columns drawn after it. A fall is against "
+            "the figure with all columns. Falls do not add up: columns that say the same each "
+            "fall little."
+        ),
+        frame=table,
+        head="Column left out",
+        columns=[
+            ("Mean probability", value("mean_probability")),
+            ("Fall", value("mean_fall")),
+            ("Largest probability", value("max_probability")),
+            ("Fall", value("max_fall")),
+        ],
+    )
+
+
+def first_column(table: pd.DataFrame) -> tuple[str, str, str]:
+    """The column that gives most away, if any, and the mean without and with its evidence."""
+    first = table.iloc[0]
+    mean, fall = float(first["mean_probability"]), float(first["mean_fall"])
+    without, full = number(mean), number(mean + fall)
+    return str(table.index[0]) if fall > 0 and without != full else "", without, full

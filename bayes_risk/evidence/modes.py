@@ -5,15 +5,17 @@ more than within one. A release is drawn within a mode and chooses it: ``log p(Z
 differs by tens of nats. The derivation stands in `docs/modes.md`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.formats import NONE, begun, number
+from bayes_risk.data.base_result import Table, count, value
 from bayes_risk.data.microdata import Microdata, Number
 from bayes_risk.intruder.guesses import GuessSet, possible
 from bayes_risk.release.release import EncodedRelease
@@ -106,6 +108,34 @@ class Modes:
         if len(others):
             text += f"; by itself data set {', '.join(map(str, others))} chooses another"
         return text + (f"; {strays} strayed and left out" if strays else "")
+
+    def shown(self, means: Sequence[float] = ()) -> Table:
+        """`table` for people; ``means``: mean probability of the truth in each mode left open."""
+        frame = self.table
+        there = dict(zip(frame.index[frame["chains"] > 0], means, strict=False))
+        frame["mean_probability"] = [there.get(k, np.nan) for k in frame.index]
+        return Table(
+            title="Modes of the model",
+            note=f"{begun(self.sentence())}.",
+            caption=(
+                "Where chains led by the release have settled. Chosen by: data sets that rule out "
+                "all other modes by themselves."
+            ),
+            frame=frame,
+            head="Mode",
+            columns=[
+                ("Starts", count("starts")),
+                ("Chains of the audit", count("chains")),
+                ("Release less probable by (nats)", _nats),
+                ("Chosen by data sets", lambda row: row["data_sets"] or NONE),
+                *([("Mean probability", value("mean_probability"))] if means else []),
+            ],
+        )
+
+
+def _nats(row: Mapping[str, Any]) -> str:
+    less = abs(float(row["log_release"]))
+    return number(less, 1) if less else NONE
 
 
 def told_apart(

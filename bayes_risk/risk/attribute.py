@@ -122,7 +122,8 @@ def attribute_risk(
     H x U x (sum of levels + G) x K multiplications per fit, in blocks of U. Error: between batches
     of chains; that of the base fit counts m times, so it is run about m times as long. A record is
     marked unreliable if its k-hat is above `khat_threshold`, if the standard error of its
-    probability exceeds 0.05, if that of its log odds exceeds 1 (or ``target_mcse``, if given), or
+    probability exceeds 0.05, if that of its log odds exceeds 1 (or ``target_mcse``, if given), if
+    chains disagree about it, if modes that the release leaves open differ by more than 0.05, or
     if a search of a large joint grid left out more than 2 % of the posterior.
     """
     how = locals() | {"search_prior": "uniform" if prior is None else prior}

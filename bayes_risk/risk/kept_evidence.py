@@ -30,6 +30,7 @@ from .posterior import (
     MAX_LEFT_OUT,
     Limits,
     PosteriorSums,
+    by_mode,
     error_over_modes,
     interval,
     reliable,
@@ -248,6 +249,8 @@ class AttributeEvidence:
             )
             for one in found.apart
         ]
+        between = by_mode(apart, guesses.truth)
+        trusted = reliable(found, posterior, self.limits, apart, between)
         return AttributeRisk(
             index=self.index,
             case=self.case,
@@ -263,7 +266,7 @@ class AttributeEvidence:
             mcse_log_bayes_factor=error_over_modes([posterior, *apart], guesses.truth),
             khat=found.khat,
             ess=found.ess,
-            reliable=reliable(found, posterior, self.limits) | self.disclosed,
+            reliable=trusted | self.disclosed,
             disclosed=self.disclosed,
             left_out=posterior.left_out,
             assumptions=self._assumptions(prior, weights.log_p),
@@ -273,6 +276,7 @@ class AttributeEvidence:
             check=self.check,
             interval=interval([posterior, *apart], guesses.truth),
             modes=found.modes,
+            by_mode=between,
         )
 
     def __repr__(self) -> str:

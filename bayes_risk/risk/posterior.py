@@ -16,6 +16,7 @@ from bayes_risk.evidence.prior_weights import PriorWeights
 
 MAX_MCSE = 0.05  # of a probability
 MAX_LEFT_OUT = 0.02
+MAX_RANGE = 0.05  # of a probability, between modes that the release leaves open
 REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's estimate
 MAX_APART = 0.4  # of log odds: chains within a factor 1.5, as verdicts count changes, agree
 
@@ -112,8 +113,8 @@ def weigh(
 
 
 def _disagreed(found: Evidence, shift: Array) -> Flags:
-    """Records of which chains of one mode say different things, shape (U,)."""
-    if found.modes is None:
+    """Records of which chains of the fits say different things, shape (U,): their R-hat."""
+    if found.base is None:  # no chains, or draws that the release weighs
         return np.zeros(shift.shape[-1], dtype=bool)
     disagree: Flags = chains_disagree(shift)
     apart: Flags = np.ptp(_chains(shift), axis=1).max(axis=0) > MAX_APART
@@ -242,11 +243,36 @@ def _check_possible(log_p: Array, log_evidence: Array) -> None:
     )
 
 
-def reliable(found: Evidence, posterior: PosteriorWeights, limits: Limits) -> Flags:
-    """Which cases can be trusted, shape (U,)."""
+def by_mode(
+    apart: Sequence[PosteriorWeights], truth: Ints
+) -> Array | None:
+    """Probability of the truth in each mode left open, (k, U)."""
+    if not apart:
+        return None
+    return np.stack(
+        [np.exp(np.take_along_axis(one.log_p, truth[None], axis=0)[0]) for one in apart]
+    )
+
+
+def reliable(
+    found: Evidence,
+    posterior: PosteriorWeights,
+    limits: Limits,
+    apart: Sequence[PosteriorWeights],
+    between: Array | None,
+) -> Flags:
+    """Which cases can be trusted, shape (U,).
+
+    Where the release leaves several modes open, ``apart`` and ``between`` (k, U) them: chains have
+    to agree within each, and the modes about the probability of the truth. Where these lie on
+    both sides of a limit, that is for the verdict, which knows the limit.
+    """
+    disagreed = np.any([one.disagreed for one in apart or (posterior,)], axis=0)
+    if between is not None:
+        disagreed |= np.ptp(between, axis=0) > MAX_RANGE
     exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
     good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)
     trusted: Flags = (
-        exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~posterior.disagreed
+        exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~disagreed
     )
     return trusted

@@ -16,16 +16,19 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
 from bayes_risk.data.base_result import (
+    HEADS,
     Kind,
     Public,
     Table,
     Words,
     measures,
+    span,
     spread,
     storable,
     value,
 )
 from bayes_risk.evidence.balance import Balance, rows_of
+from bayes_risk.evidence.by_column import first_column, shown_by_column
 from bayes_risk.evidence.mechanism_result import MechanismCheck
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.intruder.guesses import how_many
@@ -33,6 +36,7 @@ from bayes_risk.matching.exposure_result import Exposure
 
 from . import geography
 from .closeness import GuessPosterior
+from .posterior import REPEATED
 from .truth import difference, log_odds, ranks_of
 
 # of a second prior, flat and predictive being computed by default: columns of `records`, rows of
@@ -62,16 +66,8 @@ SCREEN: Words = {
     "max_probability": ("truth's probability, worst", "number"),
     "share_ranked_first": ("truth ranked first", "share"),
 }
-CLOSENESS: Words = {
-    "mean_expected_absolute_error": ("Expected distance from the true value", "scale"),
-    "mean_mode_error": ("Distance of the likeliest value", "scale"),
-    "share_mode_is_truth": ("Likeliest value is the true one", "share"),
-    "mean_probability_of_truth": ("Probability of the true value", "scale"),
-    "mean_region_size": ("Values in the 90 % region", "scale"),
-    "mean_region_length": ("Length of the 90 % region", "scale"),
-    "share_truth_in_region": ("90 % region holds the true value", "share"),
-}
 DISTANCE = "mean_expected_absolute_error"
+RANGE = "Another audit (95 %)"
 ON_SCREEN = 2  # numbers whose distance stands on the screen
 
 
@@ -135,6 +131,8 @@ class AttributeRisk(GuessPosterior):
         all modes between which the release does not choose. None: no error.
     modes : Modes, or None
         In which modes the release was found to lead the chains of the audit.
+    by_mode : ndarray, shape (k, n_cases), or None
+        Probability of the truth in each of k modes between which the release does not choose.
     by_column : DataFrame, or None
         Which synthesised column gives most away: the probability of the truth without the evidence
         of each; see `bayes_risk.evidence.by_column`. None: ``not_by_column`` says why.
@@ -161,6 +159,7 @@ class AttributeRisk(GuessPosterior):
     balance: Balance | None = None
     interval: Array | None = None
     modes: Modes | None = None
+    by_mode: Array | None = None
     by_column: pd.DataFrame | None = None
     not_by_column: str = ""
 
@@ -217,7 +216,7 @@ class AttributeRisk(GuessPosterior):
         return table.assign(**beside)
 
     def summary(self) -> pd.DataFrame:
-        """File level: one row per measure, columns ``value``, ``mcse`` and ``baseline``.
+        """File level, one row per measure: ``value``, ``mcse``, ``baseline``, ``low`` and ``high``.
 
         Rows: ``mean_probability``, ``median_probability``, ``q95_probability`` and
         ``max_probability`` of the truth; ``share_ranked_first`` (ties share the place);
@@ -226,7 +225,9 @@ class AttributeRisk(GuessPosterior):
         ``genuine_unique_values``, as in `Exposure.most`. The baseline is what the intruder could
         say without the release; the error is NaN where a row has none. Under each of `priors` those
         of `MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where
-        there is a `balance`; their baseline is what is expected.
+        there is a `balance`; their baseline is what is expected. ``modes``, ``modes_open`` and
+        ``strays`` (starts) where the release has led the chains. ``low`` and ``high``, of
+        probabilities: where another audit would find them, as in `records`.
         """
         table = self.records
         p, first = table["probability"], (table["rank"] == 1) / (1 + table["ties"])
@@ -247,10 +248,38 @@ class AttributeRisk(GuessPosterior):
         shown = {} if self.exposure is None else self.exposure.most()
         rows |= {name: (count, np.nan, np.nan) for name, count in shown.items()}
         for name, risk in self.priors.items():
-            other = risk.summary().to_dict("index")
+            other = risk.summary()[["value", "mcse", "baseline"]].to_dict("index")
             rows |= {f"{row}_{name}": tuple(other[row].values()) for row in MEASURED}
         rows |= rows_of(self.balance)
-        return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
+        if self.modes is not None:
+            found = self.modes
+            counts = {"modes": len(found.table), "modes_open": len(found.kept)}
+            counts["strays"] = len(found.strays)
+            rows |= {name: (count, np.nan, np.nan) for name, count in counts.items()}
+        columns = ["value", "mcse", "baseline"]
+        whole = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        return whole.join(self._ranges())
+
+    @property
+    def _means_by_mode(self) -> list[float]:
+        """Mean probability of the truth in each mode left open, if several are."""
+        return [] if self.by_mode is None else [float(p[self.case].mean()) for p in self.by_mode]
+
+    def _ranges(self) -> pd.DataFrame:
+        """Where another audit would find the file's probabilities, in every mode left open.
+
+        That of a mean has the mean's own error; a quantile lies between those of both ends.
+        """
+        table, error = self.records, REPEATED * self._mcse_of_mean()
+        means = [float(table["probability"].mean()), *self._means_by_mode]
+        at = {"mean_probability": (max(min(means) - error, 0.0), min(max(means) + error, 1.0))}
+        for name, q in (("median", 0.5), ("q95", 0.95), ("max", 1.0)):
+            low, high = (float(table[end].quantile(q)) for end in ("low", "high"))
+            at[f"{name}_probability"] = low, high
+        for name, risk in self.priors.items():
+            of = risk._ranges()
+            at |= {f"{k}_{name}": tuple(of.loc[k]) for k in MEASURED if k in of.index}
+        return pd.DataFrame.from_dict(at, orient="index", columns=["low", "high"])
 
     def certain(self) -> pd.DataFrame:
         """Values that the release gives away for certain: one row per target, True or False.
@@ -357,10 +386,13 @@ class AttributeRisk(GuessPosterior):
         """Measures, worst records, what each column gives away, how close to each number."""
         found = {
             "measures": self._measures(),
+            "modes": None if self.modes is None else self.modes.shown(self._means_by_mode),
             "worst": self._worst(),
-            "by-column": self._by_column(),
+            "by-column": shown_by_column(self.by_column, self.not_by_column),
         }
-        return {name: table for name, table in found.items() if table is not None} | self._close()
+        return {
+            name: table for name, table in found.items() if table is not None
+        } | self.closeness_tables()
 
     @property
     def is_exact(self) -> bool:
@@ -378,13 +410,14 @@ class AttributeRisk(GuessPosterior):
             "worst_records": [str(label) for label in self.worst().index],
             "by_column": self.by_column,
             "not_by_column": self.not_by_column,
+            "modes": None if self.modes is None else self.modes.table,
         }
 
     def line(self) -> str:
         """Which column gives most away; nothing where it is not told."""
         if self.by_column is None:
             return ""
-        column, without, full = _first(self.by_column)
+        column, without, full = first_column(self.by_column)
         if not column:
             return f"No column gives anything away alone (mean {full}, without any one {without})"
         return f"Gives most away: {column} (mean {full}, without its evidence {without})"
@@ -424,6 +457,7 @@ class AttributeRisk(GuessPosterior):
         return measures(
             rows,
             {**MEASURES, **COUNTS, **self._under_priors(MEASURES, "{words} ({prior} prior)")},
+            HEADS if self.modes is None else (*HEADS, RANGE),
             caption=f"All {n:,} audited records; {how_many(self.guesses_each)} for each.",
             public=[
                 *(Public(w, n * at[k]["value"], n, n * at[k]["baseline"]) for k, w in summed),
@@ -466,6 +500,7 @@ class AttributeRisk(GuessPosterior):
         columns = [
             ("Probability of the truth", value("probability")),
             ("Error (2 s.e.)", spread("mcse", "probability")),
+            *([] if self.modes is None else [(RANGE, span("low", "high"))]),
             ("Without the release", value("prior")),
             ("Log Bayes factor", value("log_bayes_factor", digits=2)),
             ("Place", _place),
@@ -479,61 +514,6 @@ class AttributeRisk(GuessPosterior):
             head="Record",
             columns=[c for c in columns if c[0] != "k-hat" or not self.is_exact],
         )
-
-    def _by_column(self) -> Table | None:
-        """The truth's probability without the evidence of each synthesised column, or why not."""
-        title, table = "Which column gives most away", self.by_column
-        if table is None:
-            why = f"Which column gives most away was not computed: {self.not_by_column}."
-            return (
-                Table(title=title, note=why, frame=pd.DataFrame()) if self.not_by_column else None
-            )
-        column, without, full = _first(table)
-        note = (
-            f"Of the synthesised columns, {column} gives most away: without its evidence the mean "
-            f"probability is {without} instead of {full}."
-        )
-        if not column:
-            note = (
-                "No synthesised column gives anything away alone: without the evidence of any one "
-                f"of them the mean probability is {without} or more, and {full} with all."
-            )
-        return Table(
-            title=title,
-            note=note,
-            caption=(
-                "Probability of the truth without what the release says by how the column's values "
-                "came about; they still condition the columns drawn after it. A fall is against "
-                "the figure with all columns. Falls do not add up: columns that say the same each "
-                "fall little."
-            ),
-            frame=table,
-            head="Column left out",
-            columns=[
-                ("Mean probability", value("mean_probability")),
-                ("Fall", value("mean_fall")),
-                ("Largest probability", value("max_probability")),
-                ("Fall", value("max_fall")),
-            ],
-        )
-
-    def _close(self) -> dict[str, Table]:
-        """How close the intruder comes to each number."""
-        tables = {}
-        for place, (name, row) in enumerate(self.closeness_summary().iterrows(), start=1):
-            sides = {"value": "", "bound": "_mcse_bound", "baseline": "_prior"}
-            columns = {
-                c: row.reindex([f"{k}{s}" for k in CLOSENESS]).to_numpy() for c, s in sides.items()
-            }
-            tables[f"closeness-{place}"] = measures(
-                pd.DataFrame(columns, index=list(CLOSENESS)),
-                CLOSENESS,
-                ("Value", "Error (2 s.e., at most)", "Without the release"),
-                title="How close the intruder comes to numbers" if place == 1 else "",
-                note=NEARLY if place == 1 else "",
-                caption=f"{name}: means over {len(self.index):,} records.",
-            )
-        return tables
 
     def _excluded(self) -> str:
         """Records whose truth the prior gives no mass: no release can change that."""
@@ -565,21 +545,6 @@ class AttributeRisk(GuessPosterior):
         """Records share their draws, so the error of a mean is taken from batch means."""
         means = self.deviations[:, :, self.case].mean(axis=2, keepdims=True)
         return float(standard_error(means, led=self.modes is not None)[0])
-
-
-NEARLY = (
-    "A guess that misses a number by little is nearly as good as the truth. Distances are in the "
-    "unit of the variable and averaged over records; only the difference from the last column is "
-    "attributable to the release."
-)
-
-
-def _first(table: pd.DataFrame) -> tuple[str, str, str]:
-    """The column that gives most away, if any, and the mean without and with its evidence."""
-    first = table.iloc[0]
-    mean, fall = float(first["mean_probability"]), float(first["mean_fall"])
-    without, full = number(mean), number(mean + fall)
-    return str(table.index[0]) if fall > 0 and without != full else "", without, full
 
 
 def _place(row: Mapping[str, Any]) -> str:
