@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import gammaln
 
 import bayes_risk as br
-from tests.regression_oracle import Normal, guess_values, log_evidence
+from tests.regression_oracle import Normal, guess_values, log_evidence, standardized
 
 Regression, Prior = br.models.Regression, br.models.RegressionPrior
 ROUNDING = 1e-9
@@ -252,3 +253,56 @@ def test_order_of_records_and_of_releases_does_not_matter():
     second = audit(model, df.iloc[order], turned, grids)
     a, b = first.records["probability"], second.records["probability"].loc[first.index]
     assert np.allclose(a, b, atol=1e-10)
+
+
+# --- scales of the standardised variables, which come from the table ----------------------------
+
+
+def log_marginal(X, y, n, prior):
+    """log p(y) of rows X, the first n of which give the centres and scales; original units."""
+    centre, scale, at, by = standardized(X[:n], y[:n])
+    X, y, a, b = (X - centre) / scale, (y - at) / by, prior.sigma2[0], prior.sigma2[1]
+    tau = np.array([prior.intercept, prior.slopes])
+    precision = X.T @ X + np.diag(tau**-2.0)
+    mean = np.linalg.solve(precision, X.T @ y)
+    b_n, a_n = b + (y @ y - mean @ X.T @ y) / 2, a + (len(y) - np.isinf(tau).sum()) / 2
+    return (
+        -np.linalg.slogdet(precision)[1] / 2
+        + gammaln(a_n)
+        - a_n * np.log(b_n)
+        - len(y) * np.log(by)
+    )
+
+
+@pytest.mark.parametrize(
+    ("prior", "n", "most"),
+    [(Prior(), 200, 2e-3), (Prior(), 1000, 5e-4), (Prior.reference(), 30, 1e-9)],
+    ids=["200", "1000", "reference"],
+)
+def test_who_computes_the_scales_from_each_guess_learns_hardly_anything_else(prior, n, most):
+    """The agency did from the truth: p(Z | y*) with scales of (y*, y_-i), against constant ones."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=n)
+    y = 2 + x + rng.standard_t(4, size=n)
+    df = pd.DataFrame({"x": x, "y": y})
+    fit = Regression({"y": "1 + x"}, prior=prior).fit(df, random_seed=1)
+    release = fit.synthesize(5, random_seed=2)
+    far = [int(np.argmax(np.abs(y - 2 - x))), 0]
+    grid = {"y": br.Grid(bounds=(y.min() - 1, y.max() + 1), n=15, truth="add")}
+    risk = br.attribute_risk(fit, release, guesses=grid, prior="uniform", targets=far)
+    X, worst = np.column_stack([np.ones(n), x]), 0.0
+    for label, u in zip(risk.index, risk.case, strict=True):
+        counted = np.isfinite(risk.log_prior[:, u])
+        total = np.zeros(counted.sum())
+        for g, value in enumerate(risk.guesses[counted, u, 0]):
+            guessed = y.copy()
+            guessed[label] = value
+            for Z in release.datasets:
+                both = np.append(guessed, Z["y"]), np.vstack([X, X])
+                total[g] += log_marginal(both[1], both[0], n, prior)
+                total[g] -= log_marginal(X, guessed, n, prior)
+        exact = np.exp(total - total.max())
+        found = np.exp(risk.log_probability[counted, u])
+        worst = max(worst, np.abs(exact / exact.sum() - found).max())
+    assert worst < most
+    assert "constants from which nothing is inferred" in risk.assumptions["synthesis"]

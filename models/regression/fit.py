@@ -314,7 +314,8 @@ class RegressionFit(Synthesis):
         order = [p.part.name for p in self._held(release)]
         return (
             "the regressions, their priors and the scales of the standardised variables are known, "
-            f"not the parameters; values drawn in the order {', '.join(order)}, each given those "
+            "these as constants from which nothing is inferred of a record, not the parameters; "
+            f"values drawn in the order {', '.join(order)}, each given those "
             f"before it{in_words(self.weights)}"
         )
 
