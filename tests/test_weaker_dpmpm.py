@@ -6,6 +6,7 @@ import pytest
 
 import bayes_risk as br
 from tests.latent_oracle import exact_weaker, monte_carlo_weaker, one_column
+from tests.oracle import log_marginal, row
 from tests.oracles import codes_of, simulate
 from tests.weaker_calibration import KNOWS, calibration
 
@@ -231,6 +232,82 @@ def test_records_released_unchanged_are_seen_by_everybody(one_class):
         for j, log_e in enumerate(closed_form(y, [Z], i, ~replaced, BINARY_AND_THREE)):
             exact += (log_e - log_e[y[i, j]])[risk.guesses[:, u, j]]
         assert np.allclose(risk.log_evidence[0, :, u], exact, atol=1e-8)
+
+
+# --- before anything was published -----------------------------------------------------------
+
+
+SEVEN = np.array([[1, 1, 1], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 1]])
+
+
+def believed(i, known, published):
+    """p(truth of x2 | its x0, x1, y_A), with and without the others' x0, x1: sums over labels."""
+    logs = []
+    for x2 in (SEVEN[i, 2], 1 - SEVEN[i, 2]):
+        units = [row([*SEVEN[i, :2], x2])]
+        units += [row(SEVEN[j]) for j in known if j != i]
+        others = [j for j in range(7) if j != i and j not in known]
+        units += [row(SEVEN[j, :2], [0, 1]) for j in others if published]
+        logs.append(log_marginal(units, 2, (2, 2, 2), **PRIOR))
+    return 1 / (1 + np.exp(logs[1] - logs[0]))
+
+
+@pytest.mark.parametrize("known", [[0, 1, 2], [0]])
+def test_before_is_the_belief_without_published_columns_of_unknown_records(known):
+    model = br.models.DPMPM(n_classes=2, concentration_prior=(0.5, 0.5))
+    fit = model.fit(table(SEVEN), draws=1000, tune=200, chains=4, thin=5, random_seed=5)
+    release = fit.synthesize(1, columns=["x2"], random_seed=6)
+    how = {"guesses": br.Neighbourhood(1)}
+    risk = audit(fit, release, known, before=True, **how)
+    assert "leaves their x0, x1 as they are" in risk.assumptions["records"]
+    assert 'known "without the release" too' in risk.assumptions["records"]
+    records, apart = risk.records, []
+    for i, at in records.iterrows():
+        without, given = believed(i, known, published=False), believed(i, known, published=True)
+        assert 0 <= at["mcse_before"] < 0.01
+        assert abs(at["before"] - without) < 4 * at["mcse_before"] + 1e-3
+        assert abs(at["prior_predictive"] - given) < 0.015
+        apart.append(abs(given - without))
+    assert max(apart) > 0.03
+    assert risk.summary().loc["mean_before", "value"] == pytest.approx(records["before"].mean())
+    assert "before anything was published the model's predictive gave it" in risk.sentence()
+    plain = audit(fit, release, known, **how)
+    assert plain.before is None and "before" not in plain.records
+    assert plain.log_evidence.tobytes() == risk.log_evidence.tobytes()
+
+
+def test_before_leaves_out_records_released_unchanged(one_class):
+    fit, y = one_class
+    replaced = np.arange(N) < 8
+    release = fit.synthesize(1, records=replaced, random_seed=2)
+    risk = audit(fit, release, [0, 1], guesses=br.Neighbourhood(1), before=True)
+    assert "leaves 16 of them whole as they are" in risk.assumptions["records"]
+    for label, before in risk.records["before"].items():
+        u, log_p = risk.case[risk.index.get_loc(label)], 0.0
+        seen = y[[j for j in (0, 1) if j != label]]
+        for j, d in enumerate(BINARY_AND_THREE):
+            counts = np.bincount(seen[:, j], minlength=d) + 1.0
+            log_p = log_p + np.log(counts / counts.sum())[risk.guesses[:, u, j]]
+        p = np.exp(log_p)
+        assert before == pytest.approx(p[risk.truth[u]] / p.sum())
+    assert not np.allclose(risk.records["before"], risk.records["prior_predictive"], atol=0.01)
+
+
+def test_before_is_the_predictive_prior_where_synthetic_values_alone_are_published(one_class):
+    fit, _ = one_class
+    release = fit.synthesize(2, random_seed=2)
+    for options in ({}, {"intruder": br.Intruder(knows_records=0.5)}):
+        risk = br.attribute_risk(fit, release, before=True, random_seed=3, **options)
+        table = risk.records
+        assert np.allclose(table["before"], table["prior_predictive"], atol=1e-10)
+        assert "without the release" not in risk.assumptions["records"]
+
+
+def test_before_wants_a_predictive(one_class):
+    fit, _ = one_class
+    release = fit.synthesize(1, parameters="independent", random_seed=2)
+    with pytest.raises(br.InputError, match="'importance' has none; leave before= out"):
+        br.attribute_risk(fit, release, evidence="importance", before=True)
 
 
 # --- invariance, errors ----------------------------------------------------------------------

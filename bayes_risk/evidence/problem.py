@@ -3,7 +3,7 @@
 Everything that an audit is given is read, checked and encoded here, once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,8 +37,11 @@ class AuditProblem:
     guesses : Guesses
     rows : ndarray of int, shape (n_targets,)
         Rows of the targets.
+    told : ndarray of bool, shape (n,), or None
+        Records whose values the intruder knows before anything is published. None: every record but
+        the target's; or the model itself answers, for a business competitor.
     known : ndarray of bool, shape (n,), or None
-        Records that the intruder sees, see `seen_by`.
+        The same, and those that the release leaves as they are.
     cases : Targets
         Distinct targets and their guesses.
     case : ndarray of int, shape (n_targets,)
@@ -51,6 +54,7 @@ class AuditProblem:
     capabilities: Capabilities
     guesses: Guesses
     rows: Ints
+    told: Mask | None
     known: Mask | None
     cases: Targets
     case: Ints
@@ -84,7 +88,9 @@ class AuditProblem:
         )
         capabilities = fit.capabilities(encoded, intruder)
         rows = rows_of(targets, encoded, intruder, choose)
-        known = seen_by(intruder, encoded, knowing)
+        some = intruder.knows_less and not intruder.is_competitor
+        told = intruder.known(encoded.microdata.index, knowing) if some else None
+        known = None if told is None else told | ~encoded.replaced
         weights, apart = fit.weights, fit.records_differ
         cases, case = cases_of(encoded, intruder, weighed, rows, known, weights, apart)
         return cls(
@@ -94,10 +100,38 @@ class AuditProblem:
             capabilities=capabilities,
             guesses=weighed,
             rows=rows,
+            told=told,
             known=known,
             cases=cases,
             case=case,
         )
+
+    @property
+    def published(self) -> str:
+        """What the release leaves as it is of records that are not known; empty: nothing."""
+        if self.told is None or self.known is None:
+            return ""
+        names = np.array([str(c) for c in self.release.microdata.columns])
+        columns = names[~self.release.columns] if not self.known.all() else names[:0]
+        whole = int((self.known & ~self.told).sum())
+        said = [f"their {', '.join(columns)}"] if len(columns) else []
+        return " and ".join([*said, *([f"{whole:,} of them whole"] if whole else [])])
+
+    def knowledge(self) -> str:
+        """What the intruder knows of the records, in words for reports."""
+        said = self.intruder.in_words()
+        if not self.published:
+            return said
+        return (
+            f"{said} Of the others the release leaves {self.published} as they are; this is known "
+            '"without the release" too, which means without the synthetic values.'
+        )
+
+    def unpublished(self) -> EncodedRelease:
+        """The release as one that leaves nothing as it is: what a fit sees before it is there."""
+        release = self.release
+        columns, replaced = np.ones_like(release.columns), np.ones_like(release.replaced)
+        return replace(release, columns=columns, replaced=replaced)
 
 
 def rows_of(
@@ -131,16 +165,6 @@ def rows_of(
     if not len(rows):
         raise InputError("targets selects no record; select at least one")
     return rows.astype(np.int64)
-
-
-def seen_by(intruder: Intruder, release: EncodedRelease, rng: np.random.Generator) -> Mask | None:
-    """Records whose values the intruder sees, (n,): those known, and those released unchanged.
-
-    None: every record but the target's; or the model itself answers, for a business competitor.
-    """
-    if intruder.is_competitor or not intruder.knows_less:
-        return None
-    return intruder.known(release.microdata.index, rng) | ~release.replaced
 
 
 def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:
@@ -194,7 +218,7 @@ def cases_of(
 ) -> tuple[Targets, Ints]:
     """Distinct cases among the targets, and the case of each.
 
-    ``known`` (n,): records that the intruder sees, the target's own apart; see `seen_by`.
+    ``known`` (n,): records that the intruder sees, the target's own apart.
     ``weights`` (n,) of the records; ``records_differ``: each is a case of its own.
     """
     data = release.microdata

@@ -253,6 +253,27 @@ class EvidenceRunner:
             self.chains = [Chains(fit, self._imputing())]
         return self._until(cases, budget)
 
+    def before(self, cases: Targets, found: Evidence) -> Ratio:
+        """Log p(y* | y_A) relative to the truth, before anything was published.
+
+        That of the evidence, if synthetic values alone are published; else of one more fit.
+
+        Of other records than those known it has seen nothing, not even what the release leaves as
+        it is of them.
+        """
+        problem, (rng, reading) = self.problem, self.rng.spawn(2)
+        if problem.told is None or not problem.published:
+            m = np.float32(len(found.log_evidence))
+            value, deviation = needed(found.base), found.deviations[0] / -m
+            return Ratio(value=value, deviation=deviation, khat=found.khat, ess=found.ess)
+        blank, fit = problem.unpublished(), needed(problem.capabilities.partial)
+        key = ("unpublished", problem.told.tobytes(), *self._data(), *seed_of(rng))
+        make = partial(fit.knowing, problem.told, blank, rng=rng, **self._how)
+        given = self.remember(key, make).capabilities(self.release, problem.intruder)
+        posterior = partial(needed(given.sampled).informed, blank)
+        told = replace(cases, known=problem.told, fitted=problem.told[cases.record])
+        return ratio_of_fit(posterior, told, reading, self.n_jobs, self.read)
+
     def fits(self, cases: Targets) -> list[Posterior]:
         """Fits for these cases: one augmented fit per draw of the parameters, and the base fit.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayes_risk._core.arrays import Array
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, positive
 from bayes_risk.evidence import prior_weights
 from bayes_risk.evidence.by_column import factors_of
@@ -43,6 +44,7 @@ def attribute_risk(
     target_mcse: float | None = None,
     max_doublings: int = 4,
     refit_budget: int = 10,
+    before: bool = False,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -92,6 +94,10 @@ def attribute_risk(
     refit_budget : int
         At most so many distinct cases with k-hat above threshold are fitted again without the
         target.
+    before : bool
+        Also say what the model's predictive gave the truth before anything was published: columns
+        and records that the release leaves as they are belong to the knowledge of who does not know
+        all other records, so that the predictive prior has them already. Costs one more fit.
     random_seed : int, Generator or None
         Same seed, same bytes, for any ``n_jobs``.
     n_jobs : int
@@ -143,6 +149,7 @@ def attribute_evidence(
     target_mcse: float | None = None,
     max_doublings: int = 4,
     refit_budget: int = 10,
+    before: bool = False,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -158,7 +165,9 @@ def attribute_evidence(
     search_prior : as ``prior`` in `attribute_risk`
         Guides the search of a joint grid that is too large to be listed; no other prior can be used
         on its guesses. Without such a grid it is not looked at.
-    targets, evidence, target_mcse, max_doublings, refit_budget, random_seed, n_jobs, progress
+    targets, evidence, target_mcse, max_doublings, refit_budget, before
+        As in `attribute_risk`.
+    random_seed, n_jobs, progress
         As in `attribute_risk`.
 
     Returns
@@ -185,6 +194,7 @@ def gather(
     target_mcse: float | None = None,
     max_doublings: int = 4,
     refit_budget: int = 10,
+    before: bool = False,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -209,6 +219,11 @@ def gather(
     searched = search_prior if problem.cases.guesses.finer is not None else None
     cases, log_rest = _narrowed(runner, method, budget, search_prior)
     found = method.run(runner, cases, budget)
+    if before and found.base is None:
+        raise InputError(
+            "what was known before anything was published is asked of the model's predictive, and "
+            f"evidence {method.name!r} has none; leave before= out"
+        )
     unchanged = ~problem.release.replaced[cases.record]
     return AttributeEvidence(
         microdata=fit.microdata,
@@ -233,6 +248,7 @@ def gather(
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure(fit.microdata, release),
         check=_checked(problem, checking, memory),
+        before=runner.before(cases, found) if before else None,
     )
 
 
@@ -265,7 +281,7 @@ def _in_words(problem: AuditProblem, method: EvidenceMethod, cases: Targets) -> 
     fit, release = problem.fit, problem.release
     names = [fit.microdata.columns[j] for j in cases.columns]
     return {
-        "records": problem.intruder.in_words(),
+        "records": problem.knowledge(),
         "columns": f"guessed: {', '.join(map(str, names))}",
         "synthesis": fit.mechanism(release),
         "guesses": _guesses_in_words(problem.guesses, names),

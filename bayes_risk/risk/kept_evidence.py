@@ -19,6 +19,7 @@ from bayes_risk.evidence import balance as balancing
 from bayes_risk.evidence.by_column import FIRST, SEARCHED, by_column
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.leave_one_out import Ratio
 from bayes_risk.evidence.mechanism_result import MechanismCheck
 from bayes_risk.evidence.methods import METHODS
 from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
@@ -30,6 +31,7 @@ from .posterior import (
     MAX_LEFT_OUT,
     Limits,
     PosteriorSums,
+    before,
     by_mode,
     error_over_modes,
     interval,
@@ -84,6 +86,8 @@ class AttributeEvidence:
         Columns of the factors of the evidence; or why these cannot be told.
     check : MechanismCheck, or None
         Of files made elsewhere: whether they look like files of the model, all m of them.
+    before : Ratio, or None
+        Log p(y* | y_A) relative to the truth before anything was published.
     """
 
     microdata: Microdata
@@ -104,6 +108,7 @@ class AttributeEvidence:
     any_release: bool
     factors: tuple[str, ...] | str
     check: MechanismCheck | None = None
+    before: Ratio | None = None
 
     def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
         """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
@@ -250,6 +255,7 @@ class AttributeEvidence:
             for one in found.apart
         ]
         between = by_mode(apart, guesses.truth)
+        led = found.modes is not None
         trusted = reliable(found, posterior, self.limits, apart, between)
         return AttributeRisk(
             index=self.index,
@@ -277,6 +283,7 @@ class AttributeEvidence:
             interval=interval([posterior, *apart], guesses.truth),
             modes=found.modes,
             by_mode=between,
+            before=None if self.before is None else before(self.before, guesses, led),
         )
 
     def __repr__(self) -> str:

@@ -12,7 +12,9 @@ from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.leave_one_out import Ratio
 from bayes_risk.evidence.prior_weights import PriorWeights
+from bayes_risk.intruder.guesses import GuessSet
 
 MAX_MCSE = 0.05  # of a probability
 MAX_LEFT_OUT = 0.02
@@ -157,6 +159,17 @@ def _log_odds(found: PosteriorWeights, truth: Ints) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         odds: Array = log_p - np.log(-np.expm1(log_p))
     return odds
+
+
+def before(found: Ratio, guesses: GuessSet, led: bool) -> Array:
+    """Probability of the truth before anything was published, and its error, shape (2, U)."""
+    truth = guesses.truth[None]
+    log_p = np.where(guesses.counted, found.value, -np.inf)
+    log_p = log_p - log_sum(log_p)
+    at_truth = np.exp(np.take_along_axis(log_p, truth, axis=0)[0])
+    moved = found.deviation - np.take_along_axis(found.deviation, truth[None], axis=1)
+    shift = -np.einsum("bgu,gu->bu", moved.astype(float), np.exp(log_p))[None]
+    return np.stack([at_truth, standard_error(shift, led=led) * at_truth])
 
 
 def _left_out(log_truth: Array, log_rest: Array) -> Array:

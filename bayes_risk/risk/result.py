@@ -55,6 +55,7 @@ MEASURES: Words = {
     "max_probability": ("Probability of the true values, worst record", "number"),
     "share_ranked_first": ("Share of records whose truth is the likeliest guess", "share"),
     "mean_rank": ("Mean rank of the true values among the guesses", "number"),
+    "mean_before": ("Predictive probability before anything was published, mean", "number"),
 }
 COUNTS: Words = {
     "targets": ("Records audited", "count"),
@@ -133,6 +134,9 @@ class AttributeRisk(GuessPosterior):
         In which modes the release was found to lead the chains of the audit.
     by_mode : ndarray, shape (k, n_cases), or None
         Probability of the truth in each of k modes between which the release does not choose.
+    before : ndarray, shape (2, n_cases), or None
+        What the model's predictive gave the truth before anything was published, and its error.
+        None: not asked for.
     by_column : DataFrame, or None
         Which synthesised column gives most away: the probability of the truth without the evidence
         of each; see `bayes_risk.evidence.by_column`. None: ``not_by_column`` says why.
@@ -160,6 +164,7 @@ class AttributeRisk(GuessPosterior):
     interval: Array | None = None
     modes: Modes | None = None
     by_mode: Array | None = None
+    before: Array | None = None
     by_column: pd.DataFrame | None = None
     not_by_column: str = ""
 
@@ -182,7 +187,8 @@ class AttributeRisk(GuessPosterior):
         how many other guesses tie with it (``ties``); ``log_bayes_factor`` (posterior over prior
         log odds of the truth; NaN where the prior settles it: no mass on the truth, or all of it),
         ``mcse_log_bayes_factor``; ``khat``; ``ess``; ``reliable``; ``disclosed`` (released
-        unchanged); ``left_out``. Under each of `priors` those of `BESIDE`, its name
+        unchanged); ``left_out``; where it was asked for ``before`` and its ``mcse_before``. Under
+        each of `priors` those of `BESIDE`, its name
         behind: ``probability_predictive``.
         """
         rank, ties = ranks_of(self.log_probability, self.truth)
@@ -207,6 +213,8 @@ class AttributeRisk(GuessPosterior):
             "disclosed": self.disclosed,
             "left_out": self.left_out,
         }
+        if self.before is not None:
+            columns |= {"before": self.before[0], "mcse_before": self.before[1]}
         table = pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
         beside = {
             f"{column}_{name}": risk.records[column]
@@ -225,7 +233,8 @@ class AttributeRisk(GuessPosterior):
         ``genuine_unique_values``, as in `Exposure.most`. The baseline is what the intruder could
         say without the release; the error is NaN where a row has none. Under each of `priors` those
         of `MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where
-        there is a `balance`; their baseline is what is expected. ``modes``, ``modes_open`` and
+        there is a `balance`; their baseline is what is expected. ``mean_before`` where it was asked
+        for. ``modes``, ``modes_open`` and
         ``strays`` (starts) where the release has led the chains. ``low`` and ``high``, of
         probabilities: where another audit would find them, as in `records`.
         """
@@ -251,6 +260,8 @@ class AttributeRisk(GuessPosterior):
             other = risk.summary()[["value", "mcse", "baseline"]].to_dict("index")
             rows |= {f"{row}_{name}": tuple(other[row].values()) for row in MEASURED}
         rows |= rows_of(self.balance)
+        if self.before is not None:
+            rows["mean_before"] = (table["before"].mean(), np.nan, np.nan)
         if self.modes is not None:
             found = self.modes
             counts = {"modes": len(found.table), "modes_open": len(found.kept)}
@@ -376,7 +387,7 @@ class AttributeRisk(GuessPosterior):
             f"{self.assumptions['records']} Choosing among {how_many(self.guesses_each)} for each "
             f"of {len(table):,} records, the intruder gives the truth "
             f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
-            "without the release) and "
+            f"without the release{self._before()}) and "
             f"{number(worst['probability'])}{error} in the worst case; the truth "
             f"ranks first for {percent(rows['share_ranked_first'])} of records.{certain}{doubt}"
             f"{self._excluded()}{self._given_away()}{self._searched()}"
@@ -514,6 +525,12 @@ class AttributeRisk(GuessPosterior):
             head="Record",
             columns=[c for c in columns if c[0] != "k-hat" or not self.is_exact],
         )
+
+    def _before(self) -> str:
+        if self.before is None:
+            return ""
+        mean = number(float(self.before[0, self.case].mean()))
+        return f"; before anything was published the model's predictive gave it {mean}"
 
     def _excluded(self) -> str:
         """Records whose truth the prior gives no mass: no release can change that."""

@@ -247,7 +247,7 @@ def likeliest(
         truth=cases.profiles[:, cases.columns].astype(np.int64),
         exact=len(parts) == 2 and prior == "predictive",
         assumptions={
-            "records": problem.intruder.in_words(),
+            "records": problem.knowledge(),
             "prior": in_words(prior),
             "evidence": f"{way}: {WAYS[way]}",
             "releases": drawn_in_words(fit, problem.release),

@@ -136,7 +136,7 @@ def full_table_risk(
         case=problem.case,
         reliable=_reliable(found, fits, runner.threshold),
         assumptions={
-            "records": problem.intruder.in_words(),
+            "records": problem.knowledge(),
             "columns": f"guessed: {', '.join(fit.microdata.columns[j] for j in cases.columns)}",
             "synthesis": fit.mechanism(problem.release),
             "prior": in_words(prior),
