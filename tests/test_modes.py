@@ -5,6 +5,7 @@ former or by the latter explains as much, and what lies between is millions of t
 Basins are cut by hand.
 """
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -165,6 +166,24 @@ def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
     p, error = risk.records.loc[0, ["probability", "mcse_log_bayes_factor"]]
     changes = np.log(both) - np.log1p(-np.array(both)) - np.log(p / (1 - p))
     assert np.abs(changes).max() <= 2.5 * error
+
+
+def test_privacy_loss_has_the_errors_of_led_chains_and_reaches_open_modes():
+    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
+    how = {"draws": 60, "tune": 50, "chains": 4, "thin": 1, "splits": 2}
+    with pytest.warns(br.TruncationWarning):
+        fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=4)
+    release = br.Release(datasets=[y], synthesized=list(y), parameters="one-mode")
+    evidence = attribute_evidence(fit, release, targets=[0], random_seed=4)
+    loss = br.privacy_loss(evidence)
+    losses = [np.ptp(one.log_evidence.sum(axis=0)[:, 0]) for one in evidence.found.apart]
+    assert len(losses) == 2
+    assert np.abs(losses - loss.loss[0]).max() <= 2 * loss.mcse[0]
+    alone = replace(evidence, found=replace(evidence.found, apart=()))
+    total = evidence.found.log_evidence.sum(axis=0)[:, 0]
+    pair = evidence.found.deviations[:, :, [total.argmax(), total.argmin()], 0].astype(float)
+    led = standard_error(pair[..., 0] - pair[..., 1], led=True)
+    assert br.privacy_loss(alone).mcse[0] == pytest.approx(float(led))
 
 
 def test_the_first_of_two_data_sets_is_spanned_by_itself():

@@ -110,11 +110,11 @@ def weigh(
         mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
         mcse_log_bayes_factor=_error_of_change(found, shift, moved, log_truth, prior, truth),
         left_out=_left_out(log_truth, log_rest),
-        disagreed=_disagreed(found, shift),
+        disagreed=disagreed(found, shift),
     )
 
 
-def _disagreed(found: Evidence, shift: Array) -> Flags:
+def disagreed(found: Evidence, shift: Array) -> Flags:
     """Records of which chains of the fits say different things, shape (U,): their R-hat."""
     if found.base is None:  # no chains, or draws that the release weighs
         return np.zeros(shift.shape[-1], dtype=bool)
@@ -280,12 +280,12 @@ def reliable(
     to agree within each, and the modes about the probability of the truth. Where these lie on
     both sides of a limit, that is for the verdict, which knows the limit.
     """
-    disagreed = np.any([one.disagreed for one in apart or (posterior,)], axis=0)
+    doubtful = np.any([one.disagreed for one in apart or (posterior,)], axis=0)
     if between is not None:
-        disagreed |= np.ptp(between, axis=0) > MAX_RANGE
+        doubtful |= np.ptp(between, axis=0) > MAX_RANGE
     exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
     good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)
     trusted: Flags = (
-        exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~disagreed
+        exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~doubtful
     )
     return trusted

@@ -4,17 +4,19 @@ Frozen; made of evidence that an audit has gathered, so it costs nothing more.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.batches import standard_error
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.variables import Number, Variable
+from bayes_risk.evidence.evidence import Evidence
 
 from .kept_evidence import AttributeEvidence
+from .posterior import disagreed
 from .privacy_loss_result import PrivacyLoss
 from .result import AttributeRisk
 
@@ -67,21 +69,49 @@ def _of_evidence(given: AttributeEvidence) -> PrivacyLoss:
     found, guesses = given.found, given.cases.guesses
     total = np.where(guesses.counted, found.log_evidence.sum(axis=0), np.nan)  # shape (G, U)
     _check_possible(total)
-    most, least = _extremes(total)
-    deviations = found.deviations.astype(float)
-    apart = _at(deviations, most) - _at(deviations, least)  # shape (F, B, U)
-    mcse = np.sqrt(variance_of_estimate(apart))
-    good = (found.khat <= given.limits.khat) & (found.ess >= given.limits.ess)
+    main, *modes = (_of_chains(one, given) for one in (found, *found.apart))
+    mcse, good = main.mcse, (found.khat <= given.limits.khat) & (found.ess >= given.limits.ess)
+    for one in modes:  # two errors reach what each mode left open says
+        mcse = np.maximum(mcse, 0.5 * np.abs(one.loss - main.loss) + one.mcse)
+    apart = np.any([one.disagreed for one in modes or [main]], axis=0)
     return _result(
         given,
         total,
         mcse=mcse,
-        low=_low(total, deviations),
-        reliable=(good & ~(mcse > given.limits.log_odds)) | given.disclosed,
+        low=np.min([one.low for one in (main, *modes)], axis=0),
+        reliable=(good & ~apart & ~(mcse > given.limits.log_odds)) | given.disclosed,
         khat=found.khat,
         variables=tuple(given.microdata.variables[j] for j in given.cases.columns),
         codes=guesses.codes,
         words=given.words,
+    )
+
+
+class _Loss(NamedTuple):
+    """The loss among guesses that are possible, its error, and what does not share its bias (U,).
+
+    And whether chains say different things of its two guesses.
+    """
+
+    loss: Array
+    mcse: Array
+    low: Array
+    disagreed: npt.NDArray[np.bool_]
+
+
+def _of_chains(found: Evidence, given: AttributeEvidence) -> _Loss:
+    """Of all chains of the evidence, or of those of one mode."""
+    total = np.where(given.cases.guesses.counted, found.log_evidence.sum(axis=0), np.nan)
+    most, least = _extremes(total)
+    deviations = found.deviations.astype(float)
+    apart = _at(deviations, most) - _at(deviations, least)  # shape (F, B, U)
+    with np.errstate(invalid="ignore"):
+        loss = _at(total, most) - _at(total, least)
+    return _Loss(
+        loss=np.where(np.isfinite(loss), loss, 0.0),
+        mcse=standard_error(apart, led=found.modes is not None),
+        low=_low(total, deviations),
+        disagreed=disagreed(found, apart),
     )
 
 

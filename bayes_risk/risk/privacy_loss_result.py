@@ -54,8 +54,10 @@ class PrivacyLoss(OfTargets):
     loss : ndarray, shape (n_cases,)
         eps_i; infinite where the release rules a guess out.
     mcse : ndarray, shape (n_cases,)
-        Monte Carlo standard error of the loss, the two extreme guesses being taken as they are. Of
-        an `AttributeRisk`, which keeps no deviations of guesses, an upper bound. NaN if infinite.
+        Monte Carlo standard error of the loss, the two extreme guesses being taken as they are; two
+        of them reach the loss in each mode that the release leaves open. Of an `AttributeRisk`,
+        which keeps no deviations of guesses, an upper bound, or with chains that the release led
+        the sum of both guesses' errors. NaN if infinite.
     low : ndarray, shape (n_cases,)
         The extremes are picked on one half of the draws and their distance is measured on the
         other: in expectation not above the loss, as ``loss`` is in expectation not below it.
