@@ -371,8 +371,8 @@ CHILD = """
 import os, signal, sys, threading
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from bayes_risk.run import run_study
-from bayes_risk.study.study import parse_study
+from bayes_risk.app.run import run_study
+from bayes_risk.app.study.study import parse_study
 import json, warnings
 warnings.simplefilter("ignore")
 study = parse_study(json.loads(sys.argv[2])).with_output(Path(sys.argv[3]))
