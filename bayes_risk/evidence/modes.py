@@ -252,9 +252,9 @@ def probed(data: Microdata, cases: Targets) -> Targets:
         values = np.arange(v.n_levels).astype(own.dtype)
         if isinstance(v, Number):
             values = np.unique(np.quantile(data.codes[:, j], QUANTILES, method="nearest"))
-        for value in values:
+        for level in values:
             guess = own.copy()
-            guess[:, i] = value
+            guess[:, i] = level
             codes.append(guess)
             same.append(guess[:, i] == own[:, i])
     cells = np.repeat(np.arange(len(codes))[:, None], len(few.columns), axis=1)

@@ -256,9 +256,7 @@ def _check_possible(log_p: Array, log_evidence: Array) -> None:
     )
 
 
-def by_mode(
-    apart: Sequence[PosteriorWeights], truth: Ints
-) -> Array | None:
+def by_mode(apart: Sequence[PosteriorWeights], truth: Ints) -> Array | None:
     """Probability of the truth in each mode left open, (k, U)."""
     if not apart:
         return None
@@ -285,7 +283,5 @@ def reliable(
         doubtful |= np.ptp(between, axis=0) > MAX_RANGE
     exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
     good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)
-    trusted: Flags = (
-        exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~doubtful
-    )
+    trusted: Flags = exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~doubtful
     return trusted

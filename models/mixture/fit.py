@@ -415,7 +415,7 @@ class MixtureFit:
         prior, phi = self.prior, self.draws.phi[h]
         p, r = prior.n_counts, prior.n_reals
         if v < p:
-            values = rng.poisson(exposure[:, v] * phi[v, label]).astype(np.float64)
+            values: Array = rng.poisson(exposure[:, v] * phi[v, label]).astype(np.float64)
             if prior.inflation is not None:
                 values[rng.random(len(label)) < phi[p + v, label]] = 0.0
             return values

@@ -54,7 +54,7 @@ class PoissonMixtureFit(MixtureFit):
         }[release.classes]
         return f"{self.ABOUT}{classes}{in_words(self.weights)}"
 
-    def synthesize(  # type: ignore[override]  # totals are dealt in classes of their own
+    def synthesize(
         self,
         m: int = 5,
         columns: Sequence[str] | None = None,

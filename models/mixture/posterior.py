@@ -225,7 +225,9 @@ class MixturePosterior:
         if prior.zeros is None:
             return part
         factor = np.repeat(-log_possible(prior.zeros, draws)[:, None], 2, axis=1)
-        return self._possible(part, targets, np.zeros(len(targets), dtype=bool), None, factor)
+        none_left_out = np.zeros(len(targets), dtype=bool)
+        cut: Predictive = self._possible(part, targets, none_left_out, None, factor)
+        return cut
 
     def of_chains(self, which: npt.NDArray[np.integer]) -> "MixturePosterior":
         """Some of the chains."""
