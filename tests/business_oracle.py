@@ -7,21 +7,21 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln, gammaln
 
-from bayes_risk.models.mixture.business.class_posterior import ClassPosterior, Rows
+from bayes_risk.models.mixture.business.class_posterior import ClassPosterior
 from bayes_risk.models.mixture.categorical.sampler import run_chains, start_at
-from bayes_risk.models.mixture.counts.state import CountPrior
+from bayes_risk.models.mixture.categorical.state import Prior
+from bayes_risk.models.mixture.columns import Rows
 
 CONCENTRATION = (1.0, 1.0)
 NODES = stats.gamma.ppf((np.arange(4000) + 0.5) / 4000, CONCENTRATION[0], scale=1.0)
 
 
 def prior_of(K, shape=0.5, rate=0.02, p=1):
-    return CountPrior(
+    return Prior(
         n_classes=K,
         concentration=CONCENTRATION,
         shape=np.full(p, shape),
         rate=np.full(p, rate),
-        zeros=None,
         level=1.0,
         starts=np.array([2 * p], dtype=np.int64),
     )
@@ -29,11 +29,14 @@ def prior_of(K, shape=0.5, rate=0.02, p=1):
 
 def rows_of(values):
     counts = np.array(values, dtype=float).reshape(len(values), -1)
-    return Rows(
-        counts=counts,
-        exposure=np.ones_like(counts),
-        positions=np.empty((len(counts), 0), np.int32),
-    )
+    n = len(counts)
+    levels, reals = np.empty((n, 0), np.int32), np.empty((n, 0))
+    return Rows(positions=levels, counts=counts, exposure=np.ones_like(counts), reals=reals)
+
+
+def nothing(p=1):
+    """A row that says nothing."""
+    return rows_of([[0.0] * p]).without(np.ones(p, bool), 0)
 
 
 @cache
@@ -72,13 +75,12 @@ def log_mass(values, prior):
 def learnt(values, prior, *, seed, draws=1500, thin=2, chains=4):
     """What chains on these rows learn."""
     rows, rng = rows_of(values), np.random.default_rng(seed)
-    K, p = prior.n_classes, prior.n_counts
-    phi = np.zeros((2 * p, K))
-    phi[:p] = rows.counts[rng.integers(len(rows), size=K)].T + 0.5
-    drawn = run_chains(
-        prior, rows.units(), [start_at(phi)] * chains, draws=draws, tune=300, thin=thin, rng=rng
-    )
-    return ClassPosterior.of(prior, rows, drawn, rng=rng)
+    phi = np.ones((prior.width, prior.n_classes))
+    phi[: prior.n_counts] = rows.counts[rng.integers(len(values), size=prior.n_classes)].T + 0.5
+    units, starts = rows.units(), [start_at(phi)] * chains
+    every = units.only(units.unit)
+    drawn = run_chains(prior, every, starts, draws=draws, tune=300, thin=thin, rng=rng)
+    return ClassPosterior.of(prior, every, drawn, np.zeros(prior.n_counts, bool), rng=rng)
 
 
 def relative(log_p):

@@ -15,7 +15,7 @@ from bayes_risk.models.mixture.business.second_largest import (
     dealt,
     further,
 )
-from tests.business_oracle import CONCENTRATION, learnt, prior_of, relative, rows_of
+from tests.business_oracle import CONCENTRATION, learnt, nothing, prior_of, relative, rows_of
 
 PRIOR, N = prior_of(3), 8
 
@@ -35,7 +35,7 @@ def question(y):
         column=0,
         guesses=np.arange(float(y[1]), max(400.0, 2.0 * y.max())),
         exposure=1.0,
-        target=rows_of([0.0]).about([0]),
+        target=nothing(),
         second=rows_of([y[1]]),
     )
 
@@ -80,15 +80,14 @@ def all_but_two(y, label, rates, pi, seed):
     rng, total = np.random.default_rng(seed), float(y[0] + y[1])
     z = rng.poisson(rates[rng.choice(len(pi), size=N, p=pi)])
     known = learnt([*z, *y[2:]], PRIOR, seed=seed, draws=250, chains=2)
-    nothing = rows_of([0.0]).about([0])
     guesses = np.arange(np.ceil(total / 2), total + 1)
     pair = Pair(
         columns=np.array([0]),
         guesses=guesses[:, None],
         totals=np.array([total]),
         exposure=np.ones((2, 1)),
-        first=nothing,
-        second=nothing,
+        first=nothing(),
+        second=nothing(),
     )
     return guesses, averaged(pair_masses(known, pair), known.batch).value
 

@@ -9,20 +9,28 @@ from scipy.special import gammaln
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk.models.mixture.business.all_but_two import Pair, Shared, dealt_to_pair, pair_masses
 from bayes_risk.models.mixture.business.second_largest import averaged
-from tests.business_oracle import labelled, learnt, log_mass, prior_of, relative, rows_of
+from tests.business_oracle import (
+    labelled,
+    learnt,
+    log_labels,
+    log_mass,
+    nothing,
+    prior_of,
+    relative,
+    rows_of,
+)
 
 TOTAL = 44
 
 
 def pair(total=TOTAL, first=None, second=None):
-    nothing = rows_of([0.0]).about([0])
     return Pair(
         columns=np.array([0]),
         guesses=np.arange(0.0, total + 1)[:, None],
         totals=np.array([float(total)]),
         exposure=np.ones((2, 1)),
-        first=nothing if first is None else rows_of([first]),
-        second=nothing if second is None else rows_of([second]),
+        first=nothing() if first is None else rows_of([first]),
+        second=nothing() if second is None else rows_of([second]),
     )
 
 
@@ -55,8 +63,6 @@ def test_own_synthetic_values_beside_the_guesses():
             if c[2] == c[4] and c[3] == c[5]:  # labels of six, where only four are drawn
                 four = tuple(sum(k == own for k in c[:4]) for own in range(2))
                 six = tuple(sum(k == own for k in c) for own in range(2))
-                from tests.business_oracle import log_labels
-
                 total = np.logaddexp(total, log_p - log_labels(six) + log_labels(four))
         want.append(total)
     found_p, want_p = relative(found.value), relative(want)

@@ -116,7 +116,7 @@ class Mechanism:
             rows = rows.below(*tables)
             kept = np.append(kept, np.ones(len(tables) * int(both.sum()), dtype=bool))
         elif both.any():
-            given = self._given(both, left_out)
+            given = self.given(both, left_out)
         power = None if weights is None else np.append(weights, np.ones(len(kept) - n))
         found = rows.units(given, left_out, power, kept)
         return replace(found, unit=found.unit[:n])
@@ -135,11 +135,11 @@ class Mechanism:
         if release and not self.own and self.synthesized.all():
             held = held.below(*(z.take(self.replaced) for z in (self.z, *self.others)))
         elif release and not self.own and self.replaced.any():
-            given = self._given(self.replaced, None)
+            given = self.given(self.replaced, None)
         found = held.units(given)
         return replace(found, unit=found.unit[: int(known.sum())]), rows.take(~known)
 
-    def _given(self, whose: Mask, left_out: int | None) -> Given:
+    def given(self, whose: Mask, left_out: int | None = None) -> Given:
         """Synthetic rows of records whose own values are held too, and their denominators."""
         p_r = len(self.synthesized) - self.y.positions.shape[1]
         divided = np.where(whose, 1 + len(self.others), 0)

@@ -4,17 +4,20 @@ A guess for the target fixes the other's value, so that the evidence is that of 
 ``p(y*, T - y* | known, Z) / p(y*, T - y* | known)``. Derivations stand in `docs/business.md`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from .class_posterior import ClassPosterior, Rows
-from .kernels import binomial_masses, mixed_pairs, negative_binomial_masses
+from bayes_risk._core.logspace import change, log_sum
+from bayes_risk.models.mixture.columns import Rows
+
+from .class_posterior import ClassPosterior, binomial_masses, count_masses, log_of_others
+from .totals import TAIL
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-TAIL = -1
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,15 +45,13 @@ class Pair:
     first: Rows
     second: Rows
 
-    def of(self, columns: npt.NDArray[np.bool_]) -> "Pair":
+    def of(self, columns: Mask) -> "Pair":
         """The same with some of the guessed counts (q,) alone."""
-        return Pair(
+        return replace(
+            self,
             columns=self.columns[columns],
             guesses=self.guesses[:, columns],
             totals=self.totals[columns],
-            exposure=self.exposure,
-            first=self.first,
-            second=self.second,
         )
 
 
@@ -59,30 +60,28 @@ def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:
 
     sum over k, l of pi_k pi_l p(y* | k) p(T - y* | l), and where k = l, one after the other.
     """
-    H, G = len(learnt.n), len(pair.guesses)
     with np.errstate(divide="ignore"):
         log_pi = np.log(learnt.draws.pi)
     log_first = log_pi + learnt.log_known(pair.first)
     log_second = log_pi + learnt.log_known(pair.second)
-    log_same = log_first + log_pi + learnt.log_known(pair.second, beside=pair.first)
+    log_same = log_first + log_pi + learnt.log_known(pair.second, pair.first)
     rates = [
-        (learnt.rate(j, pair.first), learnt.rate(j, pair.second)) for j in pair.columns.tolist()
+        [learnt.rate(j, *rows) for rows in ([pair.first], [pair.second], [pair.first, pair.second])]
+        for j in pair.columns.tolist()
     ]
-    both = [learnt.rate(j, pair.first, pair.second) for j in pair.columns.tolist()]
-    out = np.empty((H, G))
-    for h in range(H):
-        first, second = np.repeat(log_first[h][None], G, 0), np.repeat(log_second[h][None], G, 0)
-        same = np.repeat(log_same[h][None], G, 0)
+    out = np.empty((len(log_pi), len(pair.guesses)))
+    for h in range(len(out)):
+        first, second, same = log_first[h], log_second[h], log_same[h]
         for q, j in enumerate(pair.columns.tolist()):
             y, z = pair.guesses[:, [q]], pair.totals[q] - pair.guesses[:, [q]]
             e, f = pair.exposure[0, j], pair.exposure[1, j]
-            (A, B), (C, D) = rates[q]
-            E, F = both[q]
-            first += negative_binomial_masses(y, A[h], B[h], e)
-            second += negative_binomial_masses(z, C[h], D[h], f)
-            of_target = negative_binomial_masses(y, E[h], F[h], e)
-            same += of_target + negative_binomial_masses(z, E[h] + np.maximum(y, 0), F[h] + e, f)
-        mixed_pairs(first, second, same, out[h])
+            (A, B), (C, D), (E, F) = ((x[h], rate[h]) for x, rate in rates[q])
+            first = first + count_masses(y, A, B, e, 0.0)
+            second = second + count_masses(z, C, D, f, 0.0)
+            same = same + count_masses(y, E, F, e, 0.0)
+            same = same + count_masses(z, E + np.maximum(y, 0), F + e, f, 0.0)
+        apart = log_sum(first + log_of_others(second), axis=1)
+        out[h] = np.logaddexp(apart, log_sum(same, axis=1))
     return out
 
 
@@ -94,9 +93,9 @@ class Shared:
     component; ``threshold`` (q,) of the tail.
     """
 
-    apart: npt.NDArray[np.bool_]
-    tail: npt.NDArray[np.bool_]
-    together: npt.NDArray[np.bool_]
+    apart: Mask
+    tail: Mask
+    together: Mask
     threshold: Array
 
     @classmethod
@@ -126,4 +125,4 @@ def dealt_to_pair(shared: Shared, pair: Pair, truth: Array, before: Array) -> Ar
     halves = binomial_masses(np.clip(y, 0, pair.totals), pair.totals, e / (e + f))
     allowed = possible.all(axis=1)
     split = np.where(shared.together, halves, 0.0).sum(axis=1)
-    return np.where(allowed, split - np.where(allowed, before, 0.0), -np.inf)
+    return change(np.where(allowed, split, -np.inf), before)

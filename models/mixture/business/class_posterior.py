@@ -5,184 +5,203 @@ draw of the joint posterior; given z the rate of count j in class k is Gamma(sha
 rate_j + E_kj), and the next record's class has the stick-breaking predictive.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 from scipy import integrate, stats
 
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk.models.mixture.categorical.state import Draws
-from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
-
-from .kernels import learn, negative_binomial_masses
+from bayes_risk._core.logspace import log_sum
+from bayes_risk.models.mixture.categorical.state import Draws, Prior, Units
+from bayes_risk.models.mixture.columns import Rows
+from bayes_risk.models.mixture.families import log_poisson, log_zero
+from bayes_risk.models.mixture.masses import (
+    count_constant,
+    deviance,
+    log_negative_binomial,
+    stirling_error,
+)
+from bayes_risk.models.mixture.mixed_predictive import collapse
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@numba.vectorize(cache=True)
+def binomial_masses(y, total, chance):  # type: ignore[no-untyped-def]  # a kernel
+    """log Binomial(y; total, chance) by Loader's expansion; -inf outside 0 .. total."""
+    if y < 0.0 or y > total:
+        return -np.inf
+    rest = total - y
+    if chance >= 1.0:
+        return 0.0 if rest == 0.0 else -np.inf
+    if y == 0.0:
+        return total * math.log1p(-chance)
+    if rest == 0.0:
+        return total * math.log(chance)
+    ahead = total * chance - y
+    lost = deviance(y, ahead, total * chance) + deviance(rest, -ahead, total * (1.0 - chance))
+    return count_constant(total) - count_constant(y) - count_constant(rest) - lost
+
+
+@numba.vectorize(cache=True)
+def count_masses(y, A, B, exposure, zero):  # type: ignore[no-untyped-def]  # a kernel
+    """log of the mass of a count whose rate is Gamma(A, B), or A where B = 0; -inf below 0.
+
+    ``zero``: the chance of a structural zero; 0 where there are none.
+    """
+    if y < 0.0:
+        return -np.inf
+    if B == 0.0:
+        out = log_poisson(y, exposure * A)
+    else:
+        out = log_negative_binomial(y, A, B, exposure, count_constant(y), stirling_error(A))
+    if zero == 0.0:
+        return out
+    if y > 0.0:
+        return math.log1p(-zero) + out
+    return log_zero(math.log(zero), math.log1p(-zero), -out)
+
+
+def mixed(log_weight: Array, masses: Callable[[int], Array]) -> Array:
+    """log sum_k exp(log_weight_hk + masses(h)_kg), shape (H, G); one draw after the other."""
+    return np.stack([log_sum(w[:, None] + masses(h)) for h, w in enumerate(log_weight)])
+
+
+def log_of_others(x: Array) -> Array:
+    """log of the sum over all classes but one, for each of them, (R, K); nothing cancels."""
+    nothing = np.full((len(x), 1), -np.inf)
+    before = np.hstack([nothing, np.logaddexp.accumulate(x[:, :-1], axis=1)])
+    after = np.hstack([np.logaddexp.accumulate(x[:, :0:-1], axis=1)[:, ::-1], nothing])
+    found: Array = np.logaddexp(before, after)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
-    """Rows of counts as an intruder sees them.
+class Classes:
+    """Classes of which some records are known.
 
     Attributes
     ----------
-    counts : ndarray, shape (n, p)
-    exposure : ndarray, shape (n, p)
-        0 where a row says nothing of a count.
-    positions : ndarray of int, shape (n, q)
-        Rows of phi of the covariates' levels; -1 where a row says nothing of one.
+    prior : Prior
+    weights : ndarray, shape (H, K)
+        Chances of the class of a further record.
+    M : ndarray, shape (H, D + 2 p, K)
+        Sums, as in `families.py`.
+    phi : ndarray, shape (H, D, K)
+    fixed : ndarray of bool, shape (p + q,)
+        Variables whose parameters are those of phi; else they are integrated out given the sums.
     """
 
-    counts: Array
-    exposure: Array
-    positions: npt.NDArray[np.int32]
+    prior: Prior
+    weights: Array
+    M: Array
+    phi: Array
+    fixed: Mask
 
-    def __len__(self) -> int:
-        return len(self.counts)
+    def rate(self, j: int, *beside: Rows) -> tuple[Array, Array]:
+        """Gamma posterior of the rate of count j, further records in the class; (H, K) each."""
+        if self.fixed[j]:
+            return self.phi[:, j], np.zeros(self.weights.shape)
+        told, D = [self._told(row, j) for row in beside], self.prior.width
+        shape: Array = self.prior.shape[j] + self.M[:, j] + sum(x for x, _ in told)
+        return shape, self.prior.rate[j] + self.M[:, D + j] + sum(e for _, e in told)
 
-    def only(self, which: npt.NDArray[Any] | list[int]) -> "Rows":
-        """Some of the rows, by number or mask."""
-        return Rows(
-            counts=self.counts[which],
-            exposure=self.exposure[which],
-            positions=self.positions[which],
-        )
+    def zero(self, j: int) -> Array:
+        """Expected chance that a value of count j is a structural zero, (H, K)."""
+        p, D = self.prior.n_counts, self.prior.width
+        if self.prior.inflation is None or self.fixed[j]:
+            return self.phi[:, p + j] * (self.prior.inflation is not None)
+        a, b = self.prior.inflation
+        chance: Array = (a + self.M[:, p + j]) / (a + b + self.M[:, p + j] + self.M[:, D + p + j])
+        return chance
 
-    def about(self, columns: npt.ArrayLike, *, covariates: bool = True) -> "Rows":
-        """The same rows saying nothing but of the counts marked (p,), and of covariates or not."""
-        said = np.asarray(columns, dtype=bool)
-        return Rows(
-            counts=np.where(said, self.counts, 0.0),
-            exposure=np.where(said, self.exposure, 0.0),
-            positions=self.positions if covariates else np.full_like(self.positions, -1),
-        )
+    def log_known(self, row: Rows, *beside: Rows) -> Array:
+        """log p(what is known of a further record | class k), (H, K), up to a constant.
 
-    def and_then(self, others: "Rows") -> "Rows":
-        """These rows and others below."""
-        return Rows(
-            counts=np.vstack([self.counts, others.counts]),
-            exposure=np.vstack([self.exposure, others.exposure]),
-            positions=np.vstack([self.positions, others.positions]),
-        )
+        ``row`` has one row; ``beside`` are more records that are in the same class.
+        """
+        prior, total = self.prior, np.zeros(self.weights.shape)
+        p, a, padding = prior.n_counts, prior.level, prior.width - 1
+        for j in range(p):
+            x, e = self._told(row, j)
+            if e > 0:
+                total += count_masses(x, *self.rate(j, *beside), e, 0.0)
+        for q, level in enumerate(row.positions[0]):
+            if level == padding:
+                continue
+            if self.fixed[p + q]:
+                total += np.log(self.phi[:, level])
+                continue
+            near = [other.positions[0, q] for other in beside if other.positions[0, q] != padding]
+            here = self.M[:, prior.starts[q] : prior.starts[q + 1]]
+            mass = a * here.shape[1] + here.sum(axis=1) + len(near)
+            total += np.log(a + self.M[:, level] + near.count(level)) - np.log(mass)
+        return total
 
-    def linked(self, others: "Rows") -> "Rows":
-        """Each row together with another one of its class; covariates are told once."""
-        return Rows(
-            counts=self.counts + others.counts,
-            exposure=self.exposure + others.exposure,
-            positions=self.positions,
-        )
-
-    def units(self) -> CountUnits:
-        """Every row a unit."""
-        n = len(self)
-        return CountUnits(
-            counts=np.ascontiguousarray(self.counts),
-            exposure=np.ascontiguousarray(self.exposure),
-            positions=np.ascontiguousarray(self.positions),
-            multiplicity=np.ones(n, dtype=np.int64),
-            unit=np.arange(n),
-        )
+    def _told(self, row: Rows, j: int) -> tuple[float, float]:
+        """Sums of the values of count j that a row tells, and of their exposures."""
+        p = self.prior.n_counts
+        return float(row.counts[0, j::p].sum()), float(row.exposure[0, j::p].sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClassPosterior:
+class ClassPosterior(Classes):
     """Classes learnt from rows.
 
     Attributes
     ----------
-    prior : CountPrior
     draws : Draws
         Of which the labels were drawn.
-    n : ndarray of int, shape (H, K)
-        Rows in each class.
-    sums : ndarray, shape (H, D + 2 p, K)
-        As in `poisson_kernels`: sums, structural zeros, levels; exposures, values that are alive.
-    weights : ndarray, shape (H, K)
-        E[pi | labels], the class of a further record.
-    label : ndarray of int, shape (H, n)
-        Class of each row.
+    label : ndarray of int, shape (H, U)
+        Class of each unit, in which there may be several rows.
     batch : ndarray of int, shape (H,)
     """
 
-    prior: CountPrior
     draws: Draws
-    n: Ints
-    sums: Array
-    weights: Array
-    label: Ints
+    label: npt.NDArray[np.int16]
     batch: Ints
 
     @classmethod
     def of(
-        cls, prior: CountPrior, rows: Rows, draws: Draws, *, rng: np.random.Generator
+        cls, prior: Prior, units: Units, draws: Draws, fixed: Mask, *, rng: np.random.Generator
     ) -> "ClassPosterior":
-        """Draw the labels of the rows."""
-        H, (D, K) = len(draws), draws.phi.shape[1:]
-        n, sums = np.zeros((H, K), np.int64), np.zeros((H, D + 2 * prior.n_counts, K))
-        weights, label = np.empty((H, K)), np.zeros((H, len(rows)), np.int64)
-        units = rows.units()
-        learn(
-            rng,
-            (units.counts, units.exposure, units.positions),
-            units.multiplicity,
-            (draws.alpha, draws.pi, draws.phi),
-            prior.zeros is not None,
-            n,
-            sums,
-            weights,
-            label,
-        )
+        """Draw the labels of the units."""
+        wanted = np.arange(len(units.multiplicity))
+        sums, label, _ = collapse(prior, units, draws, fixed, wanted, rng=rng)
         return cls(
             prior=prior,
+            weights=stick_breaking(sums.n, draws.alpha),
+            M=sums.M,
+            phi=draws.phi,
+            fixed=fixed,
             draws=draws,
-            n=n,
-            sums=sums,
-            weights=weights,
             label=label,
-            batch=batch_of_draws(H, draws.n_chains),
+            batch=batch_of_draws(len(draws), draws.n_chains),
         )
 
-    def rate(self, j: int, *beside: Rows) -> tuple[Array, Array]:
-        """Gamma posterior of the rate of count j, further records in the class; (H, K) each."""
-        D = self.prior.width
-        more = sum(float(row.counts[0, j]) for row in beside)
-        exposure = sum(float(row.exposure[0, j]) for row in beside)
-        shape: Array = self.prior.shape[j] + self.sums[:, j] + more
-        return shape, self.prior.rate[j] + self.sums[:, D + j] + exposure
+    @property
+    def at_theta(self) -> Classes:
+        """The same at the drawn weights and parameters, nothing integrated out."""
+        everything = np.ones(len(self.fixed), dtype=bool)
+        return Classes(
+            prior=self.prior, weights=self.draws.pi, M=self.M, phi=self.phi, fixed=everything
+        )
 
-    def log_alive(self, j: int) -> Array:
-        """log of the expected chance that a value of count j is no structural zero, (H, K)."""
-        if self.prior.zeros is None:
-            return np.zeros(self.n.shape)
-        p, D = self.prior.n_counts, self.prior.width
-        a, b = self.prior.zeros
-        dead, alive = self.sums[:, p + j], self.sums[:, D + p + j]
-        log: Array = np.log(b + alive) - np.log(a + b + dead + alive)
-        return log
 
-    def log_known(self, row: Rows, beside: Rows | None = None) -> Array:
-        """log p(what is known of a further record | class k), (H, K), up to a constant.
-
-        ``row`` has one row; ``beside``, one more record that is in the same class.
-        """
-        total = np.zeros(self.n.shape)
-        other = row.about(np.zeros(self.prior.n_counts), covariates=False)
-        other = other if beside is None else beside
-        for j in np.flatnonzero(row.exposure[0] > 0).tolist():
-            shape, rate = self.rate(j, other)
-            total += negative_binomial_masses(row.counts[0, j], shape, rate, row.exposure[0, j])
-        starts, level = self.prior.starts, self.prior.level
-        for c, (position, near) in enumerate(
-            zip(row.positions[0], other.positions[0], strict=True)
-        ):
-            if position >= 0:
-                here = self.sums[:, starts[c] : starts[c + 1]]
-                mass = level * here.shape[1] + here.sum(axis=1) + (near >= 0)
-                total += np.log(level + self.sums[:, position] + (near == position)) - np.log(mass)
-        return total
+def stick_breaking(n: Array, alpha: Array) -> Array:
+    """E[pi | labels] of classes with n (H, K) records: prod_{l<k} E[1 - V_l] times E[V_k]."""
+    after = n.sum(axis=1, keepdims=True) - n.cumsum(axis=1)
+    total = 1.0 + alpha[:, None] + n + after
+    V, left = (1.0 + n) / total, (alpha[:, None] + after) / total
+    V[:, -1] = 1.0
+    V[:, 1:] *= left[:, :-1].cumprod(axis=1)
+    return V
 
 
 def same_class(n_classes: int, concentration: tuple[float, float]) -> float:

@@ -15,17 +15,24 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.errors import InputError, TruncationWarning
+from bayes_risk._core.logspace import change
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.mixture.categorical.sampler import run_chains
+from bayes_risk.models.mixture.categorical.state import Units
 from bayes_risk.release.release import EncodedRelease
 
 from .all_but_two import Pair, Shared, dealt_to_pair, pair_masses
-from .class_posterior import ClassPosterior, Rows
-from .largest_value import TAIL, belief, is_exact, log_sum_of_others
+from .class_posterior import ClassPosterior
+from .largest_value import belief, is_exact, log_sum_of_others
 from .scenario import AttackScenario
-from .second_largest import Averaged, Groups, Question, averaged, before, dealt, further, with_total
+from .second_largest import Averaged, Groups, averaged, before, dealt, further, with_total
+from .totals import TAIL
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+SOMETIMES = 0.05  # share of draws with every component occupied from which the truncation binds
 
 
 def check(scene: AttackScenario, fit: Any) -> None:
@@ -39,6 +46,7 @@ def check(scene: AttackScenario, fit: Any) -> None:
         zeros where they are not offered.
     """
     intruder, label = scene.intruder, fit.microdata.index[scene.record]
+    largest = scene.own.counts[scene.record, scene.j]
     if scene.other == scene.record:
         raise InputError(f"other={intruder.other!r} is the target; name another record")
     if not scene.release.replaced.all():
@@ -46,21 +54,17 @@ def check(scene: AttackScenario, fit: Any) -> None:
             f"knows_records={intruder.knows_records!r} is offered for releases of which every "
             "record was replaced"
         )
-    if fit.prior.zeros is not None and (
+    if fit.prior.inflation is not None and (
         scene.other is not None or scene.known_columns[scene.synthesized].any()
     ):
         raise InputError(
             "a mixture with structural zeros offers intruders who know the second largest and "
             "no column of the target; fit without zeros"
         )
-    if (
-        intruder.largest is not None
-        and scene.own.counts[scene.record, scene.j] < scene.second_value
-    ):
+    if intruder.largest is not None and largest < scene.second_value:
         raise InputError(
-            f"target {label!r} has {scene.own.counts[scene.record, scene.j]:.0f} in "
-            f"{scene.name!r}, and another record has {scene.second_value:.0f}: the data break "
-            "the order that the intruder knows; leave targets= out to audit the largest"
+            f"target {label!r} has {largest:.0f} in {scene.name!r}, and another record has "
+            f"{scene.second_value:.0f}: the data break the order that the intruder knows; leave targets= out to audit the largest"
         )
     _check_totals(scene)
     if scene.deals:
@@ -102,17 +106,12 @@ def _check_groups(scene: AttackScenario, kind: str) -> None:
     for l in range(scene.release.m):
         for q, name in enumerate(scene.release.synthesized):
             j, label = scene.names.index(name), np.unique(groups[l, :, q], return_inverse=True)[1]
-            moved = scene.tables[l].counts[:, j] - scene.own.counts[:, j]
+            moved = scene.hows[l].z.counts[:, j] - scene.own.counts[:, j]
             if np.bincount(label.reshape(-1), moved).any():
                 raise InputError(
                     f"column {name!r} of release {l + 1} does not keep the confidential totals "
                     "of its groups: they contradict the data; give the release as it was made"
                 )
-
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-SOMETIMES = 0.05  # share of draws with every component occupied from which the truncation binds
 
 
 def weaker(
@@ -145,10 +144,9 @@ def weaker(
         work = _Work(fit=fit, scene=scene, rng=child, progress=progress)
         one = _pair(work) if scene.other is not None else _second(work)
         found.append(_trusted(_ordered(one, scene), work))
-    log_p = np.stack([f.log_p for f in found], axis=2)
     return Simulated(
-        log_p,
-        np.stack([f.deviations for f in found], axis=2),
+        np.stack([f.value for f in found], axis=2),
+        np.stack([f.deviation for f in found], axis=2),
         np.array([f.ess for f in found]),
     )
 
@@ -200,15 +198,15 @@ class _Work:
     progress: Progress | None
     full: list[float] = field(default_factory=list)
 
-    def learnt(self, rows: Rows, stage: str, *, share: int = 1) -> ClassPosterior:
-        """Classes learnt from rows, by chains as long as the fit's (or a share of them)."""
+    def learnt(self, units: Units, stage: str, *, share: int = 1) -> ClassPosterior:
+        """Classes learnt from units, by chains as long as the fit's (or a share of them)."""
         draws, fit = self.fit.draws, self.fit
         C, sampling = draws.n_chains, self.rng.spawn(2)
         size = max(len(draws) // C // share, 4)
-        thin = max(fit.thin // share, 1)
+        thin = max(fit.posterior.thin // share, 1)
         drawn = run_chains(
             fit.prior,
-            rows.units(),
+            units,
             [draws.last(c) for c in range(C)],
             draws=size,
             tune=max(size * thin // 4, 100),
@@ -217,33 +215,25 @@ class _Work:
             tick=ticker(self.progress, stage, C * size),
         )
         self.full.append(float((drawn.n_occupied == fit.prior.n_classes).mean()))
-        return ClassPosterior.of(fit.prior, rows, drawn, rng=sampling[1])
+        kept = self.scene.hows[0].conditional & (units.given is not None)
+        return ClassPosterior.of(fit.prior, units, drawn, kept, rng=sampling[1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Found:
-    """``log_p`` (m, G), ``deviations`` (B, G), ``ess`` of one target."""
-
-    log_p: Array
-    deviations: Array
-    ess: float
-
-    @classmethod
-    def exact(cls, log_p: Array) -> "_Found":
-        """Without a Monte Carlo error."""
-        return cls(log_p=log_p, deviations=np.zeros((2, log_p.shape[1])), ess=np.inf)
+def _exact(log_p: Array) -> Averaged:
+    """Log evidence (m, G) without a Monte Carlo error."""
+    return Averaged(value=log_p, deviation=np.zeros((2, log_p.shape[1])), ess=np.inf)
 
 
-def _ordered(found: _Found, scene: AttackScenario) -> _Found:
+def _ordered(found: Averaged, scene: AttackScenario) -> Averaged:
     """Guesses that break the order are impossible."""
-    return _Found(
-        log_p=np.where(scene.in_order, found.log_p, -np.inf),
-        deviations=np.where(scene.in_order, found.deviations, 0.0),
-        ess=found.ess,
+    return replace(
+        found,
+        value=np.where(scene.in_order, found.value, -np.inf),
+        deviation=np.where(scene.in_order, found.deviation, 0.0),
     )
 
 
-def _trusted(found: _Found, work: _Work) -> _Found:
+def _trusted(found: Averaged, work: _Work) -> Averaged:
     """Without effective draws where the truncation binds in a fit of several components."""
     K, worst = work.fit.prior.n_classes, max(work.full, default=0.0)
     if K == 1 or worst <= SOMETIMES:
@@ -258,43 +248,38 @@ def _trusted(found: _Found, work: _Work) -> _Found:
     return replace(found, ess=0.0)
 
 
-def _simulated(parts: Sequence[Averaged], less: Array) -> _Found:
-    """Log means over draws less what was to be expected without the release."""
-    return _Found(
-        log_p=np.stack([_change(p.value, less) for p in parts]),
-        deviations=np.sum([p.deviation for p in parts], axis=0),
-        ess=min(p.ess for p in parts),
+def _less(parts: Sequence[Averaged], expected: Averaged) -> Averaged:
+    """Log means over draws of each data set, less what was expected without it; (m, G)."""
+    deviation = np.sum([p.deviation for p in parts], axis=0)
+    return Averaged(
+        value=np.stack([change(p.value, expected.value) for p in parts]),
+        deviation=deviation - len(parts) * expected.deviation,
+        ess=min(p.ess for p in (*parts, expected)),
     )
 
 
-def _second(work: _Work) -> _Found:
+def _second(work: _Work) -> Averaged:
     """An intruder who knows the second largest value."""
     scene = work.scene
     if scene.in_tail:
-        return _Found.exact(_of_tail(scene))
-    question, m = scene.question, scene.release.m
-    prior = before(work.fit.prior, question)
-    if not scene.deals:
-        parts = [_drawn(work, question, l) for l in range(m)]
-    elif scene.intruder.groups == "known":
-        labels = [scene.partition(l)[None] for l in range(m)]
-        log_p = [_dealt_to(scene, question, l, label)[0] for l, label in enumerate(labels)]
-        return _Found.exact(np.stack([_change(x, prior) for x in log_p]))
-    else:
-        parts = []
-        for l in range(m):
-            learnt = work.learnt(scene.shown(l), f"release {l + 1}")
-            parts.append(averaged(_dealt_to(scene, question, l, learnt.label), learnt.batch))
-    return _simulated(parts, prior)
+        return _exact(_of_tail(scene))
+    prior = before(work.fit.prior, scene.question)
+    if scene.deals and scene.intruder.groups == "known":
+        log_p = [_dealt_to(scene, l, scene.partition(l)[None])[0] for l in range(len(scene.hows))]
+        return _exact(np.stack([change(x, prior) for x in log_p]))
+    of_one = _dealt if scene.deals else _drawn
+    parts = [of_one(work, l) for l in range(len(scene.hows))]
+    return _less(parts, Averaged(value=prior, deviation=np.zeros(len(prior)), ess=np.inf))
 
 
-def _drawn(work: _Work, question: Question, l: int) -> Averaged:
+def _drawn(work: _Work, l: int) -> Averaged:
     """MP: the predictive of a further record, after the release and what is known.
 
     A known total is weighed with a power 1 / m for each release, so that it counts once.
     """
-    scene = work.scene
-    learnt = work.learnt(scene.shown(l).and_then(scene.second), f"release {l + 1}")
+    scene, question = work.scene, work.scene.question
+    rows = scene.hows[l].z.below(question.second)
+    learnt = work.learnt(rows.units(), f"release {l + 1}")
     plain = averaged(further(learnt, question), learnt.batch)
     if not scene.intruder.knows_totals:
         return plain
@@ -305,16 +290,24 @@ def _drawn(work: _Work, question: Question, l: int) -> Averaged:
     alone = averaged(with_total(learnt, question, None, 0), learnt.batch)
     w = 1.0 / scene.release.m
     return Averaged(
-        value=plain.value + w * _change(joint.value, alone.value),
+        value=plain.value + w * change(joint.value, alone.value),
         deviation=plain.deviation + w * (joint.deviation - alone.deviation),
         ess=min(plain.ess, joint.ess),
     )
 
 
-def _dealt_to(scene: AttackScenario, question: Question, l: int, label: Ints) -> Array:
+def _dealt(work: _Work, l: int) -> Averaged:
+    """MM, groups inferred: by the labels of a mixture learnt from the data set."""
+    units = work.scene.hows[l].z.units()
+    every = units.only(units.unit)  # each row has a label of its own
+    learnt = work.learnt(every, f"release {l + 1}")
+    return averaged(_dealt_to(work.scene, l, learnt.label), learnt.batch)
+
+
+def _dealt_to(scene: AttackScenario, l: int, label: npt.NDArray[np.integer]) -> Array:
     """MM: log p_h(y*, y_2 | groups and totals), (H, G)."""
-    K, shown = int(label.max()) + 1, scene.shown(l)
-    first, second = scene.may_be_target(l), scene.may_be_second(l)
+    K, shown = int(label.max()) + 1, scene.hows[l].z
+    first, second = scene.may_be_target, scene.may_be_second
     groups = Groups.of(shown.counts, shown.exposure, label, first, second, K)
     return dealt(groups, scene.dealt_question(l))
 
@@ -338,26 +331,20 @@ def _tail(scene: AttackScenario) -> tuple[Array, int, Array, Array]:
     return sums, n, values, chances
 
 
-def _pair(work: _Work) -> _Found:
+def _pair(work: _Work) -> Averaged:
     """An intruder who knows all records but two and their sum."""
     scene, m = work.scene, work.scene.release.m
     base = work.learnt(scene.known(None), "known records", share=2)
     if scene.deals:
         return _dealt_pair(scene, base)
-    before_all = averaged(pair_masses(base, scene.pair(None)), base.batch)
     parts = []
     for l in range(m):
         learnt = work.learnt(scene.known(l), f"release {l + 1}", share=2)
         parts.append(averaged(pair_masses(learnt, scene.pair(l)), learnt.batch))
-    found = _simulated(parts, before_all.value)
-    return _Found(
-        log_p=found.log_p,
-        deviations=found.deviations - m * before_all.deviation,
-        ess=min(found.ess, before_all.ess),
-    )
+    return _less(parts, averaged(pair_masses(base, scene.pair(None)), base.batch))
 
 
-def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> _Found:
+def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> Averaged:
     """Groups known: exact but for the predictive that is divided by."""
     pair, log_p = scene.pair(None), []
     deviations = np.zeros((len(np.unique(base.batch)), len(pair.guesses)))
@@ -366,7 +353,7 @@ def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> _Found:
         masses = _expected(base, pair, shared)
         log_p.append(dealt_to_pair(shared, pair, scene.truth, masses.value))
         deviations = deviations - masses.deviation
-    return _Found(log_p=np.stack(log_p), deviations=deviations, ess=float(len(base.n)))
+    return Averaged(value=np.stack(log_p), deviation=deviations, ess=float(len(base.batch)))
 
 
 def _expected(base: ClassPosterior, pair: Pair, shared: Shared) -> Averaged:
@@ -375,10 +362,3 @@ def _expected(base: ClassPosterior, pair: Pair, shared: Shared) -> Averaged:
         return averaged(pair_masses(base, pair.of(shared.together)), base.batch)
     n_batches, G = len(np.unique(base.batch)), len(pair.guesses)
     return Averaged(value=np.zeros(G), deviation=np.zeros((n_batches, G)), ess=np.inf)
-
-
-def _change(x: Array, y: Array) -> Array:
-    """x - y, minus infinity where x is."""
-    possible = np.isfinite(x)
-    out: Array = np.where(possible, x, 0.0) - np.where(possible, y, 0.0)
-    return np.where(possible, out, -np.inf)

@@ -17,7 +17,6 @@ Array = npt.NDArray[np.float64]
 EXACT_UP_TO = 2**21  # cells of the convolution
 TILTS = 64  # centres at which a convolution is taken
 TRUSTED = 1e-9  # of the largest mass: below, rounding errors of the transform show
-TAIL = -1  # the group of a collapsed tail
 NODES = 4096  # support points of the saddlepoint's sums
 EXPONENTS = np.linspace(0.0, 4.0, 17)  # of the power laws that a tail may follow
 

@@ -1,6 +1,6 @@
 """What a business competitor sees of one target: known rows, shown rows, tail, order, totals."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,12 +9,14 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.mixture.categorical.state import Prior, Units
+from bayes_risk.models.mixture.columns import Rows
+from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.release.release import EncodedRelease
 
 from .all_but_two import Pair
-from .class_posterior import Rows
-from .largest_value import TAIL
 from .second_largest import Question
+from .totals import TAIL
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -36,14 +38,12 @@ class AttackScenario:
     Attributes
     ----------
     intruder : Intruder
-    release : Release
+    release : EncodedRelease
+    prior : Prior
     names : tuple of str, length p
         Of the counts.
-    own : Rows
-        Confidential.
-    tables : tuple of Rows, length m
-        Released.
-    synthesized : ndarray of bool, shape (p,)
+    hows : tuple of Mechanism, length m
+        How each data set was drawn.
     known_columns : ndarray of bool, shape (p,)
         Counts of the target that are known.
     deals : bool
@@ -59,10 +59,9 @@ class AttackScenario:
 
     intruder: Intruder
     release: EncodedRelease
+    prior: Prior
     names: tuple[str, ...]
-    own: Rows
-    tables: tuple[Rows, ...]
-    synthesized: Mask
+    hows: tuple[Mechanism, ...]
     known_columns: Mask
     deals: bool
     record: int
@@ -86,35 +85,46 @@ class AttackScenario:
         InputError
             A label of ``other`` that no record has.
         """
-        data, places = fit.microdata, fit.columns.counts.tolist()
-        exposure = fit.columns.exposures_of(data.codes)
-        positions = fit.columns.positions_of(data.codes, fit.prior)
-        tables = [fit.columns.counts_of(z) for z in release.codes]
-        synthesized = release.columns[fit.columns.counts]
+        index, columns, prior = fit.microdata.index, fit.columns, fit.prior
+        if intruder.other is not None and intruder.other not in index:
+            raise InputError(f"other={intruder.other!r} is no record label of the table")
+        other = np.flatnonzero(index == intruder.other)
         known = np.array([c in list(intruder.knows_columns) for c in fit.counts])
         return cls(
             intruder=intruder,
             release=release,
+            prior=prior,
             names=tuple(fit.counts),
-            own=Rows(
-                counts=fit.columns.counts_of(data.codes), exposure=exposure, positions=positions
-            ),
-            tables=tuple(Rows(counts=z, exposure=exposure, positions=positions) for z in tables),
-            synthesized=synthesized,
-            known_columns=known | ~synthesized,
+            hows=tuple(Mechanism.of(release, l, columns, prior) for l in range(release.m)),
+            known_columns=known | ~release.columns[columns.counts],
             deals=release.groups is not None or fit.model.kind != "MP",
             record=int(targets.record[u]),
-            other=_other(intruder, fit),
-            columns=np.array([places.index(j) for j in targets.columns.tolist()]),
+            other=None if intruder.other is None else int(other[0]),
+            columns=columns.variables(targets.columns),
             guesses=targets.guesses.codes[:, u].astype(float),
         )
+
+    @property
+    def own(self) -> Rows:
+        """Confidential rows."""
+        return self.hows[0].y
+
+    @property
+    def synthesized(self) -> Mask:
+        """Which counts are, shape (p,)."""
+        return self.hows[0].synthesized[: len(self.names)]
+
+    def telling(self, rows: Rows, counts: npt.ArrayLike, *, levels: bool = True) -> Rows:
+        """The same rows saying nothing but of the ``counts`` (p,), and of covariates or not."""
+        told = np.append(np.asarray(counts, dtype=bool), np.full(rows.positions.shape[1], levels))
+        return rows.without(~told, self.prior.width - 1)
 
     # --- who is who ---------------------------------------------------------------------------
 
     @property
     def n(self) -> int:
         """Number of records."""
-        return len(self.own)
+        return len(self.own.counts)
 
     @property
     def j(self) -> int:
@@ -161,46 +171,29 @@ class AttackScenario:
     @property
     def question(self) -> Question:
         """What is asked of the target, and known of it and of the second largest."""
+        whole = self.intruder.knows_records == "second-largest"
+        marked = whole | (np.arange(len(self.names)) == self.j)
+        second = self.own.take([self.runner_up])
         return Question(
             column=self.j,
             guesses=self.guesses[:, 0],
             exposure=float(self.own.exposure[self.record, self.j]),
-            target=self.own.only([self.record]).about(self._known_of_target),
-            second=self.second,
+            target=self.telling(self.own.take([self.record]), self._known_of_target),
+            second=self.telling(second, marked, levels=whole),
         )
-
-    @property
-    def second(self) -> Rows:
-        """The second largest, as far as it is known."""
-        whole = self.intruder.knows_records == "second-largest"
-        row = self.own.only([self.runner_up])
-        return row.about(
-            np.ones(len(self.names)) if whole else self._only_guessed, covariates=whole
-        )
-
-    @property
-    def _only_guessed(self) -> Mask:
-        marked: Mask = np.arange(len(self.names)) == self.j
-        return marked
 
     @property
     def _known_of_target(self) -> Mask:
         known: Mask = self.known_columns & ~np.isin(np.arange(len(self.names)), self.columns)
         return known
 
-    def shown(self, l: int) -> Rows:
-        """The rows of a data set."""
-        return self.tables[l]
-
     def dealt_question(self, l: int) -> Question:
         """The same of counts that are dealt in the same groups as the guessed one."""
         asked, alike = self.question, self.synthesized & self._dealt_alike(l)
-        return Question(
-            column=asked.column,
-            guesses=asked.guesses,
-            exposure=asked.exposure,
-            target=asked.target.about(self._known_of_target & alike, covariates=False),
-            second=asked.second.about((asked.second.exposure[0] > 0) & alike, covariates=False),
+        return replace(
+            asked,
+            target=self.telling(asked.target, alike, levels=False),
+            second=self.telling(asked.second, alike, levels=False),
         )
 
     def _dealt_alike(self, l: int) -> Mask:
@@ -213,25 +206,24 @@ class AttackScenario:
             alike[self.names.index(name)] = bool((groups[l][:, [q]] == mine).all())
         return alike
 
-    def may_be_target(self, l: int) -> Array:
+    @property
+    def may_be_target(self) -> Array:
         """1 for rows that agree with the target in what was kept, (n,)."""
-        return self._agree(self.record, self._kept)
-
-    def may_be_second(self, l: int) -> Array:
-        """1 for rows that agree with what is known of the second largest, (n,)."""
-        whole = self.intruder.knows_records == "second-largest"
-        return self._agree(self.runner_up, self._kept if whole else np.zeros_like(self._kept))
+        return self._agree(self.record, ~self.synthesized, levels=True)
 
     @property
-    def _kept(self) -> Mask:
-        return ~self.synthesized
+    def may_be_second(self) -> Array:
+        """1 for rows that agree with what is known of the second largest, (n,)."""
+        whole = self.intruder.knows_records == "second-largest"
+        return self._agree(self.runner_up, ~self.synthesized & whole, levels=whole)
 
-    def _agree(self, record: int, columns: Mask) -> Array:
-        """Rows with a record's exposure, and where columns are compared, its covariates."""
-        same = (self.own.exposure == self.own.exposure[record]).all(axis=1)
-        same &= (self.own.counts == self.own.counts[record])[:, columns].all(axis=1)
-        if self.intruder.knows_records == "second-largest" or record == self.record:
-            same &= (self.own.positions == self.own.positions[record]).all(axis=1)
+    def _agree(self, record: int, columns: Mask, *, levels: bool) -> Array:
+        """Rows with a record's exposure, these counts, and where they are compared, covariates."""
+        own = self.own
+        same = (own.exposure == own.exposure[record]).all(axis=1)
+        same &= (own.counts == own.counts[record])[:, columns].all(axis=1)
+        if levels:
+            same &= (own.positions == own.positions[record]).all(axis=1)
         agreed: Array = same.astype(float)
         return agreed
 
@@ -292,22 +284,31 @@ class AttackScenario:
         """Of target and other, (2, q)."""
         return np.stack([self._groups(l, j)[self._two] for j in self.columns.tolist()], axis=1)
 
-    def known(self, l: int | None) -> Rows:
+    def known(self, l: int | None) -> Units:
         """Rows known without the two: of the table, and with l, of a data set by MP."""
         rest = np.delete(np.arange(self.n), self._two)
-        table = self.own.only(rest)
+        table = self.own.take(rest)
         if l is None:
-            return table
-        if self.release.classes == "own":
-            return table.linked(self.tables[l].about(self.synthesized).only(rest))
-        return table.and_then(self.tables[l])
+            return table.units()
+        how = self.hows[l]
+        if how.own:
+            return self._linked(table, how.z.take(rest)).units()
+        if how.synthesized.all():
+            return table.below(how.z).units()
+        return table.units(how.given(how.replaced))
+
+    def _linked(self, rows: Rows, z: Rows) -> Rows:
+        """Rows with their own synthetic values beside."""
+        return rows.beside(
+            self.telling(z, self.synthesized), np.zeros(rows.positions.shape[1], bool)
+        )
 
     def pair(self, l: int | None) -> Pair:
         """What is asked of the two; with l, their own synthetic values beside what is known."""
-        rows = [self.own.only([i]).about(self._known_of_target) for i in self._two]
-        if l is not None and self.release.classes == "own":
-            tied = self.tables[l].about(self.synthesized)
-            rows = [row.linked(tied.only([i])) for row, i in zip(rows, self._two, strict=True)]
+        rows = [self.telling(self.own.take([i]), self._known_of_target) for i in self._two]
+        if l is not None and self.hows[l].own:
+            z = self.hows[l].z
+            rows = [self._linked(row, z.take([i])) for row, i in zip(rows, self._two, strict=True)]
         counts = self.own.counts[self._two]
         return Pair(
             columns=self.columns,
@@ -317,13 +318,3 @@ class AttackScenario:
             first=rows[0],
             second=rows[1],
         )
-
-
-def _other(intruder: Intruder, fit: Any) -> int | None:
-    """Row of the second record that is not known."""
-    if intruder.other is None:
-        return None
-    index = fit.microdata.index
-    if intruder.other not in index:
-        raise InputError(f"other={intruder.other!r} is no record label of the table")
-    return int(np.flatnonzero(index == intruder.other)[0])

@@ -10,11 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.models.mixture.categorical.state import Draws
-from bayes_risk.models.mixture.counts.state import CountPrior
+from bayes_risk.models.mixture.categorical.state import Prior
+from bayes_risk.models.mixture.columns import Rows
 
-from .class_posterior import ClassPosterior, Rows, same_class
-from .kernels import binomial_masses, mixed_binomials, mixed_counts, poisson_of
+from .class_posterior import (
+    Classes,
+    ClassPosterior,
+    binomial_masses,
+    count_masses,
+    log_of_others,
+    mixed,
+    same_class,
+)
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -44,7 +51,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Averaged:
-    """Mean over draws, in logs: ``value`` (G,), ``deviation`` of batches (B, G), ``ess``."""
+    """Mean over draws, in logs: ``value`` (..., G), ``deviation`` of batches (B, G), ``ess``."""
 
     value: Array
     deviation: Array
@@ -63,62 +70,42 @@ def averaged(log_p: Array, batch: Ints) -> Averaged:
     return Averaged(value=value, deviation=np.where(possible, deviation, 0.0), ess=ess)
 
 
-def before(prior: CountPrior, question: Question) -> Array:
+def before(prior: Prior, question: Question) -> Array:
     """log p(y*, what is known of the target | A), a closed form; shape (G,).
 
     P_same NB(y*; shape + y_2, rate + e_2) + (1 - P_same) NB(y*; shape, rate).
     """
-    known = alone_in_class(prior, question.second)
-    found: Array = further(known, question)[0]
+    found: Array = further(alone_in_class(prior, question.second), question)[0]
     return found
 
 
-def alone_in_class(prior: CountPrior, second: Rows) -> ClassPosterior:
+def alone_in_class(prior: Prior, second: Rows) -> Classes:
     """Two classes, the first with the second largest in it, the other for everybody else."""
     p, D = prior.n_counts, prior.width
-    sums = np.zeros((1, D + 2 * p, 2))
-    sums[0, :p, 0], sums[0, D : D + p, 0] = second.counts[0], second.exposure[0]
-    sums[0, D + p :, 0] = (second.exposure[0] > 0) & (second.counts[0] > 0)
-    for position in second.positions[0]:
-        if position >= 0:
-            sums[0, position, 0] = 1.0
+    M = np.zeros((1, prior.n_sums, 2))
+    M[0, :p, 0], M[0, D : D + p, 0] = second.counts[0], second.exposure[0]
+    M[0, D + p :, 0] = (second.exposure[0] > 0) & (second.counts[0] > 0)
+    M[0, second.positions[0], 0] = 1.0
     chance = same_class(prior.n_classes, prior.concentration)
-    nothing = np.zeros((1, 2), np.int64)
-    return ClassPosterior(
+    return Classes(
         prior=prior,
-        draws=Draws(
-            alpha=np.ones(1),
-            log_left=np.zeros((1, 1)),
-            pi=np.ones((1, 2)),
-            phi=np.ones((1, D, 2)),
-            n_occupied=np.ones(1, np.int64),
-            n_chains=1,
-        ),
-        n=nothing,
-        sums=sums,
         weights=np.array([[chance, 1.0 - chance]]),
-        label=nothing,
-        batch=np.zeros(1, np.int64),
+        M=M,
+        phi=np.empty((1, D, 2)),
+        fixed=np.zeros(p + len(prior.starts) - 1, dtype=bool),
     )
 
 
-def further(learnt: ClassPosterior, question: Question) -> Array:
+def further(learnt: Classes, question: Question) -> Array:
     """log p_h(y*, what is known of the target) of a further record, (H, G), rates integrated out.
 
     sum_k E[pi_k | labels] p(known | k) NB(y*; shape_j + S_kj, rate_j + E_kj).
     """
-    j, y = question.column, question.guesses
+    j, y, e = question.column, question.guesses, question.exposure
     with np.errstate(divide="ignore"):
         log_weight = np.log(learnt.weights) + learnt.log_known(question.target)
-    alive = learnt.log_alive(j)
-    out = np.empty((len(log_weight), len(y)))
-    shape, rate = learnt.rate(j)
-    mixed_counts(y, log_weight + alive, shape, rate, question.exposure, out)
-    if learnt.prior.zeros is not None:
-        with np.errstate(divide="ignore"):
-            dead = log_sum(log_weight + np.log(-np.expm1(alive)), axis=1)
-        out[:, y == 0] = np.logaddexp(out[:, y == 0], dead[:, None])
-    return out
+    of = [x[:, :, None] for x in (*learnt.rate(j), learnt.zero(j))]
+    return mixed(log_weight, lambda h: count_masses(y, of[0][h], of[1][h], e, of[2][h]))
 
 
 def with_total(
@@ -131,41 +118,17 @@ def with_total(
     Given theta the sum of the others is taken as normal with the moments of the mixture; y* itself
     is Poisson in each class.
     """
-    j = question.column
-    pi, rates = learnt.draws.pi, learnt.draws.phi[:, j]
-    if learnt.prior.zeros is not None:
-        p = learnt.prior.n_counts
-        alive = 1.0 - learnt.draws.phi[:, p + j]
-    else:
-        alive = np.ones_like(rates)
-    log_y = _at_theta(learnt, question, alive)
+    j, theta = question.column, learnt.at_theta
+    log_y = further(theta, question)
     if rest is None:
         return log_y
     if n_others == 0:
         return np.where(rest == 0, log_y, -np.inf)
-    mean, variance = moments(pi, rates, alive)
+    mean, variance = moments(theta.weights, theta.phi[:, j], 1.0 - theta.zero(j))
     spread = np.maximum(n_others * variance, 1e-12)[:, None]
     off = rest - n_others * mean[:, None]
     log_total = -0.5 * (off**2 / spread + np.log(2 * np.pi * spread))
     return np.where(rest >= 0, log_y + log_total, -np.inf)
-
-
-def _at_theta(learnt: ClassPosterior, question: Question, alive: Array) -> Array:
-    """log p(y*, what is known of the target | theta_h), (H, G), nothing integrated out."""
-    pi, phi, j = learnt.draws.pi, learnt.draws.phi, question.column
-    row = question.target
-    with np.errstate(divide="ignore"):
-        log_weight = np.log(pi) + np.log(alive)
-        for c in np.flatnonzero(row.exposure[0] > 0):
-            log_weight = log_weight + poisson_of(row.counts[0, c], row.exposure[0, c] * phi[:, c])
-        for position in row.positions[0]:
-            if position >= 0:
-                log_weight = log_weight + np.log(phi[:, position])
-    out = np.empty((len(pi), len(question.guesses)))
-    for h, rate in enumerate(phi[:, j]):
-        masses = poisson_of(question.guesses, question.exposure * rate[:, None])
-        out[h] = log_sum(log_weight[h, :, None] + masses)
-    return out
 
 
 def moments(pi: Array, rates: Array, alive: Array) -> tuple[Array, Array]:
@@ -200,17 +163,14 @@ class Groups:
         cls, counts: Array, exposure: Array, label: Ints, first: Array, second: Array, K: int
     ) -> "Groups":
         """Add up rows (n, p) by labels (H, n); ``first`` and ``second`` (n,): who they may be."""
-        shape = (len(label), K)
-        totals, exposures = np.zeros((*shape, counts.shape[1])), np.zeros((*shape, counts.shape[1]))
-        rows = [np.zeros(shape) for _ in range(3)]
-        may_be = (first, second, first * second)
+        p, what = counts.shape[1], (*counts.T, *exposure.T, first, second, first * second)
+        sums = np.empty((len(label), K, len(what)))
         for h, own in enumerate(label):
-            for j in range(counts.shape[1]):
-                totals[h, :, j] = np.bincount(own, counts[:, j], minlength=K)
-                exposures[h, :, j] = np.bincount(own, exposure[:, j], minlength=K)
-            for out, those in zip(rows, may_be, strict=True):
-                out[h] = np.bincount(own, those, minlength=K)
-        return cls(totals=totals, exposure=exposures, first=rows[0], second=rows[1], both=rows[2])
+            for c, column in enumerate(what):
+                sums[h, :, c] = np.bincount(own, column, minlength=K)
+        names = ("first", "second", "both")
+        rest = dict(zip(names, np.moveaxis(sums[..., 2 * p :], 2, 0), strict=True))
+        return cls(totals=sums[..., :p], exposure=sums[..., p : 2 * p], **rest)
 
 
 def dealt(groups: Groups, question: Question) -> Array:
@@ -222,21 +182,17 @@ def dealt(groups: Groups, question: Question) -> Array:
     y_2 taken out of the group first.
     """
     alone, taken, second = _of_groups(groups, question)
+    one, other = groups.first, groups.second
     with np.errstate(divide="ignore"):
-        elsewhere = _of_the_others(np.log(groups.second) + second)
-        pairs = groups.first * groups.second - groups.both
-        log_n = np.log(
-            groups.first.sum(axis=1) * groups.second.sum(axis=1) - groups.both.sum(axis=1)
-        )
-        log_apart = np.log(groups.first) + elsewhere + alone
-        log_together = np.log(np.maximum(pairs, 0.0)) + second + taken
+        log_n = np.log(one.sum(axis=1) * other.sum(axis=1) - groups.both.sum(axis=1))
+        log_apart = np.log(one) + log_of_others(np.log(other) + second) + alone
+        log_together = np.log(np.maximum(one * other - groups.both, 0.0)) + second + taken
     j, e, y = question.column, question.exposure, question.guesses
-    T, E = groups.totals[:, :, j], np.maximum(groups.exposure[:, :, j], e)
+    T, E = groups.totals[:, :, j, None], np.maximum(groups.exposure[:, :, j, None], e)
     T_2 = T - question.second.counts[0, j]
     E_2 = np.maximum(E - question.second.exposure[0, j], e)
-    apart, together = np.empty((len(T), len(y))), np.empty((len(T), len(y)))
-    mixed_binomials(y, log_apart, T, e / E, apart)
-    mixed_binomials(y, log_together, T_2, e / E_2, together)
+    apart = mixed(log_apart, lambda h: binomial_masses(y, T[h], e / E[h]))
+    together = mixed(log_together, lambda h: binomial_masses(y, T_2[h], e / E_2[h]))
     found: Array = np.logaddexp(apart, together) - log_n[:, None]
     return found
 
@@ -255,11 +211,3 @@ def _of_groups(groups: Groups, question: Question) -> tuple[Array, Array, Array]
         if e_2 > 0:
             out[2] += binomial_masses(y_2, T, e_2 / np.maximum(E, e_2))
     return out[0], out[1], out[2]
-
-
-def _of_the_others(log_part: Array) -> Array:
-    """log of the sum over all groups but one, for each of them; (H, K)."""
-    K = log_part.shape[1]
-    parts = np.repeat(log_part[:, None], K, axis=1)
-    parts[:, np.arange(K), np.arange(K)] = -np.inf
-    return log_sum(parts, axis=2)
