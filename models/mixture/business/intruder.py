@@ -64,7 +64,8 @@ def check(scene: AttackScenario, fit: Any) -> None:
     if intruder.largest is not None and largest < scene.second_value:
         raise InputError(
             f"target {label!r} has {largest:.0f} in {scene.name!r}, and another record has "
-            f"{scene.second_value:.0f}: the data break the order that the intruder knows; leave targets= out to audit the largest"
+            f"{scene.second_value:.0f}: the data break the order that the intruder "
+            "knows; leave targets= out to audit the largest"
         )
     _check_totals(scene)
     if scene.deals:
