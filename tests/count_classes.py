@@ -6,8 +6,7 @@ import itertools
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
 
-from bayes_risk.models.mixture.categorical.state import Draws
-from bayes_risk.models.mixture.counts.state import CountPrior, CountUnits
+from bayes_risk.models.mixture.categorical.state import Draws, Prior, Units
 from tests.oracle import log_label_prior
 
 LEVELS = (3, 2)  # of two covariates
@@ -15,12 +14,12 @@ LEVELS = (3, 2)  # of two covariates
 
 def count_prior(K, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.0), level=0.8):
     starts = 2 * len(shape) + np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
-    return CountPrior(
+    return Prior(
         n_classes=K,
         concentration=concentration,
         shape=np.array(shape, float),
         rate=np.array(rate, float),
-        zeros=zeros,
+        inflation=zeros,
         level=level,
         starts=starts,
     )
@@ -29,10 +28,11 @@ def count_prior(K, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.
 def count_units(counts, exposure=None, positions=None):
     counts = np.asarray(counts, float)
     n = len(counts)
-    return CountUnits(
+    return Units(
         counts=counts,
         exposure=np.ones(counts.shape) if exposure is None else np.asarray(exposure, float),
         positions=np.zeros((n, 0), np.int32) if positions is None else positions,
+        reals=np.zeros((n, 0)),
         multiplicity=np.ones(n, np.int64),
         unit=np.arange(n),
     )
@@ -41,9 +41,9 @@ def count_units(counts, exposure=None, positions=None):
 def random_draws(rng, prior, scale, H):
     """Draws of Theta near nothing in particular."""
     K, p = prior.n_classes, prior.n_counts
-    phi = np.zeros((H, prior.width, K))
+    phi = np.ones((H, prior.width, K))
     phi[:, :p] = scale * rng.gamma(2.0, 0.5, (H, p, K))
-    if prior.zeros is not None:
+    if prior.inflation is not None:
         phi[:, p : 2 * p] = rng.beta(2, 3, (H, p, K))
     for begin, end in zip(prior.starts[:-1], prior.starts[1:], strict=True):
         phi[:, begin:end] = rng.dirichlet(np.ones(end - begin), (H, K)).swapaxes(1, 2)
@@ -94,9 +94,9 @@ def predictive_by_hand(prior, units, alpha, labels, structural, i, rows):
             A = prior.shape[j] + units.counts[alive, j].sum()
             B = prior.rate[j] + units.exposure[alive, j].sum()
             mass = log_gamma_poisson(rows[:, j], A, B, e)
-            if prior.zeros is not None:
-                zeros = (here & structural[:, j]).sum() + prior.zeros[0]
-                psi = zeros / (zeros + alive.sum() + prior.zeros[1])
+            if prior.inflation is not None:
+                zeros = (here & structural[:, j]).sum() + prior.inflation[0]
+                psi = zeros / (zeros + alive.sum() + prior.inflation[1])
                 mass = np.log1p(-psi) + mass
                 mass = np.where(rows[:, j] == 0, np.logaddexp(np.log(psi), mass), mass)
             out[:, k] += mass
@@ -114,7 +114,7 @@ def mixture_by_hand(prior, draws, h, rows, exposure, positions=None):
     out = np.repeat(np.log(draws.pi[h])[None], len(rows), axis=0)
     for j in range(p):
         mass = log_poisson(rows[:, j : j + 1], exposure[j] * draws.phi[h, j])
-        if prior.zeros is not None:
+        if prior.inflation is not None:
             psi = draws.phi[h, p + j]
             mass = np.log1p(-psi) + mass
             mass = np.where(rows[:, j : j + 1] == 0, np.logaddexp(np.log(psi), mass), mass)
@@ -152,7 +152,9 @@ def log_of_columns(prior, columns):
         for inside in sets:
             values = tuple(float(v) for r in itertools.compress(x, inside) for v in r)
             exposures = tuple(float(v) for r in itertools.compress(e, inside) for v in r)
-            mass.append(log_column(values, exposures, prior.shape[j], prior.rate[j], prior.zeros))
+            mass.append(
+                log_column(values, exposures, prior.shape[j], prior.rate[j], prior.inflation)
+            )
         for k in range(K):
             log_p += np.array(mass)[(labelings == k) @ place]
     return logsumexp(log_p)

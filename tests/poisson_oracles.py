@@ -6,19 +6,19 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
-from bayes_risk.models.mixture.counts.state import CountPrior
+from bayes_risk.models.mixture.categorical.state import Prior
 from tests.oracle import log_label_prior
 
 
 def layout(n_classes, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.0), swaps=True):
     shape, rate = np.array(shape, float), np.array(rate, float)
     starts = 2 * len(shape) + np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
-    return CountPrior(
+    return Prior(
         n_classes=n_classes,
         concentration=concentration,
         shape=shape,
         rate=rate,
-        zeros=zeros,
+        inflation=zeros,
         level=0.8,
         starts=starts,
         swaps=swaps,
@@ -28,10 +28,10 @@ def layout(n_classes, shape, rate, *, zeros=None, levels=(), concentration=(1.0,
 def random_theta(rng, prior, scale=10.0):
     """Weights and phi, rates about `scale`."""
     K, p = prior.n_classes, prior.n_counts
-    phi = np.zeros((prior.width, K))
+    phi = np.ones((prior.width, K))
     phi[:p] = scale * rng.gamma(2.0, 0.5, (p, K))
-    if prior.zeros is not None:
-        phi[p : 2 * p] = rng.beta(*prior.zeros, (p, K))
+    if prior.inflation is not None:
+        phi[p : 2 * p] = rng.beta(*prior.inflation, (p, K))
     for begin, end in itertools.pairwise(prior.starts):
         phi[begin:end] = rng.dirichlet(np.ones(end - begin), K).T
     return rng.dirichlet(np.ones(K)), phi
@@ -45,7 +45,7 @@ def log_label_masses(x, e, rows, pi, phi, prior):
         out[i, k] = np.log(pi[k]) + sum(np.log(phi[r, k]) for r in rows[i])
         for j in range(p):
             log_mass = stats.poisson(e[i, j] * phi[j, k]).logpmf(x[i, j])
-            if prior.zeros is not None:
+            if prior.inflation is not None:
                 log_mass += np.log1p(-phi[p + j, k])
                 if x[i, j] == 0:
                     log_mass = np.logaddexp(log_mass, np.log(phi[p + j, k]))
@@ -87,7 +87,7 @@ def log_marginal(x, e, rows, prior):
             mine = labels == k
             for j in range(prior.n_counts):
                 total[at] += log_counts(
-                    x[mine, j], e[mine, j], prior.shape[j], prior.rate[j], prior.zeros
+                    x[mine, j], e[mine, j], prior.shape[j], prior.rate[j], prior.inflation
                 )
             for q, (begin, end) in enumerate(itertools.pairwise(prior.starts)):
                 M = np.bincount(rows[mine, q] - begin, minlength=end - begin)

@@ -6,18 +6,18 @@ from scipy import stats
 from scipy.special import softmax
 
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.mixture.categorical.sampler import run_chain, run_chains
-from bayes_risk.models.mixture.counts.kernels import (
+from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chain, run_chains
+from bayes_risk.models.mixture.columns import Rows
+from bayes_risk.models.mixture.families import (
     draw_labels,
+    draw_parameters,
     draw_row_labels,
     exponentials,
-    fill_tables,
     log_class_masses,
     log_poisson,
-    room_for_tables,
+    tables_of,
 )
-from bayes_risk.models.mixture.counts.sweep import draw_rates
-from bayes_risk.models.mixture.counts.units import log_masses, scattered, units_of
+from bayes_risk.models.mixture.posterior import log_masses
 from tests import exact_counts
 from tests.poisson_oracles import layout, log_label_masses, log_marginal, random_theta
 
@@ -28,13 +28,25 @@ def none(n):
 
 def masses(x, e, rows, pi, phi, prior):
     """The library's log masses, shape (n, K)."""
-    x, e = np.asarray(x, float), np.asarray(e, float)
-    tables = room_for_tables(prior.n_counts, prior.width, len(pi))
-    fill_tables(pi, phi, prior.n_counts, prior.zeros is not None, tables)
+    data, tables = data_of(x, e, rows), tables_of(pi, phi, prior.layout)
     out = np.empty((len(x), len(pi)))
     for i in range(len(x)):
-        log_class_masses((x, e, rows), i, phi, prior.zeros is not None, tables, out[i])
+        log_class_masses(data, i, phi, prior.layout, tables, out[i])
     return out
+
+
+def data_of(x, e, rows):
+    """What the kernels take of units: levels, counts, exposures, reals."""
+    return rows, np.asarray(x, float), np.asarray(e, float), np.empty((len(x), 0))
+
+
+def units_of(x, e, rows, **how):
+    return Rows(*data_of(x, e, rows)).units(**how)
+
+
+def labels_drawn(rng, data, multiplicity, pi, phi, prior, n, M, label):
+    units, flags = (data, multiplicity, np.empty(0)), np.zeros((0, 0), bool)
+    draw_labels(rng, units, pi, phi, prior.layout, n, M, label, flags)
 
 
 def less_largest(a):
@@ -112,12 +124,11 @@ def test_labels_have_their_chances_and_their_sums(zeros):
     x, e = rng.poisson(2.0, (25, 2)).astype(float), rng.uniform(0.5, 2.0, (25, 2))
     rows = (rng.integers(0, 2, (25, 1)) + prior.starts[:-1]).astype(np.int32)
     chance = softmax(log_label_masses(x, e, rows, pi, phi, prior), axis=1)
-    n, M, label = np.zeros(3, np.int64), np.zeros((D + 2 * p, 3)), np.zeros(25, np.int64)
+    n, M, label = np.zeros(3), np.zeros((D + 2 * p, 3)), np.zeros(25, np.int64)
+    data = data_of(x, e, rows)
     seen, repeats, structural = np.zeros((25, 3)), 4000, 0.0
     for _ in range(repeats):
-        draw_labels(
-            rng, (x, e, rows), np.ones(25, np.int64), pi, phi, zeros is not None, n, M, label
-        )
+        labels_drawn(rng, data, np.ones(25, np.int64), pi, phi, prior, n, M, label)
         seen[np.arange(25), label] += 1
         structural += M[p : 2 * p]
         assert (np.bincount(label, minlength=3) == n).all()
@@ -141,13 +152,14 @@ def test_equal_records_are_drawn_together():
     rng = np.random.default_rng(4)
     prior = layout(2, [1], [1])
     pi, phi = random_theta(rng, prior)
-    n, M, label = np.zeros(2, np.int64), np.zeros((4, 2)), np.zeros(1, np.int64)
-    data = (np.array([[7.0]]), np.array([[2.0]]), none(1))
-    chance = softmax(log_label_masses(data[0], data[1], data[2], pi, phi, prior), axis=1)[0]
+    n, M, label = np.zeros(2), np.zeros((prior.n_sums, 2)), np.zeros(1, np.int64)
+    x, e = np.array([[7.0]]), np.array([[2.0]])
+    chance = softmax(log_label_masses(x, e, none(1), pi, phi, prior), axis=1)[0]
     draws = []
     for _ in range(4000):
-        draw_labels(rng, data, np.array([50]), pi, phi, False, n, M, label)
-        assert (M[0] == 7 * n).all() and (M[2] == 2.0 * n).all() and (M[3] == n).all()
+        labels_drawn(rng, data_of(x, e, none(1)), np.array([50]), pi, phi, prior, n, M, label)
+        D = prior.width
+        assert (M[0] == 7 * n).all() and (M[D] == 2.0 * n).all() and (M[D + 1] == n).all()
         draws.append(n[0])
     error = np.sqrt(50 * chance[0] * chance[1] / 4000)
     assert abs(np.mean(draws) - 50 * chance[0]) < 4 * error
@@ -156,17 +168,18 @@ def test_equal_records_are_drawn_together():
 def test_rates_and_chances_of_zeros_are_conjugate_draws():
     rng = np.random.default_rng(5)
     prior = layout(2, [0.5, 2.0], [0.1, 3.0], zeros=(0.5, 1.5))
-    M = rng.integers(0, 9, (prior.width + 4, 2)).astype(float)
-    rule = (prior.shape, prior.rate, True, np.array(prior.zeros), 1.0, prior.starts)
+    M, D = rng.integers(0, 9, (prior.n_sums, 2)).astype(float), prior.width
     draws = []
     for _ in range(20_000):
-        phi = np.zeros((prior.width, 2))
-        draw_rates(rng, M, rule, phi)
+        phi = np.ones((D, 2))
+        draw_parameters(rng, M, prior.layout, phi)
         draws.append(phi)
     draws = np.array(draws)
-    rates = stats.gamma(prior.shape[:, None] + M[:2], scale=1 / (prior.rate[:, None] + M[4:6]))
-    chances = stats.beta(0.5 + M[2:4], 1.5 + M[6:8])
-    for found, law in ((draws[:, :2], rates), (draws[:, 2:], chances)):
+    rates = stats.gamma(
+        prior.shape[:, None] + M[:2], scale=1 / (prior.rate[:, None] + M[D : D + 2])
+    )
+    chances = stats.beta(0.5 + M[2:4], 1.5 + M[D + 2 : D + 4])
+    for found, law in ((draws[:, :2], rates), (draws[:, 2:4], chances)):
         assert (np.abs(found.mean(axis=0) - law.mean()) < 4 * law.std() / np.sqrt(20_000)).all()
         assert np.allclose(found.var(axis=0), law.var(), rtol=0.08)
 
@@ -177,7 +190,8 @@ def test_row_labels_have_their_chances():
     pi, phi = random_theta(rng, prior, scale=4.0)
     x = np.repeat([[0.0], [3.0], [9.0]], 20_000, axis=0)
     label = np.empty(len(x), np.int64)
-    draw_row_labels(rng, (x, np.ones_like(x), none(len(x))), pi, phi, False, label)
+    data = data_of(x, np.ones_like(x), none(len(x)))
+    draw_row_labels(rng, data, pi, phi, prior.layout, label)
     ones = np.ones((3, 1))
     chance = softmax(log_label_masses(x[::20_000], ones, none(3), pi, phi, prior), axis=1)
     for at in range(3):
@@ -190,7 +204,7 @@ def test_row_labels_have_their_chances():
 
 def predictives(prior, units, news, rng, sweeps=15_000):
     """p(new record | y) of each new record by the chain, and its Monte Carlo error."""
-    start = scattered(prior, units, rng)
+    start = initial_state(prior, units, rng)
     draws = run_chain(prior, units, start, draws=sweeps, tune=500, thin=2, rng=rng)
     p = np.exp(log_masses(news, draws, prior))
     ess, _ = ess_and_rhat(p, 1)
@@ -242,7 +256,7 @@ def test_one_class_is_the_gamma_poisson_closed_form():
     prior = layout(1, [0.5, 2.0], [0.01, 0.3])
     x, e = rng.poisson([[20, 4]], (40, 2)).astype(float), rng.uniform(0.5, 2, (40, 2))
     units = units_of(x, e, none(40))
-    start = scattered(prior, units, rng)
+    start = initial_state(prior, units, rng)
     draws = run_chain(prior, units, start, draws=20_000, tune=1, thin=1, rng=rng)
     found = draws.phi[:, :2, 0]
     for j in range(2):
@@ -258,7 +272,7 @@ def test_planted_components_are_recovered(scale):
     x = rng.poisson(rates[c]).astype(float)
     prior = layout(8, [0.5, 0.5], [0.05 / scale] * 2, concentration=(0.25, 0.25))
     units = units_of(x, np.ones_like(x), none(1000))
-    start = scattered(prior, units, rng)
+    start = initial_state(prior, units, rng)
     draws = run_chain(prior, units, start, draws=100, tune=200, thin=2, rng=rng)
     pi, phi = draws.pi[-1], draws.phi[-1, :2].T
     gaps = np.abs(np.log(phi[:, None] / rates)).sum(axis=2)  # shape (K, 3)
@@ -277,7 +291,7 @@ def test_draws_do_not_depend_on_jobs():
     found = []
     for n_jobs in (1, 2):
         rng = np.random.default_rng(11)
-        starts = [scattered(prior, units, child) for child in rng.spawn(2)]
+        starts = [initial_state(prior, units, child) for child in rng.spawn(2)]
         draws = run_chains(prior, units, starts, draws=30, tune=5, thin=2, rng=rng, n_jobs=n_jobs)
         found.append(draws)
     assert found[0].phi.tobytes() == found[1].phi.tobytes()
