@@ -222,3 +222,78 @@ def _partly_tied(prior, y, Z, columns):
         x = [[row[j], z[j]] if j in columns else [row[j]] for row, z in zip(y, Z, strict=True)]
         shown.append((x, [[1.0] * len(v) for v in x]))
     return log_of_columns(prior, shown)
+
+
+BATCHES = 20
+
+
+def theta_from_prior(prior, draws, rng):
+    """Weights (draws, K), and by row of phi but for padding (D - 1, draws, K)."""
+    (a, b), K, p = prior.concentration, prior.n_classes, prior.n_counts
+    alpha = rng.gamma(a, 1 / b, draws)
+    V = [rng.beta(1, np.maximum(alpha, 1e-12)) for _ in range(K - 1)]
+    pi = np.stack([*V, np.ones(draws)], axis=1)
+    pi[:, 1:] *= np.cumprod(1 - pi[:, :-1], axis=1)
+    phi = np.zeros((prior.width - 1, draws, K))
+    for j in range(p):
+        phi[j] = rng.gamma(prior.shape[j], 1 / prior.rate[j], (draws, K))
+        if prior.inflation is not None:
+            phi[p + j] = rng.beta(*prior.inflation, (draws, K))
+    for begin, end in itertools.pairwise(prior.starts):
+        levels = rng.dirichlet(np.full(end - begin, prior.level), (draws, K))
+        phi[begin:end] = np.moveaxis(levels, 2, 0)
+    return pi, phi
+
+
+def class_masses(prior, theta, counts, levels, columns, exposure):
+    """pi_k p(a record's counts in these columns, and its levels | k), (draws, K)."""
+    pi, phi = theta
+    out = pi.copy()
+    for j in columns:
+        alive = np.exp(log_poisson(counts[j], exposure * phi[j]))
+        psi = phi[prior.n_counts + j]
+        out *= psi * (counts[j] == 0) + (1 - psi) * alive
+    for row in levels:
+        out *= phi[row]
+    return out
+
+
+def monte_carlo_log_evidence(
+    prior, y, levels, releases, i, guesses, synthesized, *, exposure=None, powers=None, draws, rng
+):
+    """Log evidence (m, G) relative to the first guess, and its error, by draws from the prior.
+
+    Fresh classes given the counts and levels that stay: p(z | y_us, Theta) row by row. ``powers``
+    of the records in a pseudo-posterior, sum_k [pi_k f_k(y_i)]^power.
+    """
+    theta = theta_from_prior(prior, draws, rng)
+    n, p = y.shape
+    exposure, powers = (np.ones(n) if x is None else x for x in (exposure, powers))
+    us = [j for j in range(p) if j not in synthesized]
+
+    def masses(row, k, columns):
+        return class_masses(prior, theta, row, levels[k], columns, exposure[k])
+
+    made = []
+    for Z in releases:
+        p_z = np.ones(draws)
+        for k in range(n):
+            whole, part = (masses(Z[k], k, c).sum(axis=1) for c in (range(p), us))
+            p_z *= np.divide(whole, part, out=np.zeros(draws), where=part > 0)
+        made.append(p_z)
+    alone = np.ones(draws)
+    for k in range(n):
+        if k != i:
+            alone *= (masses(y[k], k, range(p)) ** powers[k]).sum(axis=1)
+    batch, log_e = np.arange(draws) % BATCHES, []
+    for guess in guesses:
+        row = y[i].astype(float)
+        row[list(synthesized)] = guess
+        w = alone * (masses(row, i, range(p)) ** powers[i]).sum(axis=1)
+        below = np.bincount(batch, w)
+        above = np.stack([np.bincount(batch, w * p_z) for p_z in made])
+        every = above.sum(axis=1) / below.sum()
+        log_e.append(np.log(np.column_stack([above / below, every])))
+    relative = np.array(log_e) - log_e[0]  # shape (G, m, batches + 1)
+    error = relative[..., :-1].std(axis=-1, ddof=1) / np.sqrt(BATCHES)
+    return relative[..., -1].T, error.T

@@ -12,9 +12,10 @@ import bayes_risk as br
 from bayes_risk.data.variables import Number
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.mixture.business.totals import dealt, groups_of, thresholds
-from bayes_risk.models.mixture.counts.pymc_start import build
-from bayes_risk.models.mixture.counts.units import CountColumns, log_masses, read_counts, units_of
-from bayes_risk.models.poisson_mixture import PoissonMixture, prior_of
+from bayes_risk.models.mixture.columns import Rows
+from bayes_risk.models.mixture.posterior import log_masses
+from bayes_risk.models.mixture.pymc_model import build
+from bayes_risk.models.poisson_mixture import PoissonMixture, columns_of, prior_of, read_counts
 from tests.fits import encoded
 from tests.poisson_oracles import log_label_masses
 
@@ -94,7 +95,7 @@ def test_coded_tables_are_checked_too():
 def test_default_prior_says_an_order_of_magnitude_alone():
     table = pd.DataFrame({"a": [0, 0, 0], "b": [30, 40, 45], "c": [10, 10, 10]})
     data = read_counts(table, (), None)
-    columns = CountColumns.of(data, (), None)
+    columns = columns_of(data, (), None)
     prior = prior_of(PoissonMixture(2), data, columns)
     assert (prior.shape == 0.5).all()
     assert np.allclose(prior.shape / prior.rate, [1.0, 100.0, 10.0])
@@ -113,20 +114,18 @@ def test_log_density_of_the_model_equals_numpy(zeros):
     table["wages"] %= 50
     model = PoissonMixture(3, zeros=zeros, exposure="months", covariates=["region"])
     data = read_counts(table, ["region"], "months")
-    columns = CountColumns.of(data, ["region"], "months")
+    columns = columns_of(data, ["region"], "months")
     prior, rng = prior_of(model, data, columns), np.random.default_rng(2)
-    units = columns.units_of(data.codes, prior)
-    names = [data.columns[j] for j in columns.counts]
-    made = build(data, names, ["region"], prior, units, transformed=False)
+    found = columns.rows(data.codes, prior)
+    made = build(data, columns, prior, found.units(), transformed=False)
     logp = made.compile_logp(mode="FAST_COMPILE")
-    x, e = columns.counts_of(data.codes), columns.exposures_of(data.codes)
-    rows = columns.positions_of(data.codes, prior)
+    x, e, rows = found.counts, found.exposure, found.positions
     for _ in range(3):
         alpha, stick = rng.gamma(2.0), rng.uniform(0.1, 0.9, 2)
         rates, levels = rng.gamma(2.0, 10.0, (3, 2)), rng.dirichlet(np.ones(3), 3)
         point = {"alpha": alpha, "stick": stick, "rates": rates, "levels_region": levels}
-        phi = np.zeros((prior.width, 3))
-        phi[:2], phi[4:] = rates.T, levels.T
+        phi = np.ones((prior.width, 3))
+        phi[:2], phi[4:7] = rates.T, levels.T
         total = stats.gamma(0.25, scale=4).logpdf(alpha) + stats.beta(1, alpha).logpdf(stick).sum()
         total += stats.gamma(prior.shape, scale=1 / prior.rate).logpdf(rates).sum()
         total += sum(stats.dirichlet(np.ones(3)).logpdf(row) for row in levels)
@@ -149,7 +148,7 @@ def test_nuts_agrees_with_gibbs():
             table, draws=draws, tune=300, chains=2, thin=3, sampler=sampler, random_seed=3
         )
         values = np.array([[0.0], [6.0], [12.0]])
-        news = units_of(values, np.ones((3, 1)), np.empty((3, 0), np.int32))
+        news = Rows(np.empty((3, 0), np.int32), values, np.ones((3, 1)), np.empty((3, 0))).units()
         p = np.exp(log_masses(news, fit.draws, fit.prior))
         ess, _ = ess_and_rhat(p, 2)
         found.append((p.mean(axis=0), p.std(axis=0) / np.sqrt(ess)))
@@ -162,9 +161,9 @@ def test_groups_and_variables_of_idata(fit):
     assert set(posterior.data_vars) == {"alpha", "stick", "weights", "rates"}
     assert posterior["rates"].dims == ("chain", "draw", "class", "count")
     assert posterior["count"].values.tolist() == ["workers", "wages"]
-    assert fit.draws.phi.shape == (120, 4, 6) and (fit.draws.phi[:, 2:] == 0).all()
+    assert fit.draws.phi.shape == (120, 5, 6) and (fit.draws.phi[:, 2:4] == 0).all()
     assert fit.diagnostics["max_rhat"] < 1.2 and fit.n_draws == 120
-    assert "120 records, 2 counts" in repr(fit) and len(repr(fit).splitlines()) <= 3
+    assert "120 records, 2 variables" in repr(fit) and len(repr(fit).splitlines()) <= 3
 
 
 def test_same_seed_same_bytes_for_any_jobs():
@@ -183,7 +182,8 @@ def test_same_seed_same_bytes_for_any_jobs():
 
 
 def test_fresh_components_have_the_mixtures_moments(fit):
-    release, n = fit.synthesize(100, random_seed=5), len(TABLE)
+    release = fit.synthesize(100, parameters="independent", random_seed=5)
+    n = len(TABLE)
     assert release.classes == "new" and len(set(release.draw_index)) == 100
     means = np.stack([d.to_numpy().mean(axis=0) for d in release.datasets])
     pi, phi = fit.draws.pi[list(release.draw_index)], fit.draws.phi[list(release.draw_index), :2]
@@ -221,18 +221,18 @@ def test_structural_zeros_and_exposure_reach_the_release():
     assert all((d["e"] == e).all() for d in made.datasets)
     alive = z[:, e > 1.5]
     assert alive[alive > 0].mean() == pytest.approx(30 * e[e > 1.5].mean(), rel=0.05)
-    with pytest.raises(br.InputError, match="not offered with structural zeros"):
-        fit.synthesize(1, classes="own")
+    kept = np.stack([d["x"] for d in fit.synthesize(20, classes="own", random_seed=3).datasets])
+    assert (kept == 0).mean() == pytest.approx((x == 0).mean(), abs=4 * np.sqrt(0.25 / 400))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": ["workers"]}, r"columns that stay, \['workers'\]|\['wages'\]"),
         ({"classes": "old"}, "classes='old'"),
         ({"quantile": 0.9}, "no meaning for kind='MP'"),
         ({"m": 0}, "m=0"),
-        ({"m": 121}, "exceeds the 120 draws"),
+        ({"m": 61}, "exceeds the 60 draws of a chain"),
+        ({"m": 121, "parameters": "independent"}, "exceeds the 120 draws"),
         ({"columns": ["wage"]}, "'wage'"),
     ],
 )
@@ -241,14 +241,28 @@ def test_syntheses_that_are_refused(fit, options, message):
         fit.synthesize(**options)
 
 
-def test_new_components_are_refused_with_covariates():
-    fit = PoissonMixture(3, covariates=["region"]).fit(
-        plants(40, covariate=True), draws=4, tune=4, chains=2, random_seed=1
-    )
-    with pytest.raises(br.InputError, match='use classes="own"'):
-        fit.synthesize(1)
-    made = fit.synthesize(1, classes="own", random_seed=1).datasets[0]
-    assert (made["region"] == plants(40, covariate=True)["region"]).all()
+def test_new_components_are_drawn_given_what_stays():
+    """p(z | covariate, kept count): the third kind alone has wages near 1e9."""
+    table = plants(200, covariate=True)
+    model = PoissonMixture(6, covariates=["region"])
+    fit = model.fit(table, draws=60, tune=100, chains=2, random_seed=1)
+    release = fit.synthesize(40, ["workers"], random_seed=1)
+    made = np.stack([d["workers"] for d in release.datasets])
+    large = (table["wages"] > 1e6).to_numpy()
+    assert release.classes == "new" and made[:, large].min() > 500 > made[:, ~large].max()
+    for d in release.datasets:
+        assert d[["wages", "region"]].equals(table[["wages", "region"]])
+    release = fit.synthesize(60, random_seed=2)  # given the region alone
+    where = (table["region"] == "s").to_numpy()
+    made = np.stack([d["workers"] for d in release.datasets])[:, where]
+    chances = []
+    for h in release.draw_index:
+        pi, phi = fit.draws.pi[h], fit.draws.phi[h]
+        s = fit.prior.starts[0] + list(fit.microdata.variables[2].labels).index("s")
+        weight = pi * phi[s] / (pi * phi[s]).sum()
+        chances.append(weight @ stats.poisson.cdf(20, phi[0]))
+    found, n = (made <= 20).mean(), made.size
+    assert abs(found - np.mean(chances)) < 4 * np.sqrt(0.25 / n)
 
 
 # --- MM and TCMM ---------------------------------------------------------------------------

@@ -1,21 +1,16 @@
 """The collapsed predictive of counts against NumPy; masses of huge counts against sixty digits."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk.models.mixture.counts import masses as poisson_masses
-from bayes_risk.models.mixture.counts.kernels import log_poisson
-from bayes_risk.models.mixture.counts.predictive import (
-    CountCases,
-    CountTables,
-    PoissonPredictive,
-    collapse,
-)
-from bayes_risk.models.mixture.counts.units import log_masses
+from bayes_risk.models.mixture import masses
+from bayes_risk.models.mixture.business.class_posterior import binomial_masses
+from bayes_risk.models.mixture.families import log_poisson
+from bayes_risk.models.mixture.mixed_predictive import Cases, MixedPredictive, Sums
+from bayes_risk.models.mixture.mixed_predictive import collapse as collapsed
+from bayes_risk.models.mixture.posterior import log_masses
 from tests import count_classes as by_hand
 from tests import exact_counts
 
@@ -24,12 +19,14 @@ SCALES = [30.0, 4.0, 1.0]
 
 
 def negative_binomial(x, A, B, e):
-    constant, error = poisson_masses.count_constant(x), poisson_masses.stirling_error(A)
-    return poisson_masses.log_negative_binomial(x, A, B, e, constant, error)
+    constant, error = masses.count_constant(x), masses.stirling_error(A)
+    return masses.log_negative_binomial(x, A, B, e, constant, error)
 
 
-def targets_of(guesses):
-    return SimpleNamespace(guesses=SimpleNamespace(codes=guesses))
+def collapse(prior, units, draws, wanted, *, rng):
+    """Sums, labels and structural zeros of the wanted units, nothing fixed."""
+    nothing = np.zeros(prior.n_counts + len(prior.starts) - 1, bool)
+    return collapsed(prior, units, draws, nothing, wanted, rng=rng)
 
 
 def setting(seed, *, zeros=None, levels=(), scale=1.0):
@@ -47,18 +44,27 @@ def setting(seed, *, zeros=None, levels=(), scale=1.0):
     return rng, prior, by_hand.count_units(counts, exposure, positions), draws
 
 
-def predictive(prior, units, tables, label, structural, columns, guesses, tied=None):
-    cases = CountCases.of(
-        targets_of(guesses),
-        np.array(columns),
-        counts=units.counts[: guesses.shape[1]],
-        exposure=units.exposure[: guesses.shape[1]],
-        positions=units.positions[: guesses.shape[1]],
-        conditioned=tied,
+def predictive(prior, units, sums, label, structural, columns, guesses, tied=None):
+    """The library's; ``tied`` (U, 3): own synthetic counts, NaN where there are none."""
+    U, q = guesses.shape[1], units.positions.shape[1]
+    levels, ones = units.positions[:U].astype(float), np.ones((U, q))
+    values, rest = np.hstack([units.counts[:U], levels]), np.full((U, q), np.nan)
+    nothing = np.zeros(values.shape, bool)
+    cases = Cases(
+        values=values,
+        exposure=np.hstack([units.exposure[:U], ones]),
+        linked=np.full(values.shape, np.nan) if tied is None else np.hstack([tied, rest]),
+        held=~nothing,
+        given=nothing,
+        given_linked=nothing,
+        power=np.ones(U),
+        columns=np.array(columns),
+        guesses=guesses,
+        volume=np.zeros((len(guesses) + 1, U, len(columns))),
     )
-    return PoissonPredictive(
+    return MixedPredictive(
         prior=prior,
-        tables=tables,
+        sums=sums,
         cases=cases,
         label=label,
         structural=structural,
@@ -100,6 +106,7 @@ def test_class_sums_are_those_of_the_labels():
     rng, prior, units, draws = setting(4, zeros=(1.0, 1.0), levels=by_hand.LEVELS)
     tables, label, structural = collapse(prior, units, draws, np.arange(N), rng=rng)
     D, p = prior.width, 3
+    structural = structural[..., :p]
     assert structural.any() and not structural[:, units.counts > 0].any()
     for h in range(H):
         for k in range(K):
@@ -143,8 +150,8 @@ def test_fixed_at_theta(zeros):
     U, columns = 4, [1]
     label = np.full((H, U), K, np.int16)
     guesses = rng.poisson(5.0, (G, U, 1)).astype(float)
-    structural = np.zeros((H, U, 3), bool)
-    tables = CountTables.at_theta(draws)
+    structural = np.zeros((H, U, 6), bool)
+    tables = Sums.at_theta(draws, prior)
     part = predictive(prior, units, tables, label, structural, columns, guesses)
     terms, truth = np.empty((H, U, G)), np.empty((H, U))
     for h in range(H):
@@ -165,9 +172,9 @@ def test_tied_counts_share_the_class():
     """p(y*, z | class) with the rate integrated out, in NumPy, for a target that is no unit."""
     rng, prior, units, draws = setting(6)
     tables, _, _ = collapse(prior, units, draws, np.full(1, -1), rng=rng)
-    z = np.array([[25.0, -1.0, 2.0]])
+    z = np.array([[25.0, np.nan, 2.0]])
     guesses = np.arange(0.0, 60.0)[:, None, None]
-    label, structural = np.full((H, 1), K, np.int16), np.zeros((H, 1, 3), bool)
+    label, structural = np.full((H, 1), K, np.int16), np.zeros((H, 1, 6), bool)
     part = predictive(prior, units, tables, label, structural, [0], guesses, tied=z)
     for h in range(H):
         rows = np.repeat(units.counts[:1], 61, axis=0)
@@ -178,7 +185,7 @@ def test_tied_counts_share_the_class():
             B = prior.rate[j] + tables.M[h, prior.width + j]
             y, e = rows[:, j : j + 1], units.exposure[0, j]
             terms += by_hand.log_gamma_poisson(y, A, B, e)
-            if z[0, j] >= 0:
+            if not np.isnan(z[0, j]):
                 terms += by_hand.log_gamma_poisson(z[0, j], A + y, B + e, e)
         expected = logsumexp(terms, axis=1)
         weights = np.where(np.arange(H) == h, 0.0, -np.inf)[:, None]
@@ -203,7 +210,7 @@ def test_guesses_worlds_apart_are_told_apart():
     counts = np.array([[1e9], *[[v] for v in rng.poisson(1e6, 12)]])
     units = by_hand.count_units(counts)
     draws = by_hand.random_draws(rng, prior, 1e6, H)
-    draws.phi[:] = [1e6, 1.0]  # one class for all, the other one empty
+    draws.phi[:, :2] = [1e6, 1.0]  # one class for all, the other one empty
     tables, label, structural = collapse(prior, units, draws, np.array([0]), rng=rng)
     guesses = np.array([1e9, 1e6, 1e6 + 5e3, 1e7, 5e8, 0.0])[:, None, None]
     part = predictive(prior, units, tables, label, structural, [0], guesses)
@@ -261,7 +268,7 @@ def test_masses_at_known_rates(x, ratio):
 @pytest.mark.parametrize(("y", "total"), [(0, 0), (0, 9), (9, 9), (4, 9), (1e9, 2e9 + 7), (3, 1e9)])
 def test_halves(y, total):
     exact = float(exact_counts.log_half(y, total))
-    assert poisson_masses.log_half(float(y), float(total)) == pytest.approx(exact, rel=1e-13)
+    assert binomial_masses(float(y), float(total), 0.5) == pytest.approx(exact, rel=1e-13)
     if total < 10:
         plain = gammaln(total + 1) - gammaln(y + 1) - gammaln(total - y + 1) - total * np.log(2)
         assert exact == pytest.approx(plain, abs=1e-12)
