@@ -127,9 +127,9 @@ class PoissonMixture:
         draws, tune, chains, thin, sampler, random_seed, n_jobs, progress
             As in `DPMPM.fit`.
         weights : array (n,) or Series, optional
-            kind="MP" without covariates and structural zeros: record weights alpha_i in (0, 1],
-            powers of the records' complete-data likelihood. Theta is drawn from the
-            pseudo-posterior (docs/sensitivity.md).
+            kind="MP" without structural zeros: record weights alpha_i in (0, 1], powers of the
+            records' complete-data likelihood. Theta is drawn from the pseudo-posterior
+            (docs/sensitivity.md).
 
         Raises
         ------
@@ -186,12 +186,6 @@ def checked_powers(model: PoissonMixture, weights: Any, data: Microdata) -> Arra
     if model.zeros is not None:
         raise InputError(
             f"weights with zeros={model.zeros} are not offered; leave zeros or weights out"
-        )
-    if len(model.covariates):
-        raise InputError(
-            f"weights with covariates={list(model.covariates)} are not offered: such a release "
-            "draws from the classes of the records' own, where a record would leave its trace "
-            "whatever its weight; leave covariates or weights out"
         )
     return alpha
 

@@ -140,7 +140,7 @@ def compare(fit, release, own, columns=None, **options):
         for guess, (found, error) in evidence_of(risk, i).items():
             gap = abs(found - (exact[guess] - truth))
             assert gap < 4 * np.hypot(error, 1e-3), (i, guess, found, exact[guess] - truth, error)
-            assert error < 0.2
+            assert error < 0.3
 
 
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
@@ -215,7 +215,7 @@ def test_fresh_classes_given_what_stays(name, evidence):
             value, error = found[guess]
             gap = abs(value - exact[:, g].sum())
             assert gap < 4 * np.sqrt(error**2 + (noise[:, g] ** 2).sum() + 1e-6), (i, guess)
-            assert error < 0.2 and noise[:, g].max() < 0.1
+            assert error < 0.3 and noise[:, g].max() < 0.1
 
 
 def dressed(counts):
