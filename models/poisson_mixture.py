@@ -157,14 +157,10 @@ class PoissonMixture:
             data = read_counts(df, self.covariates, self.exposure, **how)
         run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
         power = checked_powers(self, weights, data)
-        columns, rng = (
-            columns_of(data, self.covariates, self.exposure),
-            np.random.default_rng(random_seed),
-        )
-        prior = prior_of(self, data, columns)
-        fit: PoissonMixtureFit = fitted(
-            PoissonMixtureFit, self, data, columns, prior, power, run, rng
-        )
+        columns = columns_of(data, self.covariates, self.exposure)
+        prior, rng = prior_of(self, data, columns), np.random.default_rng(random_seed)
+        args = (self, data, columns, prior, power, run, rng)
+        fit: PoissonMixtureFit = fitted(PoissonMixtureFit, *args)
         return fit
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.models.mixture.categorical.sampler import run_chains
-from bayes_risk.models.mixture.counts.fit import PoissonMixtureFit
-from bayes_risk.models.mixture.counts.units import CountColumns, read_counts, scattered
-from bayes_risk.models.poisson_mixture import prior_of
+from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
+from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
+from bayes_risk.models.mixture.posterior import MixturePosterior
+from bayes_risk.models.poisson_mixture import columns_of, prior_of, read_counts
 from tests.test_tree_calibration import z_scores
 
 pytestmark = [
@@ -29,7 +29,9 @@ GUESSES = {"x0": [0, 2, 6, 15, 40], "x1": [1, 12]}
 SETTINGS = {
     "new": ({}, {"classes": "new"}),
     "new, structural zeros": ({"zeros": (1.0, 2.0)}, {"classes": "new"}),
+    "new, one column, covariate": ({"covariates": ["group"]}, {"columns": ["x0"]}),
     "own": ({}, {"classes": "own"}),
+    "own, structural zeros": ({"zeros": (1.0, 2.0)}, {"classes": "own"}),
     "own, one column, covariate, exposure": (
         {"covariates": ["group"], "exposure": "size"},
         {"classes": "own", "columns": ["x0"]},
@@ -62,21 +64,17 @@ def table_from_the_prior(rng, model):
 def fitted(model, table, rng):
     """The model's fit without PyMC's bookkeeping."""
     data = read_counts(table, model.covariates, model.exposure)
-    columns = CountColumns.of(data, model.covariates, model.exposure)
+    columns = columns_of(data, model.covariates, model.exposure)
     prior = prior_of(model, data, columns)
-    units = columns.units_of(data.codes, prior)
-    starts = [scattered(prior, units, rng) for _ in range(2)]
+    units = columns.rows(data.codes, prior).units()
+    starts = [initial_state(prior, units, rng) for _ in range(2)]
     draws = run_chains(prior, units, starts, draws=600, tune=500, thin=10, rng=rng)
+    nothing = np.zeros(len(columns.order), bool)
+    posterior = MixturePosterior(
+        prior=prior, columns=columns, units=units, draws=draws, thin=10, conditional=nothing
+    )
     return PoissonMixtureFit(
-        model=model,
-        microdata=data,
-        columns=columns,
-        idata=None,
-        prior=prior,
-        units=units,
-        draws=draws,
-        thin=10,
-        diagnostics={},
+        model=model, microdata=data, idata=None, posterior=posterior, diagnostics={}
     )
 
 

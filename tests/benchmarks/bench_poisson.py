@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.models.mixture.categorical.sampler import run_chain
-from bayes_risk.models.mixture.counts.units import CountColumns, read_counts, scattered
-from bayes_risk.models.poisson_mixture import prior_of
+from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chain
+from bayes_risk.models.poisson_mixture import columns_of, prior_of, read_counts
 
 CLASSES, COUNTS, TRADES = 20, 4, 16
 BLOCKS, SWEEPS = 40, 5
@@ -46,11 +45,11 @@ def sweeping(n, largest, zeros=None):
     """Milliseconds a sweep, the best block of processor time of a warm chain; distinct records."""
     model = br.models.PoissonMixture(CLASSES, zeros=zeros)
     data = read_counts(establishments(n, largest, seed=1), (), None)
-    columns = CountColumns.of(data, (), None)
+    columns = columns_of(data, (), None)
     prior = prior_of(model, data, columns)
-    units = columns.units_of(data.codes, prior)
+    units = columns.rows(data.codes, prior).units()
     rng = np.random.default_rng(2)
-    start = scattered(prior, units, rng)
+    start = initial_state(prior, units, rng)
     warm = run_chain(prior, units, start, draws=1, tune=50, thin=1, rng=rng)
     blocks = []
     for _ in range(BLOCKS):
