@@ -90,7 +90,7 @@ def tables_of(pi, phi, layout):
     return log_pi, log_phi, log_alive, at_zero
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def log_class_masses(data, u, phi, layout, tables, out):
     """out[k] = log(pi_k p(unit u | k)) up to a constant; the largest is returned."""
     positions, counts, exposure, reals = data
@@ -215,7 +215,7 @@ def exponentials(top, out):
         out[k] = t if gap > FAR else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def cumulated_masses(data, power, u, phi, layout, tables, out):
     """Running sums of p(k | unit u), to the unit's power, up to a factor."""
     top = log_class_masses(data, u, phi, layout, tables, out)
@@ -236,7 +236,7 @@ def structural(rng, psi, mean, copies):
     return found
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def draw_structural(rng, data, u, k, copies, phi, layout, dead):
     """dead[c]: how many zeros of count c are structural, of the copies of a unit in class k."""
     _, counts, exposure, _ = data
@@ -248,7 +248,7 @@ def draw_structural(rng, data, u, k, copies, phi, layout, dead):
             dead[c] = structural(rng, phi[p + j, k], e * phi[j, k], copies)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, inline="always")
 def add_unit(data, u, k, w, copies, dead, layout, n, M):
     """Count the copies of a unit in class k, w each; ``dead[c]`` of their zeros are structural."""
     positions, counts, exposure, reals = data
@@ -272,7 +272,7 @@ def add_unit(data, u, k, w, copies, dead, layout, n, M):
         M[positions[u, j], k] += w * copies
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
     """Class labels z ~ p(z | y, pi, phi) of all units; fills the sums n and M.
 

@@ -63,7 +63,7 @@ def is_count(x):
 
 
 @numba.njit(cache=True, nogil=True)
-def logdeviance(x, mean):
+def log_deviance(x, mean):
     """x log(mean / x) + x - mean, at most 0, without cancellation near mean = x."""
     if x == 0.0:
         return -mean
@@ -86,7 +86,7 @@ def log_poisson(x, mean):
         return x * math.log(mean) - mean - math.lgamma(x + 1.0)
     r = 1.0 / (x * x)  # what Stirling's formula leaves of log x!
     rest = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - r / 1188) * r) * r) * r) / x
-    return logdeviance(x, mean) - rest - 0.5 * LOG_2_PI - 0.5 * math.log(x)
+    return log_deviance(x, mean) - rest - 0.5 * LOG_2_PI - 0.5 * math.log(x)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -101,7 +101,7 @@ def log_negative_binomial(x, A, B, e, constant, error):
     d = A * share - x * (B / (B + e))
     # A - d = (A + x) B / (B + e) and x + d = (A + x) e / (B + e): each log where it is exact
     total = A + x
-    lost = deviance(A, -d, total * (B / (B + e))) + _deviance(x, d, total * share)
+    lost = deviance(A, -d, total * (B / (B + e))) + deviance(x, d, total * share)
     return stirling_error(total) - error - constant + 0.5 * math.log(A / total) - lost
 
 

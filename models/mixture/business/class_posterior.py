@@ -18,11 +18,12 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.models.mixture.categorical.state import Draws, Prior, Units
 from bayes_risk.models.mixture.columns import Rows
-from bayes_risk.models.mixture.families import log_poisson, log_zero
 from bayes_risk.models.mixture.masses import (
     count_constant,
     deviance,
     log_negative_binomial,
+    log_poisson,
+    log_zero,
     stirling_error,
 )
 from bayes_risk.models.mixture.mixed_predictive import collapse
