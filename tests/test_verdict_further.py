@@ -164,6 +164,17 @@ def test_a_mode_with_one_chain_is_a_doubt_that_more_chains_settle():
     assert said.cure == "[model] chains = 4"
 
 
+def test_a_data_set_made_in_another_mode_than_the_rest_is_a_doubt():
+    risk = led([0, 0, 0, 1])
+    risk = replace(risk, modes=replace(risk.modes, chosen=np.array([0, 1])))
+    verdict = judge(risk, CALM)
+    assert verdict.outcome == "inconclusive"
+    (said,) = verdict.deciding
+    assert "by itself data set 2 chooses another" in said.sentence
+    assert "computed in a mode that did not make it" in said.sentence
+    assert "random_seed" in said.cure
+
+
 @pytest.mark.parametrize(
     ("low", "high", "outcome"),
     [

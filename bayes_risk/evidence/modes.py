@@ -69,6 +69,11 @@ class Modes:
         return np.flatnonzero(~np.isin(self.mode, self.kept))
 
     @property
+    def elsewhere(self) -> Ints:
+        """Data sets, counted from 1, that by themselves choose another mode than all together."""
+        return np.flatnonzero((self.chosen != -1) & ~np.isin(self.chosen, self.kept)) + 1
+
+    @property
     def chains_by_mode(self) -> list[Ints]:
         """Chains of the audit, counted from 0, in each mode that any of them is in."""
         mode = self.mode[self.used]
@@ -104,7 +109,7 @@ class Modes:
             )
         else:
             text = f"{S - strays} of {S} starts led by the release found the same mode"
-        others = np.flatnonzero((self.chosen != -1) & ~np.isin(self.chosen, self.kept)) + 1
+        others = self.elsewhere
         if len(others):
             text += f"; by itself data set {', '.join(map(str, others))} chooses another"
         return text + (f"; {strays} strayed and left out" if strays else "")

@@ -114,6 +114,10 @@ CURES: dict[str, tuple[str, ...]] = {
     "attribute": ("add a section [attribute]", "give the result of attribute_risk"),
     "identification": ("add a section [identification]", "give the result of identification_risk"),
     "chains": ("[model] chains = {chains}", "fit(..., chains={chains})"),
+    "modes differ": (
+        "another random_seed, for a release whose data sets are made in one mode",
+        "synthesize(..., random_seed=...) again, for data sets that are made in one mode",
+    ),
     "draws": ("[model] draws = {draws}", "fit(..., draws={draws})"),
     "error": (
         "[attribute] target_mcse = {target_mcse}, or [model] draws = {draws}",

@@ -299,6 +299,9 @@ def of_modes(risk: AttributeRisk | None) -> list[Reason]:
     if len(found.used) < 2:
         text = f"{text[:-1]}: nobody can tell how much chains of that mode differ."
         return [doubt(measure, text, "chains")]
+    if len(found.elsewhere):
+        text = f"{text[:-1]}: what it gives away was computed in a mode that did not make it."
+        return [doubt(measure, text, "modes differ")]
     return [no_objection(measure, text)]
 
 
