@@ -10,6 +10,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk.evidence.problem import guessed
 from bayes_risk.release.release import EncodedRelease
+from tests.count_classes import class_masses, log_poisson, theta_from_prior
 
 RNG = np.random.default_rng(5)
 TABLE = pd.DataFrame(
@@ -115,6 +116,48 @@ def test_a_value_alone_says_less_than_the_record():
     risk = audit("MP", KNOWS | {"knows_records": "second-largest-value"})
     assert np.isfinite(risk.records["probability"].iloc[0])
     assert "second largest value of w" in risk.assumptions["records"]
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+@pytest.mark.parametrize("classes", ["new", "own"])
+def test_all_but_two_beside_a_kept_count(classes):
+    """p(Z | y*, T - y*, A), the other count kept: against draws of Theta from the prior."""
+    y = np.array([[9, 2], [5, 7], [1, 8], [2, 3]])
+    model = br.models.PoissonMixture(
+        n_classes=2, concentration_prior=(1.5, 1.0), rate_prior=(1.5, 0.2)
+    )
+    table = pd.DataFrame(y, columns=["w", "v"])
+    fit = model.fit(table, draws=1500, tune=300, chains=4, thin=4, random_seed=1)
+    z = np.array([[7, 2], [6, 7], [3, 8], [0, 3]])
+    release = br.Release(datasets=[table.assign(w=z[:, 0])], synthesized=["w"], classes=classes)
+    intruder = br.Intruder(knows_records="all-but-two", other=1, knows_totals=True)
+    guesses = {"w": br.Grid(values=[0, 2, 5, 9, 12, 14])}
+    risk = br.attribute_risk(
+        fit, release, intruder=intruder, guesses=guesses, targets=[0], random_seed=2
+    )
+    found = risk.log_evidence[0, :, 0]
+    rng, exact = np.random.default_rng(3), []
+    theta = theta_from_prior(fit.prior, 400_000, rng)
+
+    def masses(row, columns=(0, 1)):
+        return class_masses(fit.prior, theta, row, [], columns, 1.0)
+
+    for (guess,) in risk.guesses[:, 0]:
+        rows = y.copy()
+        rows[:2, 0] = guess, 14 - guess
+        weight, p_z = np.ones(len(theta[0])), np.ones(len(theta[0]))
+        for row, shown in zip(rows, z, strict=True):
+            of_row = masses(row)
+            weight *= of_row.sum(axis=1)
+            given = masses(shown, [1]) if classes == "new" else of_row
+            means = np.exp(log_poisson(shown[0], theta[1][0]))
+            p_z *= (given * means).sum(axis=1) / given.sum(axis=1)
+        exact.append(np.log((weight * p_z).sum() / weight.sum()))
+    gap = (found - found[risk.truth[0]]) - (np.array(exact) - exact[risk.truth[0]])
+    error = np.hypot(risk.mcse_log_evidence[:, 0], 0.02)
+    assert (np.abs(gap) < 4 * error).all() and np.ptp(exact) > 0.5
+    assert risk.mcse_log_evidence.max() < 0.1
 
 
 # --- refusals ----------------------------------------------------------------------------------

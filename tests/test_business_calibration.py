@@ -71,8 +71,7 @@ def dealt_inferred(y, label, rates, pi, seed):
 
 
 def groups_of(z, label):
-    rows, ones = rows_of(z), np.ones(N)
-    return Groups.of(rows.counts, rows.exposure, label, ones, ones, PRIOR.n_classes)
+    return Groups.of(rows_of(z), label, np.ones(N), np.ones(N))
 
 
 def all_but_two(y, label, rates, pi, seed):

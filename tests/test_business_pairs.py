@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk.models.mixture.business.all_but_two import Pair, Shared, dealt_to_pair, pair_masses
+from bayes_risk.models.mixture.business.all_but_two import Pair, dealt_to_pair, pair_masses
 from bayes_risk.models.mixture.business.second_largest import averaged
 from tests.business_oracle import (
     labelled,
@@ -82,22 +82,22 @@ def test_known_groups_against_all_labels():
     """p(labels | y*, T - y*, known), the two in one component: binomial over the predictive."""
     prior, rest = prior_of(2), (25, 6)
     base = np.array([log_mass([y, TOTAL - y, *rest], prior) for y in range(TOTAL + 1)])
-    together = Shared.of(np.zeros((2, 1), int), np.array([0.0]))
-    found = dealt_to_pair(together, pair(), np.array([30.0]), base)
+    together, limit = np.zeros((2, 1), int), np.array([0.0])
+    found = dealt_to_pair(together, limit, pair(), np.array([30.0]), base)
     for c in product(range(2), repeat=4):
         if c[0] == c[1]:
             assert np.allclose(relative(found), relative(by_labels(rest, prior, c)), atol=1e-10)
 
 
 def test_two_groups_leave_the_truth_alone():
-    apart = Shared.of(np.array([[0], [1]]), np.array([0.0]))
-    found = dealt_to_pair(apart, pair(), np.array([30.0]), np.zeros(TOTAL + 1))
+    apart, limit = np.array([[0], [1]]), np.array([0.0])
+    found = dealt_to_pair(apart, limit, pair(), np.array([30.0]), np.zeros(TOTAL + 1))
     assert np.flatnonzero(np.isfinite(found)).tolist() == [30]
 
 
 def test_tail_says_that_both_are_above_the_threshold():
-    tail = Shared.of(np.full((2, 1), -1), np.array([10.0]))
-    found = dealt_to_pair(tail, pair(), np.array([30.0]), np.zeros(TOTAL + 1))
+    tail, limit = np.full((2, 1), -1), np.array([10.0])
+    found = dealt_to_pair(tail, limit, pair(), np.array([30.0]), np.zeros(TOTAL + 1))
     assert np.flatnonzero(np.isfinite(found)).tolist() == list(range(11, TOTAL - 10))
     assert np.ptp(found[11:34]) == 0
 

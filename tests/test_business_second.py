@@ -208,7 +208,7 @@ def test_groups_known_against_all_deals(totals, sizes):
     guesses, label = np.arange(13.0), np.repeat(np.arange(len(sizes)), sizes)
     counts = np.concatenate([np.eye(k)[0] * T for T, k in zip(totals, sizes, strict=True)])[:, None]
     ones = np.ones(len(label))
-    groups = Groups.of(counts, np.ones_like(counts), label[None], ones, ones, len(sizes))
+    groups = Groups.of(rows_of(counts), label[None], ones, ones)
     found = dealt(groups, question(5, guesses))[0]
     want = dealt_by_hand(totals, sizes, guesses, 5)
     assert np.allclose(np.exp(found), np.exp(want), atol=1e-12)
@@ -217,7 +217,7 @@ def test_groups_known_against_all_deals(totals, sizes):
 def test_a_group_of_one_is_certain():
     counts = np.array([[40.0], [10.0], [12.0]])
     ones, guesses = np.ones(3), np.arange(13.0, 60.0)
-    groups = Groups.of(counts, np.ones_like(counts), np.array([[0, 1, 1]]), ones, ones, 2)
+    groups = Groups.of(rows_of(counts), np.array([[0, 1, 1]]), ones, ones)
     p = relative(dealt(groups, question(12, guesses))[0])
     assert p[guesses == 40][0] > 0.999
 
@@ -235,8 +235,7 @@ def test_groups_inferred_against_every_table():
         by_hand = dealt_by_hand(totals, sizes, guesses, second)
         want = np.logaddexp(want, log_p + by_hand)
     known = learnt(shown, prior, seed=5)
-    rows, ones = rows_of(shown), np.ones(3)
-    groups = Groups.of(rows.counts, rows.exposure, known.label, ones, ones, 2)
+    groups = Groups.of(rows_of(shown), known.label, np.ones(3), np.ones(3))
     found = averaged(dealt(groups, question(second, guesses)), known.batch)
     assert np.abs(relative(found.value) - relative(want)).sum() / 2 < 0.02
     possible = np.isfinite(want)

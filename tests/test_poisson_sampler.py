@@ -14,9 +14,9 @@ from bayes_risk.models.mixture.families import (
     draw_row_labels,
     exponentials,
     log_class_masses,
-    log_poisson,
     tables_of,
 )
+from bayes_risk.models.mixture.masses import log_poisson
 from bayes_risk.models.mixture.posterior import log_masses
 from tests import exact_counts
 from tests.poisson_oracles import layout, log_label_masses, log_marginal, random_theta

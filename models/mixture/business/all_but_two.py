@@ -85,44 +85,28 @@ def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:
     return out
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shared:
-    """How two records stand in a release that deals totals, by guessed column.
-
-    ``apart``, ``tail``, ``together`` (q,): in two groups, both in the collapsed tail, both in one
-    component; ``threshold`` (q,) of the tail.
-    """
-
-    apart: Mask
-    tail: Mask
-    together: Mask
-    threshold: Array
-
-    @classmethod
-    def of(cls, groups: Ints, threshold: Array) -> "Shared":
-        """From the groups of the two, (2, q)."""
-        apart = groups[0] != groups[1]
-        tail = ~apart & (groups[0] == TAIL)
-        return cls(apart=apart, tail=tail, together=~apart & ~tail, threshold=threshold)
+def together(groups: Ints) -> Mask:
+    """In which columns two records share a component, given their groups (2, q)."""
+    return (groups[0] == groups[1]) & (groups[0] != TAIL)
 
 
-def dealt_to_pair(shared: Shared, pair: Pair, truth: Array, before: Array) -> Array:
+def dealt_to_pair(groups: Ints, threshold: Array, pair: Pair, truth: Array, before: Array) -> Array:
     """log evidence (G,) of a release whose groups are known.
 
     Two groups: their totals less the known values are the two values. One component: given their
     sum the two are binomial; ``before`` (G,) is log p(y*, T - y* | known) of those columns. The
-    tail: both lie above the threshold.
+    collapsed tail: both lie above the ``threshold`` (q,).
 
     Parameters
     ----------
+    groups : ndarray of int, shape (2, q)
     truth : ndarray, shape (q,)
     """
-    y, z = pair.guesses, pair.totals - pair.guesses
-    possible = np.where(shared.apart, y == truth, True)
-    above = (y > shared.threshold) & (z > shared.threshold)
-    possible &= np.where(shared.tail, above, (y >= 0) & (z >= 0))
+    y, z, same = pair.guesses, pair.totals - pair.guesses, groups[0] == groups[1]
+    above = (y > threshold) & (z > threshold)
+    possible = np.where(same & (groups[0] == TAIL), above, (y >= 0) & (z >= 0))
+    possible &= same | (y == truth)
     e, f = pair.exposure[0, pair.columns], pair.exposure[1, pair.columns]
     halves = binomial_masses(np.clip(y, 0, pair.totals), pair.totals, e / (e + f))
-    allowed = possible.all(axis=1)
-    split = np.where(shared.together, halves, 0.0).sum(axis=1)
-    return change(np.where(allowed, split, -np.inf), before)
+    split = np.where(together(groups), halves, 0.0).sum(axis=1)
+    return change(np.where(possible.all(axis=1), split, -np.inf), before)

@@ -18,12 +18,12 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.models.mixture.categorical.state import Draws, Prior, Units
 from bayes_risk.models.mixture.columns import Rows
+from bayes_risk.models.mixture.families import log_zero
 from bayes_risk.models.mixture.masses import (
     count_constant,
     deviance,
     log_negative_binomial,
     log_poisson,
-    log_zero,
     stirling_error,
 )
 from bayes_risk.models.mixture.mixed_predictive import collapse
@@ -199,10 +199,10 @@ def stick_breaking(n: Array, alpha: Array) -> Array:
     """E[pi | labels] of classes with n (H, K) records: prod_{l<k} E[1 - V_l] times E[V_k]."""
     after = n.sum(axis=1, keepdims=True) - n.cumsum(axis=1)
     total = 1.0 + alpha[:, None] + n + after
-    V, left = (1.0 + n) / total, (alpha[:, None] + after) / total
-    V[:, -1] = 1.0
-    V[:, 1:] *= left[:, :-1].cumprod(axis=1)
-    return V
+    weights: Array = (1.0 + n) / total
+    weights[:, -1] = 1.0
+    weights[:, 1:] *= ((alpha[:, None] + after) / total)[:, :-1].cumprod(axis=1)
+    return weights
 
 
 def same_class(n_classes: int, concentration: tuple[float, float]) -> float:

@@ -23,7 +23,7 @@ from bayes_risk.models.mixture.categorical.sampler import run_chains
 from bayes_risk.models.mixture.categorical.state import Units
 from bayes_risk.release.release import EncodedRelease
 
-from .all_but_two import Pair, Shared, dealt_to_pair, pair_masses
+from .all_but_two import Pair, dealt_to_pair, pair_masses, together
 from .class_posterior import ClassPosterior
 from .largest_value import belief, is_exact, log_sum_of_others
 from .scenario import AttackScenario
@@ -178,13 +178,12 @@ def _singletons(scene: AttackScenario) -> list[str]:
     """Groups of one that hold a target: their totals are its values."""
     if scene.release.groups is None or scene.in_tail:
         return []
-    alone = [
-        l for l in range(scene.release.m) if (scene.partition(l) == scene.own_group(l)).sum() == 1
-    ]
+    groups = [scene.partition(l) for l in range(scene.release.m)]
+    alone = sum(int((group == group[scene.record]).sum() == 1) for group in groups)
     if not alone:
         return []
     return [
-        f"in {len(alone)} of {scene.release.m} data sets the target is a component of its own, "
+        f"in {alone} of {scene.release.m} data sets the target is a component of its own, "
         "whose total is its value: a singleton disclosure"
     ]
 
@@ -263,11 +262,15 @@ def _second(work: _Work) -> Averaged:
     """An intruder who knows the second largest value."""
     scene = work.scene
     if scene.in_tail:
-        return _exact(_of_tail(scene))
+        log_p = np.zeros((scene.release.m, len(scene.guesses)))
+        log_p[0], _ = log_sum_of_others(
+            *_tail(scene)
+        )  # all show the same total: the first says all
+        return _exact(log_p)
     prior = before(work.fit.prior, scene.question)
     if scene.deals and scene.intruder.groups == "known":
-        log_p = [_dealt_to(scene, l, scene.partition(l)[None])[0] for l in range(len(scene.hows))]
-        return _exact(np.stack([change(x, prior) for x in log_p]))
+        each = [_dealt_to(scene, l, scene.partition(l)[None])[0] for l in range(len(scene.hows))]
+        return _exact(np.stack([change(x, prior) for x in each]))
     of_one = _dealt if scene.deals else _drawn
     parts = [of_one(work, l) for l in range(len(scene.hows))]
     return _less(parts, Averaged(value=prior, deviation=np.zeros(len(prior)), ess=np.inf))
@@ -307,29 +310,18 @@ def _dealt(work: _Work, l: int) -> Averaged:
 
 def _dealt_to(scene: AttackScenario, l: int, label: npt.NDArray[np.integer]) -> Array:
     """MM: log p_h(y*, y_2 | groups and totals), (H, G)."""
-    K, shown = int(label.max()) + 1, scene.hows[l].z
-    first, second = scene.may_be_target, scene.may_be_second
-    groups = Groups.of(shown.counts, shown.exposure, label, first, second, K)
+    groups = Groups.of(scene.hows[l].z, label, scene.may_be_target, scene.may_be_second)
     return dealt(groups, scene.dealt_question(l))
-
-
-def _of_tail(scene: AttackScenario) -> Array:
-    """TCMM: all releases show the same total, so the first says all."""
-    sums, n, values, chances = _tail(scene)
-    log_p = np.zeros((scene.release.m, len(sums)))
-    log_p[0], _ = log_sum_of_others(sums, n, values, chances)
-    return log_p
 
 
 def _tail(scene: AttackScenario) -> tuple[Array, int, Array, Array]:
     """What the others of the tail must add up to, how many, and the belief about each."""
-    tail = scene.tail
-    knows_one = scene.second_value > tail.threshold
-    n = tail.size - 1 - int(knows_one)
-    sums = tail.total - knows_one * scene.second_value - scene.question.guesses
-    high = max(scene.second_value, tail.threshold + 1.0)
-    values, chances = belief(scene.intruder.others, tail.threshold, high, scene.name)
-    return sums, n, values, chances
+    total, size, threshold = scene.tail
+    knows_one = scene.second_value > threshold
+    sums = total - knows_one * scene.second_value - scene.question.guesses
+    high = max(scene.second_value, threshold + 1.0)
+    values, chances = belief(scene.intruder.others, threshold, high, scene.name)
+    return sums, size - 1 - int(knows_one), values, chances
 
 
 def _pair(work: _Work) -> Averaged:
@@ -347,19 +339,17 @@ def _pair(work: _Work) -> Averaged:
 
 def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> Averaged:
     """Groups known: exact but for the predictive that is divided by."""
-    pair, log_p = scene.pair(None), []
-    deviations = np.zeros((len(np.unique(base.batch)), len(pair.guesses)))
-    for l in range(scene.release.m):
-        shared = Shared.of(scene.groups_of_pair(l), scene.thresholds(l))
-        masses = _expected(base, pair, shared)
-        log_p.append(dealt_to_pair(shared, pair, scene.truth, masses.value))
-        deviations = deviations - masses.deviation
-    return Averaged(value=np.stack(log_p), deviation=deviations, ess=float(len(base.batch)))
+    pair, each = scene.pair(None), [scene.groups_of_pair(l) for l in range(scene.release.m)]
+    expected = [_expected(base, pair, together(groups)) for groups in each]
+    log_p = [
+        dealt_to_pair(groups, scene.thresholds(l), pair, scene.truth, expected[l].value)
+        for l, groups in enumerate(each)
+    ]
+    deviation = -np.sum([e.deviation for e in expected], axis=0)
+    return Averaged(value=np.stack(log_p), deviation=deviation, ess=float(len(base.batch)))
 
 
-def _expected(base: ClassPosterior, pair: Pair, shared: Shared) -> Averaged:
+def _expected(base: ClassPosterior, pair: Pair, columns: npt.NDArray[np.bool_]) -> Averaged:
     """log p(y*, T - y* | known) of the columns in which the two share a component."""
-    if shared.together.any():
-        return averaged(pair_masses(base, pair.of(shared.together)), base.batch)
-    n_batches, G = len(np.unique(base.batch)), len(pair.guesses)
-    return Averaged(value=np.zeros(G), deviation=np.zeros((n_batches, G)), ess=np.inf)
+    log_p = np.zeros((len(base.batch), len(pair.guesses)))
+    return averaged(pair_masses(base, pair.of(columns)) if columns.any() else log_p, base.batch)

@@ -1,7 +1,7 @@
 """What a business competitor sees of one target: known rows, shown rows, tail, order, totals."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,6 @@ from .totals import TAIL
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
-class Tail(NamedTuple):
-    """Total and number of the records above ``threshold``."""
-
-    total: float
-    size: int
-    threshold: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -173,12 +165,12 @@ class AttackScenario:
         """What is asked of the target, and known of it and of the second largest."""
         whole = self.intruder.knows_records == "second-largest"
         marked = whole | (np.arange(len(self.names)) == self.j)
-        second = self.own.take([self.runner_up])
+        second = self.own.take(np.array([self.runner_up]))
         return Question(
             column=self.j,
             guesses=self.guesses[:, 0],
             exposure=float(self.own.exposure[self.record, self.j]),
-            target=self.telling(self.own.take([self.record]), self._known_of_target),
+            target=self.telling(self.own.take(np.array([self.record])), self._known_of_target),
             second=self.telling(second, marked, levels=whole),
         )
 
@@ -242,10 +234,6 @@ class AttackScenario:
         label: Ints = np.unique(self._groups(l, self.j), return_inverse=True)[1]
         return label.reshape(-1)
 
-    def own_group(self, l: int) -> int:
-        """The target's."""
-        return int(self.partition(l)[self.record])
-
     @property
     def in_tail(self) -> bool:
         """Whether the target is in a collapsed tail of the guessed count."""
@@ -254,10 +242,10 @@ class AttackScenario:
         return bool(self._groups(0, self.j)[self.record] == TAIL)
 
     @property
-    def tail(self) -> Tail:
-        """The tail of the guessed count; all data sets show the same."""
-        inside, y = self._groups(0, self.j) == TAIL, self.own.counts[:, self.j]
-        return Tail(float(y[inside].sum()), int(inside.sum()), self.thresholds(0)[0])
+    def tail(self) -> tuple[float, int, float]:
+        """Total and number of the records in the tail of the guessed count, and its threshold."""
+        y = self.own.counts[self._groups(0, self.j) == TAIL, self.j]
+        return float(y.sum()), len(y), float(self.thresholds(0)[0])
 
     def thresholds(self, l: int) -> Array:
         """The largest value outside the tail of each guessed count, (q,)."""
@@ -276,9 +264,9 @@ class AttackScenario:
         return found
 
     @property
-    def _two(self) -> list[int]:
+    def _two(self) -> Ints:
         assert self.other is not None
-        return [self.record, self.other]
+        return np.array([self.record, self.other])
 
     def groups_of_pair(self, l: int) -> Ints:
         """Of target and other, (2, q)."""
@@ -305,10 +293,10 @@ class AttackScenario:
 
     def pair(self, l: int | None) -> Pair:
         """What is asked of the two; with l, their own synthetic values beside what is known."""
-        rows = [self.telling(self.own.take([i]), self._known_of_target) for i in self._two]
-        if l is not None and self.hows[l].own:
-            z = self.hows[l].z
-            rows = [self._linked(row, z.take([i])) for row, i in zip(rows, self._two, strict=True)]
+        each, how = np.split(self._two, 2), None if l is None else self.hows[l]
+        rows = [self.telling(self.own.take(i), self._known_of_target) for i in each]
+        if how is not None and how.own:
+            rows = [self._linked(row, how.z.take(i)) for row, i in zip(rows, each, strict=True)]
         counts = self.own.counts[self._two]
         return Pair(
             columns=self.columns,

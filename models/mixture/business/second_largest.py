@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.logspace import log_sum
+from bayes_risk._core.logspace import change, log_sum
 from bayes_risk.models.mixture.categorical.state import Prior
 from bayes_risk.models.mixture.columns import Rows
 
@@ -63,11 +63,9 @@ def averaged(log_p: Array, batch: Ints) -> Averaged:
     value = log_sum(log_p) - np.log(len(log_p))
     means = [log_sum(log_p[batch == b]) - np.log((batch == b).sum()) for b in np.unique(batch)]
     by_batch = np.stack(means) if len(means) > 1 else np.stack([value, value])
-    possible = np.isfinite(by_batch) & np.isfinite(value)
-    deviation = np.where(possible, np.where(possible, by_batch, 0.0) - value, 0.0)
     best = log_p[:, int(np.argmax(value))]
     ess = float(np.exp(2 * log_sum(best) - log_sum(2 * best))) if np.isfinite(best).any() else 0.0
-    return Averaged(value=value, deviation=np.where(possible, deviation, 0.0), ess=ess)
+    return Averaged(value=value, deviation=change(by_batch, value, 0.0), ess=ess)
 
 
 def before(prior: Prior, question: Question) -> Array:
@@ -160,10 +158,11 @@ class Groups:
 
     @classmethod
     def of(
-        cls, counts: Array, exposure: Array, label: Ints, first: Array, second: Array, K: int
+        cls, rows: Rows, label: npt.NDArray[np.integer], first: Array, second: Array
     ) -> "Groups":
-        """Add up rows (n, p) by labels (H, n); ``first`` and ``second`` (n,): who they may be."""
-        p, what = counts.shape[1], (*counts.T, *exposure.T, first, second, first * second)
+        """Add up rows by labels (H, n); ``first`` and ``second`` (n,): who they may be."""
+        p, K = rows.counts.shape[1], int(label.max()) + 1
+        what = (*rows.counts.T, *rows.exposure.T, first, second, first * second)
         sums = np.empty((len(label), K, len(what)))
         for h, own in enumerate(label):
             for c, column in enumerate(what):
