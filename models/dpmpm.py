@@ -22,14 +22,14 @@ from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Capabilities, Progress
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.mixture.categorical.hyper_priors import (
-    HyperpriorReweighting,
-    power_scaled_dpmpm,
-)
-from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
+from bayes_risk.models.mixture.hyper_priors import (
+    HyperpriorReweighting,
+    power_scaled_dpmpm,
+)
+from bayes_risk.models.mixture.state import Prior, ZeroLayout
 from bayes_risk.release.release import EncodedRelease
 
 

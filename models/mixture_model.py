@@ -26,7 +26,6 @@ from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
@@ -37,6 +36,7 @@ from bayes_risk.models.mixture.columns import (
 )
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
+from bayes_risk.models.mixture.state import Prior, ZeroLayout
 
 Array = npt.NDArray[np.float64]
 FAMILIES = ("category", "count", "normal", "lognormal")

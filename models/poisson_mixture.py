@@ -21,7 +21,6 @@ from bayes_risk.data.record_weights import checked_weights, no_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.mixture.business.totals import checked_quantile
-from bayes_risk.models.mixture.categorical.state import Prior
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
@@ -32,6 +31,7 @@ from bayes_risk.models.mixture.columns import (
 )
 from bayes_risk.models.mixture.fitting import Run, fitted
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
+from bayes_risk.models.mixture.state import Prior
 
 
 @dataclass(frozen=True, slots=True)

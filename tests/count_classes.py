@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
 
-from bayes_risk.models.mixture.categorical.state import Draws, Prior, Units
+from bayes_risk.models.mixture.state import Draws, Prior, Units
 from tests.oracle import log_label_prior
 
 LEVELS = (3, 2)  # of two covariates

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayes_risk.models.mixture.categorical.state import Draws, Prior
+from bayes_risk.models.mixture.state import Draws, Prior
 
 LEVELS = (3, 2, 4)
 K = 3  # classes

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
-from bayes_risk.models.mixture.categorical.state import Prior
+from bayes_risk.models.mixture.state import Prior
 from tests.oracle import log_label_prior
 
 

@@ -24,7 +24,7 @@ from bayes_risk.app.run.costs import estimate
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.evidence import evidence
 from bayes_risk.evidence import leave_one_out as log_ratios
-from bayes_risk.models.mixture.categorical import predictive as latent_predictive
+from bayes_risk.models.mixture.levels import predictive as latent_predictive
 from tests import worker_audits as audits
 
 pytestmark = pytest.mark.check

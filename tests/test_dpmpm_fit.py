@@ -9,11 +9,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.mixture.categorical.predictive import log_masses
-from bayes_risk.models.mixture.categorical.state import units_of
 from bayes_risk.models.mixture.columns import Columns
+from bayes_risk.models.mixture.levels.predictive import log_masses
 from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.pymc_model import build
+from bayes_risk.models.mixture.state import units_of
 from tests.fits import encoded
 from tests.latent_classes import LEVELS, K, layout
 from tests.oracles import codes_of, simulate

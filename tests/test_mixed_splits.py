@@ -12,8 +12,6 @@ from scipy.special import betaln, gammaln, logsumexp
 from scipy.stats import chi2, nbinom
 from scipy.stats import t as student
 
-from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains, start_at
-from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout, units_of
 from bayes_risk.models.mixture.families import draw_labels, log_marginal
 from bayes_risk.models.mixture.mixed_split_merge import (
     allocate,
@@ -23,6 +21,8 @@ from bayes_risk.models.mixture.mixed_split_merge import (
     new_sides,
     split_merge,
 )
+from bayes_risk.models.mixture.sampler import initial_state, run_chains, start_at
+from bayes_risk.models.mixture.state import Prior, ZeroLayout, units_of
 from tests.exact_counts import log_gamma
 
 ALPHA, A, LEVELS, K = 0.7, 0.8, (3, 2), 3

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 from bayes_risk.models.mixture.posterior import MixturePosterior
+from bayes_risk.models.mixture.sampler import initial_state, run_chains
 from bayes_risk.models.poisson_mixture import columns_of, prior_of, read_counts
 from tests.test_tree_calibration import z_scores
 

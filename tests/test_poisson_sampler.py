@@ -6,7 +6,6 @@ from scipy import stats
 from scipy.special import softmax
 
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chain, run_chains
 from bayes_risk.models.mixture.columns import Rows
 from bayes_risk.models.mixture.families import (
     draw_labels,
@@ -18,6 +17,7 @@ from bayes_risk.models.mixture.families import (
 )
 from bayes_risk.models.mixture.masses import log_poisson
 from bayes_risk.models.mixture.posterior import log_masses
+from bayes_risk.models.mixture.sampler import initial_state, run_chain, run_chains
 from tests import exact_counts
 from tests.poisson_oracles import layout, log_label_masses, log_marginal, random_theta
 

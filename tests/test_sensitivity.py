@@ -11,7 +11,7 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk.models.dpmpm import DPMPMFit
-from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_gamma
+from bayes_risk.models.mixture.hyper_priors import power_scaled_gamma
 from bayes_risk.models.regression.hyper import (
     RegressionReweighting,
     inside,

@@ -14,9 +14,8 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import fair
-from bayes_risk.models.mixture.categorical.predictive import log_masses
-from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
-from bayes_risk.models.mixture.categorical.split_merge import (
+from bayes_risk.models.mixture.levels.predictive import log_masses
+from bayes_risk.models.mixture.levels.split_merge import (
     allocate,
     draw_each_label,
     log_slots,
@@ -25,15 +24,16 @@ from bayes_risk.models.mixture.categorical.split_merge import (
     split_merge,
     variables,
 )
-from bayes_risk.models.mixture.categorical.state import Prior, State, units_of
-from bayes_risk.models.mixture.categorical.sweep import (
+from bayes_risk.models.mixture.mechanism import Mechanism
+from bayes_risk.models.mixture.sampler import initial_state, run_chains
+from bayes_risk.models.mixture.state import Prior, State, units_of
+from bayes_risk.models.mixture.sweep import (
     draw_alpha,
     draw_labels,
     draw_levels,
     draw_sticks,
     swap_neighbours,
 )
-from bayes_risk.models.mixture.mechanism import Mechanism
 from tests.fits import encoded
 from tests.latent_classes import LEVELS, layout, random_theta
 from tests.oracles import simulate

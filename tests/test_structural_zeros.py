@@ -14,9 +14,9 @@ from bayes_risk._core.disjoint_boxes import disjoint, held, sizes
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.problem import cases_of
-from bayes_risk.models.mixture.categorical.sampler import run_chains, start_at
-from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout, n_normalised, units_of
-from bayes_risk.models.mixture.categorical.zeros import (
+from bayes_risk.models.mixture.sampler import run_chains, start_at
+from bayes_risk.models.mixture.state import Prior, ZeroLayout, n_normalised, units_of
+from bayes_risk.models.mixture.zeros import (
     log_possible,
     log_possible_given,
     possible_rows,

@@ -10,8 +10,8 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.mixture.categorical.sampler import run_chains
 from bayes_risk.models.mixture.counts.units import units_of
+from bayes_risk.models.mixture.sampler import run_chains
 from tests import count_classes as by_hand
 from tests.fits import encoded, offered
 from tests.oracle import log_label_prior

@@ -8,7 +8,7 @@ order.
 import numpy as np
 from scipy.stats import f, t
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from .arrays import Array, Flags, Ints
 
 
 def batch_of_draws(n_draws: int, n_chains: int) -> Ints:

@@ -12,8 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Flags, Ints
-
+from .arrays import Flags, Ints
 from .errors import InputError
 
 MAX_BOXES = 20_000

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayes_risk._core.arrays import Array
+from .arrays import Array
 
 
 def log_sum(x: Array, axis: int = 0) -> Array:

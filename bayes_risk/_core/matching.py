@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from .arrays import Array, Flags, Ints
 
 LARGEST = 2**62
 PRIME = 2**61 - 1

@@ -14,7 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata, Number
 
-from .categorical.state import Given, Prior, Units, units_of
+from .state import Given, Prior, Units, units_of
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

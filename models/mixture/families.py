@@ -23,17 +23,15 @@ import math
 import numba
 import numpy as np
 
-from .categorical.sweep import TINY, cumulate, draw_class, draw_levels, log_gamma_draw
-from .categorical.sweep import draw_labels as draw_level_labels
 from .masses import (
     LOG_2_PI,
-    count_constant,
     is_count,
     log_negative_binomial,
     log_poisson,
-    power_constant,
     stirling_error,
 )
+from .sweep import TINY, cumulate, draw_class, draw_levels, log_gamma_draw
+from .sweep import draw_labels as draw_level_labels
 
 FAR = -40.0  # a class this far below the best gets no mass: 4e-18 of it
 LARGE = 2.0**20  # counts above get the second pass; below, a first-pass mass is right to 1e-8
@@ -527,14 +525,6 @@ def log_level(M, phi, layout, fixed, row, q, k, gone, w):
             if gone[i, 1] == row:
                 here -= gone[i, 0]
     return log_share(max(here, TINY), max(total, TINY), w)
-
-
-@numba.njit(cache=True, nogil=True)
-def count_constants(values, w, out):
-    """`power_constant` of counts and `count_constant` of w times them; of no counts, anything."""
-    for i in range(values.shape[0]):
-        x = max(values[i], 0.0)
-        out[i, 0], out[i, 1] = power_constant(x, w), count_constant(w * x)
 
 
 # --- marginal likelihoods of classes -----------------------------------------------------------

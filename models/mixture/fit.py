@@ -26,15 +26,15 @@ from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.synthesis import Request
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .categorical.state import Draws, Prior, Units
-from .categorical.sweep import draw_rows
-from .categorical.zeros import possible_rows
 from .columns import Columns, Rows
 from .families import draw_row_labels
 from .led import Lengths, carried_on, led_by
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
+from .state import Draws, Prior, Units
+from .sweep import draw_rows
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
+from .zeros import possible_rows
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -18,11 +18,12 @@ from bayes_risk.evidence.contract import Progress
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.mixture.categorical.sampler import initial_state
-from bayes_risk.models.mixture.categorical.state import Draws, Prior, Units
-from bayes_risk.models.mixture.categorical.zeros import log_possible
-from bayes_risk.models.mixture.columns import Columns
-from bayes_risk.models.mixture.posterior import MixturePosterior, log_masses
+
+from .columns import Columns
+from .posterior import MixturePosterior, log_masses
+from .sampler import initial_state
+from .state import Draws, Prior, Units
+from .zeros import log_possible
 
 DIAGNOSED = 300
 SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
@@ -73,7 +74,7 @@ def fitted(
     rng: np.random.Generator,
 ) -> Any:
     """Sample p(Theta | y) through PyMC; the fit that ``make`` makes of it."""
-    from bayes_risk.models.mixture.pymc_step import draws_of
+    from .pymc_model import draws_of
 
     units = columns.rows(data.codes, prior).units(power=weights)
     record = partial(_record, data, columns, prior, units, run, rng)
@@ -117,8 +118,7 @@ def _record(
 ) -> Any:
     import pymc as pm
 
-    from bayes_risk.models.mixture.pymc_model import build
-    from bayes_risk.models.mixture.pymc_step import BlockedSweep
+    from .pymc_model import BlockedSweep, build
 
     seeds, starts = rng.spawn(2)
     tick = ticker(run.progress, "fit", run.length.steps)
@@ -139,7 +139,7 @@ def _record(
 
 def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, slice]:
     """Rows of phi that each variable of the PyMC model holds."""
-    from bayes_risk.models.mixture.pymc_step import levels_name, missing_name
+    from .pymc_model import levels_name, missing_name
 
     p, r, names = prior.n_counts, prior.n_reals, data.columns
     numbers = {"rates": slice(0, p)} if p else {}

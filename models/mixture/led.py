@@ -17,9 +17,9 @@ from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.release.release import EncodedRelease
 
-from .categorical.sampler import initial_state, run_chains
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
+from .sampler import initial_state, run_chains
 
 COLD, WARM = 10, 3  # proposals to split or merge in a sweep, before and after the mode is found
 CHAINS = 3  # at least: of two that differ nobody knows which has strayed

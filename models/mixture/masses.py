@@ -123,3 +123,11 @@ def power_constant(x, w):
         return 0.0
     logs = 0.5 * math.log(w * x) - 0.5 * w * math.log(x) + 0.5 * (1.0 - w) * LOG_2_PI
     return logs + stirling_error(w * x) - w * stirling_error(x)
+
+
+@numba.njit(cache=True, nogil=True)
+def count_constants(values, w, out):
+    """`power_constant` of counts and `count_constant` of w times them; of no counts, anything."""
+    for i in range(values.shape[0]):
+        x = max(values[i], 0.0)
+        out[i, 0], out[i, 1] = power_constant(x, w), count_constant(w * x)

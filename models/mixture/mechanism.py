@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from bayes_risk.release.release import EncodedRelease
 
-from .categorical.state import Given, Prior, Units
 from .columns import Columns, Rows
+from .state import Given, Prior, Units
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -2,7 +2,7 @@
 
 Labels, order of classes, sticks and concentration are those of `sweep.py`; what the families say
 stands in `families.py`, the step for columns that a release keeps in `kept_columns.py`, that for
-structural zeros in `zeros_kernels.py`, moves of whole classes in `mixed_split_merge.py`. Tables of
+structural zeros in `zeros.py`, moves of whole classes in `mixed_split_merge.py`. Tables of
 levels alone that all count in full have a faster loop of their own in `sampler.py`.
 """
 
@@ -11,11 +11,11 @@ import math
 import numba
 import numpy as np
 
-from .categorical.kept_columns import log_ratio, mixed, sums_after, update_levels, update_sticks
-from .categorical.sweep import TINY, draw_alpha, draw_sticks, keep_draw, swap_neighbours
-from .categorical.zeros_kernels import fall, fall_given
 from .families import draw_labels, draw_parameters, log_count, log_normal, log_terms
+from .kept_columns import log_ratio, mixed, sums_after, update_levels, update_sticks
 from .mixed_split_merge import draw_each_label, individuals, split_merge
+from .sweep import TINY, draw_alpha, draw_sticks, keep_draw, swap_neighbours
+from .zeros import fall, fall_given
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,6 +1,6 @@
 """Split and merge moves of mixtures of any families, weights and parameters integrated out.
 
-The moves are those of `categorical/split_merge.py`, where what any family needs is told; here is
+The moves are those of `levels/split_merge.py`, where what any family needs is told; here is
 what families say: the odds of a member's side, and marginal likelihoods. A record of weight w
 counts w wherever the likelihood does, and one where a member is chosen. Structural zeros of counts
 are drawn with the labels and stay as they are while labels move. The derivation stands in
@@ -18,7 +18,7 @@ import math
 import numba
 import numpy as np
 
-from .categorical.split_merge import (
+from bayes_risk.models.mixture.levels.split_merge import (
     accepted,
     choose_merge,
     choose_split,
@@ -28,7 +28,7 @@ from .categorical.split_merge import (
     room_of,
     variables,
 )
-from .categorical.sweep import draw_class
+
 from .families import (
     PARAMETERS,
     add_unit,
@@ -40,6 +40,7 @@ from .families import (
     number_parameters,
     tables_of,
 )
+from .sweep import draw_class
 
 NOBODY = 2  # the empty column of S
 

@@ -13,23 +13,23 @@ import numpy.typing as npt
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.disjoint_boxes import guesses_held
 from bayes_risk.evidence.contract import Predictive, Targets
+from bayes_risk.models.mixture.levels.predictive import LatentPredictive, Tables
+from bayes_risk.models.mixture.levels.predictive import log_masses as log_masses_of_levels
 from bayes_risk.release.release import EncodedRelease
 
-from .categorical import predictive as levels_alone
-from .categorical.predictive import LatentPredictive, Tables
-from .categorical.predictive import log_masses as log_masses_of_levels
-from .categorical.sampler import doubled, run_chains
-from .categorical.state import Draws, Prior, Units, joined
-from .categorical.zeros import (
+from .columns import Columns
+from .families import fill_log_masses
+from .levels import predictive as levels_alone
+from .mechanism import Mechanism
+from .mixed_predictive import Cases, MixedPredictive, Sums, collapse
+from .sampler import doubled, run_chains
+from .state import Draws, Prior, Units, joined
+from .zeros import (
     TruncatedPredictive,
     log_factors,
     log_possible,
     log_possible_release,
 )
-from .columns import Columns
-from .families import fill_log_masses
-from .mechanism import Mechanism
-from .mixed_predictive import Cases, MixedPredictive, Sums, collapse
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

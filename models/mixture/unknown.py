@@ -20,10 +20,10 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.evidence.contract import Targets
 
-from .categorical.state import NO_ZEROS, Draws, Prior, Units, mixed_data
 from .columns import Columns, Rows
 from .mechanism import Mechanism
 from .mixed_predictive import Cases
+from .state import NO_ZEROS, Draws, Prior, Units, mixed_data
 from .unknown_kernels import keep, start_base, sweeps
 from .unknown_predictive import guess_densities, truth_densities
 
@@ -105,10 +105,10 @@ class UnknownRecords:
 
     def data(self) -> tuple[Any, ...]:
         """The units as the kernels take them; a chain writes its unknown rows into them."""
-        every = [mixed_data(u) for u, _ in self.parts]
+        every: list[Any] = [mixed_data(u) for u, _ in self.parts]
         units = [
             (
-                *(np.concatenate(x) for x in zip(u[0], rows, strict=True)),
+                *(np.concatenate([x, z]) for x, z in zip(u[0], rows, strict=True)),
                 np.append(u[1], np.ones(len(rows[0]), np.int64)),
             )
             for (u, *_), (_, rows) in zip(every, self.parts, strict=True)

@@ -27,14 +27,6 @@ import math
 import numba
 import numpy as np
 
-from .categorical.sweep import (
-    TINY,
-    cumulate,
-    draw_alpha,
-    draw_class,
-    draw_sticks,
-    swap_neighbours,
-)
 from .families import (
     FAR,
     PARAMETERS,
@@ -48,9 +40,15 @@ from .families import (
 from .masses import count_constant
 from .mixed import rows_of
 from .mixed import run as run_mixed
-from .mixed_predictive import (
-    collapse_draws,
-    fill_draw,
+from .mixed_predictive import collapse_draws
+from .mixed_terms import fill_draw
+from .sweep import (
+    TINY,
+    cumulate,
+    draw_alpha,
+    draw_class,
+    draw_sticks,
+    swap_neighbours,
 )
 
 

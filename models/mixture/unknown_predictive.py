@@ -19,8 +19,9 @@ import math
 import numba
 import numpy as np
 
-from .families import PARAMETERS, count_constants, log_sum_of
-from .mixed_predictive import (
+from .families import PARAMETERS, log_sum_of
+from .masses import count_constants
+from .mixed_terms import (
     SMALL,
     fill_draw,
     first_changes,

@@ -10,7 +10,7 @@ from scipy.stats import gamma, halfnorm, norm
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.models.mixture.categorical.hyper_priors import power_scaled_gamma, same_but
+from bayes_risk.models.mixture.hyper_priors import power_scaled_gamma, same_but
 
 from .glm import Nuts, location
 from .part import Coefficients, Part

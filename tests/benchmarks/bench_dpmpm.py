@@ -20,9 +20,9 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
-from bayes_risk.models.mixture.categorical.predictive import log_masses
-from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
-from bayes_risk.models.mixture.categorical.state import Prior, units_of
+from bayes_risk.models.mixture.levels.predictive import log_masses
+from bayes_risk.models.mixture.sampler import initial_state, run_chains
+from bayes_risk.models.mixture.state import Prior, units_of
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"
 CLASSES, CHAINS = 30, 2

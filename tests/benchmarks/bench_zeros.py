@@ -13,8 +13,8 @@ import pandas as pd
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.models.mixture.categorical.sampler import initial_state, run_chains
-from bayes_risk.models.mixture.categorical.state import Prior, ZeroLayout, units_of
+from bayes_risk.models.mixture.sampler import initial_state, run_chains
+from bayes_risk.models.mixture.state import Prior, ZeroLayout, units_of
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared/data"
 FILE = FOLDER / "ny_acs_structural_zeros_{}.csv.gz"

@@ -87,7 +87,8 @@ def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:
 
 def together(groups: Ints) -> Mask:
     """In which columns two records share a component, given their groups (2, q)."""
-    return (groups[0] == groups[1]) & (groups[0] != TAIL)
+    shared: Mask = (groups[0] == groups[1]) & (groups[0] != TAIL)
+    return shared
 
 
 def dealt_to_pair(groups: Ints, threshold: Array, pair: Pair, truth: Array, before: Array) -> Array:

@@ -16,7 +16,6 @@ from scipy import integrate, stats
 
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.models.mixture.categorical.state import Draws, Prior, Units
 from bayes_risk.models.mixture.columns import Rows
 from bayes_risk.models.mixture.families import log_zero
 from bayes_risk.models.mixture.masses import (
@@ -27,6 +26,7 @@ from bayes_risk.models.mixture.masses import (
     stirling_error,
 )
 from bayes_risk.models.mixture.mixed_predictive import collapse
+from bayes_risk.models.mixture.state import Draws, Prior, Units
 
 Array = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -19,8 +19,8 @@ from bayes_risk._core.logspace import change
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.mixture.categorical.sampler import run_chains
-from bayes_risk.models.mixture.categorical.state import Units
+from bayes_risk.models.mixture.sampler import run_chains
+from bayes_risk.models.mixture.state import Units
 from bayes_risk.release.release import EncodedRelease
 
 from .all_but_two import Pair, dealt_to_pair, pair_masses, together

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.mixture.categorical.state import Prior, Units
 from bayes_risk.models.mixture.columns import Rows
 from bayes_risk.models.mixture.mechanism import Mechanism
+from bayes_risk.models.mixture.state import Prior, Units
 from bayes_risk.release.release import EncodedRelease
 
 from .all_but_two import Pair

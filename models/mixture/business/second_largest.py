@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.logspace import change, log_sum
-from bayes_risk.models.mixture.categorical.state import Prior
 from bayes_risk.models.mixture.columns import Rows
+from bayes_risk.models.mixture.state import Prior
 
 from .class_posterior import (
     Classes,

@@ -14,7 +14,7 @@ import math
 import numba
 import numpy as np
 
-from .sweep import (
+from bayes_risk.models.mixture.sweep import (
     TINY,
     class_masses,
     cumulate,

@@ -15,9 +15,9 @@ from scipy.stats import gamma
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.models.mixture.posterior import MixturePosterior
+from bayes_risk.models.mixture.levels.predictive import LatentPredictive
 
-from .predictive import LatentPredictive
+from .posterior import MixturePosterior
 from .state import Prior
 
 Array = npt.NDArray[np.float64]

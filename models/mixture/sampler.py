@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.parallel import Ticks, in_order
-from bayes_risk.models.mixture.mixed import run as run_mixed
+from bayes_risk.models.mixture.levels.split_merge import owners, sweep_with_splits, variables
 
 from . import sweep as kernel
-from . import zeros_kernels as cut_off
+from . import zeros as cut_off
 from .kept_columns import conditional_sweep
-from .split_merge import owners, sweep_with_splits, variables
+from .mixed import run as run_mixed
 from .state import (
     NO_ZEROS,
     Draws,

@@ -14,7 +14,7 @@ import math
 import numba
 import numpy as np
 
-from .sweep import RESCALE_EVERY, TINY, draw_labels
+from bayes_risk.models.mixture.sweep import RESCALE_EVERY, TINY, draw_labels
 
 
 @numba.njit(cache=True, nogil=True)

@@ -36,10 +36,10 @@ import numpy.typing as npt
 
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
+from bayes_risk.models.mixture.state import Draws, Prior, Units, given_arrays
+from bayes_risk.models.mixture.sweep import TINY, fill_log_masses
 
 from .predictive_kernels import class_weights, collapse_draws, linked_factor, own_class, predict
-from .state import Draws, Prior, Units, given_arrays
-from .sweep import TINY, fill_log_masses
 from .wide import wide_sums
 
 
@@ -396,7 +396,9 @@ def collapse(
     label = np.empty((H, n_units if asked is None else len(asked)), np.int16)
     given, fallen = given_arrays(units.given), None
     if prior.zeros is not None:
-        from .zeros_kernels import collapse_fallen_into  # compiled only where it is needed
+        from bayes_risk.models.mixture.zeros import (
+            collapse_fallen_into,  # compiled only where it is needed
+        )
 
         out = (Q, tau, n, label)
         fallen = collapse_fallen_into(prior, units, draws, given, fixed, out, rng=rng)

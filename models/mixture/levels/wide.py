@@ -19,8 +19,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk.models.mixture.sweep import TINY
+
 from .predictive_kernels import class_weights, linked_factor, own_class, truth_terms
-from .sweep import TINY
 
 CHUNK = 8  # draws whose levels are held side by side
 STRIP = 16  # places that are added side by side

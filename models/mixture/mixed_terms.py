@@ -1,0 +1,400 @@
+"""Compiled: log masses of targets and guesses, class by class, in a mixture of any families.
+
+A guess is one of a few points in every guessed column, so each point meets each class once a draw,
+and a guess is a product of what was found. The sum over classes runs over probabilities, those of
+the likeliest guess being 1, and over logs for guesses below 1e-200: masses may differ by factors of
+exp(1e6). Sums over draws are kept as (sum, what it is relative to, log of what is too small for
+it).
+
+Variables are numbered counts, reals, levels; a level's value is its row of phi. ``draw``: n, alpha,
+pi, M, phi, parameters of numbers (V, K, 5) and logs of levels (D, K), nobody taken out.
+``targets``: label (H, U), structural zeros of own and synthetic counts (H, U, 2 p), values (U, V),
+exposures (U, V), own synthetic values (U, V), own values that are among the data (U, V), NaN where
+there are none, which values are given (own, synthetic), weights (U,), and constants (U, V, 2) of
+values and of synthetic values.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from .families import (
+    FAR,
+    HALF_LOG_2PI,
+    log_level,
+    log_number,
+    log_rise,
+    log_sum_of,
+    number_parameters,
+)
+from .levels.predictive_kernels import class_weights
+from .sweep import TINY
+
+LOG_RANGE = 500.0
+SMALL = 1e-200  # of the likeliest guess; exp(-LOG_RANGE) is far below
+LEAST = 1e-250
+STEP = 200.0  # of logs, beyond which a sum is put aside
+
+
+@numba.njit(cache=True, nogil=True)
+def log_powers(n, alpha, pi, removed, w, out):
+    """log E[pi_k^w | labels, w less in class `removed`], sticks integrated out; or of pi itself.
+
+    E[V_k^w] prod_{l<k} E[(1 - V_l)^w], V_k ~ Beta(1 + n_k, alpha + n_{>k}); pi empty: integrated.
+    """
+    K = out.shape[0]
+    if pi.shape[0] > 0:
+        for k in range(K):
+            out[k] = w * math.log(max(pi[k], TINY))
+        return
+    if w == 1.0:
+        class_weights(n, alpha, removed, out)
+        for k in range(K):
+            out[k] = math.log(max(out[k], TINY))
+        return
+    after = n.sum() - (w if removed < K else 0.0)
+    log_rest = 0.0
+    for k in range(K - 1):
+        here = 1.0 + n[k] - (w if k == removed else 0.0)
+        after -= here - 1.0
+        both = log_rise(here + alpha + after, w)
+        out[k] = log_rest + log_rise(here, w) - both
+        log_rest += log_rise(alpha + after, w) - both
+    out[K - 1] = log_rest
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_draw(M, phi, layout, fixed, P, T):
+    """Parameters of all numbers and logs of all levels, nobody taken out."""
+    starts, p_r, nothing = layout[0], layout[2].shape[0] + layout[6].shape[0], np.zeros((0, 4))
+    for v in range(p_r):
+        for k in range(phi.shape[1]):
+            number_parameters(M, phi, layout, fixed[v], v, k, nothing, P[v, k])
+    for q in range(starts.shape[0] - 1):
+        for k in range(phi.shape[1]):
+            total = 0.0
+            for row in range(starts[q], starts[q + 1]):
+                total += M[row, k] + layout[1] if not fixed[p_r + q] else phi[row, k]
+            for row in range(starts[q], starts[q + 1]):
+                here = phi[row, k] if fixed[p_r + q] else M[row, k] + layout[1]
+                T[row, k] = math.log(max(here, TINY) / total)
+
+
+@numba.njit(cache=True, nogil=True)
+def told_of(held, linked, exposure, flags, power, h, u, v, p):
+    """What the data hold of variable v of a target.
+
+    Weight and own value, synthetic value, exposure, which of the two are structural zeros.
+    """
+    flag, of_z = (1.0 * flags[h, u, v], 1.0 * flags[h, u, p + v]) if v < p else (0.0, 0.0)
+    return power[u], held[u, v], linked[u, v], exposure[u, v], flag, of_z
+
+
+@numba.njit(cache=True, nogil=True)
+def set_gone(told, own, given_z, gone):
+    """What is taken out of the sums of a class before a value of a variable is looked at.
+
+    ``own``: the target's class. ``given_z``: the own synthetic value is conditioned on.
+    """
+    w, y, z, e, flag, of_z = told
+    gone[:, 0] = 0.0
+    if own and y == y:
+        gone[0, 0], gone[0, 1], gone[0, 2], gone[0, 3] = w, y, e, flag
+    if z == z and own != given_z:
+        gone[1, 0], gone[1, 1], gone[1, 2] = 1.0 if own else -1.0, z, e
+        gone[1, 3] = of_z if own else 0.0
+    return gone[0, 0] != 0.0 or gone[1, 0] != 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of):
+    """log E[p(x)^w] of variable v in class k; ``changed``: something is ``gone`` from its sums."""
+    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    if v >= p_r:
+        row = int(x)
+        if w == 1.0 and not changed:
+            return T[row, k]
+        return log_level(M, phi, layout, fixed, row, v - p_r, k, gone, w)
+    if not changed or fixed:
+        return log_number(x, e, P[v, k], v >= p, layout[4], w, constants)
+    number_parameters(M, phi, layout, False, v, k, gone, of)
+    return log_number(x, e, of, v >= p, layout[4], w, constants)
+
+
+@numba.njit(cache=True, nogil=True)
+def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants, gone, of, out):
+    """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target."""
+    p_r, e = layout[2].shape[0] + layout[6].shape[0], told[3]
+    changed, K = set_gone(told, False, given_z, gone), out.shape[0]
+    mine = out[k0] if k0 < K else 0.0
+    if v >= p_r and w == 1.0 and not changed:
+        row = int(x)
+        for k in range(K):
+            out[k] += T[row, k]
+    else:
+        for k in range(K):
+            out[k] += log_value(
+                M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
+            )
+    if k0 < K:
+        changed = set_gone(told, True, given_z, gone)
+        out[k0] = mine + log_value(
+            M, phi, P, T, layout, fixed, v, k0, x, e, changed, gone, w, constants, of
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def log_add(x, y):
+    """log(exp x + exp y)."""
+    top, other = max(x, y), min(x, y)
+    return top if other == -math.inf else top + math.log1p(math.exp(other - top))
+
+
+@numba.njit(cache=True, nogil=True)
+def both_kinds(M, phi, layout, told, v, k, own, gone, of):
+    """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
+
+    A zero of either kind may be conditioned on: a count is then a mixture of two.
+    """
+    e = told[3]
+    set_gone(told, own, False, gone)
+    if not own:
+        gone[1, 0] = 0.0
+    number_parameters(M, phi, layout, False, v, k, gone, of[0])
+    psi, alive = of[0, 3], -of[0, 0] * math.log1p(e / of[0, 1])
+    for s in range(2):
+        gone[2, 0], gone[2, 1], gone[2, 2], gone[2, 3] = -1.0, 0.0, e, s
+        number_parameters(M, phi, layout, False, v, k, gone, of[s])
+    return psi / (psi + (1.0 - psi) * math.exp(alive))
+
+
+@numba.njit(cache=True, nogil=True)
+def log_of_both(share, x, e, of, w, constants):
+    """log mass of a count whose class has a parameter set with chance 1 - share, or another."""
+    first = log_number(x, e, of[0], False, True, w, constants)
+    second = log_number(x, e, of[1], False, True, w, constants)
+    return log_add(math.log1p(-share) + first, math.log(share) + second)
+
+
+@numba.njit(cache=True, nogil=True)
+def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
+    """out[k]: log of the class's weight and of the target's values; its class without the target.
+
+    ``which``: 0 all values, 1 all but those of variables that are guessed, 2 those that are given.
+    """
+    label, flags, values, exposure, linked, held = targets[:6]
+    given, given_z, power, constants, z_constants = targets[6:11]
+    n, alpha, pi, M, phi, P, T = draw
+    guessed, gone, of = room
+    k0, p, w = label[h, u], layout[2].shape[0], 1.0 if which == 2 else power[u]
+    log_powers(n, alpha, pi, k0, w, out)
+    anything = False
+    for v in range(values.shape[1]):
+        told, x = told_of(held, linked, exposure, flags, power, h, u, v, p), values[u, v]
+        z = linked[u, v]
+        take = x == x and (given[u, v] if which == 2 else not (which == 1 and guessed[v]))
+        take_z = z == z and (which != 2 or given_z[u, v])
+        anything |= take or take_z
+        if take_z:
+            add_value(
+                M, phi, P, T, layout, fixed[v], v, told, k0, z, False, 1.0, z_constants[u, v],
+                gone, of[0], out,
+            )  # fmt: skip
+        if take and take_z and layout[4] and v < p and z == 0.0 and not fixed[v]:
+            for k in range(out.shape[0]):
+                share = both_kinds(M, phi, layout, told, v, k, k == k0, gone, of)
+                out[k] += log_of_both(share, x, told[3], of, w, constants[u, v])
+        elif take:
+            add_value(
+                M, phi, P, T, layout, fixed[v], v, told, k0, x, take_z, w, constants[u, v],
+                gone, of[0], out,
+            )  # fmt: skip
+    return anything
+
+
+@numba.njit(cache=True, nogil=True)
+def class_points(M, phi, P, T, layout, fixed, v, told, k, own, x, constants, gone, of, out):
+    """out[c, k]: log mass of each point x[c] of variable v in class k."""
+    p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
+    w, _, z, e, _, _ = told
+    changed = (own or z == z) and set_gone(told, own, True, gone)
+    if v >= p_r or fixed or not changed:
+        for c in range(x.shape[0]):
+            out[c, k] = log_value(
+                M, phi, P, T, layout, fixed, v, k, x[c], e, changed, gone, w, constants[c], of[0]
+            )
+    elif layout[4] and v < p and z == 0.0:
+        share = both_kinds(M, phi, layout, told, v, k, own, gone, of)
+        for c in range(x.shape[0]):
+            out[c, k] = log_of_both(share, x[c], e, of, w, constants[c])
+    else:
+        number_parameters(M, phi, layout, False, v, k, gone, of[0])
+        for c in range(x.shape[0]):
+            out[c, k] = log_number(x[c], e, of[0], v >= p, layout[4], w, constants[c])
+
+
+@numba.njit(cache=True, nogil=True)
+def bounds(rest, L, n_points, u, k):
+    """Largest and smallest log mass that any guess can have in a class."""
+    most, least = rest[k], rest[k]
+    for i in range(L.shape[0]):
+        high, low = L[i, 0, k], L[i, 0, k]
+        for c in range(1, n_points[u, i]):
+            high, low = max(high, L[i, c, k]), min(low, L[i, c, k])
+        most, least = most + high, least + low
+    return most, least
+
+
+@numba.njit(cache=True, nogil=True)
+def highest(P, p, r, columns, k):
+    """Largest log density that a guess of weight 1 can have in class k; masses are at most 1."""
+    total = 0.0
+    for v in columns:
+        if p <= v < p + r:
+            of = P[v, k]
+            if of[1] == 0.0:
+                total += 0.5 * math.log(of[2]) - HALF_LOG_2PI
+            else:
+                total += of[4] - HALF_LOG_2PI - 0.5 * math.log(of[3])
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
+    """L[i, c, k] of the classes that matter; minus infinity of those that cannot.
+
+    A class whose ``rest`` and highest density are far below the least that another class gives to
+    any guess adds nothing to any. The class that the rest points to is looked at first.
+    """
+    columns, points, constants, n_points = guesses[:4]
+    label, flags, _, exposure, linked, held = targets[:6]
+    _, _, _, M, phi, P, T = draw
+    _, gone, of = room
+    power, p, r = targets[8], layout[2].shape[0], layout[6].shape[0]
+    cut, first, least = power[u] == 1.0, 0, -math.inf
+    for v in columns:
+        cut &= linked[u, v] != linked[u, v]
+    for i in range(columns.shape[0]):
+        if columns[i] >= p + r:  # levels of all classes at once; what is taken out comes below
+            for c in range(n_points[u, i]):
+                L[i, c] = T[int(points[u, i, c])]
+    for k in range(rest.shape[0]):
+        first = k if rest[k] > rest[first] else first
+    for t in range(rest.shape[0]):
+        k = first if t == 0 else t - (t <= first)
+        own = k == label[h, u]
+        if t > 0 and cut and not own:
+            if rest[k] + highest(P, p, r, columns, k) + guesses[6] < least + FAR:
+                L[:, :, k] = -math.inf
+                continue
+        for i in range(columns.shape[0]):
+            v, some = columns[i], n_points[u, i]
+            if v >= p + r and cut and not own:
+                continue
+            class_points(
+                M, phi, P, T, layout, fixed[v], v,
+                told_of(held, linked, exposure, flags, power, h, u, v, p), k, own,
+                points[u, i, :some], constants[u, i], gone, of, L[i],
+            )  # fmt: skip
+        if t == 0:
+            least = bounds(rest, L, n_points, u, first)[1]
+
+
+@numba.njit(cache=True, nogil=True)
+def scale(rest, L, n_points, u, R, base):
+    """Probabilities of points over the likeliest, for the classes that matter to some guess.
+
+    ``R[i, c, t]`` belongs to the t-th class kept, ``base[t]`` to its likeliest guess. How many are
+    kept, and the log of what was divided out, are returned.
+    """
+    q, K = L.shape[0], L.shape[2]
+    top, low = -math.inf, -math.inf
+    for k in range(K):
+        most, least = bounds(rest, L, n_points, u, k)
+        top, low = max(top, most), max(low, least)
+    reach, kept = max(top - LOG_RANGE, low + FAR), 0
+    for k in range(K):
+        most = bounds(rest, L, n_points, u, k)[0]
+        if most < reach or most == -math.inf:
+            continue
+        base[kept] = math.exp(most - top)
+        for i in range(q):
+            high = L[i, 0, k]
+            for c in range(1, n_points[u, i]):
+                high = max(high, L[i, c, k])
+            for c in range(n_points[u, i]):
+                R[i, c, kept] = math.exp(L[i, c, k] - high)
+        kept += 1
+    return kept, top
+
+
+@numba.njit(cache=True, nogil=True)
+def log_guess(rest, L, cells, u, g, terms):
+    """Log mass of one guess over all classes, by logs alone."""
+    for k in range(rest.shape[0]):
+        terms[k] = rest[k]
+        for i in range(cells.shape[2]):
+            terms[k] += L[i, cells[u, g, i], k]
+    return log_sum_of(terms)
+
+
+@numba.njit(cache=True, nogil=True)
+def first_changes(cells, out):
+    """out[u, g]: the first column in which a guess differs from the one before."""
+    U, G, q = cells.shape
+    for u in range(U):
+        for g in range(G):
+            i = 0
+            while g > 0 and i < q - 1 and cells[u, g, i] == cells[u, g - 1, i]:
+                i += 1
+            out[u, g] = i
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def guess_masses(R, cells, u, first, kept, products, masses):
+    """Masses of guesses over the likeliest; products of what a guess shares with the one before.
+
+    ``products[i, t]``: base and the first i columns' points in class t.
+    """
+    q = cells.shape[2]
+    for g in range(cells.shape[1]):
+        for i in range(first[u, g], q - 1):
+            c = cells[u, g, i]
+            for t in range(kept):
+                products[i + 1, t] = products[i, t] * R[i, c, t]
+        mass, c = 0.0, cells[u, g, q - 1]
+        for t in range(kept):
+            mass += products[q - 1, t] * R[q - 1, c, t]
+        masses[g] = mass
+
+
+@numba.njit(cache=True, nogil=True)
+def add_draw(rest, L, cells, u, masses, log_v, top, sums, relative, small, terms):
+    """Add exp(log_v) times the mass of every guess to the sums (G,) of a batch.
+
+    What the sums are relative to is returned.
+    """
+    s = log_v + top
+    if s == -math.inf:
+        return relative
+    if s > relative + STEP:
+        put_aside(sums, relative, small)
+        relative = s
+    factor = math.exp(s - relative)
+    least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
+    for g in range(masses.shape[0]):
+        if masses[g] > least:
+            sums[g] += masses[g] * factor
+        else:
+            small[g] = log_add(small[g], log_v + log_guess(rest, L, cells, u, g, terms))
+    return relative
+
+
+@numba.njit(cache=True, nogil=True)
+def put_aside(sums, relative, small):
+    """Move sums (G,) to the logs of what is too small."""
+    for g in range(sums.shape[0]):
+        if sums[g] > 0.0:
+            small[g] = log_add(small[g], math.log(sums[g]) + relative)
+            sums[g] = 0.0

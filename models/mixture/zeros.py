@@ -1,0 +1,551 @@
+"""Latent classes with structural zeros: the records that fell into them, and what is possible.
+
+The model is cut off: ``p(y | Theta) = 1{y not in S} f(y | Theta) / (1 - pi_0(S; Theta))``. Its
+sampler adds the ``n_0 ~ NegBinomial(N, pi_0)`` records that fell into S (Manrique-Vallier & Reiter
+2014), and so do the predictives here. Derivations stand in `docs/mixtures.md`.
+
+``zero`` is the tuple of a `ZeroLayout`: ``boxes[B, D]`` flags of levels; ``of[B, p]`` the factor of
+each box and variable; ``narrow[F]`` whether a factor leaves out any level; its levels are
+``rows[ptr[f]:ptr[f + 1]]``. ``G[F, K]`` is the probability of a factor in a class, so that a box
+has mass ``prod_j G[of[b, j], k]`` there.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.disjoint_boxes import held
+from bayes_risk._core.errors import ModelError
+from bayes_risk.models.mixture.levels.predictive_kernels import fill_levels
+
+from .kept_columns import update_given, us_masses
+from .state import Draws, Prior, Units, ZeroLayout, n_normalised
+from .sweep import (
+    TINY,
+    cumulate,
+    draw_alpha,
+    draw_class,
+    draw_labels,
+    draw_levels,
+    draw_sticks,
+    keep_draw,
+    swap_neighbours,
+)
+
+ROUNDING = 1e-13
+LEAST = 1e-9  # of what is left: no more than a billion fallen records for each that is there
+FEW = 8
+
+
+@numba.njit(cache=True, nogil=True)
+def factor_masses(zero, phi):
+    """G[f, k] = sum of phi over the levels of factor f; 1 for factors that leave out none."""
+    _, _, narrow, ptr, rows = zero
+    G = np.ones((narrow.shape[0], phi.shape[1]))
+    for f in range(narrow.shape[0]):
+        if narrow[f]:
+            G[f] = 0.0
+            for r in rows[ptr[f] : ptr[f + 1]]:
+                for k in range(phi.shape[1]):
+                    G[f, k] += phi[r, k]
+    return G
+
+
+@numba.njit(cache=True, nogil=True)
+def box_masses(zero, G, columns):
+    """prod over the given columns of G: mass of each box in each class, shape (B, K)."""
+    _, of, narrow, _, _ = zero
+    out = np.ones((of.shape[0], G.shape[1]))
+    for b in range(of.shape[0]):
+        for j in columns:
+            f = of[b, j]
+            if narrow[f]:
+                for k in range(G.shape[1]):
+                    out[b, k] *= G[f, k]
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_zero_mass(zero, pi, phi, out):
+    """out[h] = pi_0, the mass of all boxes under draw h."""
+    columns = np.arange(zero[1].shape[1])
+    for h in range(pi.shape[0]):
+        mass = box_masses(zero, factor_masses(zero, phi[h]), columns)
+        out[h] = 0.0
+        for b in range(mass.shape[0]):
+            for k in range(mass.shape[1]):
+                out[h] += pi[h, k] * mass[b, k]
+
+
+@numba.njit(cache=True, nogil=True)
+def fall(rng, N, zero, pi, phi, n, M):
+    """Add to n[K] and M[D, K] the n_0 ~ NegBinomial(N, pi_0) records that fell into the boxes.
+
+    By class and box they are Poisson, given t ~ Gamma(N) / (1 - pi_0). Returns n_0.
+    """
+    _, of, narrow, _, _ = zero
+    K, columns = pi.shape[0], np.arange(of.shape[1])
+    G = factor_masses(zero, phi)
+    mass = box_masses(zero, G, columns)
+    total = 0.0
+    for b in range(mass.shape[0]):
+        for k in range(K):
+            mass[b, k] *= pi[k]
+            total += mass[b, k]
+    t = rng.standard_gamma(float(N)) / max(1.0 - total, LEAST)
+    T = np.zeros((narrow.shape[0], K), np.int64)
+    fallen = 0
+    for b in range(mass.shape[0]):
+        for k in range(K):
+            count = rng.poisson(t * mass[b, k])
+            if count > 0:
+                fallen += count
+                n[k] += count
+                for j in columns:
+                    T[of[b, j], k] += count
+    draw_fallen_levels(rng, zero, T, phi, M)
+    return fallen
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_fallen_levels(rng, zero, T, phi, M):
+    """Deal T[f, k] records to the levels of their factor in proportion to phi; adds to M."""
+    _, _, narrow, ptr, rows = zero
+    for f in range(narrow.shape[0]):
+        for k in range(phi.shape[1]):
+            left, rest = T[f, k], 0.0
+            if left == 0:
+                continue
+            for r in rows[ptr[f] : ptr[f + 1]]:
+                rest += phi[r, k]
+            last = rows[ptr[f + 1] - 1]
+            for r in rows[ptr[f] : ptr[f + 1]]:
+                here = left
+                if r != last:
+                    here = rng.binomial(left, min(max(phi[r, k] / max(rest, TINY), 0.0), 1.0))
+                rest -= phi[r, k]
+                M[r, k] += here
+                left -= here
+                if left == 0:
+                    break
+
+
+@numba.njit(cache=True, nogil=True)
+def meets(boxes, b, rows, v, columns):
+    """Whether box b holds the levels rows[j, v] of the given columns, j along rows."""
+    for j in range(columns.shape[0]):
+        if not boxes[b, rows[j, v]]:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
+    """The same for releases drawn given unsynthesised values; returns c + what fell, part by part.
+
+    1 / D_v^c, D_v what is possible of S_v = sum_k pi_k g[k, v], becomes S_v^-(c + m) times the
+    chance of m ~ NegBinomial(c, 1 - D_v / S_v) records that fell given part v.
+    """
+    boxes, of, narrow, _, _ = zero
+    K, B = pi.shape[0], boxes.shape[0]
+    others = np.array([j for j in range(of.shape[1]) if not (us_columns == j).any()])
+    mass = box_masses(zero, factor_masses(zero, phi), others)
+    T = np.zeros((narrow.shape[0], K), np.int64)
+    shares, counts, which = np.empty(B * K), np.zeros(B * K, np.int64), np.empty(B, np.int64)
+    out = c.copy()
+    for v in range(c.shape[0]):
+        whole, within, slices = 0.0, 0.0, 0
+        for k in range(K):
+            whole += pi[k] * g[k, v]
+        for b in range(B):
+            if meets(boxes, b, us, v, us_columns):
+                for k in range(K):
+                    shares[slices * K + k] = pi[k] * g[k, v] * mass[b, k]
+                    within += shares[slices * K + k]
+                which[slices] = b
+                slices += 1
+        if c[v] == 0 or not within > 0.0:
+            continue
+        left = max(whole - within, LEAST * whole)
+        fallen = rng.poisson(rng.standard_gamma(float(c[v])) * within / left)
+        out[v] += fallen
+        deal(rng, fallen, shares[: slices * K], within, counts)
+        for i in range(slices * K):
+            if counts[i] > 0:
+                b, k = which[i // K], i % K
+                n[k] += counts[i]
+                for j in range(us_columns.shape[0]):
+                    M[us[j, v], k] += counts[i]
+                for j in others:
+                    T[of[b, j], k] += counts[i]
+                counts[i] = 0
+    draw_fallen_levels(rng, zero, T, phi, M)
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def deal(rng, total, shares, whole, counts):
+    """Add a multinomial of `total` to counts; few one by one, many by binomials. Spoils shares."""
+    if total == 0:
+        return
+    if total < FEW:
+        cumulate(shares)
+        for _ in range(total):
+            counts[draw_class(rng, shares)] += 1
+        return
+    left, rest = total, whole
+    for i in range(shares.shape[0] - 1):
+        here = rng.binomial(left, min(max(shares[i] / max(rest, TINY), 0.0), 1.0))
+        counts[i] += here
+        left -= here
+        rest -= shares[i]
+        if left == 0:
+            return
+    counts[shares.shape[0] - 1] += left
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_counts(rng, data, N, zero, pi, phi, n, M, label):
+    """Labels of the units and the records that fell: counts of both; returns n_0."""
+    draw_labels(rng, data[0], data[1], pi, phi, n, M, label)
+    return fall(rng, N, zero, pi, phi, n, M)
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_counts_given(rng, given, zero, g, pi, phi, n, M):
+    """The same of synthetic rows drawn given unsynthesised values; returns c with what fell."""
+    label = np.zeros(given[0].shape[0], np.int64)
+    draw_labels(rng, given[0], given[1], pi, phi, n, M, label)
+    return fall_given(rng, zero, given[2], given[4], given[3], pi, phi, g, n, M)
+
+
+@numba.njit(cache=True, nogil=True)
+def run(rng, data, layout, prior, state, thin, swaps, out, first, last):
+    """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated."""
+    positions, multiplicity, given = data
+    starts, a, zero, N = layout
+    alpha, log_left, pi, phi = state
+    K, units = pi.shape[0], (positions, multiplicity)
+    n, M = np.zeros(K, np.int64), np.zeros(phi.shape, np.int64)
+    label = np.zeros(positions.shape[0], np.int64)
+    for h in range(first, last):
+        for _ in range(thin):
+            draw_counts(rng, units, N, zero, pi, phi, n, M, label)
+            if given[2].shape[0] == 0:
+                if swaps:
+                    swap_neighbours(rng, alpha[0], n, M)
+                log_rest = draw_sticks(rng, n, alpha[0], log_left, pi)
+                draw_levels(rng, M, starts, a, phi)
+                alpha[0] = draw_alpha(rng, K - 1, log_rest, prior)
+            else:
+                g, n_z, M_z = us_masses(given[2], phi), np.zeros_like(n), np.zeros_like(M)
+                c = draw_counts_given(rng, given, zero, g, pi, phi, n_z, M_z)
+                alpha[0] = update_given(
+                    rng, (given[2], c, given[4]), starts, a, prior,
+                    alpha[0], log_left, pi, phi, n, M, n_z, M_z, g,
+                )  # fmt: skip
+        keep_draw(state, n, out, h)
+
+
+@numba.njit(cache=True, nogil=True)
+def collapse_fallen(rng, data, given, theta, layout, out):
+    """Fill Q, tau, n, labels and n_0 of every draw: records and what fell, drawn anew."""
+    pi, phi = theta
+    starts, a, fixed, zero, N = layout
+    Q, tau, n, label, fallen = out
+    n_z, M = np.zeros(pi.shape[1], np.int64), np.zeros(phi.shape[1:], np.int64)
+    M_z, u_label = np.zeros_like(M), np.zeros(data[0].shape[0], np.int64)
+    for h in range(pi.shape[0]):
+        fallen[h] = draw_counts(rng, data, N, zero, pi[h], phi[h], n[h], M, u_label)
+        if given[2].shape[0] > 0:
+            g = us_masses(given[2], phi[h])
+            draw_counts_given(rng, given, zero, g, pi[h], phi[h], n_z, M_z)
+            M += M_z
+        label[h] = u_label
+        fill_levels(M, phi[h], starts, a, fixed, Q[h], tau[h])
+
+
+def collapse_fallen_into(
+    prior: Prior,
+    units: Units,
+    draws: Draws,
+    given: tuple[npt.NDArray[np.integer], ...],
+    fixed: Flags,
+    out: tuple[npt.NDArray[np.generic], ...],
+    *,
+    rng: np.random.Generator,
+) -> Ints:
+    """Fill Q, tau, n and labels with the records that fell counted; how many did, shape (H,)."""
+    zeros, fallen = prior.zeros, np.empty(len(draws), np.int64)
+    if zeros is None:
+        raise TypeError("the prior has no structural zeros")
+    collapse_fallen(
+        rng,
+        (units.positions, units.multiplicity),
+        given,
+        (draws.pi, draws.phi),
+        (prior.starts, prior.level, fixed, zeros.arrays, n_normalised(units)),
+        (*out, fallen),
+    )
+    return fallen
+
+
+@numba.njit(cache=True, nogil=True)
+def fill_log_possible(tables, given, label, truth, zero, out):
+    """out[h, u] = log of the share of what is possible, given the target's unsynthesised values.
+
+    sum_k w_k (1 - sum_b prod_j G_bjk) / sum_k w_k, w_k = pi_k prod of the given levels, the target
+    taken out of its own class (label K: nowhere).
+    """
+    all_Q, all_tau, pi = tables
+    others, us_columns = np.flatnonzero(~given), np.flatnonzero(given)
+    us = np.ascontiguousarray(truth.T[given])  # shape (u, U)
+    weights, K = np.empty(pi.shape[1]), pi.shape[1]
+    for h in range(pi.shape[0]):
+        Q, G = all_Q[h], factor_masses(zero, all_Q[h])
+        mass = box_masses(zero, G, others)
+        for u in range(truth.shape[0]):
+            weights[:] = pi[h]
+            for j in range(us.shape[0]):
+                for k in range(K):
+                    weights[k] *= Q[us[j, u], k]
+            k0, within = label[h, u], 0.0
+            for b in range(mass.shape[0]):
+                if meets(zero[0], b, us, u, us_columns):
+                    for k in range(K):
+                        if k == k0:
+                            within += weights[k] * own_share(
+                                zero, G, all_tau[h], truth, u, b, k, others
+                            )
+                        else:
+                            within += weights[k] * mass[b, k]
+            out[h, u] = math.log(max(1.0 - within / max(weights.sum(), TINY), LEAST))
+
+
+@numba.njit(cache=True, nogil=True)
+def own_share(zero, G, tau, truth, u, b, k, columns):
+    """Mass of box b in the class k of target u, with the target taken out of the counts."""
+    boxes, of, narrow, _, _ = zero
+    share = 1.0
+    for j in columns:
+        f = of[b, j]
+        if narrow[f]:
+            share *= (G[f, k] * tau[j, k] - boxes[b, truth[u, j]]) / (tau[j, k] - 1.0)
+    return share
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_possible_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
+    """Synthetic level codes that are possible together with what is known; out (n, q).
+
+    A class in proportion to what is possible there, then level after level: each weighted with the
+    share of what is still possible after it, which boxes that are disjoint give as one minus a sum.
+    ``positions`` (n, w) are the levels of the columns that are ``known`` (p,).
+    """
+    boxes, of, narrow, _, _ = zero
+    K, B, us_columns = pi.shape[0], boxes.shape[0], np.flatnonzero(known)
+    G = factor_masses(zero, phi)
+    tails = np.ones((columns.shape[0] + 1, B, K))  # mass of a box in the columns from j on
+    for j in range(columns.shape[0] - 1, -1, -1):
+        for b in range(B):
+            f = of[b, columns[j]]
+            for k in range(K):
+                tails[j, b, k] = tails[j + 1, b, k] * (G[f, k] if narrow[f] else 1.0)
+    us = np.ascontiguousarray(positions.T)
+    masses, alive = np.empty(K), np.zeros(B, np.bool_)
+    for i in range(positions.shape[0]):
+        for b in range(B):
+            alive[b] = meets(boxes, b, us, i, us_columns)
+        for k in range(K):
+            masses[k] = pi[k]
+            for j in range(us.shape[0]):
+                masses[k] *= phi[us[j, i], k]
+            masses[k] *= share_left(within_alive(alive, tails, 0, k))
+        cumulate(masses)
+        drawn = draw_class(rng, masses)
+        for j in range(columns.shape[0]):
+            begin, end = starts[columns[j]], starts[columns[j] + 1]
+            level = draw_possible_level(rng, begin, end, boxes, alive, tails, j, drawn, phi)
+            out[i, j] = level - begin
+            for b in range(B):
+                alive[b] = alive[b] and boxes[b, level]
+
+
+@numba.njit(cache=True, nogil=True)
+def share_left(within):
+    """What is left of one; nothing where that is rounding."""
+    return 1.0 - within if within < 1.0 - ROUNDING else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def within_alive(alive, tails, j, k):
+    """Mass, from column j on, of the boxes that hold all that was drawn before."""
+    total = 0.0
+    for b in range(alive.shape[0]):
+        if alive[b]:
+            total += tails[j, b, k]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_possible_level(rng, begin, end, boxes, alive, tails, j, k, phi):
+    """One level of column j in class k, weighted with what stays possible after it."""
+    weights = np.empty(end - begin)
+    for r in range(begin, end):
+        within = 0.0
+        for b in range(alive.shape[0]):
+            if alive[b] and boxes[b, r]:
+                within += tails[j + 1, b, k]
+        weights[r - begin] = phi[r, k] * share_left(within)
+    cumulate(weights)
+    return begin + draw_class(rng, weights)
+
+
+def log_possible(zeros: ZeroLayout, draws: Draws) -> Array:
+    """log(1 - pi_0) of each draw, shape (H,)."""
+    mass = np.empty(len(draws))
+    fill_zero_mass(zeros.arrays, draws.pi, draws.phi, mass)
+    logs: Array = np.log(np.maximum(1.0 - mass, LEAST))
+    return logs
+
+
+def log_possible_given(
+    zeros: ZeroLayout, draws: Draws, rows: npt.NDArray[np.integer], known: Flags
+) -> Array:
+    """log of the share of what is possible given the known columns of rows (V, p), (H, V)."""
+    H, p, K = len(draws), len(zeros.starts) - 1, draws.pi.shape[1]
+    out = np.empty((H, len(rows)))
+    fill_log_possible(
+        (draws.phi, np.ones((H, p, K)), draws.pi),
+        known,
+        np.full((H, len(rows)), K),
+        rows.astype(np.int64),
+        zeros.arrays,
+        out,
+    )
+    return out
+
+
+def log_possible_release(
+    prior: Prior, draws: Draws, rows: npt.NDArray[np.integer], known: Flags
+) -> Array | float:
+    """The same summed over all rows, (H,): what normalises a release; 0 without zeros."""
+    if prior.zeros is None:
+        return 0.0
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    total: Array = log_possible_given(prior.zeros, draws, distinct, known) @ counts
+    return total
+
+
+def possible_rows(
+    zeros: ZeroLayout,
+    known_rows: npt.NDArray[np.int32],
+    known: Flags,
+    pi: Array,
+    phi: Array,
+    columns: Ints,
+    *,
+    rng: np.random.Generator,
+) -> npt.NDArray[np.int32]:
+    """Codes (n, q) of columns drawn given the known ones (n, w), restricted to what is possible.
+
+    Raises
+    ------
+    ModelError
+        The draw of Theta leaves a record no possible value, up to rounding.
+    """
+    out = np.empty((len(known_rows), len(columns)), np.int32)
+    draw_possible_rows(rng, known_rows, zeros.arrays, known, pi, phi, zeros.starts, columns, out)
+    rows = np.empty((len(out), len(known)), np.int64)
+    rows[:, known], rows[:, columns] = known_rows, out + zeros.starts[columns]
+    if held(zeros.boxes, rows).any():
+        raise ModelError(
+            "a draw of the model gives some record's possible values a probability below rounding; "
+            "synthesise with another random_seed, or fit with more draws"
+        )
+    return out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TruncatedPredictive:
+    """A predictive normalised over what is possible; impossible guesses have none.
+
+    Attributes
+    ----------
+    inner : predictive
+        Of the model that is not cut off, the records that fell into the zeros among the counts.
+    zeros : ZeroLayout
+    impossible : ndarray of bool, shape (G, U)
+        Guesses of what nobody can have.
+    left_out : ndarray of bool, shape (U,)
+        Targets that are taken out of the data.
+    log_factor : ndarray, shape (H, 2), or None
+        What turns its density of a target into one of what is possible: of targets that are taken
+        out, and of others. None: it depends on the target's unsynthesised values.
+    given : ndarray of bool, shape (q,)
+        The unsynthesised variables, where the density is conditional on them.
+    """
+
+    inner: Any
+    zeros: ZeroLayout
+    impossible: Flags
+    left_out: Flags
+    log_factor: Array | None
+    given: Flags
+
+    @property
+    def batch(self) -> Ints:
+        """Batch of each draw, shape (H,)."""
+        batch: Ints = self.inner.batch
+        return batch
+
+    def log_truth(self, block: slice) -> Array:
+        """log p(y_i | theta_h without i), shape (H, block)."""
+        logs: Array = self.inner.log_truth(block) + self._log_factor(block)
+        return logs
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """As the inner one's, (B, G, block): the factor of a target cancels."""
+        sums = self.inner.log_sums(block, log_weights)
+        return np.where(self.impossible[:, block], -np.inf, sums)
+
+    @property
+    def n_classes(self) -> int:
+        """As the inner one's."""
+        return int(self.inner.n_classes)
+
+    def terms(self, *which: Any) -> Any:
+        """As the inner one's: what is impossible is to be left out of the table."""
+        return self.inner.terms(*which)
+
+    def _log_factor(self, block: slice) -> Array:
+        if self.log_factor is not None:
+            return self.log_factor[:, np.where(self.left_out[block], 0, 1)]
+        unit, t = self.inner.unit[block], self.inner.tables
+        H, K = t.n.shape
+        label = np.where(unit >= 0, t.label[:, np.maximum(unit, 0)], K)
+        out = np.empty((H, len(unit)))
+        fill_log_possible(
+            (t.Q, t.tau, t.pi),
+            self.given,
+            label.astype(np.int64),
+            self.inner.truth[block].astype(np.int64),
+            self.zeros.arrays,
+            out,
+        )
+        return -out
+
+
+def log_factors(units: Units, n_0: Ints) -> Array:
+    """What a density is multiplied with given that n_0 records fell: of a target, of others.
+
+    Taking a target out of N rows multiplies it by ``(N + n_0 - 1) / (N - 1)``, adding one by ``(N +
+    n_0) / N``.
+    """
+    N = n_normalised(units)
+    return np.stack([np.log1p(n_0 / (N - 1.0)), np.log1p(n_0 / float(N))], axis=1)
