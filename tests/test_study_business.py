@@ -234,10 +234,6 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         ),
         ({"model": {"exposure": "size"}}, r"\[model\] exposure names column 'size'; the data have"),
         (
-            {"release": {"columns": ["skilled"]}},
-            r"leaves \['unskilled'\] as they are, and fresh cl",
-        ),
-        (
             {"attribute": {"intruder": LARGEST | {"largest": "size"}, "guesses": GRID}},
             r"\[attribute.intruder\] largest names column 'size'; the data have",
         ),

@@ -43,7 +43,7 @@ HYPER: dict[str, tuple[str, ...]] = {  # keys of [model] that [sweep.model] may 
 WITH_MEMBERSHIP = '"DPMPM", "Regression", "PyMCModel" or "PoissonMixture" (synthesizer = "MP")'
 WITH_WEIGHTS = (
     '"DPMPM", "Regression", "PyMCModel", "CART" (without smoothing) or "PoissonMixture" '
-    '(synthesizer = "MP", without zeros and covariates)'
+    '(synthesizer = "MP", without zeros)'
 )
 
 
@@ -136,20 +136,8 @@ def _check_counts(study: Contents) -> None:
 
 
 def _check_release_of_counts(study: Contents, model: PoissonMixtureSection) -> None:
-    release = study.release
-    for name in release.columns or []:
+    for name in study.release.columns or []:
         _refuse_fixed(model, name, "[release] columns")
-    if model.deals:
-        return
-    if release.classes == "own" and model.zeros is not None:
-        raise ValueError(
-            '[release] classes = "own" is not offered beside [model] zeros; leave out one of them'
-        )
-    if release.classes == "new" and model.covariates and release.files is None:
-        raise ValueError(
-            '[release] classes = "new" would draw classes regardless of [model] covariates; give '
-            'classes = "own"'
-        )
 
 
 def _check_intruder_of_counts(study: Contents, model: PoissonMixtureSection) -> None:
@@ -345,7 +333,7 @@ def _unweighted(study: Contents) -> str | None:
     model = study.model
     keys: tuple[str, ...] = ()
     if isinstance(model, PoissonMixtureSection) and not model.deals:
-        keys = ("zeros", "covariates")
+        keys = ("zeros",)
     if isinstance(model, CARTSection):
         keys = ("smoothing", "floor", "models")
     for key in keys:

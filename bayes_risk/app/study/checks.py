@@ -83,17 +83,10 @@ def _check_columns(study: Contents, df: pd.DataFrame) -> None:
 
 
 def _check_counts(study: Contents, model: PoissonMixtureSection, df: pd.DataFrame) -> None:
-    """Columns of a mixture of Poissons are there; fresh classes leave no count as it is."""
-    columns = study.release.columns
+    """Columns of a mixture of Poissons are there."""
     _known(model.covariates, "[model] covariates", df)
     _known([model.exposure], "[model] exposure", df)
-    _known(columns or [], "[release] columns", df)
-    kept = [c for c in counts_of(model, df) if columns is not None and c not in columns]
-    if kept and not model.deals and study.classes == "new" and study.release.files is None:
-        raise InputError(
-            f"[release] columns leaves {kept} as they are, and fresh classes are drawn regardless "
-            'of them; give classes = "own", or leave columns out'
-        )
+    _known(study.release.columns or [], "[release] columns", df)
 
 
 def counts_of(model: PoissonMixtureSection, df: pd.DataFrame) -> list[str]:

@@ -333,7 +333,7 @@ class ReleaseSection(Section):
     m: number of files, at most the model's draws
     columns: columns whose values are replaced; all that the model can draw if left out
     classes: of DPMPM and MP: a fresh latent class, or that of the record's own confidential values
-        (more risk; of MP where covariates or counts stay)
+        (more risk)
     parameters: how the parameters behind the files are or were drawn; as the model usually does if
         left out
     files: instead of `m`: releases made elsewhere; `columns` is then required
