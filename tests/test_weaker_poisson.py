@@ -10,7 +10,6 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.mixture.counts.units import units_of
 from bayes_risk.models.mixture.sampler import run_chains
 from tests import count_classes as by_hand
 from tests.fits import encoded, offered
@@ -478,9 +477,7 @@ def test_probabilities_are_frequencies(share, classes):
 def _strangers(model, table, about, fitted, rng):
     """The others' counts drawn given those of the records that this is ``about``."""
     fit = fitted(model, table, rng)
-    counts = fit.columns.counts_of(fit.microdata.codes)
-    nothing = np.zeros((len(counts), 0), np.int32)
-    units = units_of(counts, np.ones(counts.shape), nothing, kept=about)
+    units = fit.columns.rows(fit.microdata.codes, fit.prior).units(kept=about)
     starts = [fit.draws.last(c) for c in range(2)]
     draws = run_chains(fit.prior, units, starts, draws=50, tune=500, thin=10, rng=rng)
     h, p = int(rng.integers(len(draws))), fit.prior.n_counts
