@@ -87,13 +87,8 @@ def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:
 
 def together(groups: Ints) -> Mask:
     """In which columns two records share a component, given their groups (2, q)."""
-<<<<<<< HEAD
     shared: Mask = (groups[0] == groups[1]) & (groups[0] != TAIL)
     return shared
-=======
-    found: Mask = (groups[0] == groups[1]) & (groups[0] != TAIL)
-    return found
->>>>>>> edab319 (Business competitors: types)
 
 
 def dealt_to_pair(groups: Ints, threshold: Array, pair: Pair, truth: Array, before: Array) -> Array:
