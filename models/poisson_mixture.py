@@ -29,7 +29,7 @@ from bayes_risk.models.mixture.columns import (
     refuse,
     whole_from_zero,
 )
-from bayes_risk.models.mixture.fitting import Run, fitted
+from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 from bayes_risk.models.mixture.state import Prior
 
@@ -108,6 +108,7 @@ class PoissonMixture:
         tune: int = 1000,
         chains: int = 4,
         thin: int = 5,
+        splits: int | None = None,
         sampler: str = "gibbs",
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
@@ -124,7 +125,7 @@ class PoissonMixture:
         df : DataFrame or Microdata
             The confidential table: covariates, the exposure, and counts, which are all other
             columns. See `Microdata.from_frame` for ``missing``, ``levels`` and ``releases``.
-        draws, tune, chains, thin, sampler, random_seed, n_jobs, progress
+        draws, tune, chains, thin, splits, sampler, random_seed, n_jobs, progress
             As in `DPMPM.fit`.
         weights : array (n,) or Series, optional
             kind="MP" without structural zeros: record weights alpha_i in (0, 1], powers of the
@@ -159,6 +160,7 @@ class PoissonMixture:
         power = checked_powers(self, weights, data)
         columns = columns_of(data, self.covariates, self.exposure)
         prior, rng = prior_of(self, data, columns), np.random.default_rng(random_seed)
+        prior = replace(prior, splits=checked_splits(splits, None, sampler))
         args = (self, data, columns, prior, power, run, rng)
         fit: PoissonMixtureFit = fitted(PoissonMixtureFit, *args)
         return fit

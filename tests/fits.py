@@ -65,6 +65,11 @@ def example(name: str) -> Example:
             short,
             br.Grid(additive=2, n=5),
         )
+    elif name == "Mixture":
+        grids = {"staff": br.Grid(additive=1, n=3), "pay": near}
+        families = {"staff": "count", "pay": "normal"}
+        model = br.models.Mixture(families=families, n_classes=3)
+        made = Example(model, table[["sex", "staff", "pay"]], short, grids)
     elif name == "Regression":
         formulas = {"age": "1 + sex", "pay": "1 + age"}
         numbers = table[["sex", "age", "pay"]]

@@ -311,7 +311,7 @@ def with_zeros(prior, y, zs, i, guess):
 
     def log_p(x):
         ones = (1.0,) * len(x)
-        return by_hand.log_column(tuple(x), ones, prior.shape[0], prior.rate[0], prior.zeros)
+        return by_hand.log_column(tuple(x), ones, prior.shape[0], prior.rate[0], prior.inflation)
 
     for value in range(60) if i != 2 else [0]:
         x = y.astype(float)
