@@ -69,6 +69,11 @@ def _registered() -> dict[str, str]:
     return places
 
 
+def registered() -> list[str]:
+    """Names of all models, those of other packages too."""
+    return list(_registered())
+
+
 def __getattr__(name: str) -> Any:
     if name.startswith("_") or name not in (places := PARTS | _registered()):
         raise AttributeError(f"module {__name__!r} has no model {name!r}")

@@ -75,6 +75,10 @@ class CART:
                     "smoothing"
                 )
 
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return list(self.order)
+
     def fit(
         self,
         df: pd.DataFrame,
@@ -84,6 +88,7 @@ class CART:
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
         weights: Any = None,
+        sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         progress: Progress | None = None,
     ) -> CARTFit:
@@ -103,6 +108,8 @@ class CART:
             (docs/sensitivity.md): the bootstrap's Dirichlet has them in the place of
             ones, plain draws are in proportion to them, and splits are found with them.
             ``min_leaf`` still counts records.
+        sample : bool
+            Taken for uniformity; nothing is sampled.
         random_seed : int, Generator or None
             Decides between splits that separate equally well.
         progress : callable, optional
@@ -145,6 +152,7 @@ class CART:
         missing: str = "error",
         missing_numbers: Mapping[str, float] | None = None,
         floor: float | None = None,
+        order: Sequence[str] | None = None,
     ) -> CARTFit:
         """Take the trees that synthpop grew, and that made its release.
 
@@ -161,6 +169,8 @@ class CART:
             See `Microdata.from_frame`.
         floor : float, optional
             As of `CART`, for files that were changed after they were made.
+        order : list of str, optional
+            What the models are expected to synthesise, in their order; others are refused.
 
         Returns
         -------
@@ -183,6 +193,11 @@ class CART:
             raise InputError(
                 f"models is a {type(models).__name__}; give what was read: "
                 'br.read_synthpop("export", models="models.json.gz").models'
+            )
+        if order is not None and list(order) != list(models.synthesized):
+            raise InputError(
+                f"order={list(order)} and the models are of {list(models.synthesized)}, in this "
+                "order; give it as the models have it"
             )
         how: dict[str, Any] = {"missing": missing, "missing_numbers": missing_numbers}
         data = microdata(df, None, levels=levels, releases=releases, **how)

@@ -85,6 +85,10 @@ class DPMPM:
         scaled: DPMPM = power_scaled_dpmpm(self, positive("power", power))
         return scaled
 
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return list(columns)
+
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -99,6 +103,7 @@ class DPMPM:
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
+        sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -125,6 +130,9 @@ class DPMPM:
             release was drawn given columns that stay, and where unknown records are imputed.
         sampler : {"gibbs", "nuts"}
             Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
+        sample : bool
+            False: nothing is sampled, and the fit holds starts of chains in the place of draws. It
+            refuses what a fit refuses, and tells what it offers for a release and an intruder.
         random_seed : int, Generator or None
             Same seed, same draws, for any ``n_jobs``.
         n_jobs : int
@@ -171,7 +179,8 @@ class DPMPM:
             splits=splits,
             zeros=zeros,
         )
-        run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
+        how = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
+        run = Run(length=length, thin=thin, sample=sample, **how)
         if zeros is not None and alpha is not None:
             raise InputError(
                 "weights are not offered together with impossible=: records that fell into the "

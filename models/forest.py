@@ -111,6 +111,10 @@ chain='all-others')
                 f"dirichlet={a!r}; give a finite number, 0 (plain vote shares) or more"
             )
 
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return list(columns if self.order == "amount" else self.order)
+
     def fit(
         self,
         df: pd.DataFrame,
@@ -121,6 +125,7 @@ chain='all-others')
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
         weights: None = None,
+        sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -141,6 +146,9 @@ chain='all-others')
             See `Microdata.from_frame`.
         weights : None
             Forests take no record weights.
+        sample : bool
+            False: a tree stands for a forest. The fit refuses what a fit refuses, and tells what it
+            offers for a release and an intruder.
         random_seed : int, Generator or None
             Decides bootstrap samples and the predictors that each split may use.
         n_jobs : int
@@ -159,7 +167,7 @@ chain='all-others')
         data = microdata(df, columns, levels=levels, releases=releases, missing=missing)
         masks = self._masks(data, records)  # in the order of synthesis
         rng = np.random.default_rng(random_seed)
-        seeds = rng.integers(2**31, size=(len(masks), self.n_trees))
+        seeds = rng.integers(2**31, size=(len(masks), self.n_trees if sample else 1))
         tick = ticker(progress, "fit", seeds.size)
         forests = []
         for (column, mask), own in zip(masks.items(), seeds, strict=True):
@@ -175,9 +183,11 @@ chain='all-others')
                 n_jobs=n_jobs,
                 tick=tick,
             )
-            self._someone_votes(trees, data)
+            if sample:
+                self._someone_votes(trees, data)
             forests.append(trees)
-        return ForestFit(model=self, microdata=data, forests=tuple(forests), n_jobs=n_jobs)
+        model = self if sample else replace(self, votes="all")  # one tree has seen most records
+        return ForestFit(model=model, microdata=data, forests=tuple(forests), n_jobs=n_jobs)
 
     def _masks(self, data: Microdata, records: Any) -> dict[int, Flags]:
         """Records to replace of each column, in the order of synthesis."""

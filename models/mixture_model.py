@@ -132,6 +132,10 @@ class Mixture:
                 "Impossible(rules), the rules as mappings, a DataFrame or a function"
             )
 
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return [c for c in columns if c != self.exposure]
+
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -147,6 +151,7 @@ class Mixture:
         missing_numbers: Mapping[str, float] | None = None,
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
+        sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -170,6 +175,9 @@ class Mixture:
             default 5 (docs/mixtures.md), and 0 with ``impossible`` or ``sampler="nuts"``.
         sampler : {"gibbs", "nuts"}
             Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
+        sample : bool
+            False: nothing is sampled, and the fit holds starts of chains in the place of draws. It
+            refuses what a fit refuses, and tells what it offers for a release and an intruder.
         random_seed : int, Generator or None
             Same seed, same draws, for any ``n_jobs``.
         n_jobs : int
@@ -233,7 +241,8 @@ class Mixture:
             inflation=None if self.zeros is None else (float(self.zeros[0]), float(self.zeros[1])),
             reals=np.tile(np.array(self.normal_prior, dtype=float), (len(columns.reals), 1)),
         )
-        run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
+        options: dict[str, Any] = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
+        run = Run(length=length, thin=thin, sample=sample, **options)
         rng = np.random.default_rng(random_seed)
         fit: MixtureFit = fitted(MixtureFit, self, data, columns, prior, alpha, run, rng)
         return fit

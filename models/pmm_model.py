@@ -93,6 +93,10 @@ class PMM:
             raise InputError("constraints must be a list of functions of a DataFrame")
         object.__setattr__(self, "constraints", tuple(self.constraints))
 
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return list(self.order)
+
     def fit(
         self,
         df: pd.DataFrame,
@@ -103,6 +107,7 @@ class PMM:
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
         weights: None = None,
+        sample: bool = True,
         progress: Progress | None = None,
     ) -> PMMFit:
         """Choose the sensitive records, and fit the prediction models to the others.
@@ -121,6 +126,8 @@ class PMM:
             See `Microdata.from_frame`.
         weights : None
             Predictive mean matching takes no record weights.
+        sample : bool
+            Taken for uniformity; nothing is sampled.
         progress : callable, optional
             Called as ``progress("fit", done, total)``.
 

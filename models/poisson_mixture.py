@@ -34,6 +34,7 @@ from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 from bayes_risk.models.mixture.state import Prior
 
 
+
 @dataclass(frozen=True, slots=True)
 class PoissonMixture:
     """Declaration of a truncated Dirichlet-process mixture of products of Poissons.
@@ -100,6 +101,10 @@ class PoissonMixture:
         if isinstance(self.covariates, str):
             raise InputError(f"covariates={self.covariates!r} is a single string; give a list")
 
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return [c for c in columns if c not in (*self.covariates, self.exposure)]
+
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -114,6 +119,7 @@ class PoissonMixture:
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         weights: Any = None,
+        sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -131,6 +137,9 @@ class PoissonMixture:
             kind="MP" without structural zeros: record weights alpha_i in (0, 1], powers of the
             records' complete-data likelihood. Theta is drawn from the pseudo-posterior
             (docs/sensitivity.md).
+        sample : bool
+            False: nothing is sampled, and the fit holds starts of chains in the place of draws. It
+            refuses what a fit refuses, and tells what it offers for a release and an intruder.
 
         Raises
         ------
@@ -156,7 +165,8 @@ class PoissonMixture:
         else:
             how = {"levels": levels, "releases": releases, "missing": missing}
             data = read_counts(df, self.covariates, self.exposure, **how)
-        run = Run(length=length, thin=thin, sampler=sampler, n_jobs=n_jobs, progress=progress)
+        how = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
+        run = Run(length=length, thin=thin, sample=sample, **how)
         power = checked_powers(self, weights, data)
         columns = columns_of(data, self.covariates, self.exposure)
         prior, rng = prior_of(self, data, columns), np.random.default_rng(random_seed)

@@ -67,6 +67,10 @@ class PyMCModel:
             raise InputError("columns is empty; name the observed variables, in order of synthesis")
         object.__setattr__(self, "columns", tuple(columns))
 
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return list(self.columns)
+
     def fit(
         self,
         df: pd.DataFrame | Microdata,
@@ -79,6 +83,7 @@ class PyMCModel:
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         weights: Any = None,
+        sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -102,6 +107,9 @@ class PyMCModel:
             each record: Theta is drawn from the pseudo-posterior
             (docs/sensitivity.md). The model gets a potential
             ``sum_i (alpha_i - 1) log p(y_i | Theta)``.
+        sample : bool
+            False: nothing is sampled, and the fit holds a draw of the prior in the place of draws. It
+            refuses what a fit refuses, and tells what it offers for a release and an intruder.
 
         Raises
         ------
@@ -130,7 +138,8 @@ class PyMCModel:
             tick = ticker(progress, "fit", length.steps)
             options["callback"] = lambda trace, draw: tick(1)
         power = checked_weights(weights, df.index)
-        return fitted(self, Builder.of(self.build, tuple(self.columns), df), power, length, options)
+        builder = Builder.of(self.build, tuple(self.columns), df)
+        return fitted(self, builder, power, length, options, sample=sample)
 
 
 def _numbers(

@@ -19,7 +19,13 @@ from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.regression.build import fitted, from_external
-from bayes_risk.models.regression.families import Family, OrderedLogit, family_of, trials_column
+from bayes_risk.models.regression.families import (
+    Binomial,
+    Family,
+    OrderedLogit,
+    family_of,
+    trials_column,
+)
 from bayes_risk.models.regression.fit import RegressionFit
 from bayes_risk.models.regression.formulas import parse
 from bayes_risk.models.regression.hyper import power_scaled_prior
@@ -61,7 +67,7 @@ class Regression:
     """
 
     formulas: Mapping[str, str]
-    families: Mapping[str, Any] = field(default_factory=dict)
+    families: Mapping[str, str | Binomial] = field(default_factory=dict)
     prior: RegressionPrior = field(default_factory=RegressionPrior)
     priors: Mapping[str, RegressionPrior] = field(default_factory=dict)
 
@@ -92,6 +98,10 @@ class Regression:
         priors = {name: power_scaled_prior(p, power) for name, p in self.priors.items()}
         return replace(self, prior=power_scaled_prior(self.prior, power), priors=priors)
 
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+        return list(self.formulas)
+
     def fit(
         self,
         df: pd.DataFrame,
@@ -104,6 +114,7 @@ class Regression:
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
+        sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
         progress: Progress | None = None,
@@ -124,6 +135,9 @@ class Regression:
             Whose NUTS; nutpie comes with ``pip install "bayes-risk[fast]"``.
         levels, releases, missing
             See `Microdata.from_frame`.
+        sample : bool
+            False: nothing is sampled, and the fit holds starts of chains in the place of draws. It
+            refuses what a fit refuses, and tells what it offers for a release and an intruder.
 
         Raises
         ------
@@ -146,12 +160,13 @@ class Regression:
             )
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
         rng, alpha = np.random.default_rng(random_seed), checked_weights(weights, data.index)
-        return fitted(self, data, self._parts(data), alpha, length, nuts_sampler, rng, progress)
+        parts = self._parts(data)
+        return fitted(self, data, parts, alpha, length, nuts_sampler, rng, progress, sample=sample)
 
     def from_draws(
         self,
         df: pd.DataFrame,
-        draws: Any,
+        draws: Mapping[str, pd.DataFrame] | Any,
         *,
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),

@@ -163,12 +163,6 @@ def test_the_time_of_reweighting_is_told_round_by_round(content, monkeypatch):
 # --- what fits hold --------------------------------------------------------------------------
 
 
-def test_designs_of_regressions_are_as_wide_as_their_matrices():
-    levels = {"v0": 4, "v1": 4, "v2": 4, "v3": 4}
-    assert costs._width("v3", "1 + v0 * v1", levels) == 1 + 3 + 3 + 9
-    assert costs._width("v2", "1 + v3", levels) == 1 + 3
-
-
 def test_processes_of_workers_count(content):
     study = parse_study(content)
     threads, processes = (
@@ -219,7 +213,7 @@ SECOND = {"knows_records": "second-largest", "largest": "k"}
 @pytest.mark.parametrize(
     ("model", "columns", "attribute", "guesses", "cases"),
     [
-        (NORMAL, ["s", "x"], {"guesses": {"x": {"additive": 1, "n": 7}}}, 7, 400),
+        (NORMAL, ["s", "x"], {"guesses": {"x": {"additive": 1, "n": 7}}}, 7, 331),
         (TREES, ["s", "x", "k"], {"guesses": {"x": {"additive": 1, "n": 5}, "s": "levels"}}, 15, 0),
         (COUNTS, ["s", "k"], {"guesses": {"k": {"bounds": [0, 90], "n": 91}}}, 91, 0),
         (

@@ -12,7 +12,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk.app.run import run_study
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.declare import declare_model, fit_model
+from bayes_risk.app.study.declare import declare, fit_model
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.models.trees.rpart_import import Columns, imported
@@ -519,17 +519,20 @@ def test_a_study_takes_the_models(tmp_path):
     }
     sections: dict[str, Any] = {"data": {"path": "a.csv"}, "attribute": {}}
     study = parse_study(sections | {"model": model})
-    fit = fit_model(study, declare_model(study.model), PEOPLE)
+    fit = fit_model(study, declare(study), PEOPLE)
     assert fit.order == ["job", "pay", "own"] and len(fit.of_release) == 2
     other = parse_study(sections | {"model": model | {"order": ["pay", "job"]}})
-    with pytest.raises(br.InputError, match=r"order = \['pay', 'job'\] and the trees of .* are of"):
-        fit_model(other, declare_model(other.model), PEOPLE)
+    with pytest.raises(br.InputError, match=r"order = \['pay', 'job'\] and the models are of"):
+        fit_model(other, declare(other), PEOPLE)
     for changed, message in (
         (model | {"min_leaf": 3}, "leave min_leaf out"),
-        ({"kind": "CART", "order": ["job"], "floor": 0.1}, 'give bootstrap = "none" too'),
+        (
+            {"kind": "CART", "order": ["job"], "floor": 0.1},
+            'give bootstrap = "none", and no smoothing',
+        ),
         (
             {"kind": "CART", "order": ["job"], "missing_numbers": STAND_IN},
-            "for the trees of models",
+            "missing_numbers is for what files bring; leave missing_numbers out",
         ),
     ):
         with pytest.raises(br.InputError, match=message):

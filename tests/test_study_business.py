@@ -51,7 +51,7 @@ def test_sections_become_what_the_library_takes():
     intruder = LARGEST | {"knows_totals": {"skilled": 900}}
     given = with_intruder(model, intruder, knows_columns=["unskilled"], prior=INTERVAL)
     study = parse_study(given)
-    assert declare.declare_model(study.model) == br.models.PoissonMixture(
+    assert study.model.declared() == br.models.PoissonMixture(
         n_classes=7,
         kind="TCMM",
         quantile=0.9,
@@ -232,10 +232,17 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
             {"model": {"covariates": ["size"]}, "release": {"classes": "own"}},
             "covariates names col",
         ),
-        ({"model": {"exposure": "size"}}, r"\[model\] exposure names column 'size'; the data have"),
+        (
+            {"model": {"exposure": "size"}},
+            r"\[model\] exposure names column 'size', which the table",
+        ),
+        (
+            {"release": {"columns": ["skilled"]}},
+            r"regardless of the columns that stay, .'unskilled'.; use classes",
+        ),
         (
             {"attribute": {"intruder": LARGEST | {"largest": "size"}, "guesses": GRID}},
-            r"\[attribute.intruder\] largest names column 'size'; the data have",
+            r"\[attribute\] largest = .size. is no column that the release has",
         ),
         (
             {"attribute": {"intruder": LARGEST | {"knows_totals": {"skilled": 3}}}},
@@ -246,8 +253,14 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
             r"\[attribute.intruder\] other names 'Q', which is no record label; the labels",
         ),
         (
-            {"attribute": {"intruder": TWO | {"other": "P1"}, "targets": ["P1"]}},
-            "other = 'P1' is a target; name another record",
+            {
+                "attribute": {
+                    "intruder": TWO | {"other": "P1"},
+                    "targets": ["P1"],
+                    "guesses": GRID | {"truth": "nearest"},
+                }
+            },
+            r"\[attribute\] other = .P1. is the target; name another record",
         ),
         (
             {"attribute": {"intruder": None, "targets": ["P0", "Q"]}},
@@ -261,14 +274,17 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
             {"attribute": {"guesses": {"bounds": [0, 1]}}},
             "no place for the true value of 1 targets",
         ),
-        ({"attribute": {"prior": {"interval": [0, 1]}}}, "no guess of 'skilled' lies from 0 to 1"),
         (
-            {"attribute": {"intruder": None, "guesses": {"percent": 9}, "prior": INTERVAL}},
-            r"an interval is about one number; give column = one of \['skilled', 'unskilled'\]",
+            {"attribute": {"prior": {"interval": [0, 1]}}},
+            "no guess of some target lies from 0 to 1",
+        ),
+        (
+            {"attribute": {"intruder": None, "guesses": {"percent": 50}, "prior": INTERVAL}},
+            r"Interval is about one number; give column= as one of .* \['skilled', 'unskilled'\]",
         ),
         (
             {"attribute": {"intruder": None, "guesses": {"size": GRID}}},
-            r"names 'size' among what is guessed; that is \['skilled', 'unskilled'\]",
+            r"guesses.skilled: the column is a number, and a number needs a grid",
         ),
     ],
 )

@@ -106,7 +106,7 @@ def test_paths_of_a_candidates_model_count_from_the_folder(tmp_path):
     model = {"kind": "PyMCModel", "build": "m.py:f", "columns": ["edu", "job"]}
     (tmp_path / "s.toml").write_text(as_toml(content({"own": {"model": model}})))
     found = candidate_study(read_study(tmp_path / "s.toml"), "own")
-    assert found.model.file[0] == tmp_path / "m.py"
+    assert found.model.build.place[0] == tmp_path / "m.py"
 
 
 def test_settings_are_a_study_again():

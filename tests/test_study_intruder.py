@@ -46,40 +46,6 @@ def test_settings_are_a_study_again(knows):
     assert settings(parse_study(again)) == settings(parse_study(given))
 
 
-@pytest.mark.parametrize(
-    ("model", "m", "ways"),
-    [
-        ({"kind": "DPMPM"}, 1, ["predictive"]),
-        ({"kind": "DPMPM"}, 3, ["imputed", "independent-releases"]),
-        (NORMAL, 1, ["exact", "predictive"]),
-        (NORMAL, 3, ["imputed", "independent-releases"]),
-        (NORMAL | {"families": {"a": "poisson"}}, 1, ["predictive"]),
-        (NORMAL | {"families": {"a": "poisson"}}, 3, ["imputed", "independent-releases"]),
-        (COUNTS, 1, ["predictive"]),
-        (COUNTS, 3, ["imputed", "independent-releases"]),
-        (TREES, 1, ["exact", "independent-releases"]),
-        (TREES, 3, ["exact", "independent-releases"]),
-    ],
-    ids=str,
-)
-def test_each_kind_has_its_ways(model, m, ways):
-    for way in (
-        "exact",
-        "predictive",
-        "imputed",
-        "independent-releases",
-        "monte-carlo",
-        "refit",
-        "importance",
-    ):
-        given = content(model, "none", {"m": m}, evidence=way)
-        if way in ways:
-            assert parse_study(given).attribute.evidence == way
-            continue
-        with pytest.raises(br.InputError, match=f'evidence = "{way}" is not offered by kind'):
-            parse_study(given)
-
-
 # --- runs --------------------------------------------------------------------------------------
 
 
@@ -136,7 +102,7 @@ def test_a_run_is_the_audit_of_this_intruder(tmp_path, people, knows):
                 "model": TREES | {"order": ["num"], "smoothing": "kde"},
                 "guesses": {"percent": 5},
             },
-            r"knows_records = 0.5 is not offered where numbers are smoothed, as 'num' is; leave",
+            r"column 'num' is smoothed by kernels, and records that are not known cannot be",
         ),
     ],
     ids=["label", "smoothing"],

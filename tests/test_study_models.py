@@ -65,7 +65,7 @@ def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
         'columns = ["x"]\n[attribute]\n'
     )
     assert read_study(tmp_path / "d.toml").model.draws == {"x": tmp_path / "x.csv"}
-    assert read_study(tmp_path / "p.toml").model.file == (tmp_path / "sub" / "m.py", "f")
+    assert read_study(tmp_path / "p.toml").model.build.place == (tmp_path / "sub" / "m.py", "f")
 
 
 # --- settings come back ----------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_sections_become_what_the_library_takes():
         },
     )
     study = parse_study(given)
-    model = declare.declare_model(study.model)
+    model = study.model.declared()
     assert list(model.formulas.items()) == list(FORMULAS.items())
     assert model.families["tax"] == br.models.Binomial(trials=9)
     assert model.priors["tax"] == br.models.RegressionPrior.reference()
@@ -294,7 +294,7 @@ def test_a_run_with_draws_from_files(tmp_path, table):
         ({"attribute": {"guesses": {"percent": 10, "n": 4}}}, "no place for the true value"),
         (
             {"attribute": {"guesses": GRIDS, "prior": {"interval": [0, 9]}}},
-            r"prior: an interval is about one number; give column = one of \['income', 'tax'\]",
+            r"Interval is about one number; give column= as one of .* \['income', 'tax'\]",
         ),
         ({"identification": {"known": ["agee"], "synthesized": []}}, r"known names column 'agee'"),
     ],

@@ -7,8 +7,9 @@ import pytest
 from bayes_risk import InputError
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.declare import fit_model
-from bayes_risk.app.study.prepare import checked_model, synthesize
+from bayes_risk.app.study.checks import unsampled
+from bayes_risk.app.study.declare import declare, fit_model
+from bayes_risk.app.study.prepare import synthesize
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.intruder.intruder import Intruder
 from tests.fits import encoded, offered
@@ -128,7 +129,7 @@ def test_an_audit_is_refused_before_its_fit(begins, monkeypatch, sections, told,
 @pytest.mark.parametrize(
     ("kind", "sections", "told"),
     [
-        ("sweep", SWEEP, r"\[attribute\] knows_columns names column 'nope'"),
+        ("sweep", SWEEP, r"\[sweep\] knows_columns names column 'nope'"),
         ("comparison", COMPARE | KEYS | {"bounds": {"patterns": ["c"]}}, r"\[bounds\] .*'c'"),
         ("comparison", COMPARE | KEYS | {"utility": {"analyses": ["code.py:fails"]}},
          r"\[compare.one\]: \[utility\] .*KeyError"),
@@ -149,7 +150,7 @@ def test_keys_of_a_candidate_are_sorted_by_what_it_synthesises(begins):
                "comparison", False)  # fmt: skip
 
 
-# --- the evidence that sections promise, and that fits offer --------------------------------------
+# --- the evidence that is promised before the fit, and offered after ------------------------------
 
 SHORT = {"draws": 8, "tune": 4, "chains": 2}
 LATENT = {"kind": "DPMPM", "n_classes": 3} | SHORT
@@ -185,7 +186,7 @@ OFFERED = [
 @pytest.mark.filterwarnings("ignore::UserWarning")  # short fits
 @pytest.mark.parametrize("m", [1, 2])
 @pytest.mark.parametrize(("model", "columns", "made"), OFFERED)
-def test_sections_promise_what_fits_offer(model, columns, made, m):
+def test_fits_promise_before_their_draws_what_they_offer_after(model, columns, made, m):
     rng = np.random.default_rng(1)
     df = pd.DataFrame({c: rng.integers(0, 3, 60) for c in "abckl"})
     df = df.assign(**{c: rng.normal(size=60) for c in "xy"})[list(columns)]
@@ -197,20 +198,19 @@ def test_sections_promise_what_fits_offer(model, columns, made, m):
         {"data": {"path": "data.csv"}, "model": model, "release": {"m": m} | named}
         | {"identification": {"known": [], "synthesized": [made[0]]}}
     )
-    fit = fit_model(study, checked_model(study, df), df, random_seed=1)
+    declaration = declare(study, df)
+    begun = unsampled(study, declaration, df)
+    fit = fit_model(study, declaration, df, random_seed=1)
     release = synthesize(fit, study, random_seed=2)
-    names, section = study.synthesized_in(df), study.model
-    assert set(section.offers(names, df)) == offered(fit, release)
-    can = fit.capabilities(encoded(fit, release), Intruder(knows_records="none"))
-    knowing = set() if can.partial is None else can.methods
-    promised = set(section.offers_knowing(names, m, df))
-    if model["kind"] == "CART":  # "exact" or "independent-releases", which the grown trees tell
-        assert knowing <= promised and bool(knowing) == bool(promised)
-    else:
-        assert promised == knowing
-    # without the table nothing is refused that it would allow
-    assert offered(fit, release) <= set(section.offers(names))
-    assert knowing <= set(section.offers_knowing(names, m))
+    assert begun is not None and begun.parameters == fit.parameters
+    assert synthesize(begun, study, random_seed=2).synthesized == release.synthesized
+    assert offered(begun, release) == offered(fit, release)
+    knowing = [
+        set() if can.partial is None else can.methods
+        for one in (begun, fit)
+        for can in [one.capabilities(encoded(one, release), Intruder(knows_records="none"))]
+    ]
+    assert knowing[0] == knowing[1]
 
 
 @pytest.mark.parametrize("dry", [False, True], ids=["run", "dry run"])
@@ -218,10 +218,11 @@ def test_sections_promise_what_fits_offer(model, columns, made, m):
     ("sections", "told"),
     [
         ({"attribute": {"intruder": {"knows_records": 0.5}}},
-         r"\[attribute.intruder\] knows_records = 0\.5 is not offered by .* impossible comb"),
-        ({"membership": {"knows_records": "none"}, "release": {"m": 1}},
-         r"\[membership\] knows_records = .* not offered .* impossible combinations"),
-        ({"attribute": {}, "sweep": {"knows_records": ["none"]}}, r"\[sweep\] .*not offered"),
+         r"\[attribute\] .* no evidence for this release and intruder"),
+        ({"membership": {"knows_records": "none"}},
+         r"\[membership\] columns .'c'. are released as they are"),
+        ({"attribute": {}, "sweep": {"knows_records": ["none"]}},
+         r"\[sweep\] .* no evidence for this release and intruder"),
     ],
     ids=["intruder", "membership", "sweep"],
 )  # fmt: skip

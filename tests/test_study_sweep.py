@@ -3,6 +3,7 @@
 import json
 import os
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,14 @@ def content(sweep, model=CATEGORIES, **sections):
 
 
 def options(*given, **sections):
-    return sweep_options(parse_study(content(*given, **sections)))
+    study = parse_study(content(*given, **sections))
+    made = br.Release(
+        datasets=[pd.DataFrame({"a": [1]})] * study.m,
+        synthesized=["a"],
+        classes=study.release.classes or "new",
+        parameters=study.release.parameters,
+    )
+    return sweep_options(study, SimpleNamespace(parameters=("independent", "shared")), made)
 
 
 # --- what is taken -----------------------------------------------------------------------------
@@ -319,7 +327,7 @@ def test_powers_that_make_a_prior_improper_are_told_before_the_fit(tmp_path, pow
     (tmp_path / "a.csv").write_text("a,b\n" + "x,p\ny,q\n" * 10)
     given = content({"model": {"power": [power]}})
     study = parse_study(given | {"data": {"path": str(tmp_path / "a.csv")}})
-    with pytest.raises(br.InputError, match=f"power={power:g} makes the gamma prior"):
+    with pytest.raises(br.InputError, match=f"power = {power:g} makes the gamma prior"):
         run_sweep(study, progress=lambda *_: pytest.fail("fitted"))
 
 

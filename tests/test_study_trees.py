@@ -21,7 +21,7 @@ from bayes_risk.app.cli import app
 from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study import declare, prepare
-from bayes_risk.app.study.models import KINDS, PMMSection
+from bayes_risk.app.study.models import section_of
 from bayes_risk.app.study.sections import GridSection
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
@@ -73,7 +73,7 @@ EVERY_KEY = [
 
 @pytest.mark.parametrize("model", EVERY_KEY)
 def test_every_key_reaches_the_model(model):
-    found = declare.declare_model(parse_study(content(model)).model)
+    found = parse_study(content(model)).model.declared()
     assert type(found) is getattr(br.models, model["kind"])
     for key, value in model.items():
         if key != "kind":
@@ -81,24 +81,16 @@ def test_every_key_reaches_the_model(model):
     arguments = set(inspect.signature(type(found)).parameters)
     # the keys of trees that were kept reach `CART.from_rpart`
     kept = {"models", "missing_numbers"} if model["kind"] == "CART" else set()
-    assert set(KINDS[model["kind"]].model_fields) == arguments | {"kind"} | kept
+    assert set(section_of(model["kind"]).model_fields) == arguments | {"kind"} | kept
     assert arguments - {"constraints", "floor"} == set(model) - {"kind"}
 
 
 def test_a_floor_reaches_the_model():
     plain = CART | {"bootstrap": "none", "floor": 0.001}
-    assert declare.declare_model(parse_study(content(plain)).model).floor == 0.001
+    assert parse_study(content(plain)).model.declared().floor == 0.001
 
 
-def test_defaults_of_matching_are_those_of_the_library():
-    ours = PMMSection(order=["a"], identifying=["a"])
-    theirs = br.models.PMM(["a"], ["a"])
-    for key in ("threshold", "cuts", "models", "donors", "later", "selection"):
-        assert getattr(ours, key) == getattr(theirs, key)
-    assert ours.constraints == [] and theirs.constraints == ()
-
-
-KEPT = CART | {"models": "sub/models.json.gz", "missing_numbers": {"pay": -9}}
+KEPT: dict[str, Any] = CART | {"models": "sub/models.json.gz", "missing_numbers": {"pay": -9}}
 
 
 @pytest.mark.parametrize(
@@ -128,8 +120,8 @@ def test_constraints_count_from_the_folder_of_the_file_which_is_run_once(tmp_pat
     )
     model = read_study(tmp_path / "s.toml").model
     file = tmp_path / "sub" / "rules.py"
-    assert model.files == [(file, "one"), (file, "two")]
-    one, two = declare.declare_model(model).constraints
+    assert [f.place for f in model.constraints] == [(file, "one"), (file, "two")]
+    one, two = model.declared().constraints
     table = pd.DataFrame({"a": [1, 2]})
     assert one(table).tolist() == [True, True] and two(table).tolist() == [False, True]
     assert (tmp_path / "sub" / "rules.py.log").read_text() == "x"
@@ -148,13 +140,13 @@ def test_constraints_that_are_not_there(tmp_path, file, function, message):
     (tmp_path / "bad.py").write_text("1 / 0\n")
     model = parse_study(content(PMM | {"constraints": f"{tmp_path / file}:{function}"})).model
     with pytest.raises(br.InputError, match=message):
-        declare.declare_model(model)
+        model.declared()
 
 
 def test_a_constraint_that_fails_says_where_and_no_value(tmp_path):
     (tmp_path / "rules.py").write_text("def f(table):\n    return {}[table['job'].iloc[0]]\n")
     model = parse_study(content(PMM | {"constraints": f"{tmp_path / 'rules.py'}:f"})).model
-    (f,) = declare.declare_model(model).constraints
+    (f,) = model.declared().constraints
     message = r"^\[model\] constraints: line 2 of 'rules.py' fails with KeyError; .* \['job'\]$"
     with pytest.raises(br.InputError, match=message):
         f(pd.DataFrame({"job": ["Zwiebelschneider"]}))
@@ -221,7 +213,8 @@ def test_a_run_with_trees(tmp_path, table):
     assert result.attribute.assumptions["evidence"].startswith("exact")
     assert result.diagnostics == {}
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["settings"]["model"] == study.model.model_dump()
+    used = study.model.model_dump(exclude={"models", "missing_numbers"})
+    assert manifest["settings"]["model"] == used
     assert manifest["model_sha256"] == {} and "scikit-learn" in manifest["versions"]
 
 
@@ -352,13 +345,17 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
         (
             CART | {"order": ["jobb"]},
             {},
-            r"\[model\] order names column 'jobb'; the data have \['a",
+            r"\[model\] order names column 'jobb', which the table d",
         ),
-        (PMM | {"identifying": ["hom"]}, {}, r"\[model\] identifying names column 'hom'; the data"),
+        (
+            PMM | {"identifying": ["hom"]},
+            {},
+            r"\[model\] identifying names column 'hom', which the table",
+        ),
         (
             FOREST | {"order": ["job", "pay"]},
             {},
-            r"order names column 'pay', which is a number, .*",
+            r"column 'pay' is a number, and forests synthesise",
         ),
         (CART, {}, "guesses.pay: the column is a number, and a number needs a grid"),
         (

@@ -206,6 +206,22 @@ class Conditioned(Protocol):
         """
 
 
+class Declaration(Protocol):
+    """A model before it is fitted.
+
+    A study file gives the arguments of the declaration and of its ``fit`` by name, and so it may
+    have any more of these. A ``fit`` that takes ``sample`` returns, with ``sample=False``, a fit
+    with starting points in place of draws: of this a study asks, before anything is sampled, what
+    the model offers. Methods ``from_...`` make a fit of what comes from elsewhere.
+    """
+
+    def synthesizes(self, columns: Sequence[str]) -> Sequence[str]:
+        """Columns that a release replaces unless some are named, of a table with these."""
+
+    def fit(self, df: Any, **options: Any) -> "Fit":
+        """The model given the confidential table."""
+
+
 class Fit(Conditioned, Protocol):
     """A fitted synthesis model."""
 

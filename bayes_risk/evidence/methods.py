@@ -150,8 +150,13 @@ def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
         usual = [way for way in EVIDENCE if way in ways and METHODS[way].usual]
         if usual:
             return METHODS[usual[0]]
+        if not ways:
+            raise InputError(
+                f"{name} offers no evidence for this release and intruder; give another intruder, "
+                "or synthesise other columns"
+            )
         raise InputError(
-            f"{name} offers {ways or 'no evidence'} for this release; "
+            f"{name} offers {ways} for this release; "
             'if it is to be "importance", ask for it: evidence="importance"'
         )
     if one_of("evidence", asked, EVIDENCE) not in ways:

@@ -318,8 +318,8 @@ def _from_interval(prior: Interval, microdata: Microdata, guesses: GuessSet, col
     name = numbers[0] if prior.column is None and len(numbers) == 1 else prior.column
     if name not in numbers:
         raise InputError(
-            f"the Interval is about column {name!r}; give column= as one of the guessed numbers "
-            f"{numbers}"
+            f"the Interval is about {'one number' if name is None else f'column {name!r}'}; give "
+            f"column= as one of the guessed numbers {numbers}"
         )
     q = [microdata.columns[j] for j in columns].index(name)
     values = guesses.codes[:, :, q].astype(float)

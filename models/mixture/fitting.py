@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from .columns import Columns
 from .posterior import MixturePosterior, log_masses
 from .sampler import initial_state
-from .state import Draws, Prior, Units
+from .state import Draws, Prior, State, Units
 from .zeros import log_possible
 
 DIAGNOSED = 300
@@ -40,6 +40,7 @@ class Run:
     sampler: str
     n_jobs: int
     progress: Progress | None
+    sample: bool = True
 
 
 def checked_splits(splits: int | None, impossible: Impossible | None, sampler: str) -> int:
@@ -73,13 +74,20 @@ def fitted(
     run: Run,
     rng: np.random.Generator,
 ) -> Any:
-    """Sample p(Theta | y) through PyMC; the fit that ``make`` makes of it."""
+    """Sample p(Theta | y) through PyMC; the fit that ``make`` makes of it.
+
+    Unless it is to be sampled the fit has one start in the place of all draws.
+    """
     from .pymc_model import draws_of
 
     units = columns.rows(data.codes, prior).units(power=weights)
-    record = partial(_record, data, columns, prior, units, run, rng)
-    idata = kept_chains(record, run.length)
-    draws = draws_of(idata, prior, blocks_of(data, columns, prior))
+    idata: Any = None
+    if run.sample:
+        record = partial(_record, data, columns, prior, units, run, rng)
+        idata = kept_chains(record, run.length)
+        draws = draws_of(idata, prior, blocks_of(data, columns, prior))
+    else:
+        draws = repeated(initial_state(prior, units, rng), run.length)
     posterior = MixturePosterior(
         prior=prior,
         columns=columns,
@@ -88,6 +96,16 @@ def fitted(
         thin=run.thin,
         conditional=np.zeros(len(columns.order), dtype=bool),
     )
+    fit = make(
+        model=model,
+        microdata=data,
+        idata=idata,
+        posterior=posterior,
+        diagnostics={},
+        weights=weights,
+    )
+    if not run.sample:
+        return fit
     left = np.zeros(len(draws)) if prior.zeros is None else log_possible(prior.zeros, draws)
     diagnostics = diagnose(
         idata,
@@ -98,14 +116,17 @@ def fitted(
     )
     if prior.zeros is not None:
         diagnostics |= {"zero_mass_mean": float(-np.expm1(left).mean())}
-    return make(
-        model=model,
-        microdata=data,
-        idata=idata,
-        posterior=posterior,
-        diagnostics=diagnostics,
-        weights=weights,
-    )
+    return replace(fit, diagnostics=diagnostics)
+
+
+def repeated(start: State, length: Length) -> Draws:
+    """One point in the place of all draws, in the memory of one."""
+    H = length.draws * length.chains
+    values = {
+        name: np.broadcast_to(getattr(start, name), (H, *np.shape(getattr(start, name))))
+        for name in ("alpha", "log_left", "pi", "phi")
+    }
+    return Draws(**values, n_occupied=np.ones(H, np.int64), n_chains=length.chains)
 
 
 def _record(

@@ -186,7 +186,13 @@ class PyMCFit(Synthesis):
 
 
 def fitted(
-    model: Any, builder: Builder, power: Array | None, length: Length, options: dict[str, Any]
+    model: Any,
+    builder: Builder,
+    power: Array | None,
+    length: Length,
+    options: dict[str, Any],
+    *,
+    sample: bool = True,
 ) -> PyMCFit:
     """Sample p(Theta | y) by `pymc.sample`; ``model`` is the declaration."""
     import pymc as pm
@@ -195,9 +201,13 @@ def fitted(
     nothing = np.zeros(len(y), dtype=bool)
     condition = Condition(y=y, z=(), replaced=nothing, columns=(), power=power)
     pseudo = pseudo_posterior(engine, condition)
-    idata = kept_chains(lambda: pm.sample(model=pseudo, **options), length)
-    chains = group(idata, "posterior")
-    theta = {name: _flat(chains[name]) for name in engine.free}
+    idata: Any = None
+    if sample:
+        idata = kept_chains(lambda: pm.sample(model=pseudo, **options), length)
+        chains = group(idata, "posterior")
+        theta = {name: _flat(chains[name]) for name in engine.free}
+    else:
+        theta = _begun(pseudo, engine, length, options["random_seed"])
     posterior = PyMCPosterior(
         engine=engine,
         condition=condition,
@@ -212,8 +222,22 @@ def fitted(
         microdata=builder.microdata,
         idata=idata,
         posterior=posterior,
-        diagnostics=_diagnose(idata, theta, length.chains),
+        diagnostics=_diagnose(idata, theta, length.chains) if sample else {},
     )
+
+
+def _begun(pseudo: Any, engine: Engine, length: Length, seed: int) -> dict[str, Any]:
+    """One draw of the prior in the place of all; ones where the prior cannot be drawn from."""
+    import pymc as pm
+
+    H, named = length.chains * length.draws, {rv.name: rv for rv in pseudo.free_RVs}
+    try:
+        values = pm.draw([named[name] for name in engine.free], random_seed=seed)
+    except NotImplementedError:
+        shapes = pseudo.eval_rv_shapes()
+        values = [np.ones(tuple(shapes[name])) for name in engine.free]
+    found = dict(zip(engine.free, map(np.asarray, values), strict=True))
+    return {name: np.broadcast_to(v, (H, *v.shape)) for name, v in found.items()}
 
 
 def _flat(draws: Any) -> Any:

@@ -43,6 +43,8 @@ def fitted(
     nuts_sampler: str,
     rng: np.random.Generator,
     progress: Progress | None,
+    *,
+    sample: bool = True,
 ) -> RegressionFit:
     """Fit each regression of a `Regression` to the confidential table, one after another."""
     sampled = [p for p in parts if not p.family.exact]
@@ -54,8 +56,19 @@ def fitted(
             held.append(ExactPart.fitted(part, rows, length.draws, length.chains, child))
         else:
             nuts = Nuts(part, nuts_sampler)
-            held.append(SampledPart.fitted(part, rows, nuts, length, rng=child, tick=tick))
+            how: Any = {"rng": child, "tick": tick, "sample": sample}
+            held.append(SampledPart.fitted(part, rows, nuts, length, **how))
     chains = length.chains
+    if not sample:
+        posterior = RegressionPosterior(parts=held)
+        return RegressionFit(
+            model=model,
+            microdata=data,
+            idata=None,
+            posterior=posterior,
+            diagnostics={},
+            weights=weights,
+        )
     values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
     ess, rhat = ess_and_rhat(values, chains)
     return RegressionFit(

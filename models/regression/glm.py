@@ -54,6 +54,12 @@ class Nuts:
                 self._learn_metric(found)
         return found
 
+    def begun(self, rows: Rows, length: Length, rng: np.random.Generator) -> dict[str, Array]:
+        """A chain's start in the place of all draws, as `run` gives them."""
+        self._give(rows)
+        shape = length.chains, length.draws
+        return {k: np.broadcast_to(v, (*shape, *v.shape)) for k, v in self._first(rng).items()}
+
     def _give(self, rows: Rows) -> None:
         import pymc as pm
 

@@ -212,9 +212,13 @@ class SampledPart:
         start: Any = None,
         rng: np.random.Generator,
         tick: Tick,
+        sample: bool = True,
     ) -> "SampledPart":
-        """Sample p(theta | rows)."""
-        found = nuts.run(rows, length, start=start, rng=rng, tick=tick)
+        """Sample p(theta | rows); without sampling every draw is a chain's start."""
+        if sample:
+            found = nuts.run(rows, length, start=start, rng=rng, tick=tick)
+        else:
+            found = nuts.begun(rows, length, rng)
         last = [{k: v[c, -1] for k, v in found.items()} for c in range(length.chains)]
         return cls(
             part=part,

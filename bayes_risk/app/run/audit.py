@@ -152,12 +152,12 @@ def seeds_of(seed: int) -> list[int]:
     return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(8)]
 
 
-def diagnostics_of(study: Study, fit: Any) -> dict[str, Any]:
+def diagnostics_of(fit: Any) -> dict[str, Any]:
     """What the fit says of itself; notes of prediction models in words."""
     if fit is None:
         return {}
-    found = dict(fit.diagnostics)
-    return found | {"notes": list(fit.notes)} if study.model.kind == "PMM" else found
+    found, notes = dict(fit.diagnostics), getattr(fit, "notes", None)
+    return found if notes is None else found | {"notes": list(notes)}
 
 
 def audit_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None) -> StudyResult:
@@ -170,7 +170,7 @@ def audit_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None)
         study=study,
         random_seed=seed,
         data_sha256=ready.data_sha256,
-        diagnostics=diagnostics_of(study, ready.fit),
+        diagnostics=diagnostics_of(ready.fit),
         release=ready.release,
         reweighting=ready.reweighting,
         **audits(study, ready, clock, seeds[2:], how),
@@ -198,13 +198,13 @@ def sweep_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None)
             random_seed=seeds[2],
             n_jobs=n_jobs,
             progress=progress,
-            **sweep_options(study),
+            **sweep_options(study, ready.fit, ready.release),
         )
     return SweepResult(
         study=study,
         random_seed=seed,
         data_sha256=ready.data_sha256,
-        diagnostics=diagnostics_of(study, ready.fit),
+        diagnostics=diagnostics_of(ready.fit),
         sensitivity=found,
         seconds=clock.seconds,
         provenance=ready.provenance,
@@ -277,7 +277,7 @@ def audits(
             attribute,
             identification,
             study.thresholds.limits(),
-            diagnostics=diagnostics_of(study, ready.fit),
+            diagnostics=diagnostics_of(ready.fit),
             membership=membership,
             utility=utility,
             where="study",

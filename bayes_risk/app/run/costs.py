@@ -10,9 +10,9 @@ import math
 import time as clocks
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,48 +25,55 @@ from bayes_risk._core.validate import at_least
 from bayes_risk.app.output.folder import check_name
 from bayes_risk.app.process import compile_beside
 from bayes_risk.app.study.candidates import candidate_study
-from bayes_risk.app.study.checks import coded
-from bayes_risk.app.study.declare import attribute_options, placed_anywhere
-from bayes_risk.app.study.models import CARTSection
+from bayes_risk.app.study.checks import stand_in, unsampled
+from bayes_risk.app.study.declare import (
+    attribute_options,
+    declare,
+    placed_anywhere,
+    sweep_options,
+)
 from bayes_risk.app.study.prepare import (
     Clock,
     candidates_of,
     checked_inputs,
-    checked_model,
     fit_and_release,
     needs_fit,
 )
 from bayes_risk.app.study.reading import read_data, read_release
+from bayes_risk.app.study.sections import AttributeSection
 from bayes_risk.app.study.study import Study
 from bayes_risk.data.microdata import Microdata, same_records
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
+from bayes_risk.evidence.methods import EVIDENCE
 from bayes_risk.intruder.grids import as_guesses
-from bayes_risk.models.regression.formulas import parse
-from bayes_risk.release.release import Release
+from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.risk.membership.computation import ROOM as PLACES
+from bayes_risk.studies.sensitivity import HYPER, swept
 
 from .audit import audits, seeds_of
 
 CURES = "audit fewer targets, weigh fewer guesses, keep fewer draws, or make fewer releases"
 ASIDE = ("identification", "utility", "context", "bounds", "membership", "full_table")
-NEW_FITS = ("knows_records", "knows_columns", "classes", "model")  # factors of a sweep
-SHARED = ("DPMPM", "PoissonMixture", "CART")  # equal records have equal evidence
-SAMPLED = ("DPMPM", "PoissonMixture", "Regression", "PyMCModel")
+NEW_FITS = ("knows_records", "knows_columns", "classes", "parameters", HYPER)  # factors of a sweep
 MiB = 2**20
-CODE = {"PyMCModel": 650 * MiB} | dict.fromkeys(SAMPLED[:3], 400 * MiB)  # compiled; others:
-LEAST_CODE, PROCESS = 250 * MiB, 150 * MiB
+CODE, SAMPLER, PROCESS = 250 * MiB, 200 * MiB, 150 * MiB  # compiled, and of those that sample more
 PAIR = 160  # bytes of a guess of a case: priors, posteriors, their order, what a model reads
-STRETCH = 2**29  # bytes of data sets that forests look up, and of distances, at a time
+TOGETHER, DISTANCES = 2**19, 2**21  # pairs of a guess and a case at a time; and of these and rows
 
 
 class Fitted(NamedTuple):
-    """What a fit holds: bytes, draws, chains, terms of a mixture; and bytes a (guess, case)."""
+    """What a fit holds, asked of it before its draws.
+
+    Bytes; draws and chains, if the evidence comes of them; terms of a mixture; bytes of its
+    evidence besides; distinct cases among all records.
+    """
 
     size: int
-    draws: int = 0
-    chains: int = 1
-    classes: int = 0
-    evidence: int = 0
+    draws: int
+    chains: int
+    classes: int
+    evidence: int
+    cases: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +195,7 @@ def estimate(
     audits = _audits(study, df, kind)
     processes = n_jobs if backend in ("loky", "dask") and n_jobs > 1 else 0
     costs = {
-        name: replace(_cost(one, df, kind, n_jobs, processes), settings=times)
+        name: _cost(one, df, kind, n_jobs, processes, times)
         for name, (one, times) in audits.items()
     }
     seconds: dict[str, float] = {}
@@ -255,8 +262,7 @@ def _audits(study: Study, df: pd.DataFrame, kind: str) -> dict[str, tuple[Study,
         return {"": (study, 1)}
     study = alone(study)
     checked_inputs(study, df)
-    made = [f for f in section.factors if f not in ("priors", "m")]
-    found = {"": (study, _settings(study, made))}
+    found = {"": (study, 1)}
     for key in ("guesses", "knows_columns"):
         for k, value in enumerate(section.values(key)):
             audit = own.model_copy(update={key: value})
@@ -264,47 +270,44 @@ def _audits(study: Study, df: pd.DataFrame, kind: str) -> dict[str, tuple[Study,
     return found
 
 
-def _settings(study: Study, factors: Sequence[str]) -> int:
-    """Settings of some factors, the study's own among them: each by itself, or all together."""
-    section, audit = study.sweep, study.attribute
-    assert section is not None and audit is not None
-    own = {
-        "knows_records": "all-but-target",
-        "knows_columns": audit.knows_columns,
-        "guesses": audit.guesses,
-        "classes": study.classes,
-        "evidence": audit.evidence or section.values("evidence")[:1],
-    }
-    sizes: list[int] = []
-    for factor in factors:
-        if factor == "model":
-            sizes += [1 + len(values) for values in (section.model or {}).values()]
-            continue
-        values = section.values(factor)
-        usual = own.get(factor, values[:1])
-        sizes.append(len(values) + (usual not in values and usual != values[:1]))
-    return math.prod(sizes) if section.combinations else 1 + sum(k - 1 for k in sizes)
+def _settings(study: Study, fit: Any, release: Release) -> tuple[int, int]:
+    """Settings of a sweep, those that differ in priors or m counted once; how many need fits."""
+    options = sweep_options(study, fit, release)
+    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
+    if not over.keys() - {"m"}:
+        return 1, 1
+    for given in (over, base):
+        given.pop("m", None)
+    settings = swept(fit, release, over, base, options).settings(one_at_a_time=alone)
+    named = [[pair for pair in one.items() if pair[0].startswith(NEW_FITS)] for one in settings]
+    return len(settings), len(set(map(tuple, named)))
 
 
 # --- memory -----------------------------------------------------------------------------------
 
 
-def _cost(study: Study, df: pd.DataFrame, kind: str, n_jobs: int, processes: int) -> Cost:
+def _cost(
+    study: Study, df: pd.DataFrame, kind: str, n_jobs: int, processes: int, times: int
+) -> Cost:
     """The bound of one audit."""
-    data, made = coded(study, df), study.synthesized_in(df)
+    fit = unsampled(study, declare(study, df) if needs_fit(study) else None, df)
+    release, made = stand_in(study, df, fit), study.synthesized_in(df)
+    data = _coded(fit, df)
     (n, p), m = df.shape, study.m
-    U, G, q = _guessed(study, df, data, made)
-    model = _fitted(study, data, made, U * G)
+    U, G, q = _guessed(study, data, made)
+    model = _fitted(study, fit, release, U, G)
+    U = min(U, model.cases)
     F, B = (m + 1, 2 * model.chains) if model.draws else (1, 2)
     sets, priors = 1, 1
-    if kind == "sweep" and study.sweep is not None:
-        sets = _settings(study, [f for f in study.sweep.factors if f in NEW_FITS])
+    if kind == "sweep" and study.sweep is not None and fit is not None:
+        settings, sets = _settings(study, fit, release)
+        times = min(times, 1) * settings
         priors += len(study.sweep.values("priors"))
     rounds = 0 if study.reweight is None else study.reweight.rounds
     tables = int(df.memory_usage(deep=True).sum()) + n * p * (12 * m + 40)
     evidence = U * G * (8 * m + 4 * F * B + 8 * q)
     pairs = U * G * (PAIR + 5 * q + 16 * priors)
-    code = CODE.get(study.model.kind, LEAST_CODE) if needs_fit(study) else LEAST_CODE
+    code = CODE + (SAMPLER if fit is not None and fit.n_draws else 0)
     block = min(U, max(BLOCK, ROOM // max(model.draws, 1)))
     further = _further(study, data, made, model, n_jobs)
     targets = _targets(study, n) if study.output.folder is not None and kind == "audit" else 0
@@ -321,24 +324,28 @@ def _cost(study: Study, df: pd.DataFrame, kind: str, n_jobs: int, processes: int
         "processes of workers": processes * (PROCESS + code + tables + evidence // F),
     }
     sizes = {"records": n, "cases": U, "guesses": G, "draws": model.draws, "releases": m}
-    return Cost(**sizes, memory=memory, workers=n_jobs, seconds={})
+    return Cost(**sizes, memory=memory, workers=n_jobs, seconds={}, settings=times)
 
 
-def _guessed(
-    study: Study, df: pd.DataFrame, data: Microdata, made: list[str]
-) -> tuple[int, int, int]:
-    """Distinct cases among the targets, guesses of each, and guessed columns."""
+def _coded(fit: Any, df: pd.DataFrame) -> Microdata:
+    """The table as the model codes it; without a model numbers are numbers."""
+    if fit is not None:
+        return cast(Microdata, fit.microdata)
+    numbers = [str(c) for c in df if df[c].dtype.kind in "iuf"]
+    return Microdata.from_frame(df, numbers=numbers, missing="level")
+
+
+def _guessed(study: Study, data: Microdata, made: list[str]) -> tuple[int, int, int]:
+    """Targets, guesses of each, and guessed columns."""
     section = study.attribute
     if section is None:
         return 0, 0, 0
     names = study.guessed or [c for c in made if c not in section.knows_columns]
-    columns = np.array([df.columns.get_loc(c) for c in names])
+    columns = np.array([data.columns.index(c) for c in names])
     numbers = [c for c in names if c in data.numbers]
     weighed = as_guesses(attribute_options(placed_anywhere(section))["guesses"], numbers)
-    own = study.classes == "own" or study.model.kind not in SHARED
-    distinct = len(df) if own else len(np.unique(data.codes, axis=0))
     guesses = len(weighed.of(data, data.codes[:2], columns).codes)
-    return min(_targets(study, len(df)), distinct), guesses, len(names)
+    return _targets(study, len(data.codes)), guesses, len(names)
 
 
 def _targets(study: Study, n: int) -> int:
@@ -349,47 +356,47 @@ def _targets(study: Study, n: int) -> int:
     return min(n if given == "all" else given if isinstance(given, int) else len(given), n)
 
 
-def _fitted(study: Study, data: Microdata, made: list[str], pairs: int) -> Fitted:
+def _fitted(study: Study, fit: Any, release: Release, U: int, G: int) -> Fitted:
     """What a fit of the study's model holds, and what its evidence needs besides."""
-    model: Any = study.model
-    n, p = data.codes.shape
-    levels = dict(zip(data.columns, data.n_levels.tolist(), strict=True))
-    trees = 32 * pairs + min(pairs, 2**19) * (12 * p + 48)
-    if not needs_fit(study):
-        return Fitted(0)
-    if model.kind == "CART":
-        return Fitted(len(model.order) * n * (8 + 90 // model.min_leaf), evidence=trees)
-    if model.kind == "Forest":
-        each = model.n_trees * n * (8 + 6 // model.min_leaf)  # a data set as it is looked up
-        size = len(model.order) * model.n_trees * n * (1 + 14 // model.min_leaf)
-        return Fitted(size, evidence=trees + 2 * each + min(study.m * each, STRETCH))
-    if model.kind == "PMM":
-        rows, o = study.m * pairs, len(model.order)
-        distances = 32 * min(min(rows, 2**17) * n, 2**21) + 32 * min(rows, 2**17) * (p + o)
-        return Fitted(36 * n * p, evidence=distances + 8 * rows * o)
-    draws = model.draws * model.chains if isinstance(model.draws, int) else 0
-    if model.kind == "Regression":
-        widths = {c: _width(c, f, levels) for c, f in model.formulas.items()}
-        each = sum(2 * (k * max(levels[c] - 1, 1) + 2) for c, k in widths.items())
-        size = 8 * draws * each + 24 * n * sum(widths.values())
-        return Fitted(size, draws, model.chains)
-    if model.kind == "PyMCModel":
-        return Fitted(8 * n * p, draws, model.chains)
-    K, D = model.n_classes, int(data.n_levels.sum())
-    if model.kind == "PoissonMixture":
-        if model.deals:
-            return Fitted(0)
-        D = 2 * len(made) + sum(levels[c] for c in model.covariates)
-    labels = 2 * draws * min(_targets(study, n), n) + 8 * draws * K * (D + p)  # of one fit
-    return Fitted(8 * draws * K * (D + 2) + 8 * n * (p + 4), draws, model.chains, K, labels)
+    if fit is None:
+        return Fitted(0, 0, 1, 1, 0, max(U, 1))
+    data, section = fit.microdata, study.attribute
+    apart = fit.records_differ or release.classes == "own"
+    cases = len(data.codes) if apart else len(np.unique(data.codes, axis=0))
+    U = min(U, cases)
+    one_tree = getattr(fit.model, "n_trees", 1)  # stands for so many
+    size = one_tree * sum(held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED)
+    chains, classes = getattr(study.model, "chains", 1), getattr(study.model, "n_classes", 1)
+    if not fit.n_draws or (section is not None and _closed(section, fit, release)):
+        n, p = data.codes.shape
+        looked_up = min(U * G, TOGETHER) * (12 * p + 48) + 20 * min(U * G * n, DISTANCES)
+        return Fitted(size, 0, 1, classes, 32 * U * G + looked_up + size, cases)
+    drawn = 2 * fit.n_draws * U + size  # labels of the cases, and the draws as they are read
+    return Fitted(size, fit.n_draws, chains, classes, drawn, cases)
 
 
-def _width(response: str, formula: str, levels: Mapping[str, int]) -> int:
-    """Columns of a design matrix: of each term the product of its categories' levels, less one."""
-    return sum(
-        math.prod(max(levels.get(str(factor.expr), 2) - 1, 1) for factor in term.factors)
-        for term in parse(response, formula).terms
-    )
+SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted with the table
+
+
+def held(value: Any) -> int:
+    """Bytes of the arrays in a value."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, Mapping):
+        return sum(map(held, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(held, value))
+    if is_dataclass(value) and not isinstance(value, Microdata):
+        return sum(held(getattr(value, f.name)) for f in fields(value))
+    return 0
+
+
+def _closed(section: AttributeSection, fit: Any, release: Release) -> bool:
+    """Whether the model computes the evidence itself."""
+    intruder = attribute_options(section)["intruder"]
+    can = fit.capabilities(EncodedRelease.of(release, fit.microdata), intruder)
+    usual = [way for way in EVIDENCE if way in can.methods]
+    return intruder.is_competitor or (section.evidence or [*usual, ""][0]) in can.computed
 
 
 def _further(
@@ -448,7 +455,6 @@ RECORDS, TARGETS, DRAWS, WARM_UP = (600, 1_800), (20, 120), 20, 10
 BY_TARGET = ("attribute risk", "reweighting")
 BY_DRAW = (*BY_TARGET, "membership", "full table")
 LARGEST = 5  # records of a count's largest values
-OWN = ("CART", "Forest", "PMM")  # only what a fit made can be audited with it
 
 
 def seconds_of(study: Study, df: pd.DataFrame, cost: Cost) -> dict[str, float]:
@@ -458,11 +464,11 @@ def seconds_of(study: Study, df: pd.DataFrame, cost: Cost) -> dict[str, float]:
     with slopes in proportion to the draws: nothing has to be known of the machine.
     """
     few, many = (min(n, len(df)) for n in RECORDS)
-    study, df = _grown_here(study, df)
     cases = max(cost.cases, 1)
     less, more = (min(u, cases) for u in TARGETS)
     release = read_release(study, df)
-    if release is not None and needs_fit(study) and study.model.kind in OWN:
+    if release is not None and needs_fit(study) and not cost.draws:
+        # only what a fit made can be audited with it
         made = study.release.model_copy(update={"files": None, "m": study.m})
         study, release = study.model_copy(update={"release": made}), None
     _one(study, df, release, few, less)  # compiles
@@ -476,18 +482,6 @@ def seconds_of(study: Study, df: pd.DataFrame, cost: Cost) -> dict[str, float]:
             further += max(long[stage] - took, 0.0) / max(more - less, 1) * (cases - less)
         out[stage] = _times(study, cost.draws, stage) * (took + max(further, 0.0))
     return out
-
-
-def _grown_here(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame]:
-    """The study with trees that a part of the records can grow, and that can make a release."""
-    model = study.model
-    if not isinstance(model, CARTSection) or (model.models is None and model.floor is None):
-        return study, df
-    plain = CARTSection(order=model.order, min_leaf=model.min_leaf, bootstrap="none")
-    table = df.fillna(model.missing_numbers)
-    if set(model.order) >= set(df.columns):  # trees grown here need a predictor
-        table = table.assign(**{"(row)": np.arange(len(df))})
-    return study.model_copy(update={"model": plain}), table
 
 
 def _times(study: Study, draws: int, stage: str) -> float:
@@ -545,9 +539,7 @@ def _one(
     how: dict[str, Any] = {"n_jobs": 1, "progress": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ready = fit_and_release(
-            small, checked_model(small, part), part, given, clock, seeds=seeds, **how
-        )
+        ready = fit_and_release(small, declare(small, part), part, given, clock, seeds=seeds, **how)
         audits(small, ready, clock, seeds[2:], how)
     return clock.seconds
 

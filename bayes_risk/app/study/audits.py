@@ -15,7 +15,6 @@ import pandas as pd
 from bayes_risk._core.formats import NONE, PLUS_MINUS, begun, number, plain, significant
 from bayes_risk.data.base_result import Result, Table, value
 from bayes_risk.data.variables import Variable
-from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import identification_risk
 from bayes_risk.release.release import Release
@@ -32,8 +31,7 @@ from bayes_risk.utilities.context import context_measures
 from bayes_risk.utilities.context_result import ContextMeasures
 from bayes_risk.utilities.result import Utility
 
-from .declare import attribute_options, fit_model, matching_options
-from .measures import MembershipSection
+from .declare import attribute_options, fit_model, matching_options, membership_options
 from .prepare import Prepared, synthesize
 from .reading import holdout_of, others_of
 from .study import Study
@@ -176,14 +174,9 @@ def membership_of(study: Study, prepared: Prepared, *, random_seed: int, **how: 
         release = synthesize(fit, study, random_seed=seeds[2])
     else:
         others = others_of(study, prepared.df)
-    return membership(fit, release, others=others, random_seed=seeds[3], **_asked(section), **how)
-
-
-def _asked(section: MembershipSection) -> dict[str, Any]:
-    """``[membership]`` as options of ``membership``."""
-    asked = section.model_dump(exclude={"held_out", "others", "records", "knows_records"})
-    asked["records"] = None if section.records == "all" else section.records
-    return asked | {"intruder": Intruder(knows_records=section.knows_records)}
+    return membership(
+        fit, release, others=others, random_seed=seeds[3], **membership_options(section), **how
+    )
 
 
 def full_table_of(

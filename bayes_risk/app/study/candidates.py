@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from .agreement import check_estimate
-from .contents import Contents, read_model
+from .contents import Contents
 from .keys import read_section, sentences, told
 from .measures import IdentificationSection
+from .models import read_model
 from .sections import AttributeSection, ReleaseSection
 from .sweep import CandidateSection
 
@@ -70,7 +71,7 @@ def candidate_study(study: AnyStudy, name: str) -> AnyStudy:
         content |= _changed(study, given)
         return type(study).model_validate(content)
     except ValidationError as error:
-        raise told(f"[compare.{name}]: {sentences(error, type(study), content, '', {})}") from None
+        raise told(f"[compare.{name}]: {sentences(error, type(study), content, '')}") from None
     except ValueError as error:
         raise told(f"[compare.{name}]: {error}") from None
 

@@ -1,12 +1,13 @@
 """Every table of a study file, where each key belongs, and what follows from several of them."""
 
-from collections.abc import Mapping
 from typing import Any, get_args
 
 import pandas as pd
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
-from .keys import Section, misfit, read_section, told
+from bayes_risk import models
+
+from .keys import Section, read_section
 from .measures import (
     BoundsSection,
     ContextSection,
@@ -17,7 +18,7 @@ from .measures import (
     ThresholdsSection,
     UtilitySection,
 )
-from .models import KINDS, DPMPMSection, ModelSection, PoissonMixtureSection
+from .models import ModelSection, read_model, section_of
 from .sections import AttributeSection, DataSection, IntruderSection, OutputSection, ReleaseSection
 from .sweep import CompareSection, SweepSection
 
@@ -28,7 +29,7 @@ class Contents(Section):
     title: str = Field("Disclosure risk of a synthetic file", description="one line of text")
     random_seed: int | None = Field(None, ge=0, strict=True, description="a whole number >= 0")
     data: DataSection
-    model: ModelSection = DPMPMSection()
+    model: SerializeAsAny[ModelSection] = Field(default_factory=lambda: read_model({}))
     release: ReleaseSection = ReleaseSection()
     attribute: AttributeSection | None = None
     identification: IdentificationSection | None = None
@@ -48,11 +49,11 @@ class Contents(Section):
     def _table(cls, value: Any, info: ValidationInfo) -> Any:
         name = str(info.field_name)
         if name == "model":
-            return read_model(value)
+            return read_model(value, homes)
         missing = value is None and not cls.model_fields[name].is_required()
         if missing or name not in SECTIONS:
             return value
-        return read_section(SECTIONS[name], value, f"[{name}]", {} if name in FURTHER else HOMES)
+        return read_section(SECTIONS[name], value, f"[{name}]", None if name in FURTHER else homes)
 
     @property
     def synthesized(self) -> list[str] | None:
@@ -61,10 +62,9 @@ class Contents(Section):
 
     def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
         """Columns that are synthesised; where all of them are, without the table none is named."""
-        if self.synthesized is not None or df is None:
+        if self.release.columns or df is None:
             return list(self.synthesized or [])
-        fixed = self.model.fixed if isinstance(self.model, PoissonMixtureSection) else []
-        return [c for c in df.columns if c not in fixed]
+        return self.model.synthesizes([str(c) for c in df.columns])
 
     @property
     def guessed(self) -> list[str] | None:
@@ -80,20 +80,6 @@ class Contents(Section):
         """Number of data sets of the release."""
         return self.release.m if self.release.files is None else len(self.release.files)
 
-    @property
-    def chooses_classes(self) -> bool:
-        """Whether ``[release] classes`` means anything beside the model."""
-        model = self.model
-        return isinstance(model, DPMPMSection) or (
-            isinstance(model, PoissonMixtureSection) and not model.deals
-        )
-
-    @property
-    def classes(self) -> str:
-        """From which classes values are drawn; totals are dealt within the records' own."""
-        dealt = isinstance(self.model, PoissonMixtureSection) and self.model.deals
-        return "own" if dealt else self.release.classes
-
 
 SECTIONS: dict[str, type[Section]] = {
     name: part
@@ -106,39 +92,13 @@ FURTHER = (
     *("utility", "context", "bounds", "membership", "full_table"),
     *("reweight", "sweep", "compare"),
 )
-HOMES = {
-    f"[{name}]": list(section.model_fields)
-    for name, section in SECTIONS.items()
-    if name not in FURTHER
-} | {
-    "[model]": [key for kind in KINDS.values() for key in kind.model_fields if key != "columns"],
-    "[attribute.intruder]": list(IntruderSection.model_fields),
-}
-SAMPLING = ("draws", "tune", "chains")
 
 
-def read_model(value: Any) -> Any:
-    """``[model]``, of the kind that it names."""
-    if not isinstance(value, Mapping):
-        return read_section(DPMPMSection, value, "[model]")
-    kind = value.get("kind", "DPMPM")
-    if kind not in list(KINDS):
-        raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in KINDS)))
-    fields = KINDS[kind].model_fields
-    needless = [key for key in SAMPLING if key in value and key not in fields]
-    if needless:
-        raise told(
-            f'[model] {" and ".join(needless)}: kind = "{kind}" is fitted without sampling; leave '
-            f"out {' and '.join(needless)}"
-        )
-    return read_section(KINDS[kind], value, "[model]", {**_other_kinds(value, kind), **HOMES})
-
-
-def _other_kinds(keys: Mapping[str, Any], kind: str) -> dict[str, list[str]]:
-    """Keys that this kind of model does not have, under the names of the kinds that do."""
-    homes: dict[str, list[str]] = {}
-    for key in keys:
-        have = [f'"{name}"' for name, other in KINDS.items() if key in other.model_fields]
-        if have and f'"{kind}"' not in have:
-            homes.setdefault(f'kind = {" or ".join(have)}; this one is "{kind}"', []).append(key)
-    return homes
+def homes() -> dict[str, list[str]]:
+    """Keys of other tables, by table, to say where a stray one belongs."""
+    kinds = [section_of(kind).model_fields for kind in models.registered()]
+    plain = {f"[{n}]": list(s.model_fields) for n, s in SECTIONS.items() if n not in FURTHER}
+    return plain | {
+        "[model]": [key for kind in kinds for key in kind if key != "columns"],
+        "[attribute.intruder]": list(IntruderSection.model_fields),
+    }

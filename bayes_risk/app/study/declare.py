@@ -1,45 +1,26 @@
 """From the sections of a study to what the library takes: models, guesses, priors, options."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayes_risk import models
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.impossible import Impossible
-from bayes_risk.data.rpart_file import read_models
-from bayes_risk.data.table import read_table
+from bayes_risk.evidence.contract import drawn
 from bayes_risk.intruder.grids import Grid, JointGrid, Levels
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.radii import SD, Absolute, Quantile
-from bayes_risk.release.alike import read_like
+from bayes_risk.release.release import Release
 
 from .agreement import changed
 from .contents import Contents
-from .functions import functions_in, guarded
-from .keys import as_keys
-from .measures import IdentificationSection, RadiusSection
-from .models import (
-    BinomialSection,
-    CARTSection,
-    DPMPMSection,
-    ModelSection,
-    PMMSection,
-    PoissonMixtureSection,
-    PyMCSection,
-    RegressionPriorSection,
-    RegressionSection,
-    Rule,
-)
-from .offers import ways_to_draw
+from .measures import IdentificationSection, MembershipSection, RadiusSection
+from .models import ModelSection
 from .reading import read_people
 from .sections import (
     BY_MODEL,
@@ -53,91 +34,35 @@ from .sections import (
 )
 from .sweep import SHARES, SweepSection, Values, labelled
 
-FITTING = ("draws", "tune", "chains", "nuts_sampler", "thin", "splits")  # keys of the fit
 
+def declare(study: Contents, df: pd.DataFrame | None = None) -> Any:
+    """The declaration that ``[model]`` stands for, its keys the arguments; no work yet.
 
-@dataclass(frozen=True, slots=True)
-class KeptTrees:
-    """The trees that synthpop kept, as a declaration: its fit takes them, and grows none."""
-
-    section: CARTSection
-
-    def fit(
-        self,
-        df: pd.DataFrame,
-        *,
-        missing: str = "error",
-        releases: Sequence[pd.DataFrame] = (),
-        random_seed: Any = None,
-        progress: Any = None,
-    ) -> Any:
-        """The trees on the confidential table."""
-        own = self.section
-        fit = models.CART.from_rpart(
-            read_models(str(own.models)),
-            df,
-            missing=missing,
-            releases=releases,
-            missing_numbers=own.missing_numbers,
-            floor=own.floor,
-        )
-        if list(own.order) != fit.order:
-            raise InputError(
-                f"[model] order = {list(own.order)} and the trees of {str(own.models)!r} are of "
-                f"{fit.order}, in this order; give it as the models have it"
-            )
-        return fit
-
-
-def declare_model(model: ModelSection) -> Any:
-    """The declaration that a ``[model]`` stands for, its keys the arguments; no work yet."""
-    keys = model.model_dump(exclude={"kind", *FITTING})
-    if isinstance(model, PyMCSection):
-        (build,) = functions_in([model.file], key="build")
-        return models.PyMCModel(guarded(build, model.file[0], key="build"), columns=model.columns)
-    if isinstance(model, RegressionSection):
-        keys["families"] = {name: _family(family) for name, family in model.families.items()}
-        keys["prior"] = _regression_prior(model.prior)
-        keys["priors"] = {name: _regression_prior(prior) for name, prior in model.priors.items()}
-    if isinstance(model, DPMPMSection):
-        del keys["impossible"]  # `with_zeros` tells it, which needs the data
-    if isinstance(model, PoissonMixtureSection):
-        keys["kind"] = keys.pop("synthesizer")
-    if isinstance(model, CARTSection):
-        if model.models is not None:
-            return KeptTrees(model)
-        del keys["models"], keys["missing_numbers"]
-    if isinstance(model, PMMSection):
-        functions = functions_in(model.files, key="constraints")
-        keys["constraints"] = [
-            guarded(function, path, key="constraints")
-            for function, (path, _) in zip(functions, model.files, strict=True)
-        ]
-    return getattr(models, model.kind)(**keys)
+    Without the table, rules that are to be read as the data are left out.
+    """
+    try:
+        return study.model.declared(df)
+    except InputError as error:
+        raise InputError(study.model.said(error)) from None
 
 
 def fit_model(study: Contents, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
-    """Fit a declaration to the table, or take the draws that the study brings."""
-    model = study.model
-    if isinstance(model, RegressionSection) and isinstance(model.draws, dict):
-        tables = {name: read_table(path) for name, path in model.draws.items()}
-        return declaration.from_draws(df, tables, missing=study.data.missing)
-    return declaration.fit(df, **fit_options(study), **taken(declaration, **how))
+    """Fit a declaration to the table, or take the draws or trees that the study brings."""
+    way = study.model.way
+    how |= {"missing": study.data.missing}
+    options = study.model.fit_options() | taken(declaration, way, **how)
+    try:
+        return getattr(declaration, way)(df=df, **options)
+    except InputError as error:
+        raise InputError(study.model.said(error)) from None
 
 
-def taken(declaration: Any, **how: Any) -> dict[str, Any]:
-    """What of some options the declaration's ``fit`` takes; matching, say, draws nothing."""
-    takes = signature(declaration.fit).parameters.values()
+def taken(declaration: Any, way: str = "fit", **how: Any) -> dict[str, Any]:
+    """What of some options the way to the fit takes; matching, say, draws nothing."""
+    takes = signature(getattr(declaration, way)).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes):
         return how
     return {parameter.name: how[parameter.name] for parameter in takes if parameter.name in how}
-
-
-def fit_options(study: Contents) -> dict[str, Any]:
-    """``[model]`` and ``[data]`` as options of the declaration's ``fit``."""
-    fields = type(study.model).model_fields
-    given = {key: getattr(study.model, key) for key in FITTING if key in fields}
-    return {"missing": study.data.missing} | given
 
 
 def attribute_options(section: AttributeSection) -> dict[str, Any]:
@@ -173,6 +98,13 @@ def _intruder(section: AttributeSection) -> Any:
     if section.intruder is None:
         return Intruder(knows_columns=tuple(section.knows_columns))
     return section.intruder.declared(section.knows_columns)
+
+
+def membership_options(section: MembershipSection) -> dict[str, Any]:
+    """``[membership]`` as options of ``membership``."""
+    asked = section.model_dump(exclude={"held_out", "others", "records", "knows_records"})
+    asked["records"] = None if section.records == "all" else section.records
+    return asked | {"intruder": Intruder(knows_records=section.knows_records)}
 
 
 def matching_options(
@@ -231,16 +163,6 @@ def declare_guesses(guesses: str | GridSection | Mapping[str, Any], budget: int)
     return JointGrid(grids, budget=budget)
 
 
-def _family(family: str | BinomialSection) -> Any:
-    return models.Binomial(trials=family.binomial) if not isinstance(family, str) else family
-
-
-def _regression_prior(prior: str | RegressionPriorSection) -> Any:
-    if isinstance(prior, str):
-        return models.RegressionPrior.reference()
-    return models.RegressionPrior(**prior.model_dump())
-
-
 def declare_prior(prior: Any) -> Any:
     """A word, or the section of a prior, as the library is told."""
     if isinstance(prior, PriorFactor):
@@ -270,25 +192,13 @@ def _frozen(given: DistributionSection) -> Any:
     return stats.uniform(loc=low, scale=high - low)
 
 
-def with_zeros(declaration: Any, rules: Sequence[Rule] | Path | None, df: pd.DataFrame) -> Any:
-    """The declaration, told what is impossible; a table of rules is read as the data are."""
-    if rules is None:
-        return declaration
-    given = read_like(rules, df) if isinstance(rules, Path) else rules
-    try:
-        return replace(declaration, impossible=Impossible(given))
-    except InputError as error:
-        raise InputError(f"[model] impossible: {as_keys(str(error))}") from None
-
-
 def synthesis_options(study: Contents) -> dict[str, Any]:
-    """``[release]`` as options of ``synthesize``."""
-    # latent classes are the mixtures' alone
-    mixture = study.model.kind in ("DPMPM", "PoissonMixture")
-    classes = {"classes": study.classes} if mixture else {}
-    way = study.release.parameters
-    drawn = {} if way is None else {"parameters": way}
-    return {"m": study.release.m, "columns": study.release.columns, **classes, **drawn}
+    """``[release]`` as options of ``synthesize``; those left to the model are left out."""
+    release = study.release
+    given = {"classes": release.classes, "parameters": release.parameters}
+    return {"m": release.m, "columns": release.columns} | {
+        key: value for key, value in given.items() if value is not None
+    }
 
 
 def compare_options(study: Contents, df: pd.DataFrame) -> dict[str, Any]:
@@ -309,12 +219,12 @@ def compare_options(study: Contents, df: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def sweep_options(study: Contents) -> dict[str, Any]:
+def sweep_options(study: Contents, fit: Any, release: Release) -> dict[str, Any]:
     """``[sweep]`` as keyword arguments of ``sensitivity``; the study's own audit is the base."""
     section, audit = study.sweep, study.attribute
     assert section is not None and audit is not None
     options, over, base = attribute_options(audit), {}, {}
-    for key, own in _own(study, section).items():
+    for key, own in _own(study, section, fit, release).items():
         given = getattr(section, key)
         factor = "prior" if key == "priors" else key
         over[factor], base[factor] = _varied(key, given, own, audit.guess_budget)
@@ -322,11 +232,14 @@ def sweep_options(study: Contents) -> dict[str, Any]:
     if section.m is not None:
         over["m"], base["m"] = sorted({*section.m, study.m}), study.m
     if section.model is not None:
-        over["hyper"] = {k: _hyper(study.model, k, v) for k, v in section.model.items()}
+        over["hyper"] = {
+            "kind" if key == "synthesizer" else key: _hyper(study.model, key, values)
+            for key, values in section.model.items()
+        }
     return options | {"over": over, "base": base, "one_at_a_time": not section.combinations}
 
 
-def _own(study: Contents, section: SweepSection) -> dict[str, Any]:
+def _own(study: Contents, section: SweepSection, fit: Any, release: Release) -> dict[str, Any]:
     """The study's own value of each key that is varied, m and the model aside."""
     audit = study.attribute
     assert audit is not None
@@ -335,8 +248,8 @@ def _own(study: Contents, section: SweepSection) -> dict[str, Any]:
         "knows_records": "all-but-target",
         "knows_columns": audit.knows_columns,
         "guesses": audit.guesses,
-        "classes": study.classes,
-        "parameters": study.release.parameters or ways_to_draw(study.model)[0],
+        "classes": release.classes,
+        "parameters": drawn(fit, release),
         "evidence": audit.evidence,
     }
     if audit.intruder is not None:
@@ -373,7 +286,8 @@ def _hyper(model: ModelSection, key: str, given: Any) -> Any:
 def _value(model: ModelSection, key: str, given: Any) -> Any:
     if key == "power":
         return float(given)
-    return getattr(declare_model(changed(model, key, given)), key)
+    name = "kind" if key == "synthesizer" else key
+    return getattr(changed(model, key, given).declared(), name)
 
 
 def _shown(value: Any) -> str:

@@ -43,33 +43,30 @@ Columns = Annotated[list[str], Field(description="a list of column names")]
 SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
 Label = Annotated[int, Field(strict=True)] | str  # of a record
+Homes = Callable[[], Mapping[str, Sequence[str]]]  # keys of other tables, by table
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
 LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds
 FUNCTION = r"^.+\.py:[^\W\d]\w*$"  # "file.py:function"
 
 
-def _each_once(names: list[str], info: ValidationInfo) -> list[str]:
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        told_twice = f"[model] {info.field_name} names {repeated[0]!r} more than once"
-        raise told(f"{told_twice}; name each column once")
-    return names
+class FunctionName(str):
+    """``"rules.py:possible"``: a function of a Python file."""
+
+    @property
+    def place(self) -> tuple[Path, str]:
+        """The file, and the name of the function in it."""
+        path, _, name = self.rpartition(":")
+        return Path(path), name
+
+    def counted_from(self, base: Path) -> "FunctionName":
+        """The same, its file counted from a folder."""
+        path, name = self.place
+        return FunctionName(f"{base / path}:{name}")
 
 
-def _increasing(values: list[float]) -> list[float]:
-    if any(high <= low for low, high in zip(values, values[1:], strict=False)):
-        raise PydanticCustomError("order", "not increasing")
-    return values
-
-
-DistinctColumns = Annotated[
-    list[str],
-    Field(min_length=1, description="a list of column names"),
-    AfterValidator(_each_once),
-]
-Cuts = Annotated[list[Number], Field(min_length=1), AfterValidator(_increasing)]
+FileFunction = Annotated[str, Field(pattern=FUNCTION), AfterValidator(FunctionName)]
 Functions = Annotated[
-    list[Annotated[str, Field(pattern=FUNCTION)]],
+    list[FileFunction],
     BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
 ]
 
@@ -99,12 +96,12 @@ def read_section(
     section: type[AnySection],
     value: Any,
     where: str,
-    homes: Mapping[str, Sequence[str]] | None = None,
+    homes: Homes | None = None,
 ) -> Any:
     """Make a table of the study file a section, or say in words what is wrong with which key.
 
     ``where`` is what messages call the table, ``[model]`` or ``[attribute] guesses.income``;
-    ``homes`` has keys of other tables, to say where a stray key belongs. A section passes.
+    ``homes`` gives keys of other tables, to say where a stray key belongs. A section passes.
     """
     if isinstance(value, Section):
         return value
@@ -113,7 +110,7 @@ def read_section(
     try:
         return section.model_validate(value)
     except ValidationError as error:
-        raise told(sentences(error, section, value, where, homes or {})) from None
+        raise told(sentences(error, section, value, where, homes)) from None
 
 
 def read_each(value: Any, where: str, right: str, read: Callable[[str, Any], Any]) -> Any:
@@ -143,23 +140,17 @@ def sentences(
     section: type[Section],
     content: Mapping[str, Any],
     where: str,
-    homes: Mapping[str, Sequence[str]],
+    homes: Homes | None = None,
 ) -> str:
     """The first problems of a table, each once, and how many there are besides."""
-    problems = error.errors()
+    problems, known = error.errors(), homes() if homes is not None else {}
     found = (
-        _sentence(e["type"], e["loc"], e["msg"], section, content, where, homes)
+        _sentence(e["type"], e["loc"], e["msg"], section, content, where, known)
         for e in problems[:MOST_PROBLEMS]
     )
     more = len(problems) - MOST_PROBLEMS
     rest = f"; and {more:,} more" if more > 0 else ""
     return "; ".join(dict.fromkeys(found)) + rest
-
-
-def file_and_name(function: str) -> tuple[Path, str]:
-    """``"rules.py:possible"`` in its two parts."""
-    path, _, name = function.rpartition(":")
-    return Path(path), name
 
 
 def misfit(label: str, value: Any, right: str) -> str:
@@ -185,8 +176,9 @@ def as_toml_value(value: Any) -> str:
 
 def as_keys(sentence: str) -> str:
     """A sentence of the library, its arguments written as keys of the file."""
-    written = re.sub(r"\b(\w+)='([^']*)'", r'\1 = "\2"', sentence)
-    written = re.sub(r"\b(\w+)=(?=\S)", r"\1 = ", written)
+    written = re.sub(r"\b(\w+)\['([^']*)'\](?==)", r"\1.\2", sentence)
+    written = re.sub(r"\b([\w.]+)='([^']*)'", r'\1 = "\2"', written)
+    written = re.sub(r"\b(\w+)=(?=[^\s:;,.)])", r"\1 = ", written)
     return written.replace("True", "true").replace("False", "false")
 
 

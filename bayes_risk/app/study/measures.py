@@ -24,6 +24,7 @@ from .keys import (
     Count,
     Float,
     FromZero,
+    FunctionName,
     Functions,
     Label,
     NotNegative,
@@ -35,7 +36,6 @@ from .keys import (
     Switch,
     as_keys,
     check_one_given,
-    file_and_name,
     misfit,
     read_each,
     read_section,
@@ -286,7 +286,7 @@ class UtilitySection(Section):
 
     @model_validator(mode="after")
     def _each_analysis_once(self) -> "UtilitySection":
-        names = [name for _, name in self.files]
+        names = [FunctionName(analysis).place[1] for analysis in self.analyses]
         repeated = [name for name in names if names.count(name) > 1]
         if repeated:
             raise ValueError(
@@ -296,11 +296,6 @@ class UtilitySection(Section):
         return self
 
     @property
-    def files(self) -> list[tuple[Path, str]]:
-        """The Python file of each analysis, and the name of the function in it."""
-        return [file_and_name(analysis) for analysis in self.analyses]
-
-    @property
     def options(self) -> dict[str, Any]:
         """The section as keyword arguments of ``utility``; reads the files of the analyses."""
         return self.model_dump(exclude={"analyses"}) | {"analyses": self.functions() or None}
@@ -308,10 +303,10 @@ class UtilitySection(Section):
     def functions(self) -> dict[str, Callable[[pd.DataFrame], Any]]:
         """Analyses by name."""
         where = {"key": "analyses", "section": "[utility]"}
-        found = functions_in(self.files, **where)
+        places = [FunctionName(analysis).place for analysis in self.analyses]
         return {
             name: guarded(function, path, **where)
-            for function, (path, name) in zip(found, self.files, strict=True)
+            for function, (path, name) in zip(functions_in(places, **where), places, strict=True)
         }
 
 

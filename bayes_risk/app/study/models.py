@@ -1,54 +1,61 @@
-"""``[model]`` of a study file: one section for each kind of synthesis model.
+"""``[model]`` of a study file: its keys are the arguments of a declaration and of its fit.
 
-``offers`` and ``offers_knowing`` say what a fit of it will offer for a release with ``columns``
-synthesised; without the table, what it may offer. Of the DPMPM also the rules that say which
-combinations nobody can have.
+Every model that is registered under the entry-point group ``bayes_risk.models`` has a section, made
+of its signatures: a function stands in the file as ``"file.py:function"``, a part of a declaration
+as a table of its arguments, a table of data as a path.
 """
 
-from collections.abc import Collection, Mapping
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, create_model, model_validator
 
+from bayes_risk import models
+from bayes_risk._core.errors import InputError
+from bayes_risk.data.impossible import Impossible
+from bayes_risk.data.rpart_file import SynthpopModels
+from bayes_risk.release.synthpop_models import read_models
+from bayes_risk.release.tables import read_like, read_table
+
+from .functions import functions_in, guarded
 from .keys import (
-    FUNCTION,
-    AtLeastFour,
     AtLeastTwo,
-    Columns,
-    Count,
-    Cuts,
-    DistinctColumns,
+    FileFunction,
     Float,
-    FromZero,
-    Functions,
-    NotNegative,
-    Positive,
+    FunctionName,
     Section,
-    file_and_name,
+    as_keys,
     misfit,
-    read_each,
     read_section,
     told,
-    unknown,
 )
 
+# arguments of a fit that other sections give, or no study file
+ELSEWHERE = frozenset(
+    ["self", "df", "columns", "levels", "releases", "missing", "weights", "records", "extra"]
+    + ["numbers", "sampler", "sample", "random_seed", "n_jobs", "progress"]
+)
+WORDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    Path: "the path of a file",
+    Impossible: "a list of rules, or the path of a table",
+    SynthpopModels: "the path of a JSON file of synthpop's models",
+    pd.DataFrame: "the path of a file",
+}
 
-def is_number(column: pd.Series) -> bool:
-    """Whether a column holds numbers."""
-    kinds = pd.api.types
-    return kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype)
+LISTS = {int: "a list of whole numbers", float: "a list of numbers", str: "a list of texts"}
 
-
-Named = Literal[
-    Literal["normal", "lognormal", "student", "bernoulli"],
-    Literal["poisson", "negative-binomial", "ordered", "categorical"],
-]
-FAMILIES: tuple[str, ...] = get_args(Named)
-EXACT = ("normal", "lognormal")
-Pair = tuple[Positive, Positive]
-
+# --- rules that say which combinations nobody can have ------------------------------------------
 
 WHERE = "[model] impossible"
 RULE = '{ AGE = ["0-15"], MARITAL = ["married", "widowed"] }'
@@ -82,517 +89,383 @@ def _levels(given: Any, where: str) -> list[Level]:
 
 Rules = Annotated[list[Rule] | Path | None, BeforeValidator(_read)]
 
-
-class FittedSection(Section):
-    """``[model]`` of any kind: what it offers as long as its kind does not say more."""
-
-    @property
-    def modelled(self) -> list[str] | None:
-        """Columns that can be synthesised; None: all, or all counts, whichever the table has."""
-        return None
-
-    @property
-    def unused(self) -> tuple[str, ...]:
-        """Keys that mean nothing beside the others."""
-        return ()
-
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release, for an intruder who knows all other records."""
-        return ("predictive", "refit", "importance")
-
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        return ()
+# --- types of arguments, as a file has them -----------------------------------------------------
 
 
-class DPMPMSection(FittedSection):
-    """``[model]`` of kind ``"DPMPM"``: a Dirichlet process mixture of multinomials.
-
-    n_classes: most classes; raise it when the report says that the truncation binds
-    concentration_prior: gamma prior of the concentration
-    level_prior: Dirichlet prior weight of each level in each class
-    impossible: rules, or the path of a table with one rule a row, empty fields standing for any
-        value
-    splits: proposals a sweep to split or merge classes; 5, with `impossible` and `[reweight]` 0, if
-        left out
-    """
-
-    kind: Literal["DPMPM"] = Field("DPMPM", description='"DPMPM"')
-    n_classes: Count = 30
-    concentration_prior: tuple[Positive, Positive] = Field(
-        (0.25, 0.25), description="[shape, rate], two numbers above 0"
-    )
-    level_prior: Positive = 1.0
-    impossible: Rules = None
-    draws: Count = 1000
-    tune: Count = 1000
-    chains: AtLeastTwo = 4
-    splits: NotNegative | None = Field(None, description="a whole number >= 0, or leave it out")
-
-    @model_validator(mode="after")
-    def _no_splits_around_zeros(self) -> "DPMPMSection":
-        if self.splits and self.impossible is not None:
-            raise ValueError("[model] splits does not go with impossible; leave one of them out")
-        return self
-
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        if self.impossible is not None and df is not None and set(columns) < set(df.columns):
-            return ()
-        if m == 1:
-            return ("predictive",)
-        imputed = ("imputed",) if self.impossible is None else ()
-        return (*imputed, "independent-releases")
+class Unwritable(TypeError):
+    """A type of which no value can stand in a file."""
 
 
-class BinomialSection(Section):
-    """``{ binomial = "trials" }``: successes among so many trials, a column or a number."""
-
-    binomial: str | Count = Field(description="a column name or a whole number >= 1")
-
-
-class RegressionPriorSection(Section):
-    """``[model.prior]``, ``[model.priors.COLUMN]``: the fields of ``RegressionPrior``.
-
-    intercept: standard deviation, on standardised predictors; `inf`: flat
-    slopes: the same
-    sigma2: inverse-gamma prior of the variance; normal and log-normal
-    sigma: scale of the prior of the standard deviation; Student-t
-    nu: gamma prior of the degrees of freedom; Student-t
-    overdispersion: scale of its prior; negative binomial
-    """
-
-    intercept: Float = Field(10.0, gt=0, description="a number above 0, or inf")
-    slopes: Float = Field(2.5, gt=0, description="a number above 0, or inf")
-    sigma2: tuple[FromZero, FromZero] = Field(
-        (1.0, 1.0), description="[shape, rate], two numbers >= 0"
-    )
-    sigma: Positive = 1.0
-    nu: tuple[Positive, Positive] = Field(
-        (2.0, 0.1), description="[shape, rate], two numbers above 0"
-    )
-    overdispersion: Positive = 1.0
+def members(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _family(value: Any, where: str) -> Any:
-    if isinstance(value, Mapping | Section):
-        return read_section(BinomialSection, value, where)
-    if value not in FAMILIES:
-        names = ", ".join(f'"{name}"' for name in FAMILIES)
-        raise told(misfit(where, value, f'{names} or {{ binomial = "column with the trials" }}'))
+def leaves(hint: Any) -> Iterator[Any]:
+    """All types in a type, down to the last."""
+    inner = () if get_origin(hint) in (Callable, Literal) else get_args(hint)
+    for part in inner:
+        yield from leaves(part)
+    if not inner:
+        yield hint
+
+
+def file_type(hint: Any) -> Any:
+    """A type as pydantic checks what stands in a file."""
+    simple: dict[Any, Any] = {
+        **{int: Annotated[int, Field(strict=True)], bool: Annotated[bool, Field(strict=True)]},
+        **{float: Float, str: str, NoneType: None, Impossible: Rules, Any: Any},
+        **dict.fromkeys((Path, SynthpopModels, pd.DataFrame), Path),
+        inspect.Parameter.empty: Any,
+    }
+    if len(members(hint)) > 1:
+        found = [file_type(one) for one in members(hint) if one is not Any and writable(one)]
+        if not found:
+            raise Unwritable(hint)
+        return Union[tuple(found)]  # noqa: UP007
+    origin: Any = get_origin(hint) or hint
+    inner: Any = get_args(hint)
+    if origin in simple or origin is Literal:
+        return simple.get(origin, hint)
+    if origin is Callable:
+        return FileFunction
+    if origin is tuple:
+        return tuple[tuple(map(file_type, inner))]  # type: ignore[misc]
+    if origin in (list, Sequence, Iterable):
+        return list[file_type(inner[0])]  # type: ignore[misc]
+    if origin in (dict, Mapping):
+        return dict[str, file_type(inner[1])]  # type: ignore[misc]
+    if is_part(origin):
+        words = tuple(_words(origin))
+        word: Any = Literal[words] if words else None
+        return part_of(origin) | word if words else part_of(origin)
+    raise Unwritable(hint)
+
+
+def is_part(hint: Any) -> bool:
+    """Whether a type is a part of a declaration."""
+    return is_dataclass(hint) and hint not in (Impossible, SynthpopModels)
+
+
+def writable(hint: Any) -> bool:
+    """Whether values of a type can stand in a file."""
+    try:
+        file_type(hint)
+    except (Unwritable, IndexError):
+        return False
+    return True
+
+
+def right(hint: Any) -> str:
+    """What a value may be, in words."""
+    if len(members(hint)) > 1:
+        given = [h for h in members(hint) if h not in (NoneType, Any) and writable(h)]
+        return " or ".join([*map(right, given), *["leave it out"] * (NoneType in members(hint))])
+    origin: Any = get_origin(hint) or hint
+    inner = get_args(hint)
+    if origin is Callable:
+        return '"file.py:function"'
+    if origin is Literal:
+        return " or ".join(f'"{word}"' for word in inner)
+    if origin is tuple:
+        return f"[{', '.join(right(one).removeprefix('a ') for one in inner)}]"
+    if origin in (list, Sequence, Iterable):
+        return LISTS.get(inner[0], f"a list: [{right(inner[0])}, ...]")
+    if origin in (dict, Mapping):
+        return f"a table: {{ column = {right(inner[1])} }}"
+    if is_part(origin):
+        first = next(iter(part_of(origin).model_fields))
+        words = [f'"{word}"' for word in _words(origin)]
+        return " or ".join([*words, f"a table: {{ {first} = ... }}"])
+    return WORDS.get(origin, "another value")
+
+
+# --- parts of declarations ----------------------------------------------------------------------
+
+
+class Part(Section):
+    """A part of a declaration, as a table of its arguments."""
+
+    declares: ClassVar[Any] = None
+
+    def made(self) -> Any:
+        """The part."""
+        given = [getattr(self, key) for key in type(self).model_fields]
+        return type(self).declares(*given)
+
+
+@cache
+def part_of(cls: type) -> type[Part]:
+    """The section of a part; of one argument: ``{ name of the part = argument }``."""
+    arguments = arguments_of(cls)
+    if len(arguments) == 1:
+        arguments = {cls.__name__.lower(): next(iter(arguments.values()))}
+    keys: Any = {key: _field(key, [one]) for key, one in arguments.items()}
+    made = create_model(f"{cls.__name__}Section", __base__=Part, **keys)
+    made.declares = cls
+    return made
+
+
+def _words(cls: Any) -> list[str]:
+    """Names of what a class makes of nothing: ``"reference"``."""
+    return [
+        name
+        for name, value in vars(cls).items()
+        if isinstance(value, classmethod)
+        and not name.startswith("_")
+        and not inspect.signature(getattr(cls, name)).parameters
+    ]
+
+
+def _opened(hint: Any, value: Any, where: str) -> Any:
+    """Tables that stand for parts, read as these."""
+    for one in members(hint):
+        if not isinstance(value, Mapping | Part):
+            break
+        if is_part(one):
+            return read_section(part_of(one), value, f"[{where}]")
+        if (
+            isinstance(value, Mapping)
+            and get_origin(one) is Mapping
+            and any(map(is_part, leaves(one)))
+        ):
+            inner = get_args(one)[1]
+            return {key: _opened(inner, v, f"{where}.{key}") for key, v in value.items()}
     return value
 
 
-def _families(value: Any) -> Any:
-    right = 'a table of column = "family"'
-    return read_each(
-        value, "[model] families", right, lambda c, v: _family(v, f"[model.families] {c}")
-    )
+def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool) -> Any:
+    """A value of the file as the library takes it; ``run``: what stands in files is read."""
+    types = set(leaves(hint))
+    how: dict[str, Any] = {"key": key, "df": df, "run": run}
+    if isinstance(value, Part):
+        return value.made()
+    if Impossible in types and value is not None:
+        return _impossible(value, df)
+    if isinstance(value, FunctionName):
+        return made([value], hint, **how)[0]
+    if isinstance(value, list) and value and isinstance(value[0], FunctionName):
+        return _functions(value, key) if run else [_nothing] * len(value)
+    if isinstance(value, Path) and run:
+        return read_models(str(value)) if SynthpopModels in types else read_table(value)
+    if isinstance(value, str):
+        with_word = [t for t in types if is_part(t) and value in _words(t)]
+        return getattr(with_word[0], value)() if with_word else value
+    if isinstance(value, Mapping):
+        return {k: made(v, hint, **how) for k, v in value.items()}
+    return [made(v, hint, **how) for v in value] if isinstance(value, list) else value
 
 
-def _prior(value: Any, label: str, where: str) -> Any:
-    if value == "reference":
-        return value
-    if not isinstance(value, Mapping | Section):
-        raise told(misfit(label, value, '"reference" or a table: { slopes = 2.5 }'))
-    return read_section(RegressionPriorSection, value, where)
+def _nothing(table: Any) -> None:
+    """In the place of a function whose file is not run yet."""
 
 
-def _priors(value: Any) -> Any:
-    def read(column: str, given: Any) -> Any:
-        return _prior(given, f"[model.priors] {column}", f"[model.priors.{column}]")
-
-    return read_each(value, "[model] priors", "a table of column = prior", read)
-
-
-Prior = RegressionPriorSection | Literal["reference"]
-OwnPrior = Annotated[
-    Prior, BeforeValidator(lambda value: _prior(value, "[model] prior", "[model.prior]"))
-]
+def _functions(names: Sequence[FunctionName], key: str) -> list[Callable[..., Any]]:
+    places = [name.place for name in names]
+    found = zip(functions_in(places, key=key), places, strict=True)
+    return [guarded(function, path, key=key) for function, (path, _) in found]
 
 
-class RegressionSection(FittedSection):
-    """``[model]`` of kind ``"Regression"``: regressions in sequence.
+def _impossible(given: Any, df: pd.DataFrame | None) -> Any:
+    """Rules; a table of them is read as the data are."""
+    if isinstance(given, Path):
+        if df is None:
+            return None
+        given = read_like(given, df)
+    try:
+        return Impossible(given)
+    except InputError as error:
+        raise InputError(f"impossible: {error}") from None
 
-    formulas: columns without a formula, and those before, may be used; odd names in backticks
-    families: `"normal"`, `"lognormal"`, `"student"`, `"bernoulli"`, `"poisson"`,
-        `"negative-binomial"`, `"ordered"`, `"categorical"`, or `{ binomial = "trials" }` (a column,
-        or one number)
-    prior: of every regression: a table of its fields, or `"reference"`: flat, for normal and
-        log-normal ones
-    priors: of one regression, instead of `prior`: `[model.priors.COLUMN]`
-    nuts_sampler: `"nutpie"` is faster: `pip install "bayes-risk[fast]"`
-    draws: kept draws of each chain, or files of draws brought from elsewhere
-    """
 
-    kind: Literal["Regression"] = Field("Regression", description='"Regression"')
-    formulas: dict[str, str] = Field(
-        min_length=1, description='a table of column = "formula", in the order of synthesis'
-    )
-    families: Annotated[dict[str, Named | BinomialSection], BeforeValidator(_families)] = {}
-    prior: OwnPrior = RegressionPriorSection()
-    priors: Annotated[dict[str, Prior], BeforeValidator(_priors)] = {}
-    nuts_sampler: Literal["pymc", "nutpie"] = Field("pymc", description='"pymc" or "nutpie"')
-    draws: AtLeastFour | dict[str, Path] = Field(
-        1000, description='a whole number >= 4, or a table of column = "file with draws.csv"'
-    )
-    tune: NotNegative = 1000
-    chains: AtLeastTwo = 4
+# --- the section --------------------------------------------------------------------------------
 
-    @property
-    def unused(self) -> tuple[str, ...]:
-        """Those of fitting, beside draws brought from elsewhere."""
-        fitting = ("prior", "priors", "nuts_sampler", "tune", "chains")
-        return fitting if isinstance(self.draws, dict) else ()
+Arguments = Mapping[str, inspect.Parameter]
+
+
+def arguments_of(call: Any) -> Arguments:
+    """Arguments that a study file can give, by name."""
+    found = inspect.signature(call, eval_str=True).parameters
+    return {
+        name: one
+        for name, one in found.items()
+        if (name not in ELSEWHERE or inspect.isclass(call) and name == "columns")
+        and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        and writable(one.annotation)
+    }
+
+
+def _field(key: str, given: Sequence[inspect.Parameter], call: Any = None) -> tuple[Any, Any]:
+    """Type and field of a key, which arguments of one name share."""
+    hint: Any = Union[tuple(dict.fromkeys(one.annotation for one in given))]  # noqa: UP007
+    if given[0].default is inspect.Parameter.empty:
+        hint = given[0].annotation
+    typed = file_type(hint)
+    how: dict[str, Any] = {"description": right(hint)}
+    if key == "chains":  # errors are taken between them
+        typed, how["description"] = AtLeastTwo, "a whole number >= 2"
+    if given[0].default is not inspect.Parameter.empty:
+        how["default"] = _default(given[0], call)
+
+    def opened(value: Any) -> Any:
+        single = isinstance(value, str) and get_origin(hint) is Sequence
+        of_functions = single and get_origin(get_args(hint)[0]) is Callable
+        return [value] if of_functions else _opened(hint, value, f"model.{key}")
+
+    return Annotated[typed, BeforeValidator(opened)], Field(**how)
+
+
+def _default(argument: inspect.Parameter, call: Any) -> Any:
+    """A default as the file has it."""
+    made = {f.name: f.default_factory for f in fields(call)} if is_dataclass(call) else {}
+    factory = made.get(argument.name, MISSING)
+    if factory is MISSING:
+        return [] if argument.default == () else argument.default
+    return part_of(factory)() if is_part(factory) else factory()  # type: ignore[arg-type]
+
+
+class ModelSection(Section):
+    """``[model]`` of any kind."""
+
+    kind: str
+    declares: ClassVar[Any] = None
+    ways: ClassVar[Mapping[str, Arguments]] = {}  # from a table to a fit
 
     @model_validator(mode="after")
-    def _columns_have_formulas(self) -> "RegressionSection":
-        files = self.draws if isinstance(self.draws, dict) else {}
-        for key, names in (("families", self.families), ("priors", self.priors), ("draws", files)):
-            for name in names:
-                if name not in self.formulas:
-                    raise told(unknown(name, f"[model.{key}]", list(self.formulas)))
-        return self
-
-    @model_validator(mode="after")
-    def _brought_draws_are_whole(self) -> "RegressionSection":
-        if not isinstance(self.draws, dict):
-            return self
-        absent = [name for name in self.formulas if name not in self.draws]
-        if absent:
-            raise told(f"[model.draws] names no file for {absent[0]!r}; give one for each formula")
+    def _can_be_declared(self) -> "ModelSection":
         needless = [key for key in self.unused if key in self.model_fields_set]
         if needless:
-            raise ValueError(
-                f"{needless[0]} is for fitting, and [model.draws] brings draws from elsewhere: "
-                f"leave {needless[0]} out, or give draws = 1000"
-            )
+            brings = [key for key, value in self if _from_files(value)]
+            said = f"does not go with files of {brings[0]}" if brings else "is for what files bring"
+            raise ValueError(f"{needless[0]} {said}; leave {needless[0]} out")
+        try:
+            self.declared(run=False)
+        except InputError as error:
+            raise told(self.said(error)) from None
         return self
 
     @property
-    def modelled(self) -> list[str]:
-        """Columns that can be synthesised."""
-        return list(self.formulas)
-
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release with these columns synthesised."""
-        if isinstance(self.draws, dict):
-            return ("importance",)
-        # a column without a family may be normal: only the data tell
-        unnamed = [c for c in columns if c not in self.families]
-        exact = all(self.families[c] in EXACT for c in columns if c in self.families)
-        exact = exact and (df is None or all(is_number(df[c]) for c in unnamed if c in df))
-        return ("predictive", "refit", "importance", *(["exact"] if exact else []))
-
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        if isinstance(self.draws, dict):
-            return ()
-        exact = "exact" in self.offers(columns, df)
-        counts = all(self.families.get(c) == "poisson" for c in columns)
-        if df is not None:
-            if any(self._uses(c, columns) for c in self.formulas if c not in columns):
-                return ()  # a published column would tell of records that are not known
-            counts = counts and not any(self._uses(c, columns) for c in columns)
-        if m == 1:
-            return ("exact", "predictive") if exact else ("predictive",)
-        return ("imputed", "independent-releases") if exact or counts else ("independent-releases",)
-
-    def _uses(self, column: str, columns: Collection[str]) -> bool:
-        """Whether the formula of a column uses any of some columns."""
-        from bayes_risk.models.regression.formulas import parse
-
-        return not set(columns).isdisjoint(parse(column, self.formulas[column]).columns)
-
-
-class PyMCSection(FittedSection):
-    """``[model]`` of kind ``"PyMCModel"``: a function in a Python file builds the model.
-
-    build: a Python file and the function in it that makes a PyMC model of a table; the file is run
-    columns: columns that the model can draw, in the order of synthesis
-    """
-
-    kind: Literal["PyMCModel"] = Field("PyMCModel", description='"PyMCModel"')
-    build: str = Field(
-        pattern=FUNCTION, description='"file.py:function", as in "my_model.py:build"'
-    )
-    columns: Columns = Field(min_length=1, description="a list of column names")
-    draws: AtLeastFour = 1000
-    tune: NotNegative = 1000
-    chains: AtLeastTwo = 4
+    def own(self) -> Arguments:
+        """Arguments of the declaration itself."""
+        found = arguments_of(type(self).declares)
+        required = {k: one for k, one in found.items() if one.default is one.empty}
+        return required if self._declares_itself else found
 
     @property
-    def modelled(self) -> list[str]:
-        """Columns that can be synthesised."""
-        return self.columns
+    def _declares_itself(self) -> bool:
+        """Whether the way to the fit is one of the class."""
+        return isinstance(inspect.getattr_static(type(self).declares, self.way), classmethod)
 
     @property
-    def file(self) -> tuple[Path, str]:
-        """The Python file, and the name of the function in it."""
-        return file_and_name(self.build)
-
-
-class PMMSection(FittedSection):
-    """``[model]`` of kind ``"PMM"``: predictive mean matching of sensitive records.
-
-    order: columns to synthesise, in this order and together: `[release] columns` is left out
-    identifying: columns whose cells tell which records are sensitive; no others are replaced
-    threshold: records in cells of at most so many are sensitive
-    cuts: where identifying numbers are cut
-    models: by the column if left out
-    constraints: says of each row of a table whether it is possible
-    donors: one of the so many nearest donors is taken
-    later: predictors that come later in the order hold a record's own values, or random ones
-    selection: whether the intruder knows which records were synthesised, or the rule alone
-    """
-
-    kind: Literal["PMM"] = Field("PMM", description='"PMM"')
-    order: DistinctColumns
-    identifying: DistinctColumns
-    threshold: Count = 5
-    cuts: dict[str, Cuts] = Field({}, description="a table of column = [increasing numbers]")
-    models: dict[str, Literal["ordered", "multinomial", "gam", "linear"]] = Field(
-        {}, description='a table of column = "ordered", "multinomial", "gam" or "linear"'
-    )
-    constraints: Functions = Field(
-        [], description='"file.py:function", as in "rules.py:possible", or a list of such'
-    )
-    donors: Count = 1
-    later: Literal["genuine", "filled"] = Field("genuine", description='"genuine" or "filled"')
-    selection: Literal["known", "hidden"] = Field("known", description='"known" or "hidden"')
-
-    @model_validator(mode="after")
-    def _columns_are_named(self) -> "PMMSection":
-        for name in self.models:
-            if name not in self.order:
-                raise told(unknown(name, "[model.models]", self.order))
-        for name in self.cuts:
-            if name not in self.identifying:
-                raise told(unknown(name, "[model.cuts]", self.identifying))
-        return self
+    def way(self) -> str:
+        """The method from a table to a fit: that to which files are brought, or ``"fit"``."""
+        for name, arguments in type(self).ways.items():
+            needs = [key for key, one in arguments.items() if one.default is one.empty]
+            if any(_from_files(getattr(self, key)) for key in needs):
+                return name
+        return "fit"
 
     @property
-    def modelled(self) -> list[str]:
-        """Columns that are synthesised, together."""
-        return self.order
+    def unused(self) -> list[str]:
+        """Keys that mean nothing beside the others."""
+        taken = {"kind", *map(in_file, (*self.own, *type(self).ways[self.way]))}
+        return [key for key in type(self).model_fields if key not in taken]
 
     @property
-    def files(self) -> list[tuple[Path, str]]:
-        """The Python file of each constraint, and the name of the function in it."""
-        return [file_and_name(constraint) for constraint in self.constraints]
-
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release with these columns synthesised."""
-        return ("exact", "refit") if self.selection == "known" else ("refit",)
-
-
-class CARTSection(FittedSection):
-    """``[model]`` of kind ``"CART"``: trees in sequence.
-
-    order: columns to synthesise, in this order; predictors of each are all columns that do not come
-        later
-    min_leaf: least number of records in a leaf
-    bootstrap: values of a leaf are drawn by the Bayesian bootstrap, or plainly
-    smoothing: numbers are drawn from kernels around the genuine ones
-    floor: trees grown here are assumed for files whose trees are gone; probability of a value that
-        its leaf does not have; with `bootstrap = "none"`
-    models: trees that synthpop grew; `min_leaf`, `bootstrap`, `smoothing` are left out
-    missing_numbers: beside `models`: a number that stands for a missing value: `{ income = -9 }`
-    """
-
-    kind: Literal["CART"] = Field("CART", description='"CART"')
-    order: DistinctColumns
-    min_leaf: Count = 5
-    bootstrap: Literal["bayesian", "none"] = Field("bayesian", description='"bayesian" or "none"')
-    smoothing: Literal["kde"] | None = Field(None, description='"kde", or leave it out')
-    floor: Positive | None = Field(None, lt=1, description="a probability, above 0 and below 1")
-    models: Path | None = Field(None, description="the path of a JSON file of synthpop's models")
-    missing_numbers: dict[str, Float] = Field({}, description="a table of column = number")
+    def hyper(self) -> list[str]:
+        """Keys that a sweep may vary, with ``"power"`` of a model that can scale its priors."""
+        free = [in_file(k) for k, one in self.own.items() if one.default is not one.empty]
+        return [*free, *(["power"] if hasattr(type(self).declares, "power_scaled") else [])]
 
     @property
-    def unused(self) -> tuple[str, ...]:
-        """Those of growing trees, beside trees that synthpop grew."""
-        growing = ("min_leaf", "bootstrap", "smoothing")
-        return growing if self.models is not None else ()
+    def modelled(self) -> list[str] | None:
+        """Columns that are synthesised unless some are named; None: all that the table has."""
+        return self.synthesizes([]) or None
 
-    @model_validator(mode="after")
-    def _trees_are_grown_once(self) -> "CARTSection":
-        growing = [key for key in self.unused if key in self.model_fields_set]
-        if growing:
-            raise ValueError(
-                f"{growing[0]} is for growing trees, and models brings those of synthpop: leave "
-                f"{growing[0]} out"
-            )
-        if self.models is None and self.missing_numbers:
-            raise ValueError("missing_numbers is for the trees of models; leave it out")
-        if self.models is None and self.floor is not None and self.bootstrap != "none":
-            raise ValueError('floor is for plain draws; give bootstrap = "none" too')
-        if self.floor is not None and self.smoothing is not None:
-            raise ValueError("floor is for values that are not smoothed; leave smoothing out")
-        return self
+    def synthesizes(self, columns: Sequence[str]) -> list[str]:
+        """The same, of a table with these columns."""
+        declaration = self.declared(run=False)
+        if not hasattr(declaration, "synthesizes"):  # of another package, perhaps
+            return list(columns)
+        return list(declaration.synthesizes(columns))
 
-    @property
-    def modelled(self) -> list[str]:
-        """Columns that can be synthesised."""
-        return self.order
+    def declared(self, df: pd.DataFrame | None = None, *, run: bool = True, **changed: Any) -> Any:
+        """The declaration; ``run``: what stands in files is read and run, as far as ``df`` lets."""
+        return type(self).declares(**self._made(self.own, df=df, run=run, **changed))
 
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release with these columns synthesised."""
-        if self.models is not None:
-            return ("exact",)
-        if not self._smooths(columns, df) or self.bootstrap == "none":
-            return ("exact", "refit")
-        # whether a smoothed column is a number only the data tell
-        return (*(["exact"] if df is None else []), "monte-carlo", "refit")
+    def fit_options(self) -> dict[str, Any]:
+        """Keyword arguments of the way to the fit."""
+        return self._made(type(self).ways[self.way], df=None, run=True)
 
-    def _smooths(self, columns: Collection[str], df: pd.DataFrame | None) -> bool:
-        """Whether numbers are smoothed; without the data, whether they may be."""
-        return self.smoothing is not None and (df is None or any(is_number(df[c]) for c in columns))
+    def _made(self, arguments: Arguments, *, df: Any, run: bool, **changed: Any) -> dict[str, Any]:
+        found = {}
+        for name, one in arguments.items():
+            value = changed.get(in_file(name), getattr(self, in_file(name)))
+            found[name] = made(value, one.annotation, key=name, df=df, run=run)
+        return found
 
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        if self.models is not None or self.floor is not None:
-            return ()
-        if df is not None and self._smooths(columns, df):
-            return ()
-        return ("exact", "independent-releases")  # which of them, the grown trees tell
+    def said(self, error: Exception, where: str = "[model]") -> str:
+        """What the library says of arguments, said of keys."""
+        words = as_keys(re.sub(r"\bkind(?==)", "synthesizer", str(error)))
+        words = re.sub(r"\b(?:[A-Z]\w*)?Fit\b", f'kind = "{self.kind}"', words)
+        words = re.sub(r"\bmodels\.([A-Z]\w*)", r'kind = "\1"', words).replace("over: ", "")
+        return words if words.startswith("[") else f"{where} {words}"
 
 
-class ForestSection(FittedSection):
-    """``[model]`` of kind ``"Forest"``: random forests in sequence.
+def in_file(name: str) -> str:
+    """The key of an argument: ``kind`` is that of the model."""
+    return "synthesizer" if name == "kind" else name
 
-    order: columns to synthesise, in this order
-    n_trees: trees of each forest
-    min_leaf: least number of different records in a leaf
-    votes: of all trees, or only of trees that have not seen the record
-    dirichlet: added to the votes before a value is drawn
-    chain: predictors are all other columns, or those not synthesised and those before
-    """
 
-    kind: Literal["Forest"] = Field("Forest", description='"Forest"')
-    order: DistinctColumns
-    n_trees: Count = 500
-    min_leaf: Count = 1
-    votes: Literal["all", "out-of-bag"] = Field("all", description='"all" or "out-of-bag"')
-    dirichlet: FromZero = 0.0
-    chain: Literal["all-others", "earlier-only"] = Field(
-        "all-others", description='"all-others" or "earlier-only"'
+def _from_files(value: Any) -> bool:
+    """Whether a value is the path of a file, or a table of them."""
+    return isinstance(value, Path) or (
+        isinstance(value, Mapping) and any(isinstance(part, Path) for part in value.values())
     )
 
-    @property
-    def modelled(self) -> list[str]:
-        """Columns that can be synthesised."""
-        return self.order
 
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release with these columns synthesised."""
-        return ("exact", "refit")
+@cache
+def section_of(kind: str) -> type[ModelSection]:
+    """The section of a registered model."""
+    declares = getattr(models, kind)
+    own = arguments_of(declares)
+    methods = [n for n in dir(declares) if n.startswith("from_")]
+    ways = {name: arguments_of(getattr(declares, name)) for name in [*methods, "fit"]}
+    found: dict[str, list[inspect.Parameter]] = {}
+    for arguments in (own, ways["fit"], *(ways[name] for name in methods)):
+        for name, one in arguments.items():
+            found.setdefault(name, []).append(one)
+    keys: Any = {}
+    for name, given in found.items():
+        if name not in own and name not in ways["fit"]:  # only of what is brought
+            given = [one.replace(default=None, annotation=one.annotation | None) for one in given]
+        keys[in_file(name)] = _field(in_file(name), given, declares if name in own else None)
+    named: Any = (Literal[kind], Field(kind, description=f'"{kind}"'))
+    made = create_model(f"{kind}Section", __base__=ModelSection, kind=named, **keys)
+    made.declares, made.ways = declares, ways
+    return made
 
 
-class PoissonMixtureSection(FittedSection):
-    """``[model]`` of kind ``"PoissonMixture"``: counts, as of plants and their workers.
-
-    synthesizer: MP: counts drawn from the mixture; MM: confidential totals of each component
-        allocated to its records; TCMM: the same, the tail of each column apart
-    quantile: of TCMM, required there: records above it are the tail of a column
-    n_classes: most classes; raise it when the report says that the truncation binds
-    concentration_prior: gamma prior of the concentration
-    rate_prior: gamma; shape 0.5 and as mean the power of ten above the column's mean if left out
-    zeros: of MP: beta prior of each component's chance of a structural zero
-    covariates: categories that tell about the component; never synthesised
-    exposure: a column of positive numbers that multiply the rates; never synthesised
-    level_prior: Dirichlet prior weight of each level of a covariate in each component
-    thin: sweeps between kept draws
-    """
-
-    kind: Literal["PoissonMixture"] = Field("PoissonMixture", description='"PoissonMixture"')
-    synthesizer: Literal["MP", "MM", "TCMM"] = Field("MP", description='"MP", "MM" or "TCMM"')
-    quantile: Float | None = Field(
-        None, gt=0, lt=1, description="a number above 0 and below 1: 0.9"
+def read_model(value: Any, homes: Any = None) -> Any:
+    """``[model]``, of the kind that it names."""
+    if isinstance(value, ModelSection):
+        return value
+    if not isinstance(value, Mapping):
+        raise told("[model] must be a table of keys")
+    kind, kinds = value.get("kind", "DPMPM"), models.registered()
+    if kind not in kinds:
+        raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in kinds)))
+    return read_section(
+        section_of(kind), value, "[model]", lambda: _other_kinds(value, kind) | (homes or dict)()
     )
-    n_classes: Count = 20
-    concentration_prior: Pair = Field(
-        (0.25, 0.25), description="[shape, rate], two numbers above 0"
-    )
-    rate_prior: Pair | dict[str, Pair] | None = Field(
-        None,
-        description="[shape, rate], two numbers above 0, or a table of column = [shape, rate]",
-    )
-    zeros: Pair | None = Field(
-        None, description="[a, b] of a beta prior, two numbers above 0, or leave it out"
-    )
-    covariates: Columns = []
-    exposure: str | None = Field(None, description="a column name")
-    level_prior: Positive = 1.0
-    draws: AtLeastFour = 1000
-    tune: NotNegative = 1000
-    chains: AtLeastTwo = 4
-    thin: Count = 5
-
-    @model_validator(mode="after")
-    def _keys_go_together(self) -> "PoissonMixtureSection":
-        if self.deals_tails and self.quantile is None:
-            raise ValueError(
-                'synthesizer = "TCMM" collapses the records above a quantile; give quantile = 0.9'
-            )
-        if self.quantile is not None and not self.deals_tails:
-            raise ValueError('quantile belongs to synthesizer = "TCMM"; leave it out')
-        if self.zeros is not None and self.deals:
-            raise ValueError('zeros belongs to synthesizer = "MP"; leave it out')
-        if self.exposure in self.covariates:
-            raise ValueError(
-                f"covariates names {self.exposure!r}, which is the exposure; it can be one"
-            )
-        for name in self.rate_prior if isinstance(self.rate_prior, dict) else ():
-            if name in self.fixed:
-                raise ValueError(f"rate_prior names {name!r}, which is no count; leave it out")
-        return self
-
-    @property
-    def deals(self) -> bool:
-        """Whether confidential totals are dealt, MM and TCMM."""
-        return self.synthesizer != "MP"
-
-    @property
-    def deals_tails(self) -> bool:
-        """Whether tails are dealt apart, TCMM."""
-        return self.synthesizer == "TCMM"
-
-    @property
-    def fixed(self) -> list[str]:
-        """Columns that are never synthesised; all others are counts."""
-        return [*self.covariates, *([self.exposure] if self.exposure is not None else [])]
-
-    def offers(self, columns: Collection[str], df: pd.DataFrame | None = None) -> tuple[str, ...]:
-        """Ways to the evidence of a release, for an intruder who knows all other records."""
-        return ("exact",) if self.deals else ("predictive", "refit", "importance")
-
-    def offers_knowing(
-        self, columns: Collection[str], m: int, df: pd.DataFrame | None = None
-    ) -> tuple[str, ...]:
-        """Ways to the evidence of m data sets, for an intruder who knows some other records."""
-        if self.deals:
-            return ()
-        return ("predictive",) if m == 1 else ("imputed", "independent-releases")
 
 
-ModelSection = (
-    DPMPMSection
-    | RegressionSection
-    | PyMCSection
-    | CARTSection
-    | ForestSection
-    | PMMSection
-    | PoissonMixtureSection
-)
-KINDS: dict[str, type[ModelSection]] = {
-    section.model_fields["kind"].default: section for section in get_args(ModelSection)
-}
+def _other_kinds(keys: Mapping[str, Any], kind: str) -> dict[str, list[str]]:
+    """Keys that this kind of model does not have, under the names of the kinds that do."""
+    homes: dict[str, list[str]] = {}
+    every = {name: section_of(name).model_fields for name in models.registered()}
+    for key in keys:
+        have = [f'"{name}"' for name, fields in every.items() if key in fields]
+        if have and f'"{kind}"' not in have:
+            homes.setdefault(f'kind = {" or ".join(have)}; this one is "{kind}"', []).append(key)
+    return homes

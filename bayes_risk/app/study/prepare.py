@@ -18,18 +18,9 @@ from bayes_risk.studies.reweighting import LinearWeights, reweight
 from bayes_risk.studies.reweighting_result import Reweighting
 
 from .candidates import candidate_study, sorted_keys
-from .checks import check_powers, check_table, rehearse, rehearse_ends
-from .declare import (
-    attribute_options,
-    declare_model,
-    fit_model,
-    fit_options,
-    synthesis_options,
-    taken,
-    with_zeros,
-)
-from .models import DPMPMSection
-from .reading import provenance_of, read_data, read_release
+from .checks import rehearse, rehearse_ends, unsampled
+from .declare import attribute_options, declare, fit_model, synthesis_options, taken
+from .reading import provenance_of, read_data
 from .study import Study
 
 Progress = Callable[[str, int, int], None]
@@ -92,7 +83,7 @@ def prepare(
     """
     with clock("data"):
         if needs_fit(study):
-            declare_model(study.model)  # what is wrong shows first
+            declare(study)  # what is wrong shows first
         df, sha256 = read_data(study.data)
         declaration, release = checked_inputs(study, df)
         provenance = provenance_of(study, df, sha256, {"": release})
@@ -126,24 +117,13 @@ def fit_and_release(
     return Prepared(df=df, declaration=declaration, fit=fit, release=release, reweighting=loop)
 
 
-def checked_model(study: Study, df: pd.DataFrame) -> Any:
-    """The declaration of the study's model, the study checked against the table; None: no fit."""
-    declaration = declare_model(study.model) if needs_fit(study) else None
-    check_table(study, df, fitted=declaration is not None)
-    if isinstance(study.model, DPMPMSection) and declaration is not None:
-        declaration = with_zeros(declaration, study.model.impossible, df)
-    check_powers(study, declaration)
-    return declaration
-
-
 def checked_inputs(study: Study, df: pd.DataFrame) -> tuple[Any, Release | None]:
-    """The declaration and the release made elsewhere, after every check that needs no fit.
+    """The declaration and the release made elsewhere, after every check that needs no sampling.
 
     A run, and a dry run of it, call this before the first draw.
     """
-    declaration, release = checked_model(study, df), read_release(study, df)
-    rehearse(study, df, release)
-    return declaration, release
+    declaration = declare(study, df) if needs_fit(study) else None
+    return declaration, rehearse(study, df, unsampled(study, declaration, df))
 
 
 def needs_fit(study: Study) -> bool:
@@ -176,7 +156,8 @@ def _reweight(
         declaration,
         df,
         weights_from=rule,
-        fit=fit_options(study) | taken(declaration, n_jobs=n_jobs),
+        fit=study.model.fit_options()
+        | taken(declaration, missing=study.data.missing, n_jobs=n_jobs),
         synthesis=synthesis_options(study),
         audit=attribute_options(audit) | {"n_jobs": n_jobs},
         random_seed=random_seed,

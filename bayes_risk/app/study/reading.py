@@ -36,8 +36,8 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
     return declare_levels(df, data.listed_levels, "the data"), sha256
 
 
-def read_release(study: Contents, df: pd.DataFrame) -> Release | None:
-    """Releases made elsewhere, if the study names any."""
+def read_release(study: Contents, df: pd.DataFrame, usual: Release | None = None) -> Release | None:
+    """Releases made elsewhere, if the study names any; of the classes of those the model makes."""
     if study.release.files is None:
         return None
     tables = read_releases(study.release.files, df, **study.data.reading)
@@ -49,7 +49,7 @@ def read_release(study: Contents, df: pd.DataFrame) -> Release | None:
     return Release(
         datasets=declared,
         synthesized=study.release.columns or [],
-        classes=study.classes,
+        classes=study.release.classes or ("new" if usual is None else usual.classes),
         parameters=study.release.parameters,
     )
 

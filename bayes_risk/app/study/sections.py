@@ -332,8 +332,8 @@ class ReleaseSection(Section):
 
     m: number of files, at most the model's draws
     columns: columns whose values are replaced; all that the model can draw if left out
-    classes: of DPMPM and MP: a fresh latent class, or that of the record's own confidential values
-        (more risk)
+    classes: of mixtures: a fresh latent class, or that of the record's own confidential values
+        (more risk; of MP where covariates or counts stay); as the model usually does if left out
     parameters: how the parameters behind the files are or were drawn; as the model usually does if
         left out
     files: instead of `m`: releases made elsewhere; `columns` is then required
@@ -341,7 +341,7 @@ class ReleaseSection(Section):
 
     m: Count = 5
     columns: SomeColumns = None
-    classes: Literal["new", "own"] = Field("new", description='"new" or "own"')
+    classes: Literal["new", "own"] | None = Field(None, description='"new" or "own"')
     parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = Field(
         None, description='"one-mode", "independent", "shared" or "plug-in"'
     )
@@ -422,7 +422,7 @@ def _grid(given: Any, where: str) -> Any:
 
 
 def _intruder(value: Any) -> Any:
-    homes = {"[attribute]": list(AttributeSection.model_fields)}
+    homes = lambda: {"[attribute]": list(AttributeSection.model_fields)}  # noqa: E731
     given = value is not None
     return read_section(IntruderSection, value, "[attribute.intruder]", homes) if given else None
 

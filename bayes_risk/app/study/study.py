@@ -14,8 +14,8 @@ from bayes_risk._core.errors import InputError
 
 from .agreement import check_agreement, check_guessed_columns, check_keys
 from .candidates import candidate_study, check_compare
-from .contents import HOMES, Contents
-from .keys import Section, file_and_name, sentences
+from .contents import Contents, homes
+from .keys import FunctionName, Section, sentences
 from .models import ModelSection
 from .sections import attribute_settings
 from .sweep import CompareSection
@@ -45,8 +45,6 @@ class Study(Contents):
         Totals that the intruder knows are data and are checked against them: true says the same.
         """
         found = self.model_dump(mode="json")
-        if not self.chooses_classes:
-            del found["release"]["classes"]
         if self.attribute is not None and self.attribute.intruder is not None:
             found["attribute"] = attribute_settings(found["attribute"], self.attribute.intruder)
         if self.release.files is not None:
@@ -82,51 +80,47 @@ def parse_study(content: Mapping[str, Any], *, source: str = "study") -> Study:
     try:
         return Study.model_validate(content)
     except ValidationError as error:
-        raise InputError(f"{source}: {sentences(error, Study, content, '', HOMES)}") from None
+        raise InputError(f"{source}: {sentences(error, Study, content, '', homes)}") from None
     except RecursionError:
         raise too_deep(source) from None
 
 
-FUNCTIONS = ("build", "constraints", "analyses")  # keys that name functions of Python files
-
-
 def model_files(model: ModelSection) -> list[Path]:
     """Files that a model is made of: Python files, draws, rules, or trees."""
-    return list(dict.fromkeys(path for key, value in model for path in _files(value, key)))
+    return list(dict.fromkeys(path for _, value in model for path in _files(value)))
 
 
-def _files(value: Any, key: str) -> Iterator[Path]:
+def _files(value: Any) -> Iterator[Path]:
     if isinstance(value, Path):
         yield value
-    elif isinstance(value, str) and key in FUNCTIONS:
-        yield file_and_name(value)[0]
+    elif isinstance(value, FunctionName):
+        yield value.place[0]
     elif isinstance(value, list | dict):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _files(part, key)
+            yield from _files(part)
 
 
 def from_folder(study: Study, base: Path) -> Study:
     """Return the same study, its paths counted from a folder."""
-    update = {key: _moved(value, base, key) for key, value in study if key != "compare"}
+    update = {key: _moved(value, base) for key, value in study if key != "compare"}
     if study.compare is not None:
         update["compare"] = _compare(study, study.compare, base)
     return study.model_copy(update=update)
 
 
-def _moved(value: Any, base: Path, key: str = "") -> Any:
+def _moved(value: Any, base: Path) -> Any:
     """What a key holds, its paths counted from a folder."""
     if isinstance(value, Path):
         return base / value
-    if isinstance(value, str) and key in FUNCTIONS:
-        path, name = file_and_name(value)
-        return f"{base / path}:{name}"
+    if isinstance(value, FunctionName):
+        return value.counted_from(base)
     if isinstance(value, list):
-        return [_moved(part, base, key) for part in value]
+        return [_moved(part, base) for part in value]
     if isinstance(value, dict):
-        return {label: _moved(part, base, key) for label, part in value.items()}
+        return {label: _moved(part, base) for label, part in value.items()}
     if not isinstance(value, Section):
         return value
-    moved = {name: _moved(part, base, name) for name, part in value}
+    moved = {name: _moved(part, base) for name, part in value}
     changed = {name: part for name, part in moved.items() if part != getattr(value, name)}
     return value.model_copy(update=changed)
 

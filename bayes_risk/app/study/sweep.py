@@ -110,7 +110,9 @@ def _is_table(value: Any) -> bool:
 
 
 def _candidate(name: str, value: Any) -> Any:
-    homes = {f"[compare.{name}] {table} = {{ ... }}": keys for table, keys in _HOMES.items()}
+    homes = lambda: {  # noqa: E731
+        f"[compare.{name}] {table} = {{ ... }}": keys for table, keys in _HOMES.items()
+    }
     return read_section(CandidateSection, value, f"[compare.{name}]", homes)
 
 

@@ -110,13 +110,9 @@ def membership(
     at_least("comparisons", comparisons, 1)
     at_least("alternatives", alternatives, 2)
     at_least("refit_budget", refit_budget, 0)
-    _check_release(fit, release)
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
-    problem = AuditProblem.prepare(
-        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing
-    )
-    _check_intruder(problem)
+    problem = membership_problem(fit, release, intruder, records, choose, knowing)
     cases, case = places(problem.cases), problem.case
     compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
@@ -145,6 +141,23 @@ def membership(
         rng=samples,
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
+
+
+def membership_problem(
+    fit: Fit,
+    release: Release,
+    intruder: Intruder | None,
+    records: Any,
+    choose: np.random.Generator,
+    knowing: np.random.Generator,
+) -> AuditProblem:
+    """The audit, if the model and the release can answer it at all."""
+    _check_release(fit, release)
+    problem = AuditProblem.prepare(
+        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing
+    )
+    _check_intruder(problem)
+    return problem
 
 
 def _alternatives(

@@ -155,6 +155,7 @@ def weaker(
 def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
     """What is approximated in `weaker`, and what is disclosed for certain, one phrase."""
     scene = AttackScenario.of(fit, intruder, release, targets, 0)
+    check(scene, fit)
     words = ["weaker: unknown records integrated out; synthetic rows are matched to nobody"]
     if scene.other is not None:
         words = ["weaker: fits without the two records"]
