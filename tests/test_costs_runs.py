@@ -56,7 +56,7 @@ def brought(content, tmp_path):
     [
         pytest.param(run_sweep, "sweep", {"sweep": SWEEP}, id="sweep"),
         pytest.param(
-            run_compare, "comparison", {"compare": COMPARE, "utility": None}, id="comparison"
+            run_compare, "compare", {"compare": COMPARE, "utility": None}, id="comparison"
         ),
     ],
 )
@@ -91,7 +91,7 @@ def test_settings_of_a_sweep_are_counted_the_study_s_own_among_them(content):
 
 def test_a_comparison_is_as_large_as_its_largest_candidate(content):
     study = parse_study(content | {"compare": COMPARE})
-    found = estimate(study, kind="comparison", time=False)
+    found = estimate(study, kind="compare", time=False)
     assert (found.settings, found.guesses) == (4, 10)
 
 
@@ -243,7 +243,7 @@ def test_numbers_are_estimated_as_they_are_audited(
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_every_example_has_an_estimate(file):
-    kinds = {"sweep_study": "sweep", "compare_study": "comparison"}
+    kinds = {"sweep_study": "sweep", "compare_study": "compare"}
     cost = estimate(read_study(file), kind=kinds.get(file.stem, "audit"), time=False)
     assert cost.peak > 0 and cost.guesses > 1 and cost.cases >= 1
 

@@ -230,20 +230,22 @@ def test_a_run_with_a_folder_writes_it(tmp_path):
 
 
 def test_an_existing_folder_stops_the_run_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "audit_of", lambda *_: pytest.fail("worked"))
+    failing = run.RUNS["audit"]._replace(work=lambda *_, **__: pytest.fail("worked"))
+    monkeypatch.setitem(run.RUNS, "audit", failing)
     (tmp_path / "out").mkdir()
     with pytest.raises(br.InputError, match="exists"):
         run_study(small_study(tmp_path).with_output(tmp_path / "out"))
 
 
-@pytest.mark.parametrize("stage", ["audit_of", "write_study"])
+@pytest.mark.parametrize("stage", ["work", "write"])
 def test_an_interruption_leaves_nothing(tmp_path, monkeypatch, stage):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     study = small_study(tmp_path).with_output(tmp_path / "out")
     before = sorted(os.listdir(tmp_path))
-    monkeypatch.setattr(run, stage, interrupt)
+    interrupted = run.RUNS["audit"]._replace(**{stage: interrupt})
+    monkeypatch.setitem(run.RUNS, "audit", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_study(study)
     assert sorted(os.listdir(tmp_path)) == before

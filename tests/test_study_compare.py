@@ -251,14 +251,13 @@ def test_numbers_are_shown_to_their_error(value, mcse, said):
     assert _with_error({"risk": value, "risk_mcse": mcse}, "risk") == said
 
 
-@pytest.mark.parametrize(
-    ("room", "stage"), [(run, "compare_of"), (run, "write_comparison")], ids=["run", "folder"]
-)
-def test_an_interruption_leaves_no_folder(table, tmp_path, monkeypatch, room, stage):
+@pytest.mark.parametrize("stage", ["work", "write"])
+def test_an_interruption_leaves_no_folder(table, tmp_path, monkeypatch, stage):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, stage, interrupt)
+    interrupted = run.RUNS["compare"]._replace(**{stage: interrupt})
+    monkeypatch.setitem(run.RUNS, "compare", interrupted)
     study = study_of(table, {"replicates": 1, "a": {}}, attribute={"targets": 5})
     with pytest.raises(KeyboardInterrupt):
         run_compare(study.with_output(tmp_path / "out"))

@@ -14,7 +14,7 @@ from bayes_risk.app.study.study import parse_study
 from bayes_risk.intruder.intruder import Intruder
 from tests.fits import encoded, offered
 
-RUNS = {"audit": run_study, "sweep": run_sweep, "comparison": run_compare}
+RUNS = {"audit": run_study, "sweep": run_sweep, "compare": run_compare}
 KEYS = {"identification": {"known": [], "synthesized": ["a", "b"]}}
 AUDIT = {"attribute": {"targets": 5}}
 SWEEP = AUDIT | {"sweep": {"knows_columns": [["nope"]]}}
@@ -130,8 +130,8 @@ def test_an_audit_is_refused_before_its_fit(begins, monkeypatch, sections, told,
     ("kind", "sections", "told"),
     [
         ("sweep", SWEEP, r"\[sweep\] knows_columns names column 'nope'"),
-        ("comparison", COMPARE | KEYS | {"bounds": {"patterns": ["c"]}}, r"\[bounds\] .*'c'"),
-        ("comparison", COMPARE | KEYS | {"utility": {"analyses": ["code.py:fails"]}},
+        ("compare", COMPARE | KEYS | {"bounds": {"patterns": ["c"]}}, r"\[bounds\] .*'c'"),
+        ("compare", COMPARE | KEYS | {"utility": {"analyses": ["code.py:fails"]}},
          r"\[compare.one\]: \[utility\] .*KeyError"),
     ],
     ids=["sweep", "ends", "analysis"],
@@ -147,7 +147,7 @@ def test_keys_of_a_candidate_are_sorted_by_what_it_synthesises(begins):
     model = {"model": {"kind": "CART", "order": ["a"]}}
     with pytest.raises(pytest.fail.Exception, match="a fit was begun"):
         begins(model | COMPARE | keys | {"compare": {"all": {"model": {"kind": "DPMPM"}}}},
-               "comparison", False)  # fmt: skip
+               "compare", False)  # fmt: skip
 
 
 # --- the evidence that is promised before the fit, and offered after ------------------------------

@@ -291,17 +291,14 @@ def test_a_sweep_writes_its_folder(written):
 
 
 @pytest.mark.parametrize(
-    ("room", "stage", "left"),
-    [(run, "sweep_of", []), (run, "write_sweep", [".out.work"])],
-    ids=["sweep", "folder"],
+    ("stage", "left"), [("work", []), ("write", [".out.work"])], ids=["sweep", "folder"]
 )
-def test_an_interruption_leaves_finished_steps_alone(
-    table, tmp_path, monkeypatch, room, stage, left
-):
+def test_an_interruption_leaves_finished_steps_alone(table, tmp_path, monkeypatch, stage, left):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, stage, interrupt)
+    interrupted = run.RUNS["sweep"]._replace(**{stage: interrupt})
+    monkeypatch.setitem(run.RUNS, "sweep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(study_of(table, {"m": [1]}).with_output(tmp_path / "out"))
     assert os.listdir(tmp_path) == left

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,12 +103,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # locals hold confidential values
 )
 UNEXPECTED, USAGE_ERROR = 1, 2
-RUNS = {  # by name, for nothing heavy is imported before
-    "audit": ("run_study", "bayes_risk.reporting.terminal", "print_result"),
-    "sweep": ("run_sweep", "bayes_risk.reporting.terminal", "print_sweep"),
-    "compare": ("run_compare", "bayes_risk.reporting.terminal", "print_comparison"),
-}
-KINDS = {"compare": "comparison"}
+PRINTERS = {"audit": "print_result", "sweep": "print_sweep", "compare": "print_comparison"}
 
 
 class DemoData(StrEnum):
@@ -316,14 +310,14 @@ def _run(
     """Run with bars, and print the result and the warnings; or print what it would cost."""
     from rich.console import Console
 
-    from bayes_risk.reporting.terminal import Bars
+    from bayes_risk.reporting import terminal
 
     workers: Any = {"n_jobs": jobs, "backend": backend.value, "max_memory": max_memory}
     if dry_run:
         from bayes_risk.app.run.costs import print_costs
 
-        return print_costs(study, KINDS.get(what, what), **workers)
-    with _interrupts() as stop, _hushed(), _collected_warnings() as notes, Bars() as bars:
+        return print_costs(study, what, **workers)
+    with _interrupts() as stop, _hushed(), _collected_warnings() as notes, terminal.Bars() as bars:
 
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
@@ -335,11 +329,11 @@ def _run(
         check_target(folder, overwrite=overwrite)  # before slow imports
         compile_beside(folder)
         command = shlex.join(["bayes-risk", *sys.argv[1:]])
-        runner, room, printer = RUNS[what]
-        run = getattr(import_module("bayes_risk.app.run"), runner)
+        from bayes_risk.app.run import run
+
         how |= {"overwrite": overwrite, "progress": progress, "command": command}
-        result = run(study, **workers, **how)
-    getattr(import_module(room), printer)(result, notes, console=Console())
+        result = run(study, what, **workers, **how)
+    getattr(terminal, PRINTERS[what])(result, notes, console=Console())
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """An audit, sweep or comparison: data, fit, release, every risk that is asked for, verdict."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from bayes_risk.app.study.declare import (
     matching_options,
     sweep_options,
 )
-from bayes_risk.app.study.prepare import Clock, Prepared, Progress, candidates_of, prepare
+from bayes_risk.app.study.prepare import Clock, Prepared, candidates_of, prepare
 from bayes_risk.app.study.reading import provenance_of, read_data
 from bayes_risk.app.study.sections import AttributeSection
 from bayes_risk.app.study.study import Study
@@ -43,8 +43,8 @@ from bayes_risk.utilities.result import Utility
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StudyResult:
-    """What one run of a study found.
+class RunResult:
+    """What every run of a study says of itself.
 
     Attributes
     ----------
@@ -57,7 +57,29 @@ class StudyResult:
     diagnostics : mapping
         Of the fit: chains, draws, R-hat and effective sample size of the log predictives or
         parameters, occupied classes; or counts of records, and ``notes``. Empty when nothing was
-        fitted, and for trees and forests.
+        fitted, and for trees, forests and comparisons.
+    seconds : mapping of str to float
+        Wall time of each stage.
+    provenance : Provenance or None
+        The files that were read: name, rows, columns, SHA-256; and what the data hold.
+    """
+
+    study: Study
+    random_seed: int
+    data_sha256: str
+    seconds: Mapping[str, float]
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudyResult(RunResult):
+    """What one audit found.
+
+    Attributes
+    ----------
+    study, random_seed, data_sha256, diagnostics, seconds, provenance
+        As in `RunResult`.
     release : Release
     attribute : AttributeRisk or None
     identification : IdentificationRisk or None
@@ -70,21 +92,12 @@ class StudyResult:
     reweighting : Reweighting or None
         The loop that made fit, release and attribute risk.
     verdict : Verdict
-    seconds : mapping of str to float
-        Wall time of each stage.
-    provenance : Provenance or None
-        The files that were read: name, rows, columns, SHA-256; and what the data hold.
     """
 
-    study: Study
-    random_seed: int
-    data_sha256: str
-    diagnostics: Mapping[str, Any]
     release: Release
     attribute: AttributeRisk | None
     identification: IdentificationRisk | None
     verdict: Verdict
-    seconds: Mapping[str, float]
     utility: Utility | None = None
     context: ContextMeasures | None = None
     bounds: InherentBounds | None = None
@@ -92,7 +105,6 @@ class StudyResult:
     full_table: FullTableRisk | None = None
     privacy_loss: PrivacyLoss | None = None
     reweighting: Reweighting | None = None
-    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         parts: list[Any] = [self.reweighting, self.attribute, self.identification]
@@ -102,46 +114,35 @@ class StudyResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SweepResult:
+class SweepResult(RunResult):
     """What one sweep of a study found.
 
     Attributes
     ----------
     study, random_seed, data_sha256, diagnostics, seconds, provenance
-        As in `StudyResult`.
+        As in `RunResult`.
     sensitivity : Sensitivity
         Risk at every setting; its base is the audit that the study describes.
     """
 
-    study: Study
-    random_seed: int
-    data_sha256: str
-    diagnostics: Mapping[str, Any]
     sensitivity: Sensitivity
-    seconds: Mapping[str, float]
-    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         return f"{self.study.title}\n\n{self.sensitivity!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ComparisonResult:
+class ComparisonResult(RunResult):
     """What one comparison of a study's candidates found.
 
     Attributes
     ----------
-    study, random_seed, data_sha256, seconds, provenance
-        As in `StudyResult`.
+    study, random_seed, data_sha256, diagnostics, seconds, provenance
+        As in `RunResult`.
     comparison : Comparison
     """
 
-    study: Study
-    random_seed: int
-    data_sha256: str
     comparison: Comparison
-    seconds: Mapping[str, float]
-    provenance: Provenance | None = None
 
     def __repr__(self) -> str:
         return f"{self.study.title}\n\n{self.comparison!r}"
@@ -160,60 +161,39 @@ def diagnostics_of(fit: Any) -> dict[str, Any]:
     return found if notes is None else found | {"notes": list(notes)}
 
 
-def audit_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None) -> StudyResult:
+def audit_of(study: Study, seed: int, **how: Any) -> StudyResult:
     """Every audit of a study."""
-    clock = Clock()
-    seeds = seeds_of(seed)
-    how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
+    clock, seeds = Clock(), seeds_of(seed)
     ready = prepare(study, clock, seeds=seeds, **how)
     return StudyResult(
-        study=study,
-        random_seed=seed,
-        data_sha256=ready.data_sha256,
-        diagnostics=diagnostics_of(ready.fit),
         release=ready.release,
         reweighting=ready.reweighting,
         **audits(study, ready, clock, seeds[2:], how),
-        seconds=clock.seconds,
-        provenance=ready.provenance,
+        **_of_itself(study, seed, clock, ready),
     )
 
 
-def sweep_of(study: Study, seed: int, *, n_jobs: int, progress: Progress | None) -> SweepResult:
-    """The attribute audit at every setting of ``[sweep]``."""
-    clock = Clock()
-    seeds = seeds_of(seed)
-    ready = prepare(study, clock, seeds=seeds, n_jobs=n_jobs, progress=progress)
+def sweep_of(study: Study, seed: int, **how: Any) -> SweepResult:
+    """The attribute audit at every setting of ``[sweep]``; no other audit."""
+    study = alone(study)
+    clock, seeds = Clock(), seeds_of(seed)
+    ready = prepare(study, clock, seeds=seeds, **how)
     weights = None if ready.reweighting is None else ready.reweighting.rounds[-1].weights
+    given: dict[str, Any] = {} if weights is None else {"weights": weights}
 
     def refit(declaration: Any) -> Any:
-        how = {} if weights is None else {"weights": weights}
-        return fit_model(study, declaration, ready.df, random_seed=seeds[0], n_jobs=n_jobs, **how)
+        again = given | {"random_seed": seeds[0], "n_jobs": how["n_jobs"]}
+        return fit_model(study, declaration, ready.df, **again)
 
     with clock("sweep"):
+        options = sweep_options(study, ready.fit, ready.release)
         found = br.sensitivity(
-            ready.fit,
-            ready.release,
-            refit=refit,
-            random_seed=seeds[2],
-            n_jobs=n_jobs,
-            progress=progress,
-            **sweep_options(study, ready.fit, ready.release),
+            ready.fit, ready.release, refit=refit, random_seed=seeds[2], **how, **options
         )
-    return SweepResult(
-        study=study,
-        random_seed=seed,
-        data_sha256=ready.data_sha256,
-        diagnostics=diagnostics_of(ready.fit),
-        sensitivity=found,
-        seconds=clock.seconds,
-        provenance=ready.provenance,
-    )
+    return SweepResult(sensitivity=found, **_of_itself(study, seed, clock, ready))
 
 
-def compare_of(
-    study: Study, seed: int, *, n_jobs: int, progress: Progress | None
-) -> ComparisonResult:
+def compare_of(study: Study, seed: int, **how: Any) -> ComparisonResult:
     """Every replicate of the candidates of ``[compare]``."""
     clock = Clock()
     with clock("data"):
@@ -221,8 +201,7 @@ def compare_of(
         candidates, options = candidates_of(study, df), compare_options(study, df)
         provenance = provenance_of(study, df, sha256, candidates)
     with clock("comparison"):
-        how: dict[str, Any] = {"random_seed": seed, "n_jobs": n_jobs, "progress": progress}
-        found = br.compare(candidates, df, **options, **how)
+        found = br.compare(candidates, df, random_seed=seed, **options, **how)
     return ComparisonResult(
         study=study,
         random_seed=seed,
@@ -231,6 +210,25 @@ def compare_of(
         seconds=clock.seconds,
         provenance=provenance,
     )
+
+
+ASIDE = ("identification", "utility", "context", "bounds", "membership", "full_table")
+
+
+def alone(study: Study) -> Study:
+    """The study of a sweep: its attribute audit alone."""
+    return study.model_copy(update=dict.fromkeys(ASIDE))
+
+
+def _of_itself(study: Study, seed: int, clock: Clock, ready: Prepared) -> dict[str, Any]:
+    return {
+        "study": study,
+        "random_seed": seed,
+        "data_sha256": ready.data_sha256,
+        "diagnostics": diagnostics_of(ready.fit),
+        "seconds": clock.seconds,
+        "provenance": ready.provenance,
+    }
 
 
 def audits(

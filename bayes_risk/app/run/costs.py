@@ -50,10 +50,9 @@ from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.risk.membership.computation import ROOM as PLACES
 from bayes_risk.studies.sensitivity import HYPER, swept
 
-from .audit import audits, seeds_of
+from .audit import alone, audits, seeds_of
 
 CURES = "audit fewer targets, weigh fewer guesses, keep fewer draws, or make fewer releases"
-ASIDE = ("identification", "utility", "context", "bounds", "membership", "full_table")
 NEW_FITS = ("knows_records", "knows_columns", "classes", "parameters", HYPER)  # factors of a sweep
 MiB = 2**20
 CODE, SAMPLER, PROCESS = 250 * MiB, 200 * MiB, 150 * MiB  # compiled, and of those that sample more
@@ -165,7 +164,7 @@ def estimate(
     Parameters
     ----------
     study : Study
-    kind : {"audit", "sweep", "comparison"}
+    kind : {"audit", "sweep", "compare"}
         What is run of it. A sweep holds the evidence of one setting, the fits of all settings, and
         the posterior of every prior; a comparison one candidate at a time.
     n_jobs, backend, max_memory
@@ -204,7 +203,7 @@ def estimate(
         if kind == "sweep" and not seconds:  # the other settings are like the study's own
             once = {stage: took for stage, took in found.items() if stage != "attribute risk"}
             seconds = once | {"sweep": cost.settings * found["attribute risk"]}
-        elif kind == "comparison":
+        elif kind == "compare":
             seconds[name] = cost.settings * sum(found.values())
         elif kind == "audit":
             seconds = found
@@ -237,17 +236,12 @@ def print_costs(study: Study, kind: str, **how: Any) -> None:
 # --- the audits of a run ----------------------------------------------------------------------
 
 
-def alone(study: Study) -> Study:
-    """The study of a sweep: its attribute audit alone."""
-    return study.model_copy(update=dict.fromkeys(ASIDE))
-
-
 def _audits(study: Study, df: pd.DataFrame, kind: str) -> dict[str, tuple[Study, int]]:
     """Every audit of a run that differs in size, checked against the table; how often it is made.
 
     Of a sweep the first is the study's own.
     """
-    if kind == "comparison" and (compare := study.compare) is not None:
+    if kind == "compare" and (compare := study.compare) is not None:
         candidates_of(study, df)
         found = {}
         for name in compare.candidates:

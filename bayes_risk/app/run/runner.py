@@ -8,7 +8,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 
 from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.errors import InputError
@@ -25,7 +25,7 @@ from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
 
 from .audit import ComparisonResult, StudyResult, SweepResult, audit_of, compare_of, sweep_of
-from .costs import alone, estimate
+from .costs import estimate
 
 
 def identity(study: Study, kind: str) -> dict[str, Any]:
@@ -69,11 +69,8 @@ def _paths(value: Any) -> Iterator[Path]:
             yield from _paths(part)
 
 
-Result = TypeVar("Result")
-
-
 class Options(TypedDict, total=False):
-    """How to run a study, whatever is run of it; see `run_study`."""
+    """How to run a study, whatever is run of it; see `run`."""
 
     overwrite: bool
     restart: bool
@@ -84,13 +81,39 @@ class Options(TypedDict, total=False):
     command: str
 
 
-def run_study(study: Study, **how: Unpack[Options]) -> StudyResult:
+class Run(NamedTuple):
+    """What can be run of a study: the work, its folder, the section it needs and how to give it."""
+
+    work: Callable[..., Any]
+    write: Callable[..., None]
+    section: str | None = None
+    example: str = ""
+
+
+RUNS = {
+    "audit": Run(audit_of, write_study),
+    "sweep": Run(
+        sweep_of, write_sweep, "sweep", 'say what varies, as in priors = ["uniform", "marginal"]'
+    ),
+    "compare": Run(
+        compare_of,
+        write_comparison,
+        "compare",
+        'name candidates, as in [compare.trees] and model = { kind = "CART", order = ["income"] }',
+    ),
+}
+
+
+def run(study: Study, what: str = "audit", **how: Unpack[Options]) -> Any:
     """Run a study, and write its folder if it names one.
 
     Parameters
     ----------
     study : Study
         From `read_study`, or made in a script.
+    what : {"audit", "sweep", "compare"}
+        Its audits; its attribute audit varied as ``[sweep]`` says, other risks left aside; or the
+        candidates of ``[compare]``, membership, full table and sweep left aside.
     overwrite : bool
         Replace an output folder that an earlier run wrote.
     restart : bool
@@ -112,87 +135,27 @@ def run_study(study: Study, **how: Unpack[Options]) -> StudyResult:
 
     Returns
     -------
-    StudyResult
+    StudyResult, SweepResult or ComparisonResult
 
     Raises
     ------
     InputError
         Data or settings that do not fit; an output folder that exists (before any work is done), or
         that another run is writing; finished steps of a run that was not the same; more work than
-        ``max_memory`` can hold, with the estimate; ``"dask"`` without its packages.
+        ``max_memory`` can hold, with the estimate; ``"dask"`` without its packages; a study without
+        the section.
     MemoryCeilingError
         More was taken than ``max_memory``. Finished steps are kept: the same with more goes on.
     ChildProcessError
         Workers died again and again. Finished steps are kept.
+
+    Notes
+    -----
+    Steps are kept beside the folder while the run lasts, which is written whole or not at all.
     """
-    return _run(study, "audit", audit_of, write_study, how)
-
-
-def run_sweep(study: Study, **how: Unpack[Options]) -> SweepResult:
-    """Vary an audit as the study's ``[sweep]`` says, and write a folder if the study names one.
-
-    Parameters
-    ----------
-    study : Study
-        What it says of identification, membership and the full table is left aside.
-    **how
-        As in `run_study`.
-
-    Returns
-    -------
-    SweepResult
-
-    Raises
-    ------
-    InputError
-        A study without ``[sweep]``; as `run_study`.
-    """
-    if study.sweep is None:
-        raise InputError(
-            'the study has no [sweep]: say what varies, as in priors = ["uniform", "marginal"]'
-        )
-    return _run(alone(study), "sweep", sweep_of, write_sweep, how)
-
-
-def run_compare(study: Study, **how: Unpack[Options]) -> ComparisonResult:
-    """Compare the candidates of ``[compare]``, and write a folder if the study names one.
-
-    Parameters
-    ----------
-    study : Study
-        What it says of membership, the full table and a sweep is left aside.
-    **how
-        As in `run_study`.
-
-    Returns
-    -------
-    ComparisonResult
-
-    Raises
-    ------
-    InputError
-        A study without ``[compare]``; as `run_study`.
-    """
-    if study.compare is None:
-        raise InputError(
-            "the study has no [compare]: name candidates, as in [compare.trees] and "
-            'model = { kind = "CART", order = ["income"] }'
-        )
-    return _run(study, "comparison", compare_of, write_comparison, how)
-
-
-def _run(
-    study: Study,
-    kind: str,
-    work: Callable[..., Result],
-    write: Callable[..., None],
-    how: Options,
-) -> Result:
-    """Work beneath the ceiling, and write the study's folder if it names one, or nothing at all.
-
-    Steps are kept beside the folder while the run lasts.
-    """
-    known = Options.__annotations__
+    kind, known = RUNS[what], Options.__annotations__
+    if kind.section is not None and getattr(study, kind.section) is None:
+        raise InputError(f"the study has no [{kind.section}]: {kind.example}")
     if unknown := sorted(set(how) - set(known)):
         raise TypeError(f"{unknown[0]!r} is no option of a run; give {sorted(known)}")
     n_jobs, backend = at_least("n_jobs", how.get("n_jobs", 2), 1), how.get("backend")
@@ -200,7 +163,7 @@ def _run(
     check_backend(backend)
     if max_memory is not None:
         limits: Any = {"n_jobs": n_jobs, "backend": backend, "max_memory": max_memory}
-        estimate(study, kind=kind, time=False, **limits).check()
+        estimate(study, kind=what, time=False, **limits).check()
 
     def progress(stage: str, done: int, total: int) -> None:
         check_memory()
@@ -214,16 +177,31 @@ def _run(
     with guarded(None if max_memory is None else bytes_of(max_memory)):
         if output is None:
             with working(backend, n_jobs, None):
-                return work(study, seed, **doing)
+                return kind.work(study, seed, **doing)
         overwrite, restart = how.get("overwrite", False), how.get("restart", False)
         check_target(output, overwrite=overwrite)
-        with workplace(output, identity(study, kind), seed, restart=restart) as place:
+        with workplace(output, identity(study, what), seed, restart=restart) as place:
             if place.store.found:
                 progress("steps found", place.store.found, place.store.found)
             with working(backend, n_jobs, place.folder), keeping(place.store):
-                result = work(study, place.random_seed, **doing)
+                result = kind.work(study, place.random_seed, **doing)
             with output_folder(output, overwrite=overwrite, aside=place.folder) as folder:
                 progress("report", 0, 1)
-                write(folder, result, command=how.get("command", ""))
+                kind.write(folder, result, command=how.get("command", ""))
                 progress("report", 1, 1)
         return result
+
+
+def run_study(study: Study, **how: Unpack[Options]) -> StudyResult:
+    """`run` the audits of a study."""
+    return cast(StudyResult, run(study, "audit", **how))
+
+
+def run_sweep(study: Study, **how: Unpack[Options]) -> SweepResult:
+    """`run` the sweep of a study."""
+    return cast(SweepResult, run(study, "sweep", **how))
+
+
+def run_compare(study: Study, **how: Unpack[Options]) -> ComparisonResult:
+    """`run` the comparison of a study."""
+    return cast(ComparisonResult, run(study, "compare", **how))
