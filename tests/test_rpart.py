@@ -522,7 +522,7 @@ def test_a_study_takes_the_models(tmp_path):
     fit = fit_model(study, declare(study), PEOPLE)
     assert fit.order == ["job", "pay", "own"] and len(fit.of_release) == 2
     other = parse_study(sections | {"model": model | {"order": ["pay", "job"]}})
-    with pytest.raises(br.InputError, match=r"order = \['pay', 'job'\] and the models are of"):
+    with pytest.raises(br.InputError, match=r"order=\['pay', 'job'\] and the models are of"):
         fit_model(other, declare(other), PEOPLE)
     for changed, message in (
         (model | {"min_leaf": 3}, "leave min_leaf out"),

@@ -280,7 +280,7 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         ),
         (
             {"attribute": {"intruder": None, "guesses": {"percent": 50}, "prior": INTERVAL}},
-            r"Interval is about one number; give column= as one of .* \['skilled', 'unskilled'\]",
+            r"Interval is about one number; give column as one of .* \['skilled', 'unskilled'\]",
         ),
         (
             {"attribute": {"intruder": None, "guesses": {"size": GRID}}},

@@ -41,7 +41,8 @@ def test_every_section_has_a_table_or_is_in_the_text():
     assert sorted(shown) == sorted(GENERATOR["TABLES"])
     ours = {section for section in subclasses() if getattr(section, "declares", True)}
     others = {s for s in ours if issubclass(s, ModelSection) and s.declares not in MODELS}
-    assert {*GENERATOR["TABLES"].values(), *IN_THE_TEXT} == ours - others - {Contents}
+    told = {section.__name__ for section in {*GENERATOR["TABLES"].values(), *IN_THE_TEXT}}
+    assert told == {section.__name__ for section in ours - others - {Contents}}
     for section in IN_THE_TEXT:
         assert [key for key in section.model_fields if f"{key} = " not in PAGE] == []
 

@@ -294,7 +294,7 @@ def test_a_run_with_draws_from_files(tmp_path, table):
         ({"attribute": {"guesses": {"percent": 10, "n": 4}}}, "no place for the true value"),
         (
             {"attribute": {"guesses": GRIDS, "prior": {"interval": [0, 9]}}},
-            r"Interval is about one number; give column= as one of .* \['income', 'tax'\]",
+            r"Interval is about one number; give column as one of .* \['income', 'tax'\]",
         ),
         ({"identification": {"known": ["agee"], "synthesized": []}}, r"known names column 'agee'"),
     ],

@@ -1,9 +1,10 @@
-"""Sections of a study that must agree with one another, as far as the file alone can tell.
+"""Sections of a study that need one another, or leave no room for one another.
 
-Every check raises ValueError with a sentence that names the keys, and the cure.
+Every check raises ValueError with a sentence that names the keys, and the cure. What models,
+releases and audits refuse is the library's, and asked before a model is sampled (`checks.py`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +13,6 @@ from bayes_risk._core.validate import is_number
 
 from .contents import Contents
 from .keys import LARGEST, misfit, sentences, told, unknown
-from .sections import PriorDensity, PriorInterval, parts_of
 
 ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardized_difference")
 
@@ -20,8 +20,6 @@ ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardize
 def check_agreement(study: Contents) -> None:
     """All that a study file alone can tell, but for the candidates of a comparison."""
     _check_something_to_do(study)
-    _check_release(study)
-    _check_priors(study)
     _check_sweep(study)
     _check_reweighting(study)
     _check_membership(study)
@@ -38,49 +36,6 @@ def _check_something_to_do(study: Contents) -> None:
         raise ValueError("nothing to measure: add a section [attribute], [identification] or both")
 
 
-def _check_release(study: Contents) -> None:
-    """The model has what is released."""
-    modelled, release = study.model.modelled, study.release
-    # files made elsewhere may hold columns that only a model of the attribute risk needs
-    needed = release.files is None or study.attribute is not None
-    for column in (release.columns or []) if needed and modelled else []:
-        if column not in (modelled or []):
-            raise ValueError(
-                f"[release] columns names {column!r}, for which [model] has nothing; it has "
-                f"{modelled}"
-            )
-
-
-def priors_of(study: Contents) -> Iterator[tuple[str, Any]]:
-    """Where a prior stands, and each of its parts."""
-    own = None if study.attribute is None else study.attribute.prior
-    given = [] if own is None else [("[attribute] prior", own)]
-    if study.sweep is not None:
-        given += [("[sweep] priors", prior) for prior in study.sweep.values("priors")]
-    for where, prior in given:
-        for part in parts_of(prior):
-            yield where, part
-
-
-def _check_priors(study: Contents) -> None:
-    """Priors are of the kind of variable that is guessed, and rest on what is there."""
-    for where, prior in priors_of(study):
-        _check_columns_of_prior(study.guessed, where, prior)
-
-
-def _check_columns_of_prior(guessed: list[str] | None, where: str, prior: Any) -> None:
-    """Columns that a prior names are guessed."""
-    if guessed is None:
-        return
-    if isinstance(prior, PriorInterval) and prior.column not in (None, *guessed):
-        raise ValueError(
-            f"{where}.column names {prior.column!r}, which is not guessed; give one of {guessed}"
-        )
-    for name in prior.density if isinstance(prior, PriorDensity) else ():
-        if name not in guessed:
-            raise ValueError(unknown(name, f"{where}.density", guessed))
-
-
 def _check_sweep(study: Contents) -> None:
     """A sweep varies an audit, by values that suit it."""
     sweep, section = study.sweep, study.attribute
@@ -94,20 +49,6 @@ def _check_sweep(study: Contents) -> None:
             f"[sweep] m names {most}, and the release has {study.m} data sets; raise [release] m, "
             "or give fewer"
         )
-    if (sweep.knows_records or sweep.knows_columns) and section.is_competitor:
-        raise ValueError(
-            "[sweep] knows_records and knows_columns are not offered beside a business "
-            "competitor; leave them out"
-        )
-    columns = study.synthesized
-    for names in sweep.values("knows_columns") if columns is not None else ():
-        for name in names:
-            if name not in (columns or []):
-                raise ValueError(unknown(name, "[sweep] knows_columns", columns or []))
-        if not set(columns or []) - set(names):
-            raise ValueError(
-                f"[sweep] knows_columns = {names} leaves nothing to guess; leave a column out"
-            )
     if sweep.model is not None:
         _check_fitted(study, "[sweep.model]")
     for key, values in (sweep.model or {}).items():
@@ -174,7 +115,7 @@ def _check_membership(study: Contents) -> None:
 
 def _check_bounds(study: Contents) -> None:
     """There is something to measure at the ends of the scale, and patterns stay."""
-    section, columns = study.bounds, study.synthesized
+    section = study.bounds
     if section is None:
         return
     asked = (study.identification, study.utility, study.context)
@@ -184,16 +125,6 @@ def _check_bounds(study: Contents) -> None:
             "[bounds] measures at both ends of the scale what [identification], [utility] and "
             "[context] measure of the release; add one of them"
         )
-    if columns is None:
-        return
-    for name in section.patterns or []:
-        if name in columns:
-            raise ValueError(
-                f"[bounds] patterns names {name!r}, which is synthesised; leave it out"
-            )
-    for name in section.numbers or []:
-        if name not in columns:
-            raise ValueError(unknown(name, "[bounds] numbers", columns))
 
 
 def _check_thresholds(study: Contents) -> None:
@@ -221,37 +152,3 @@ def check_estimate(study: Contents, name: str | None, where: str) -> None:
             f'{where} is of analyses; give [utility] analyses = "analyses.py:fit", or another '
             "measure"
         )
-
-
-def check_guessed_columns(study: Contents) -> None:
-    """What is guessed is synthesised."""
-    attribute, guessed, columns = study.attribute, study.guessed, study.synthesized
-    if attribute is None or guessed is None:
-        return
-    if columns is not None and attribute.largest not in (None, *columns):
-        raise ValueError(
-            f"[attribute.intruder] largest names {attribute.largest!r}, which is not "
-            f"synthesised ({columns} are); give one that is"
-        )
-    for name in attribute.grids:
-        if name not in guessed:
-            raise ValueError(unknown(name, "[attribute] guesses", guessed))
-
-
-def check_keys(study: Contents) -> None:
-    """Keys of the matching intruder stand under what they are, known or synthesised."""
-    keys, columns = study.identification, study.synthesized
-    if keys is None or columns is None:
-        return
-    for column in keys.synthesized:
-        if column not in columns:
-            raise ValueError(
-                f"[identification] synthesized names {column!r}, which is not synthesised "
-                f"({columns} are); put it under known"
-            )
-    for column in keys.known:
-        if column in columns:
-            raise ValueError(
-                f"[identification] known names {column!r}, which is synthesised; put it under "
-                "synthesized"
-            )

@@ -33,27 +33,7 @@ def check_compare(study: Contents) -> None:
         raise ValueError(f'[compare] risk = "{section.risk}" needs a section [{section.needs}]')
     check_estimate(study, section.utility, f'[compare] utility = "{section.utility}"')
     for name in section.candidates:
-        made = candidate_study(study, name).synthesized
-        if made is not None:
-            _check_columns(study, name, made)
-
-
-def _check_columns(study: Contents, name: str, made: Sequence[str]) -> None:
-    """Utility and the ends of the scale ask something of what a candidate synthesises."""
-    assert study.compare is not None
-    compared = None if study.utility is None else study.utility.columns
-    if compared is not None and not set(compared).intersection(made):
-        raise ValueError(
-            f"[utility] columns = {compared} has none that [compare.{name}] synthesises "
-            f"({list(made)}); add one, or leave columns out"
-        )
-    patterns = study.bounds.patterns if study.bounds and study.compare.bounds else None
-    for pattern in patterns or []:
-        if pattern in made:
-            raise ValueError(
-                f"[bounds] patterns names {pattern!r}, which [compare.{name}] synthesises; leave "
-                "it out"
-            )
+        candidate_study(study, name)
 
 
 def candidate_study(study: AnyStudy, name: str) -> AnyStudy:

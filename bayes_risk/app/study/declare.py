@@ -51,10 +51,7 @@ def fit_model(study: Contents, declaration: Any, df: pd.DataFrame, **how: Any) -
     way = study.model.way
     how |= {"missing": study.data.missing}
     options = study.model.fit_options() | taken(declaration, way, **how)
-    try:
-        return getattr(declaration, way)(df=df, **options)
-    except InputError as error:
-        raise InputError(study.model.said(error)) from None
+    return getattr(declaration, way)(df=df, **options)
 
 
 def taken(declaration: Any, way: str = "fit", **how: Any) -> dict[str, Any]:

@@ -178,6 +178,7 @@ def as_keys(sentence: str) -> str:
     """A sentence of the library, its arguments written as keys of the file."""
     written = re.sub(r"\b(\w+)\['([^']*)'\](?==)", r"\1.\2", sentence)
     written = re.sub(r"\b([\w.]+)='([^']*)'", r'\1 = "\2"', written)
+    written = re.sub(r"\b(\w+)=(?=[\s:;,.)]|$)", r"\1", written)
     written = re.sub(r"\b(\w+)=(?=[^\s:;,.)])", r"\1 = ", written)
     return written.replace("True", "true").replace("False", "false")
 

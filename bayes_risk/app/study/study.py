@@ -12,7 +12,7 @@ from pydantic import ValidationError, model_validator
 
 from bayes_risk._core.errors import InputError
 
-from .agreement import check_agreement, check_guessed_columns, check_keys
+from .agreement import check_agreement
 from .candidates import candidate_study, check_compare
 from .contents import Contents, homes
 from .keys import FunctionName, Section, sentences
@@ -31,8 +31,8 @@ class Study(Contents):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> "Study":
-        for check in (check_agreement, check_compare, check_guessed_columns, check_keys):
-            check(self)
+        check_agreement(self)
+        check_compare(self)
         return self
 
     def with_output(self, folder: Path) -> "Study":
