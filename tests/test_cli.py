@@ -458,3 +458,18 @@ def test_bars_show_stages_on_a_terminal(capsys):
         bars("fit", 1, 2)
         assert [t.description for t in bars._rich.tasks] == ["fit"]
         assert bars._rich.tasks[0].percentage == 50
+
+
+def test_errors_name_the_lines_of_their_keys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.toml").write_text(
+        'title = "x"\ndata = { demo = "fair", misssing = "level" }\n\n[model]  # trees\n'
+        'kind = "CART"\norder = ["job"]\nmin_leaf = 0.5\n[attribute]\n'
+    )
+    said = " ".join(CliRunner().invoke(app, ["audit", "s.toml"]).stderr.split())
+    assert "line 2: [data] has no key 'misssing'" in said
+    assert "line 7: [model] min_leaf = 0.5 does not fit" in said
+    text = (tmp_path / "s.toml").read_text().replace("0.5", "0").replace(", misssing", ", columns")
+    (tmp_path / "s.toml").write_text(text.replace('"level"', '["age", "job"]'))
+    said = " ".join(CliRunner().invoke(app, ["audit", "s.toml"]).stderr.split())
+    assert "line 7: [model] min_leaf = 0 is too small" in said

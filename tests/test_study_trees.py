@@ -406,7 +406,7 @@ def test_the_command_tells_errors_in_one_line(tmp_path, table, monkeypatch):
     )
     result = CliRunner().invoke(app, ["audit", "s.toml"])
     assert result.exit_code == 2
-    assert "bayes-risk: [model] constraints: there is no file 'rules.py'; check" in result.stderr
+    assert "bayes-risk: line 8: [model] constraints: there is no file 'rules.py'; check" in result.stderr
     assert not (tmp_path / "s-risk").exists()
 
 

@@ -183,7 +183,7 @@ def _command(what: str, argument: str, needs: str | None) -> Callable[..., None]
         max_memory: MemoryOption = None,
         dry_run: DryRunOption = False,
     ) -> None:
-        with _plain_errors():
+        with _plain_errors(), _with_lines(study_file):
             from bayes_risk.app.study.study import read_study
 
             study = read_study(study_file)
@@ -199,6 +199,19 @@ def _command(what: str, argument: str, needs: str | None) -> Callable[..., None]
             _run(study, what, dry_run, jobs=jobs, backend=backend, **how)
 
     return command
+
+
+@contextmanager
+def _with_lines(study_file: Path) -> Iterator[None]:
+    """Errors of input name the lines of the study file."""
+    try:
+        yield
+    except InputError as error:
+        from bayes_risk.app.study.study import with_lines
+
+        if study_file.is_file():
+            error.args = (with_lines(str(error), study_file),)
+        raise
 
 
 for _what, _help, _argument, _needs in (

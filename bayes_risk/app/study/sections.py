@@ -154,13 +154,6 @@ def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
     return parts
 
 
-def parts_of(prior: Any) -> list[Any]:
-    """The priors that a mixture is made of, down to the last; of any other prior itself."""
-    if not isinstance(prior, PriorMixture):
-        return [prior]
-    return [single for _, part in prior.mixture for single in parts_of(part)]
-
-
 def shown(prior: Any) -> str:
     """A prior in a few words, for labels."""
     if isinstance(prior, PriorFactor):
@@ -527,22 +520,6 @@ class AttributeSection(Section):
     def largest(self) -> str | None:
         """The one column that is guessed, if the target is known to hold its largest value."""
         return None if self.intruder is None else self.intruder.largest
-
-    @property
-    def grids(self) -> list[str]:
-        """Columns for which guesses are listed one by one."""
-        return list(self.guesses) if isinstance(self.guesses, dict) else []
-
-    @property
-    def densities(self) -> list[str]:
-        """Columns of which the prior has a density, or an interval."""
-        found: list[str] = []
-        for prior in parts_of(self.prior):
-            if isinstance(prior, PriorInterval) and prior.column is not None:
-                found.append(prior.column)
-            elif isinstance(prior, PriorDensity):
-                found += prior.density
-        return found
 
 
 class OutputSection(Section):

@@ -3,6 +3,7 @@
 Paths in a study file count from the folder it lies in.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -186,3 +187,35 @@ def _check_keys(path: Path, text: str) -> None:
             raise InputError(
                 f"line {number} of {path} has a key of more than {MOST_STEPS:,} steps; write tables"
             )
+
+
+KEY = re.compile(r"(?<![^ ])\[([\w.]+)\](?: has no key '([^']+)'| ([\w-]+))")
+
+
+def with_lines(said: str, path: Path) -> str:
+    """The lines of a study file in which the keys of a message stand, before their sections."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        lines = file.read(MOST_BYTES).splitlines()
+
+    def numbered(found: re.Match[str]) -> str:
+        line = _line(lines, found[1], found[2] or found[3])
+        return found[0] if line is None else f"line {line}: {found[0]}"
+
+    return KEY.sub(numbered, said)
+
+
+def _line(lines: list[str], section: str, key: str) -> int | None:
+    """The first line that gives a key of a section, under its heading or in an inline table."""
+    above = ""
+    for number, line in enumerate(lines, start=1):
+        if heading := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
+            above = heading[1].strip()
+            if above == f"{section}.{key}":
+                return number
+            continue
+        name, _, value = line.partition("=")
+        named = ".".join(filter(None, [above, name.strip().strip('"')]))
+        inline = named == section and re.search(rf"[{{,]\s*{re.escape(key)}\s*=", value)
+        if inline or named == f"{section}.{key}":
+            return number
+    return None
