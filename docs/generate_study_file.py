@@ -13,7 +13,7 @@ from bayes_risk.app.study.contents import SECTIONS
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.measures import PopulationSection, RadiusSection
 from bayes_risk.app.study.models import ModelSection, in_file, part_of, section_of
-from bayes_risk.app.study.sections import GridSection, IntruderSection, PriorInterval
+from bayes_risk.app.study.sections import GRID, IntruderSection, PriorInterval
 from bayes_risk.app.study.study import Study
 from bayes_risk.app.study.sweep import CandidateSection
 
@@ -24,7 +24,7 @@ TABLES: dict[str, type[Section]] = {
     **SECTIONS,
     **{f"model.{kind}": section_of(kind) for kind in models.BUILT_IN},
     "model.prior": part_of(models.RegressionPrior),
-    "attribute.guesses": GridSection,
+    "attribute.guesses": GRID,
     "attribute.prior": PriorInterval,
     "attribute.intruder": IntruderSection,
     "identification.radius": RadiusSection,

@@ -13,7 +13,7 @@ from bayes_risk.app.run import runner as run
 from bayes_risk.app.study import prepare
 from bayes_risk.app.study.measures import IdentificationSection
 from bayes_risk.app.study.reading import read_data
-from bayes_risk.app.study.sections import AttributeSection, GridSection
+from bayes_risk.app.study.sections import AttributeSection
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.demo import STUDIES
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result
@@ -52,7 +52,6 @@ def test_the_examples_are_the_demo_studies(file, demo):
 @pytest.mark.parametrize(
     ("section", "function"),
     [
-        (GridSection, br.Grid),
         (AttributeSection, br.attribute_risk),
         (IdentificationSection, br.identification_risk),
     ],

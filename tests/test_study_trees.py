@@ -22,7 +22,7 @@ from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study import declare, prepare
 from bayes_risk.app.study.models import section_of
-from bayes_risk.app.study.sections import GridSection
+from bayes_risk.app.study.sections import GRID
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_result
@@ -237,8 +237,7 @@ def test_a_study_says_how_parameters_are_drawn(tmp_path, table):
 
 
 LEVELS_AND_GRID_SECTIONS = {
-    name: grid if grid == "levels" else GridSection(**grid)
-    for name, grid in LEVELS_AND_GRID.items()
+    name: grid if grid == "levels" else GRID(**grid) for name, grid in LEVELS_AND_GRID.items()
 }
 
 
@@ -406,7 +405,10 @@ def test_the_command_tells_errors_in_one_line(tmp_path, table, monkeypatch):
     )
     result = CliRunner().invoke(app, ["audit", "s.toml"])
     assert result.exit_code == 2
-    assert "bayes-risk: line 8: [model] constraints: there is no file 'rules.py'; check" in result.stderr
+    assert (
+        "bayes-risk: line 8: [model] constraints: there is no file 'rules.py'; check"
+        in result.stderr
+    )
     assert not (tmp_path / "s-risk").exists()
 
 

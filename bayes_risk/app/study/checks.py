@@ -45,11 +45,11 @@ from .declare import (
     sweep_options,
     synthesis_options,
 )
+from .models import Part
 from .reading import holdout_of, others_of, read_release
-from .sections import AttributeSection, GridSection
+from .sections import AttributeSection
 
 SAMPLED = {"predictive", "imputed", "independent-releases", "refit"}  # from a base fit's draws
-begun = fit_model
 
 
 def unsampled(study: Contents, declaration: Any, df: pd.DataFrame) -> Fit | None:
@@ -63,10 +63,10 @@ def unsampled(study: Contents, declaration: Any, df: pd.DataFrame) -> Fit | None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the fit itself
         with named(study, "model"):
-            fit = begun(study, declaration, df, **how)
+            fit = fit_model(study, declaration, df, **how)
         if study.reweight is not None:
             with named(study, "reweight"):
-                fit = begun(study, declaration, df, weights=np.full(len(df), 0.5), **how)
+                fit = fit_model(study, declaration, df, weights=np.full(len(df), 0.5), **how)
     return cast(Fit, fit)
 
 
@@ -204,7 +204,7 @@ def _try_sweep(study: Contents, df: pd.DataFrame, fit: Fit, release: Release) ->
                 model.model.power_scaled(float(value))
             else:
                 other = changed(study.model, key, value).declared(df)
-                begun(study, other, df, sample=False, random_seed=0)
+                fit_model(study, other, df, sample=False, random_seed=0)
     options = sweep_options(study, fit, release)
     if "m" in options["over"]:  # one data set, or several
         options["over"]["m"] = sorted({min(m, release.m) for m in options["over"]["m"]})
@@ -232,13 +232,13 @@ def _check_grids(study: Contents, section: AttributeSection, fit: Fit, release: 
             continue
         grid = guesses.get(name) if isinstance(guesses, dict) else guesses
         label, number = f"guesses.{name}", name in data.numbers
-        if number and not isinstance(grid, GridSection):
+        if number and not isinstance(grid, Part):
             values = data.codes[:, data.columns.index(name)]
             raise InputError(
                 f"{label}: the column is a number, and a number needs a grid: guesses = "
                 f"{{ {name} = {{ percent = 10, n = 11 }} }}{_if_codes(name, np.unique(values))}"
             )
-        if not number and isinstance(guesses, dict) and isinstance(grid, GridSection):
+        if not number and isinstance(guesses, dict) and isinstance(grid, Part):
             raise InputError(f'{label}: the column is a category; give "levels"')
 
 

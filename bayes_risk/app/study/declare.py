@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import drawn
-from bayes_risk.intruder.grids import Grid, JointGrid, Levels
+from bayes_risk.intruder.grids import JointGrid, Levels
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
@@ -20,13 +20,12 @@ from bayes_risk.release.release import Release
 from .agreement import changed
 from .contents import Contents
 from .measures import IdentificationSection, MembershipSection, RadiusSection
-from .models import ModelSection
+from .models import ModelSection, Part
 from .reading import read_people
 from .sections import (
     BY_MODEL,
     AttributeSection,
     DistributionSection,
-    GridSection,
     PriorDensity,
     PriorFactor,
     PriorInterval,
@@ -87,7 +86,7 @@ def placed_anywhere(section: AttributeSection) -> AttributeSection:
 
 
 def _anywhere(grid: Any) -> Any:
-    stops = isinstance(grid, GridSection) and grid.truth == "error"
+    stops = isinstance(grid, Part) and grid.made().truth == "error"
     return grid.model_copy(update={"truth": "nearest"}) if stops else grid
 
 
@@ -147,16 +146,13 @@ def _population(
     return [Population.log_linear(table, keys, size=size) for table in releases]
 
 
-def declare_guesses(guesses: str | GridSection | Mapping[str, Any], budget: int) -> Any:
+def declare_guesses(guesses: str | Part | Mapping[str, Any], budget: int) -> Any:
     """Neighbourhood, grid for all numbers, or joint grid."""
-    if isinstance(guesses, GridSection):
-        return Grid(**guesses.model_dump())
+    if isinstance(guesses, Part):
+        return guesses.made()
     if isinstance(guesses, str):
         return Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
-    grids = {
-        name: Levels() if grid == "levels" else Grid(**grid.model_dump())
-        for name, grid in guesses.items()
-    }
+    grids = {name: Levels() if grid == "levels" else grid.made() for name, grid in guesses.items()}
     return JointGrid(grids, budget=budget)
 
 

@@ -24,7 +24,6 @@ from bayes_risk._core.validate import most_of
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
 AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
 AtLeastThree = Annotated[int, Field(ge=3, strict=True, description="a whole number >= 3")]
-AtLeastFour = Annotated[int, Field(ge=4, strict=True, description="a whole number >= 4")]
 NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
 
 
@@ -213,7 +212,8 @@ def _sentence(
     if kind == "told":
         return message
     if kind == "value_error":  # a sentence of our own about the table
-        return f"{where} {message.removeprefix('Value error, ')}".strip()
+        said = message.removeprefix("Value error, ")
+        return f"{where}{' ' if where.endswith(']') else ': '}{said}" if where else said
     key, fields = str(loc[0]), section.model_fields
     if key not in fields:
         return unknown(key, where or "the study", list(fields), homes)

@@ -187,22 +187,32 @@ class Part(Section):
     """A part of a declaration, as a table of its arguments."""
 
     declares: ClassVar[Any] = None
+    names: ClassVar[tuple[str, ...]] = ()  # of the arguments, in the order of the keys
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> "Part":
+        try:
+            self.made()
+        except InputError as error:
+            raise ValueError(as_keys(str(error))) from None
+        return self
 
     def made(self) -> Any:
         """The part."""
-        given = [getattr(self, key) for key in type(self).model_fields]
-        return type(self).declares(*given)
+        given = (getattr(self, key) for key in type(self).model_fields)
+        return type(self).declares(**dict(zip(type(self).names, given, strict=True)))
 
 
 @cache
 def part_of(cls: type) -> type[Part]:
     """The section of a part; of one argument: ``{ name of the part = argument }``."""
     arguments = arguments_of(cls)
+    names = tuple(arguments)
     if len(arguments) == 1:
         arguments = {cls.__name__.lower(): next(iter(arguments.values()))}
     keys: Any = {key: _field(key, [one]) for key, one in arguments.items()}
     made = create_model(f"{cls.__name__}Section", __base__=Part, **keys)
-    made.declares = cls
+    made.declares, made.names = cls, names
     return made
 
 

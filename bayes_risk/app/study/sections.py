@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
 from bayes_risk.evidence.methods import RENAMED
+from bayes_risk.intruder.grids import Grid
 from bayes_risk.intruder.intruder import Intruder
 
 from .keys import (
     LARGEST,
     AtLeastThree,
-    AtLeastTwo,
     Columns,
     Count,
     Float,
@@ -37,6 +37,7 @@ from .keys import (
     read_section,
     told,
 )
+from .models import Part, part_of
 
 Word = Literal["uniform", "marginal", "predictive", "release", "release-joint"]
 WORDS: tuple[str, ...] = get_args(Word)
@@ -353,39 +354,9 @@ class ReleaseSection(Section):
         return self
 
 
-class GridSection(Section):
-    """``{ percent = 10, n = 11 }``: guesses for a number, the fields of ``Grid``.
-
-    percent: from the truth less so many percent to the truth plus as many
-    additive: from the truth less so much to the truth plus as much
-    bounds: the same interval for every target
-    values: the same values for every target
-    n: number of guesses, evenly spaced; whole numbers are guessed as whole numbers
-    truth: where the grid has no place for the truth: stop, add it, or the nearest guess stands for
-        it
-    """
-
-    percent: Positive | None = Field(None, description="a number above 0")
-    additive: Positive | None = Field(None, description="a number above 0")
-    bounds: tuple[Number, Number] | None = Field(None, description="[low, high], two numbers")
-    values: list[Number] | None = Field(None, description="a list of numbers")
-    n: AtLeastTwo = 11
-    truth: Literal["error", "add", "nearest"] = Field(
-        "error", description='"error", "add" or "nearest"'
-    )
-
-    @model_validator(mode="after")
-    def _one_way(self) -> "GridSection":
-        ways = ("percent", "additive", "bounds", "values")
-        check_one_given(self, ways, "{ percent = 10, n = 11 }")
-        if self.bounds is not None and self.bounds[0] >= self.bounds[1]:
-            raise ValueError(f"bounds = {list(self.bounds)} are not [low, high] with low < high")
-        if self.values is not None and len(set(self.values)) < 2:
-            raise ValueError(f"values = {self.values} leave nothing to compare; give at least 2")
-        return self
-
-
-Guesses = str | GridSection | dict[str, GridSection | Literal["levels"]]
+GRID = part_of(Grid)
+Given = SerializeAsAny[Part]
+Guesses = str | Given | dict[str, Given | Literal["levels"]]
 NEIGHBOURHOOD = r"neighbourhood|hamming-[1-9][0-9]{0,3}"
 GUESSES = (
     '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
@@ -395,11 +366,11 @@ GUESSES = (
 
 def read_guesses(value: Any, where: str = "[attribute] guesses") -> Any:
     """A neighbourhood, one grid for all numbers, or a table of column = grid."""
-    if isinstance(value, GridSection):
+    if isinstance(value, Part):
         return value
     if isinstance(value, Mapping) and value:
         if not any(v == "levels" or isinstance(v, Mapping | Section) for v in value.values()):
-            return read_section(GridSection, value, where)
+            return read_section(GRID, value, where)
         return {column: _grid(given, f"{where}.{column}") for column, given in value.items()}
     if not (isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)):
         raise told(misfit(where, value, GUESSES))
@@ -411,7 +382,7 @@ def _grid(given: Any, where: str) -> Any:
         return given
     if not isinstance(given, Mapping | Section):
         raise told(misfit(where, given, '{ percent = 10, n = 11 }, or for a category "levels"'))
-    return read_section(GridSection, given, where)
+    return read_section(GRID, given, where)
 
 
 def _intruder(value: Any) -> Any:

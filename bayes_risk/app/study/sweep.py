@@ -16,7 +16,8 @@ from bayes_risk.release.release import PARAMETERS
 from bayes_risk.studies.measures import MEASURES, RISKS, UTILITIES
 
 from .keys import Count, Section, Switch, misfit, read_section, told, unknown
-from .sections import GridSection, read_guesses, read_prior, shown
+from .models import Part
+from .sections import read_guesses, read_prior, shown
 
 RISK = "the name of a risk, such as " + '"mean_probability" or "expected_match_risk"'
 USEFUL = 'the name of a measure of utility, such as "pmse_cart"'
@@ -289,7 +290,8 @@ def _label(key: str, value: Any) -> str:
 
 
 def _guesses_shown(value: Any) -> str:
-    if isinstance(value, GridSection):
+    if isinstance(value, Part):
+        value = value.made()
         way = next(k for k in ("percent", "additive", "bounds", "values") if getattr(value, k))
         at = getattr(value, way)
         said = f"{at:g} %" if way == "percent" else f"+- {at:g}" if way == "additive" else ""
