@@ -18,6 +18,7 @@ NORMAL = {"kind": "Regression", "formulas": FORMULAS}
 BROUGHT = NORMAL | {"draws": {"income": "i.csv", "tax": "t.csv"}}
 PYMC = {"kind": "PyMCModel", "build": "m.py:build", "columns": ["income"]}
 TREES = {"kind": "CART", "order": ["job", "pay"]}
+PAY = {"kind": "CART", "order": ["pay"]}
 FOREST = {"kind": "Forest", "order": ["job", "home"]}
 PMM = {"kind": "PMM", "order": ["job", "home"], "identifying": ["job", "home"]}
 RULES = [{"age": "child", "status": ["married", "widowed"]}]
@@ -422,14 +423,19 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          r"\[identification\] synthesized names 'staff', .*; put it under known",
          {"model": COUNTS | {"exposure": "staff"}}),
         (KEYS | {"closed": False},
-         r"\[identification\] closed = false leaves out the ends of radii"),
+         r"\[identification\] closed = false leaves out the ends of radii",
+         {"model": PAY, "attribute": None}),
         (KEYS | {"radius": {"pay": {"absolute": 1, "sd": 2}}},
          "absolute and sd of absolute, sd and"),
         (KEYS | {"radius": {"pay": {"absolute": 1, "groups": 2}}}, "groups belongs to sd"),
         (KEYS | {"radius": {"pay": -1}}, "radius.pay .*-1.* a number >= 0"),
         (KEYS | {"radius": 3}, "a table of column = radius"),
-        (KEYS | {"radius": {"age": 0.1}}, "radius names 'age', which is not among known and"),
-        (KEYS | {"missing": {"age": "never"}}, "missing names 'age', which is not among"),
+        (KEYS | {"radius": {"age": 0.1}},
+         r"\[identification\] radius names 'age', which is no key \(\['sex', 'pay'\]\); list",
+         {"model": PAY, "attribute": None}),
+        (KEYS | {"missing": {"age": "never"}},
+         r"\[identification\] missing names 'age', which is no key \(\['sex', 'pay'\]\); leave",
+         {"model": PAY, "attribute": None}),
         (KEYS | {"strategy": "sometimes"}, '"always", "likeliest" or a number above 0'),
         ({"known": [], "synthesized": ["age"]},
          r"\[identification\] synthesized names 'age', which the release did not",
@@ -443,9 +449,9 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         ({},
          'give either file = "everybody.csv" or size',
          {"identification": KEYS}),
-        ({"size": 9},
-         "population goes by exact keys",
-         {"identification": KEYS | {"radius": {"pay": 0.1}}}),
+        ({"size": 900},
+         r"\[identification\] population counts go by exact keys, and \['pay'\] match within",
+         {"identification": KEYS | {"radius": {"pay": 0.1}}, "model": PAY, "attribute": None}),
     ],
     "sweep": [
         ({"parameters": ["shared"]},
@@ -552,11 +558,15 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         ({}, r"\[context\] keys is missing; give a list of column names"),
         ({"keys": []}, r"\[context\] keys = \[\] does not fit; give a list of col"),
         ({"key": ["sex"]}, r"\[context\] has no key 'key'; did you mean 'keys'"),
-        ({"keys": ["sex"], "target": ["sex"]}, "target names 'sex', which is among keys"),
-        ({"keys": ["sex"], "groups": {"pay": 4}}, "groups names 'pay', which is neither"),
+        ({"keys": ["sex"], "target": ["sex"]},
+         r"\[context\] target 'sex' is among the keys; what is known cannot be learnt"),
+        ({"keys": ["sex"], "groups": {"pay": 4}},
+         r"\[context\] groups names column 'pay', which the table does not have; it has",
+         {"model": TREES, "attribute": None}),
         ({"keys": ["sex"], "groups": {"sex": 1}}, "groups.sex = 1 does not fit; give a ta"),
         ({"keys": ["sex"], "distances": 3}, "distances = 3 does not fit; give true or false"),
-        ({"keys": ["sex"], "distances": False, "holdout": "h.csv"}, "holdout is for distan"),
+        ({"keys": ["sex"], "distances": False, "holdout": "b.csv"}, "holdout is for distan",
+         {"model": TREES, "attribute": None}),
     ],
     "bounds": [
         ({"patterns": ["sex"]},

@@ -11,9 +11,7 @@ from typing import Annotated, Any, Literal
 import pandas as pd
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
-from bayes_risk.matching.choices import check_effects, checked_choices
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 from bayes_risk.studies.measures import UTILITIES
 
@@ -34,7 +32,6 @@ from .keys import (
     Share,
     SomeColumns,
     Switch,
-    as_keys,
     check_one_given,
     misfit,
     read_each,
@@ -230,23 +227,6 @@ class ContextSection(Section):
     )
     lookups: Count = 5_000
 
-    @model_validator(mode="after")
-    def _nothing_known_is_learnt(self) -> "ContextSection":
-        for name in self.target or []:
-            if name in self.keys:
-                raise ValueError(
-                    f"target names {name!r}, which is among keys; what is known cannot be learnt: "
-                    "leave it out of one of them"
-                )
-        for name in self.groups:
-            if name not in [*self.keys, *(self.target or [])]:
-                raise ValueError(
-                    f"groups names {name!r}, which is neither among keys nor target; leave it out"
-                )
-        if self.holdout is not None and self.distances in (False, []):
-            raise ValueError("holdout is for distances, and distances = false; leave one out")
-        return self
-
     @property
     def options(self) -> dict[str, Any]:
         """The section as keyword arguments, but for the holdout, which has to be read."""
@@ -408,32 +388,3 @@ class IdentificationSection(Section):
     )
     strategy: Annotated[Float | str, BeforeValidator(_strategy)] = "always"
     fallback: Switch = True
-
-    @model_validator(mode="after")
-    def _choices_change_something(self) -> "IdentificationSection":
-        choices = checked_choices(self.strategy, self.shape, self.closed, self.fallback)
-        try:
-            check_effects(
-                choices, population=self.population is not None, n_radii=len(self.radius or {})
-            )
-        except InputError as error:
-            raise ValueError(as_keys(str(error))) from None
-        return self
-
-    @model_validator(mode="after")
-    def _named_columns_are_keys(self) -> "IdentificationSection":
-        if self.radius and self.population is not None:
-            raise ValueError(
-                "population goes by exact keys, and radius makes keys inexact: leave one of them "
-                "out, or cut the numbers into categories"
-            )
-        named = self.missing if isinstance(self.missing, dict) else {}
-        keys = [*self.known, *self.synthesized]
-        for what, columns in (("radius", self.radius or {}), ("missing", named)):
-            for column in columns:
-                if column not in keys:
-                    raise ValueError(
-                        f"{what} names {column!r}, which is not among known and synthesized "
-                        f"({keys}); add it there, or leave it out"
-                    )
-        return self
