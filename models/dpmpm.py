@@ -179,8 +179,8 @@ class DPMPM:
             splits=splits,
             zeros=zeros,
         )
-        how = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
-        run = Run(length=length, thin=thin, sample=sample, **how)
+        options: dict[str, Any] = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
+        run = Run(length=length, thin=thin, sample=sample, **options)
         if zeros is not None and alpha is not None:
             raise InputError(
                 "weights are not offered together with impossible=: records that fell into the "

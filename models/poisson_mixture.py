@@ -34,7 +34,6 @@ from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 from bayes_risk.models.mixture.state import Prior
 
 
-
 @dataclass(frozen=True, slots=True)
 class PoissonMixture:
     """Declaration of a truncated Dirichlet-process mixture of products of Poissons.
@@ -165,8 +164,8 @@ class PoissonMixture:
         else:
             how = {"levels": levels, "releases": releases, "missing": missing}
             data = read_counts(df, self.covariates, self.exposure, **how)
-        how = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
-        run = Run(length=length, thin=thin, sample=sample, **how)
+        options: dict[str, Any] = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
+        run = Run(length=length, thin=thin, sample=sample, **options)
         power = checked_powers(self, weights, data)
         columns = columns_of(data, self.covariates, self.exposure)
         prior, rng = prior_of(self, data, columns), np.random.default_rng(random_seed)

@@ -108,7 +108,7 @@ class PyMCModel:
             (docs/sensitivity.md). The model gets a potential
             ``sum_i (alpha_i - 1) log p(y_i | Theta)``.
         sample : bool
-            False: nothing is sampled, and the fit holds a draw of the prior in the place of draws. It
+            False: nothing is sampled, and the fit holds a draw of the prior in place of draws. It
             refuses what a fit refuses, and tells what it offers for a release and an intruder.
 
         Raises

@@ -20,9 +20,9 @@ from pydantic import BeforeValidator, Field, create_model, model_validator
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.impossible import Impossible
-from bayes_risk.data.rpart_file import SynthpopModels
-from bayes_risk.release.synthpop_models import read_models
-from bayes_risk.release.tables import read_like, read_table
+from bayes_risk.data.rpart_file import SynthpopModels, read_models
+from bayes_risk.data.table import read_table
+from bayes_risk.release.alike import read_like
 
 from .functions import functions_in, guarded
 from .keys import (
