@@ -46,6 +46,7 @@ SHORTER = {
     "the path of ": "path of ",
     ", two numbers": "",
 }
+AS_DPMPM = ("concentration_prior", "level_prior", "impossible", "thin", "splits")
 SHARED = ("kind", "draws", "tune", "chains")  # of models, on the page above their tables
 
 
@@ -65,6 +66,10 @@ IN_FILES = {  # what stands in a file in another form than in a script
     "slopes": "the same, of the slopes",
     "intercept": "standard deviation of its normal prior, on standardised predictors",
     "priors": "of one regression, instead of `prior`: `[model.priors.COLUMN]`",
+}
+OF_MIXTURES = {
+    "families": '`"count"`, `"normal"` or `"lognormal"`; others are categories',
+    "missing_numbers": "numbers that stand for missing values",
 }
 
 
@@ -90,7 +95,8 @@ def meanings(section: type[Section]) -> dict[str, str]:
     """What each key means: lines ``key: meaning`` of its section, or the library's docstring."""
     declares = getattr(section, "declares", None)
     if declares is not None:
-        said, other = arguments(declares), IN_FILES if declares is not models.PMM else {}
+        said = arguments(models.DPMPM) | arguments(declares)  # "as in `DPMPM.fit`"
+        other = {models.PMM: {}, models.Mixture: {**IN_FILES, **OF_MIXTURES}}.get(declares, IN_FILES)
         return {key: other.get(key) or said[key][1] for key in keys(section)}
     text = re.sub(r"\n +", " ", cleandoc(section.__doc__ or ""))
     return dict(re.findall(r"^(\w+): (.*)$", text, re.MULTILINE))
@@ -112,6 +118,8 @@ def keys(section: type[Section]) -> Iterator[str]:
     """Keys of a section's table: those that are no sections themselves."""
     own = {"model", *SECTIONS} if section is Study else set()
     own |= {*SHARED} if issubclass(section, ModelSection) else set()
+    if getattr(section, "declares", None) in (models.Mixture, models.PoissonMixture):
+        own |= {*AS_DPMPM}
     if issubclass(section, ModelSection) and set(section.ways) > {"fit"}:
         own -= {"draws"}
     return (key for key in section.model_fields if key not in own)
