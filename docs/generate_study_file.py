@@ -96,7 +96,9 @@ def meanings(section: type[Section]) -> dict[str, str]:
     declares = getattr(section, "declares", None)
     if declares is not None:
         said = arguments(models.DPMPM) | arguments(declares)  # "as in `DPMPM.fit`"
-        other = {models.PMM: {}, models.Mixture: {**IN_FILES, **OF_MIXTURES}}.get(declares, IN_FILES)
+        other = {models.PMM: {}, models.Mixture: {**IN_FILES, **OF_MIXTURES}}.get(
+            declares, IN_FILES
+        )
         return {key: other.get(key) or said[key][1] for key in keys(section)}
     text = re.sub(r"\n +", " ", cleandoc(section.__doc__ or ""))
     return dict(re.findall(r"^(\w+): (.*)$", text, re.MULTILINE))

@@ -24,7 +24,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.fit import MixtureFit
-from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
+from bayes_risk.models.mixture.fitting import SPLITS, Run, checked_splits, fitted
 from bayes_risk.models.mixture.hyper_priors import (
     HyperpriorReweighting,
     power_scaled_dpmpm,
@@ -168,7 +168,7 @@ class DPMPM:
                 "classes (pandas.cut), or use models.Regression"
             )
         alpha = checked_weights(weights, df.index)
-        splits = checked_splits(splits, self.impossible, sampler)
+        splits = checked_splits(splits, self.impossible, sampler, SPLITS if alpha is None else 0)
         starts = np.concatenate([[0], np.cumsum(df.n_levels)]).astype(np.int64)
         df, zeros = _with_zeros(df, self.impossible, starts)
         prior = Prior(

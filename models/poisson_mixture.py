@@ -131,7 +131,7 @@ class PoissonMixture:
             The confidential table: covariates, the exposure, and counts, which are all other
             columns. See `Microdata.from_frame` for ``missing``, ``levels`` and ``releases``.
         draws, tune, chains, thin, splits, sampler, random_seed, n_jobs, progress
-            As in `DPMPM.fit`.
+            As in `DPMPM.fit`; ``splits`` 0 by default.
         weights : array (n,) or Series, optional
             kind="MP" without structural zeros: record weights alpha_i in (0, 1], powers of the
             records' complete-data likelihood. Theta is drawn from the pseudo-posterior
@@ -169,7 +169,7 @@ class PoissonMixture:
         power = checked_powers(self, weights, data)
         columns = columns_of(data, self.covariates, self.exposure)
         prior, rng = prior_of(self, data, columns), np.random.default_rng(random_seed)
-        prior = replace(prior, splits=checked_splits(splits, None, sampler))
+        prior = replace(prior, splits=checked_splits(splits, None, sampler, 0))
         args = (self, data, columns, prior, power, run, rng)
         fit: PoissonMixtureFit = fitted(PoissonMixtureFit, *args)
         return fit

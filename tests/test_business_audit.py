@@ -62,6 +62,7 @@ def test_the_largest_is_the_target_and_its_column_the_guess(kind, knows):
     assert inside["mcse_bound"] == pytest.approx(close["probability_within_20_mcse_bound"])
 
 
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")  # few draws
 @pytest.mark.parametrize("kind", ["MP", "MM"])
 def test_same_seed_same_bytes(kind):
     knows = KNOWS | ({"groups": "inferred"} if kind == "MM" else {})

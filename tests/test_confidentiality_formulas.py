@@ -105,15 +105,13 @@ def test_a_refusal_names_the_term_and_the_cure(formula):
 def test_formulas_of_a_study_file_are_looked_at_before_the_data_are(tmp_path):
     from bayes_risk.app.run import run_study
 
-    study = parse_study(
-        {
-            "data": {"path": str(tmp_path / "none.csv")},
-            "model": {"kind": "Regression", "formulas": {"y": ATTACKS["system"]}},
-            "attribute": {},
-        }
-    )
+    content = {
+        "data": {"path": str(tmp_path / "none.csv")},
+        "model": {"kind": "Regression", "formulas": {"y": ATTACKS["system"]}},
+        "attribute": {},
+    }
     with pytest.raises(br.InputError, match="has the function .__import__"):
-        run_study(study)
+        run_study(parse_study(content))
 
 
 GOOD = {

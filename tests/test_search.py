@@ -73,7 +73,7 @@ def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
     from bayes_risk.evidence.runner import EvidenceRunner
 
     calls, fits = [], EvidenceRunner.later
-    monkeypatch.setattr(EvidenceRunner, "later", lambda self: calls.append(1) or fits(self))
+    monkeypatch.setattr(EvidenceRunner, "later", lambda *how: calls.append(1) or fits(*how))
     one = audit.few.synthesize(m=1, random_seed=4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", br.UnreliableWeightsWarning)

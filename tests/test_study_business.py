@@ -76,7 +76,7 @@ def test_sampling_is_passed_on():
     study = parse_study(content(COUNTS | {"draws": 9, "tune": 8, "chains": 3, "thin": 2}))
     found = declare.fit_model(study, Declared(), pd.DataFrame(), random_seed=1, n_jobs=2)
     expected = {"draws": 9, "tune": 8, "chains": 3, "thin": 2, "missing": "error"}
-    assert found == expected | {"random_seed": 1, "n_jobs": 2}
+    assert found == expected | {"splits": None, "random_seed": 1, "n_jobs": 2}
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,6 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
         (
             {"model": {"exposure": "size"}},
             r"\[model\] exposure names column 'size', which the table",
-        ),
-        (
-            {"release": {"columns": ["skilled"]}},
-            r"regardless of the columns that stay, .'unskilled'.; use classes",
         ),
         (
             {"attribute": {"intruder": LARGEST | {"largest": "size"}, "guesses": GRID}},

@@ -43,8 +43,10 @@ class Run:
     sample: bool = True
 
 
-def checked_splits(splits: int | None, impossible: Impossible | None, sampler: str) -> int:
-    """``splits`` where there are such moves.
+def checked_splits(
+    splits: int | None, impossible: Impossible | None, sampler: str, usual: int = SPLITS
+) -> int:
+    """``splits`` where there are such moves, by default the usual number.
 
     Raises
     ------
@@ -53,7 +55,7 @@ def checked_splits(splits: int | None, impossible: Impossible | None, sampler: s
     """
     other = {"impossible": impossible is not None, 'sampler="nuts"': sampler == "nuts"}
     if splits is None:
-        return 0 if any(other.values()) else SPLITS
+        return 0 if any(other.values()) else usual
     splits = at_least("splits", splits, 0)
     for name, given in other.items():
         if splits > 0 and given:

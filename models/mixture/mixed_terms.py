@@ -218,7 +218,7 @@ def class_points(M, phi, P, T, layout, fixed, v, told, k, own, x, constants, gon
     """out[c, k]: log mass of each point x[c] of variable v in class k."""
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
     w, _, z, e, _, _ = told
-    changed = (own or z == z) and set_gone(told, own, True, gone)
+    changed = set_gone(told, own, True, gone)
     if v >= p_r or fixed or not changed:
         for c in range(x.shape[0]):
             out[c, k] = log_value(
