@@ -48,25 +48,25 @@ def power_scaled_dpmpm(model: Any, power: float) -> Any:
     return replace(model, concentration_prior=concentration, level_prior=level)
 
 
-def latent_prior(prior: Prior, model: Any) -> Prior:
+def prior_of(prior: Prior, model: Any) -> Prior:
     """The layout of a fit with the hyper-parameters of another declaration."""
     shape, rate = model.concentration_prior
     return replace(prior, concentration=(float(shape), float(rate)), level=float(model.level_prior))
 
 
-def latent_predictives(
+def predictives_under(
     posterior: MixturePosterior, model: Any, targets: Targets, *, rng: np.random.Generator
 ) -> list[tuple[Predictive, Array]]:
     """Predictives under other hyper-parameters, with the log ratio of priors of each draw (H,)."""
-    other = latent_prior(posterior.prior, model)
+    other = prior_of(posterior.prior, model)
     found = []
     for part in replace(posterior, prior=other).predictives(targets, rng=rng):
         assert isinstance(part, LatentPredictive)
-        found.append((part, _latent_ratio(part, posterior, other)))
+        found.append((part, _log_ratio(part, posterior, other)))
     return list(found)
 
 
-def _latent_ratio(part: LatentPredictive, posterior: MixturePosterior, other: Prior) -> Array:
+def _log_ratio(part: LatentPredictive, posterior: MixturePosterior, other: Prior) -> Array:
     """log p_1 / p_0 of labels and concentration, and of level probabilities that are not out."""
     old, draws = posterior.prior, posterior.draws
     ratio = gamma.logpdf(draws.alpha, other.concentration[0], scale=1.0 / other.concentration[1])
@@ -110,11 +110,11 @@ class HyperpriorReweighting:
         self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
     ) -> list[tuple[Predictive, Array]]:
         """Predictives, with the log weights of the draws (H,)."""
-        return latent_predictives(posterior, self.model, targets, rng=rng)
+        return predictives_under(posterior, self.model, targets, rng=rng)
 
     def started(self, posterior: MixturePosterior) -> MixturePosterior:
         """The posterior, to be sampled under the other declaration from where it stopped."""
-        return replace(posterior, prior=latent_prior(posterior.prior, self.model))
+        return replace(posterior, prior=prior_of(posterior.prior, self.model))
 
 
 def same_but(model: Any, other: Any, *names: str) -> bool:

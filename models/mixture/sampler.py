@@ -1,6 +1,6 @@
-"""Chains of latent-class draws: what is sampled, from where, and what is kept.
+"""Chains of a mixture: what is sampled, from where, and what is kept.
 
-The same sweep serves PyMC (one call a draw, `latent_pymc.py`) and the many fits of an audit, which
+The same sweep serves PyMC (one call a draw, `pymc_model.py`) and the many fits of an audit, which
 run here without PyMC's bookkeeping: two chains of a fit are two threads outside the interpreter
 lock. Plain tables of levels have a faster compiled loop than mixtures of other families.
 """

@@ -2,8 +2,7 @@
 
 They know the second largest value, or all records but two (Wei & Reiter 2016). All records that
 they do not know are integrated out. Where an approximation is used, `weaker_in_words` names it.
-
-What a business competitor is told against the data and the release: contradictions.
+What contradicts the data or the release is refused first.
 """
 
 import warnings

@@ -6,9 +6,8 @@ derivation stands in `docs/evidence.md`. Columns can instead be *fixed* at their
 probabilities: all of them for the published importance sampler, the unsynthesised ones where the
 release was drawn conditionally on them.
 
-The sum over draws of every cell of a target's table, a stretch of rows at a time.
-
-Given a draw, ``p_h(y*) = sum_k base_k prod_j F_kj(y*_j)``. Split the guessed variables in two: with
+A whole table of guesses is summed over draws a stretch of rows at a time. Given a draw,
+``p_h(y*) = sum_k base_k prod_j F_kj(y*_j)``. Split the guessed variables in two: with
 the products over the first half in the rows of A (C1, T) and those over the second half in the rows
 of B (C2, T), T terms being all classes of all draws,
 
@@ -16,8 +15,6 @@ of B (C2, T), T terms being all classes of all draws,
 
 is one matrix product, of which no more than a stretch of rows is ever there. The target's own class
 is a term like any other, with the target taken out of its counts.
-
-Compiled loops of the full table: factors of every level in every draw and class, and products.
 
 A *term* is a draw and a class in it; classes that nobody is in are all alike and make one term.
 ``factor[place, t]`` is the probability of a level in term t, the target taken out of its own class;

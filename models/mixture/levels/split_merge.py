@@ -359,7 +359,7 @@ def split_merge(rng, moves, rows, layout, alpha, n, M, z, tally):
 def sweep_with_splits(
     rng, rows, layout, prior, swaps, splits, alpha, log_left, pi, phi, n, M, z, tally
 ):
-    """`latent_class.sweep` with `splits` moves of whole classes in it; returns alpha."""
+    """`sweep.sweep` with `splits` moves of whole classes in it; returns alpha."""
     draw_each_label(rng, rows[0], rows[1], pi, phi, n, M, z)
     split_merge(rng, splits, rows, layout, alpha, n, M, z, tally)
     if swaps:

@@ -1,8 +1,4 @@
-"""Guesses that change several variables at once: when they are worth a table of pairs, and which.
-
-What the loops do stands in `latent_wide_kernels.py`.
-
-Compiled loops for guesses that change several variables at once (Hamming distance 2 and more).
+"""Guesses of levels that change several variables at once (Hamming distance 2 and more), by pairs.
 
 A guess that changes variables a and b has, class by class, the truth's mass times two ratios, so
 all such guesses of a target are the entries of ``V diag(terms) V'``, with ``V[level, k]`` the ratio
