@@ -204,6 +204,8 @@ class Mixture:
         -----
         Cost of a sweep: U p K multiplications for U distinct records, and an exponential for each
         record and class where there are numbers.
+        Five moves take about five times as long as the rest of a sweep: with many records give
+        ``splits=1``, or fewer draws.
         """
         length = Length.checked(draws=draws, tune=tune, chains=chains)
         thin = at_least("thin", thin, 1)
