@@ -21,7 +21,6 @@ import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
-from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
@@ -36,7 +35,7 @@ from bayes_risk.models.mixture.columns import (
 )
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
-from bayes_risk.models.mixture.state import Prior, ZeroLayout
+from bayes_risk.models.mixture.state import Prior
 
 Array = npt.NDArray[np.float64]
 FAMILIES = ("category", "count", "normal", "lognormal")
@@ -75,8 +74,6 @@ class Mixture:
         m, kappa, a, b of the normal-gamma prior of amounts on their scale.
     zeros : tuple of two floats, optional
         Beta prior of a class's chance that a count is a structural zero; by default there are none.
-    impossible : Impossible, optional
-        Combinations of categories that nobody can have.
 
     Raises
     ------
@@ -99,7 +96,6 @@ class Mixture:
     rate_prior: RatePrior = None
     normal_prior: tuple[float, float, float, float] = (0.0, 0.1, 2.0, 0.5)
     zeros: tuple[float, float] | None = None
-    impossible: Impossible | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.families, Mapping):
@@ -126,11 +122,6 @@ class Mixture:
             positive(f"rounded[{name!r}]", step)
         for name, (_, scale) in self.scales.items():
             positive(f"scale of {name!r}", scale)
-        if self.impossible is not None and not isinstance(self.impossible, Impossible):
-            raise InputError(
-                f"impossible is a {type(self.impossible).__name__}; give "
-                "Impossible(rules), the rules as mappings, a DataFrame or a function"
-            )
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
         """Columns that a release replaces unless some are named, of a table with these."""
@@ -165,14 +156,14 @@ class Mixture:
             ``levels`` and ``releases``.
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1], powers of the complete-data likelihood
-            (docs/sensitivity.md); not with ``zeros`` or ``impossible``.
+            (docs/sensitivity.md); not with ``zeros``.
         draws, tune, chains : int
             Kept draws and warm-up of each chain, at least 4, 0 and 1.
         thin : int
             Sweeps between kept draws.
         splits : int
             How often each sweep proposes to split a latent class in two, or to merge two; by
-            default 5 (docs/mixtures.md), and 0 with ``impossible`` or ``sampler="nuts"``.
+            default 5 (docs/mixtures.md), and 0 with ``sampler="nuts"``.
         sampler : {"gibbs", "nuts"}
             Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
         sample : bool
@@ -219,25 +210,17 @@ class Mixture:
             df = Microdata.from_frame(df, numbers=numbers, missing_numbers=missing_numbers, **how)
         data, columns = self._read(df)
         alpha = checked_weights(weights, data.index)
-        if alpha is not None and (self.zeros is not None or self.impossible is not None):
+        if alpha is not None and self.zeros is not None:
             raise InputError(
-                "weights are not offered together with zeros= or impossible=: structural zeros "
-                "have no weight; leave one of them out"
+                f"weights with zeros={self.zeros} are not offered; leave zeros or weights out"
             )
-        starts = columns.starts(data)
-        zeros, region = None, None
-        if self.impossible is not None:
-            region = self.impossible.region(data)
-            zeros = ZeroLayout.of_boxes(region.boxes, starts)
-        data = replace(data, impossible=region)
         shape, rate = rates_of(data, columns, self.rate_prior)
         prior = Prior(
             n_classes=self.n_classes,
             concentration=(float(self.concentration_prior[0]), float(self.concentration_prior[1])),
             level=float(self.level_prior),
-            starts=starts,
-            splits=checked_splits(splits, self.impossible, sampler),
-            zeros=zeros,
+            starts=columns.starts(data),
+            splits=checked_splits(splits, None, sampler),
             shape=shape,
             rate=rate,
             inflation=None if self.zeros is None else (float(self.zeros[0]), float(self.zeros[1])),

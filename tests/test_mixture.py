@@ -1,5 +1,7 @@
 """Mixtures of categories, counts and amounts: against enumeration, closed forms, and bad input."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -192,6 +194,34 @@ def test_kept_columns_against_a_refit():
     gap = found[0].log_evidence.sum(axis=0) - found[1].log_evidence.sum(axis=0)
     error = np.hypot(found[0].mcse_log_evidence, found[1].mcse_log_evidence)
     assert np.abs(gap / np.hypot(error, 0.01)).max() < 4.5
+
+
+def test_rounding_leaves_a_lognormal_amount_its_logarithm():
+    """A step wider than the amounts: the least released value is one step, and can be audited."""
+    rng = np.random.default_rng(3)
+    df = pd.DataFrame({"sex": rng.integers(0, 2, 60), "pay": np.exp(rng.normal(0.0, 1.0, 60))})
+    df["size"] = rng.choice([0.5, 1.0, 2.0], 60)
+    df["visits"] = rng.poisson(3 * df["size"])
+    model = br.models.Mixture(
+        families={"pay": "lognormal", "visits": "count"},
+        exposure="size",
+        rounded={"pay": 5.0},
+        n_classes=6,
+    )
+    fit = model.fit(df, draws=40, tune=40, chains=2, random_seed=1)
+    release = fit.synthesize(2, random_seed=2)
+    made = pd.concat(release.datasets)
+    assert made["pay"].min() == 5.0 and (made["pay"] % 5 == 0).all()
+    assert (made["size"].to_numpy() == np.tile(df["size"], 2)).all()
+    grids = {"pay": br.Grid(values=[1.0, 5.0], truth="add"), "visits": br.Grid(additive=1, n=3)}
+    how = {"guesses": grids, "targets": [0, 1], "random_seed": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
+        for knows in ("all-but-target", 0.5):
+            intruder = br.Intruder(knows_records=knows)
+            risk = br.attribute_risk(fit, release, intruder=intruder, **how)
+            assert risk.records["probability"].between(0, 1).all()
+            assert (risk.records["mcse"] > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -211,8 +211,7 @@ def test_one_class(one_class, n_known, m):
     fit, y = one_class
     release = fit.synthesize(m, random_seed=2)
     Zs, known = [codes_of(Z) for Z in release.datasets], np.arange(N) < n_known
-    how = {"guesses": br.Neighbourhood(1), "random_seed": 3}
-    risk = audit(fit, release, np.flatnonzero(known), **how)
+    risk = audit(fit, release, np.flatnonzero(known), guesses=br.Neighbourhood(1))
     for i in (0, 5, N - 1):
         u, exact = risk.case[i], np.zeros(risk.n_guesses)
         for j, log_e in enumerate(closed_form(y, Zs, i, known, BINARY_AND_THREE)):

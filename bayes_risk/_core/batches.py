@@ -46,7 +46,8 @@ def _variance_of_mean(x: Array) -> Array:
 def standard_error(deviations: Array, *, led: bool) -> Array:
     """Monte Carlo error of a sum over fits, shape of ``deviations`` without (F, B).
 
-    ``led``: chains of one mode, few and each with a say, so that it contains `student_factor`.
+    ``led``: few chains, of one mode or imputing, each with a say, so that it contains
+    `student_factor`.
     """
     variance = variance_by_fit(deviations)
     error: Array = np.sqrt(variance.sum(axis=0))

@@ -54,6 +54,8 @@ class Evidence:
     by_column : ndarray, shape (k, G, U), or None
         Log evidence of each factor of a `Factored` fit, summed over releases, up to a constant for
         each target; None: one factor, or none that can be told.
+    imputed : bool
+        Whether unknown records were imputed, by chains of which each sweeps for long.
     """
 
     log_evidence: Array
@@ -65,6 +67,12 @@ class Evidence:
     modes: Modes | None = None
     apart: "tuple[Evidence, ...]" = ()
     by_column: Array | None = None
+    imputed: bool = False
+
+    @property
+    def few_chains(self) -> bool:
+        """Whether errors are between a few chains that each have a say: with Student's t."""
+        return self.modes is not None or self.imputed
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
@@ -72,7 +80,7 @@ class Evidence:
         out, size = np.empty((G, U)), max(PART // (F * B * G), FEW)
         for part in (slice(u, u + size) for u in range(0, U, size)):  # all would be a run's peak
             moved = self.deviations[..., part].astype(float)
-            out[:, part] = standard_error(moved, led=self.modes is not None)
+            out[:, part] = standard_error(moved, led=self.few_chains)
         return out
 
     def share_by_fit(self) -> Array:

@@ -164,6 +164,7 @@ class EvidenceRunner:
         self.can, self.n_draws = problem.capabilities, problem.fit.n_draws
         self.key: Key = ()
         self.modes: Modes | None = None
+        self.imputes = False
         self.starts: list[Starts] = []
         self.chains: list[Chains] = []
         if problem.known is not None:
@@ -249,7 +250,7 @@ class EvidenceRunner:
     def imputed(self, cases: Targets, budget: Budget) -> Evidence:
         """Sample until the error is small enough; the unknown records stay imputed."""
         if not self.chains:
-            fit = cast(Sampled, needed(self.can.imputing))
+            fit, self.imputes = cast(Sampled, needed(self.can.imputing)), True
             self.chains = [Chains(fit, self._imputing())]
         return self._until(cases, budget)
 
@@ -403,8 +404,8 @@ class EvidenceRunner:
         return found
 
     def _of_all(self, cases: Targets) -> Evidence:
-        """Evidence of all chains, whose error is that of the few of a mode where they are led."""
-        return replace(self.evidence(cases), modes=self.modes)
+        """Evidence of all chains, whose error is that of a few where they are led or impute."""
+        return replace(self.evidence(cases), modes=self.modes, imputed=self.imputes)
 
     def double(self, share: Array) -> None:
         """Twice as many chains of led fits; else twice as long ones.

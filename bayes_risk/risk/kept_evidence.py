@@ -255,7 +255,6 @@ class AttributeEvidence:
             for one in found.apart
         ]
         between = by_mode(apart, guesses.truth)
-        led = found.modes is not None
         trusted = reliable(found, posterior, self.limits, apart, between)
         return AttributeRisk(
             index=self.index,
@@ -282,8 +281,9 @@ class AttributeEvidence:
             check=self.check,
             interval=interval([posterior, *apart], guesses.truth),
             modes=found.modes,
+            few_chains=found.few_chains,
             by_mode=between,
-            before=None if self.before is None else before(self.before, guesses, led),
+            before=None if self.before is None else before(self.before, guesses, found.few_chains),
         )
 
     def __repr__(self) -> str:

@@ -100,7 +100,7 @@ def weigh(
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
     moved = _moved(found, prior, truth)
     shift = -_mean_deviation(found, p, moved)
-    error = standard_error(shift, led=found.modes is not None)
+    error = standard_error(shift, led=found.few_chains)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
     return PosteriorWeights(
@@ -235,7 +235,7 @@ def _error_of_change(
         change = shift / -np.expm1(log_truth)
         if moved is not None:
             change[0] += moved.centre * moved.at_truth / -np.expm1(at_prior)
-        error = standard_error(change, led=found.modes is not None)
+        error = standard_error(change, led=found.few_chains)
     settled = ~(log_truth > -np.inf) | ~(log_truth < 0) | np.isnan(error)
     return np.where(settled, 0.0, error)
 

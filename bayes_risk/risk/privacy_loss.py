@@ -109,7 +109,7 @@ def _of_chains(found: Evidence, given: AttributeEvidence) -> _Loss:
         loss = _at(total, most) - _at(total, least)
     return _Loss(
         loss=np.where(np.isfinite(loss), loss, 0.0),
-        mcse=standard_error(apart, led=found.modes is not None),
+        mcse=standard_error(apart, led=found.few_chains),
         low=_low(total, deviations),
         disagreed=disagreed(found, apart),
     )

@@ -130,6 +130,8 @@ class AttributeRisk(GuessPosterior):
     interval : ndarray, shape (2, n_cases), or None
         Where another audit of the release would find the probability of the truth (95 %); spans
         all modes between which the release does not choose. None: no error.
+    few_chains : bool
+        Whether errors are between a few chains, led or imputing: with Student's t.
     modes : Modes, or None
         In which modes the release was found to lead the chains of the audit.
     by_mode : ndarray, shape (k, n_cases), or None
@@ -162,6 +164,7 @@ class AttributeRisk(GuessPosterior):
     priors: "Mapping[str, AttributeRisk]" = field(default_factory=dict)
     balance: Balance | None = None
     interval: Array | None = None
+    few_chains: bool = False
     modes: Modes | None = None
     by_mode: Array | None = None
     before: Array | None = None
@@ -561,7 +564,7 @@ class AttributeRisk(GuessPosterior):
     def _mcse_of_mean(self) -> float:
         """Records share their draws, so the error of a mean is taken from batch means."""
         means = self.deviations[:, :, self.case].mean(axis=2, keepdims=True)
-        return float(standard_error(means, led=self.modes is not None)[0])
+        return float(standard_error(means, led=self.few_chains)[0])
 
 
 def _place(row: Mapping[str, Any]) -> str:

@@ -207,11 +207,12 @@ class Columns:
         return out
 
     def outside(self, t: Array) -> Array:
-        """And back, rounded."""
+        """And back, rounded; to one step at least where there is a logarithm."""
         x = t * self.scale + self.location
         x = np.where(self.log, np.exp(np.where(self.log, x, 0.0)), x)
         step = np.where(self.width > 0, self.width, 1.0)
-        out: Array = np.where(self.width > 0, np.round(x / step) * step, x)
+        steps = np.maximum(np.round(x / step), self.log)
+        out: Array = np.where(self.width > 0, steps * step, x)
         return out
 
     def log_volume(self, t: Array, j: int) -> Array:

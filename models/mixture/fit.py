@@ -209,11 +209,6 @@ class MixtureFit:
                     "has no logarithm; fit it as 'normal', or audit with another model"
                 )
         self._check_classes(release.classes)
-        if self.prior.zeros is not None and self.prior.n_numbers and not release.columns.all():
-            raise InputError(
-                "structural zeros of a table with numbers are offered for releases of which every "
-                "column was synthesised; leave impossible= out"
-            )
 
     def _check_classes(self, classes: str) -> None:
         if classes == "own" and self.weights is not None:
@@ -379,16 +374,9 @@ class MixtureFit:
         )
         if classes == "new":
             rows = rows.without(synthesized, prior.width - 1)
-        if prior.zeros is not None:  # possible levels first, then a class given these
-            levels = made[made >= prior.n_numbers] - prior.n_numbers
-            known, none = rows.positions[:, :0], np.zeros(len(prior.starts) - 1, dtype=bool)
-            possible = possible_rows(prior.zeros, known, none, pi, phi, levels, rng=rng)
-            new[:, made >= prior.n_numbers] = possible
-            rows.positions[:, levels] = possible + prior.starts[levels]
         label = self._labels(rows, h, rng)
         for i, v in enumerate(made.tolist()):
-            if v < prior.n_numbers or prior.zeros is None:
-                new[:, i] = self._values(v, exposure, label, h, rng)
+            new[:, i] = self._values(v, exposure, label, h, rng)
         for number in columns.may_be_missing:
             flag = made == prior.n_numbers + len(columns.levels) + (
                 np.searchsorted(columns.may_be_missing, number)

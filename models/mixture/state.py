@@ -30,8 +30,7 @@ class ZeroLayout:
 
     @classmethod
     def of_boxes(cls, boxes: Flags, starts: Ints) -> "ZeroLayout":
-        """Disjoint boxes (B, levels), the first of which has row ``starts[0]`` of phi."""
-        boxes = np.hstack([np.ones((len(boxes), int(starts[0])), dtype=bool), boxes])
+        """Disjoint boxes of levels (B, D)."""
         of = np.empty((len(boxes), len(starts) - 1), np.int64)
         sets: list[npt.NDArray[np.int64]] = []
         narrow: list[bool] = []

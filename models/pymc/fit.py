@@ -233,7 +233,7 @@ def _begun(pseudo: Any, engine: Engine, length: Length, seed: int) -> dict[str, 
     H, named = length.chains * length.draws, {rv.name: rv for rv in pseudo.free_RVs}
     try:
         values = pm.draw([named[name] for name in engine.free], random_seed=seed)
-    except NotImplementedError:
+    except NotImplementedError:  # a flat or a custom prior has no draws
         shapes = pseudo.eval_rv_shapes()
         values = [np.ones(tuple(shapes[name])) for name in engine.free]
     found = dict(zip(engine.free, map(np.asarray, values), strict=True))
