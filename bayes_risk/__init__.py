@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from bayes_risk.data.impossible import Impossible
     from bayes_risk.data.microdata import Microdata
     from bayes_risk.data.table import read_table
-    from bayes_risk.evidence.mechanism_check import check_mechanism
-    from bayes_risk.evidence.mechanism_result import MechanismCheck
+    from bayes_risk.evidence.mechanism_check import MechanismCheck, check_mechanism
     from bayes_risk.intruder.grids import Grid, JointGrid, Levels
     from bayes_risk.intruder.guesses import Hamming, Listed, Neighbourhood
     from bayes_risk.intruder.intruder import Intruder
@@ -44,31 +43,23 @@ if TYPE_CHECKING:
     from bayes_risk.release.synthpop import SynthpopRelease, read_synthpop
     from bayes_risk.reporting.redaction import Redacted, redact
     from bayes_risk.reporting.report import report
-    from bayes_risk.risk.attribute import attribute_evidence, attribute_risk
+    from bayes_risk.risk.attribute import AttributeEvidence, attribute_evidence, attribute_risk
     from bayes_risk.risk.dominance_rules import dominance
-    from bayes_risk.risk.full_table.likeliest import likeliest
-    from bayes_risk.risk.full_table.likeliest_result import Likeliest
-    from bayes_risk.risk.full_table.result import FullTableRisk
-    from bayes_risk.risk.full_table.risk import full_table_risk
-    from bayes_risk.risk.kept_evidence import AttributeEvidence
-    from bayes_risk.risk.membership.audit import membership
-    from bayes_risk.risk.membership.result import Membership
-    from bayes_risk.risk.privacy_loss import privacy_loss
-    from bayes_risk.risk.privacy_loss_result import PrivacyLoss
+    from bayes_risk.risk.full_table.likeliest import Likeliest, likeliest
+    from bayes_risk.risk.full_table.risk import FullTableRisk, full_table_risk
+    from bayes_risk.risk.membership.audit import Membership, membership
+    from bayes_risk.risk.privacy_loss import PrivacyLoss, privacy_loss
     from bayes_risk.risk.result import AttributeRisk
     from bayes_risk.studies.compare import Candidate, compare
     from bayes_risk.studies.comparison import Comparison
     from bayes_risk.studies.identification_sweep import IdentificationSweep, identification_sweep
-    from bayes_risk.studies.reweighting import LinearWeights, reweight
-    from bayes_risk.studies.reweighting_result import Reweighting
-    from bayes_risk.studies.sensitivity import sensitivity
-    from bayes_risk.studies.sensitivity_result import Sensitivity
-    from bayes_risk.utilities.assess import utility
+    from bayes_risk.studies.reweighting import LinearWeights, Reweighting, reweight
+    from bayes_risk.studies.sensitivity import Sensitivity, sensitivity
     from bayes_risk.utilities.bounds import ReleaseBounds, release_bounds
     from bayes_risk.utilities.combining import CombinedEstimates, combine
     from bayes_risk.utilities.context import context_measures
     from bayes_risk.utilities.context_result import ContextMeasures
-    from bayes_risk.utilities.result import Utility
+    from bayes_risk.utilities.result import Utility, utility
 
 __all__ = [
     "SD",
@@ -154,19 +145,13 @@ _LAZY_IMPORTS = {
     "intruder.intruder": ["Intruder"],
     "intruder.guesses": ["Hamming", "Listed", "Neighbourhood"],
     "intruder.priors": ["Density", "Interval", "Mixture", "TruthFactor"],
-    "risk.full_table.likeliest": ["likeliest"],
-    "risk.full_table.likeliest_result": ["Likeliest"],
-    "risk.full_table.result": ["FullTableRisk"],
-    "risk.full_table.risk": ["full_table_risk"],
+    "risk.full_table.likeliest": ["Likeliest", "likeliest"],
+    "risk.full_table.risk": ["FullTableRisk", "full_table_risk"],
     "intruder.grids": ["Grid", "JointGrid", "Levels"],
-    "risk.attribute": ["attribute_evidence", "attribute_risk"],
-    "risk.kept_evidence": ["AttributeEvidence"],
-    "evidence.mechanism_check": ["check_mechanism"],
-    "evidence.mechanism_result": ["MechanismCheck"],
-    "risk.membership.audit": ["membership"],
-    "risk.membership.result": ["Membership"],
-    "risk.privacy_loss": ["privacy_loss"],
-    "risk.privacy_loss_result": ["PrivacyLoss"],
+    "risk.attribute": ["AttributeEvidence", "attribute_evidence", "attribute_risk"],
+    "evidence.mechanism_check": ["MechanismCheck", "check_mechanism"],
+    "risk.membership.audit": ["Membership", "membership"],
+    "risk.privacy_loss": ["PrivacyLoss", "privacy_loss"],
     "utilities.combining": ["CombinedEstimates", "combine"],
     "studies.comparison": ["Comparison"],
     "studies.compare": ["Candidate", "compare"],
@@ -182,18 +167,15 @@ _LAZY_IMPORTS = {
     "matching.replicates": ["replicates"],
     "reporting.redaction": ["Redacted", "redact"],
     "risk.result": ["AttributeRisk"],
-    "studies.sensitivity_result": ["Sensitivity"],
-    "studies.sensitivity": ["sensitivity"],
+    "studies.sensitivity": ["Sensitivity", "sensitivity"],
     "release.synthpop": ["SynthpopRelease", "read_synthpop"],
     "data.table": ["read_table"],
-    "studies.reweighting": ["LinearWeights", "reweight"],
-    "studies.reweighting_result": ["Reweighting"],
+    "studies.reweighting": ["LinearWeights", "Reweighting", "reweight"],
     "reporting.report": ["report"],
-    "utilities.assess": ["utility"],
     "utilities.bounds": ["ReleaseBounds", "release_bounds"],
     "utilities.context": ["context_measures"],
     "utilities.context_result": ["ContextMeasures"],
-    "utilities.result": ["Utility"],
+    "utilities.result": ["Utility", "utility"],
     "matching.uniqueness": ["Uniqueness", "uniqueness"],
     "_core.errors": [
         "InputError",

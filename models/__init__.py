@@ -11,30 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayes_risk.models.regression.families import Binomial
-    from bayes_risk.models.regression.prior import RegressionPrior
+    from bayes_risk.models.regression.families import Binomial as Binomial
+    from bayes_risk.models.regression.prior import RegressionPrior as RegressionPrior
 
-    from .cart import CART
-    from .dpmpm import DPMPM
-    from .forest import Forest
-    from .mixture_model import Mixture
-    from .pmm_model import PMM
-    from .poisson_mixture import PoissonMixture
-    from .pymc_model import PyMCModel
-    from .regression_model import Regression
-
-__all__ = [
-    "CART",
-    "DPMPM",
-    "PMM",
-    "Binomial",
-    "Forest",
-    "Mixture",
-    "PoissonMixture",
-    "PyMCModel",
-    "Regression",
-    "RegressionPrior",
-]
+    from .cart import CART as CART
+    from .dpmpm import DPMPM as DPMPM
+    from .forest import Forest as Forest
+    from .mixture_model import Mixture as Mixture
+    from .pmm_model import PMM as PMM
+    from .poisson_mixture import PoissonMixture as PoissonMixture
+    from .pymc_model import PyMCModel as PyMCModel
+    from .regression_model import Regression as Regression
 
 GROUP = "bayes_risk.models"
 BUILT_IN = {  # for a checkout that is not installed
@@ -51,6 +38,8 @@ PARTS = {  # of declarations
     "Binomial": "bayes_risk.models.regression.families:Binomial",
     "RegressionPrior": "bayes_risk.models.regression.prior:RegressionPrior",
 }
+
+__all__ = sorted(BUILT_IN | PARTS)
 
 
 def _registered() -> dict[str, str]:

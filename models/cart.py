@@ -1,9 +1,6 @@
 """Classification and regression trees with the Bayesian bootstrap.
 
-Reiter (2005); Drechsler & Reiter (2008): the variables are synthesised in order. The tree of each
-is grown on the genuine values of all columns that do not come later; records find their leaves by
-the synthetic values of those that came before; and a leaf's values are drawn by the Bayesian
-bootstrap, one set of weights for a leaf and data set.
+Reiter (2005); Drechsler & Reiter (2008). What is grown on which values: `docs/trees.md`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -13,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, checked_table
@@ -133,7 +130,7 @@ class CART:
         for place, (column, seed) in enumerate(zip(order, seeds, strict=True)):
             later = set(order[place:])
             predictors = np.array([j for j in range(len(data.columns)) if j not in later])
-            _check(data, column, predictors)
+            check_outcome(data, column, predictors, slice(None))
             trees.append(grow(data, column, predictors, seed=int(seed), **how))
             if progress is not None:
                 progress("fit", place + 1, len(order))
@@ -255,14 +252,17 @@ def column_order(name: str, given: Sequence[str], otherwise: str = "") -> tuple[
     return tuple(known_columns(name, list(given), list(given)))
 
 
-def _check(data: Microdata, column: int, predictors: np.ndarray) -> None:
+def check_outcome(
+    data: Microdata, column: int, predictors: Ints, rows: Any, cure: str = ""
+) -> None:
+    """Refuse an outcome that nothing predicts, or that has one value among some records."""
     name = data.columns[column]
     if not len(predictors):
         raise InputError(
-            f"column {name!r} has no predictor: order names every column; leave one out of it"
+            f"column {name!r} has no predictor: order names every column; leave one out of it{cure}"
         )
-    if np.ptp(data.codes[:, column]) == 0:
+    if np.ptp(data.codes[rows, column]) == 0:
         raise InputError(
-            f"column {name!r} has the same value for every record, so there is nothing to "
-            "synthesise; leave it out of order"
+            f"column {name!r} has the same value for every record that is replaced, so there is "
+            "nothing to synthesise; leave it out of order"
         )

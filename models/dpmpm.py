@@ -15,13 +15,12 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of, positive
+from bayes_risk._core.validate import at_least, positive, positives
 from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Capabilities, Progress
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.fitting import SPLITS, Run, checked_splits, fitted
@@ -64,13 +63,7 @@ class DPMPM:
     def __post_init__(self) -> None:
         at_least("n_classes", self.n_classes, 1)
         positive("level_prior", self.level_prior)
-        if len(self.concentration_prior) != 2:
-            raise InputError(
-                f"concentration_prior={self.concentration_prior!r}; give shape and rate: "
-                "(0.25, 0.25)"
-            )
-        for value in self.concentration_prior:
-            positive("concentration_prior", value)
+        positives("concentration_prior", self.concentration_prior, (0.25, 0.25))
         if self.impossible is not None and not isinstance(self.impossible, Impossible):
             raise InputError(
                 f"impossible is a {type(self.impossible).__name__}; give "
@@ -157,9 +150,8 @@ class DPMPM:
         Cost of a sweep: U p K multiplications for U distinct profiles, plus n draws of a class. A
         split or merge costs what 2 p multiplications and a logarithm cost for each of its members.
         """
-        length = Length.checked(draws=draws, tune=tune, chains=chains)
-        thin = at_least("thin", thin, 1)
-        one_of("sampler", sampler, ("gibbs", "nuts"))
+        how: Any = {"sample": sample, "n_jobs": n_jobs, "progress": progress}
+        run = Run.checked(draws=draws, tune=tune, chains=chains, thin=thin, sampler=sampler, **how)
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(df, levels=levels, releases=releases, missing=missing)
         if df.numbers:
@@ -179,17 +171,12 @@ class DPMPM:
             splits=splits,
             zeros=zeros,
         )
-        options: dict[str, Any] = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
-        run = Run(length=length, thin=thin, sample=sample, **options)
         if zeros is not None and alpha is not None:
             raise InputError(
                 "weights are not offered together with impossible=: records that fell into the "
                 "zeros have no weight; leave one of them out"
             )
-        columns, rng = (
-            Columns.of(levels=np.arange(len(df.columns))),
-            np.random.default_rng(random_seed),
-        )
+        columns, rng = Columns.of(levels=range(len(df.columns))), np.random.default_rng(random_seed)
         fit: DPMPMFit = fitted(DPMPMFit, self, df, columns, prior, alpha, run, rng)
         return fit
 

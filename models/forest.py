@@ -25,7 +25,7 @@ from bayes_risk.models.trees.forest_fit import ForestFit
 from bayes_risk.models.trees.forest_trees import Trees, grow_forest
 from bayes_risk.release.release import Release
 
-from .cart import column_order, microdata
+from .cart import check_outcome, column_order, microdata
 
 __all__ = ["Forest", "search_orders"]
 
@@ -60,19 +60,7 @@ class Forest:
 
     Notes
     -----
-    Which values are used where:
-
-    ================  ======================================  ==================================
-    ..                a tree is grown on                      a record finds its leaf by
-    ================  ======================================  ==================================
-    all other chains  genuine values of all other columns     *synthetic* values of columns that
-                                                              stand before, *genuine* values of
-                                                              those that come later and of those
-                                                              that are not synthesised
-    earlier only      genuine values of columns that stand    *synthetic* values of columns that
-                      before and of those that are not        stand before, genuine values of
-                      synthesised                             those that are not synthesised
-    ================  ======================================  ==================================
+    Which values are used where stands in ``docs/trees.md``.
 
     Only records whose value of the column is replaced are used to grow its forest. A tree votes for
     the most frequent level of a leaf among the records of its bootstrap sample, counted as often
@@ -134,16 +122,11 @@ chain='all-others')
 
         Parameters
         ----------
-        df : DataFrame
-            The confidential table. Columns of numeric dtype are numbers, all others categories;
-            make codes pandas categories first. Ordered categories are split in their order.
+        df, columns, levels, releases, missing
+            As of `CART.fit`.
         records : mask, list of record labels, or mapping of column to one of these, optional
             Records to replace; all by default. A mapping says it column by column; columns of
             ``order`` that it does not name are replaced for all records.
-        columns : list of str, optional
-            Columns to use; all by default.
-        levels, releases, missing
-            See `Microdata.from_frame`.
         weights : None
             Forests take no record weights.
         sample : bool
@@ -173,16 +156,8 @@ chain='all-others')
         for (column, mask), own in zip(masks.items(), seeds, strict=True):
             predictors, rows = self._predictors(data, column, masks), np.flatnonzero(mask)
             _check(data, column, predictors, rows)
-            trees = grow_forest(
-                data,
-                column,
-                predictors,
-                rows,
-                seeds=own,
-                min_leaf=self.min_leaf,
-                n_jobs=n_jobs,
-                tick=tick,
-            )
+            how: Any = {"min_leaf": self.min_leaf, "n_jobs": n_jobs, "tick": tick}
+            trees = grow_forest(data, column, predictors, rows, seeds=own, **how)
             if sample:
                 self._someone_votes(trees, data)
             forests.append(trees)
@@ -295,18 +270,9 @@ def _check(data: Microdata, column: int, predictors: Ints, rows: Ints) -> None:
             f"column {name!r} is a number, and forests synthesise categories; use "
             "br.models.CART for it, or cut it into categories first (pandas.cut)"
         )
-    if not len(predictors):
-        raise InputError(
-            f"column {name!r} has no predictor: order names every column; leave one out of it, or "
-            'use chain="all-others"'
-        )
     if len(rows) < 2:
         raise InputError(
             f"column {name!r} is replaced for {len(rows)} record; a forest is grown on the records "
             "replaced: select at least 2"
         )
-    if np.ptp(data.codes[rows, column]) == 0:
-        raise InputError(
-            f"column {name!r} has the same value for every record that is replaced, so there is "
-            "nothing to synthesise; leave it out of order, or replace other records too"
-        )
+    check_outcome(data, column, predictors, rows, ', or use chain="all-others"')

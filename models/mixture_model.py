@@ -20,11 +20,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive
+from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
-from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
@@ -37,7 +36,6 @@ from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
 from bayes_risk.models.mixture.state import Prior
 
-Array = npt.NDArray[np.float64]
 FAMILIES = ("category", "count", "normal", "lognormal")
 
 
@@ -107,14 +105,14 @@ class Mixture:
             one_of(f"families[{name!r}]", family, FAMILIES)
         at_least("n_classes", self.n_classes, 1)
         positive("level_prior", self.level_prior)
-        _numbers("concentration_prior", self.concentration_prior, "(0.25, 0.25)")
+        positives("concentration_prior", self.concentration_prior, (0.25, 0.25))
         if self.zeros is not None:
-            _numbers("zeros", self.zeros, "(1.0, 1.0)")
+            positives("zeros", self.zeros, (1.0, 1.0))
         if len(self.normal_prior) != 4:
             raise InputError(
                 f"normal_prior={self.normal_prior!r}; give m, kappa, a, b: (0.0, 0.1, 2.0, 0.5)"
             )
-        _numbers("normal_prior", self.normal_prior[1:], "(0.0, 0.1, 2.0, 0.5)")
+        positives("normal_prior, but for m,", self.normal_prior[1:], (0.1, 2.0, 0.5))
         amounts = [c for c, f in self.families.items() if f.endswith("normal")]
         known_columns("rounded", list(self.rounded), amounts)
         known_columns("scales", list(self.scales), amounts)
@@ -157,28 +155,8 @@ class Mixture:
         weights : array (n,) or Series, optional
             Record weights alpha_i in (0, 1], powers of the complete-data likelihood
             (docs/sensitivity.md); not with ``zeros``.
-        draws, tune, chains : int
-            Kept draws and warm-up of each chain, at least 4, 0 and 1.
-        thin : int
-            Sweeps between kept draws.
-        splits : int
-            How often each sweep proposes to split a latent class in two, or to merge two; by
-            default 5 (docs/mixtures.md), and 0 with ``sampler="nuts"``.
-        sampler : {"gibbs", "nuts"}
-            Blocked Gibbs sweeps, or PyMC's NUTS on the same model (small tables only).
-        sample : bool
-            False: nothing is sampled, and the fit holds starts of chains in the place of draws. It
-            refuses what a fit refuses, and tells what it offers for a release and an intruder.
-        random_seed : int, Generator or None
-            Same seed, same draws, for any ``n_jobs``.
-        n_jobs : int
-            Processes for the chains.
-        progress : callable, optional
-            Called as ``progress(stage, done, total)``.
-
-        Returns
-        -------
-        MixtureFit
+        draws, tune, chains, thin, splits, sampler, sample, random_seed, n_jobs, progress
+            As in `DPMPM.fit`.
 
         Raises
         ------
@@ -194,20 +172,18 @@ class Mixture:
         Notes
         -----
         Cost of a sweep: U p K multiplications for U distinct records, and an exponential for each
-        record and class where there are numbers.
-        Five moves take about five times as long as the rest of a sweep: with many records give
-        ``splits=1``, or fewer draws.
+        record and class where there are numbers; five moves take half as long again.
         """
-        length = Length.checked(draws=draws, tune=tune, chains=chains)
-        thin = at_least("thin", thin, 1)
-        one_of("sampler", sampler, ("gibbs", "nuts"))
+        how: Any = {"sample": sample, "n_jobs": n_jobs, "progress": progress}
+        run = Run.checked(draws=draws, tune=tune, chains=chains, thin=thin, sampler=sampler, **how)
         if not isinstance(df, Microdata):
             checked_table(df)
             numbers = [c for c, family in self.families.items() if family != "category"]
             known_columns("families", list(self.families), list(df.columns))
-            how: dict[str, Any] = {"levels": levels, "releases": releases, "missing": missing}
+            tables: Any = {"levels": levels, "releases": releases, "missing": missing}
             numbers += [] if self.exposure is None else [self.exposure]
-            df = Microdata.from_frame(df, numbers=numbers, missing_numbers=missing_numbers, **how)
+            tables |= {"numbers": numbers, "missing_numbers": missing_numbers}
+            df = Microdata.from_frame(df, **tables)
         data, columns = self._read(df)
         alpha = checked_weights(weights, data.index)
         if alpha is not None and self.zeros is not None:
@@ -226,8 +202,6 @@ class Mixture:
             inflation=None if self.zeros is None else (float(self.zeros[0]), float(self.zeros[1])),
             reals=np.tile(np.array(self.normal_prior, dtype=float), (len(columns.reals), 1)),
         )
-        options: dict[str, Any] = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
-        run = Run(length=length, thin=thin, sample=sample, **options)
         rng = np.random.default_rng(random_seed)
         fit: MixtureFit = fitted(MixtureFit, self, data, columns, prior, alpha, run, rng)
         return fit
@@ -311,10 +285,3 @@ def _gone(data: Microdata, j: int) -> npt.NDArray[np.bool_]:
         return np.zeros(len(data.codes), dtype=bool)
     gone: npt.NDArray[np.bool_] = data.codes[:, j] == v.missing
     return gone
-
-
-def _numbers(name: str, values: Sequence[float], example: str) -> None:
-    if isinstance(values, str) or len(values) < 2:
-        raise InputError(f"{name}={values!r}; give positive numbers: {example}")
-    for value in values:
-        positive(name, value)

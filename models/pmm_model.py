@@ -114,16 +114,11 @@ class PMM:
 
         Parameters
         ----------
-        df : DataFrame
-            The confidential table. Columns of numeric dtype are numbers, all others categories;
-            make codes pandas categories first.
+        df, columns, levels, releases, missing
+            As of `CART.fit`.
         extra : DataFrame, optional
             Further predictors of the same records (design variables, population shares), which are
             not released.
-        columns : list of str, optional
-            Columns of ``df`` to use; all by default.
-        levels, releases, missing
-            See `Microdata.from_frame`.
         weights : None
             Predictive mean matching takes no record weights.
         sample : bool
@@ -173,13 +168,12 @@ class PMM:
         out = {}
         for name in known_columns("order", list(self.order), data.columns):
             j = data.columns.index(name)
-            variable = data.variables[j]
-            suits = (
-                ("gam", "linear") if isinstance(variable, Number) else ("ordered", "multinomial")
-            )
-            kind = self.models.get(name, _usual(variable))
+            number = isinstance(data.variables[j], Number)
+            ordered = getattr(data.variables[j].dtype, "ordered", False)
+            suits = ("gam", "linear") if number else ("ordered", "multinomial")
+            kind = self.models.get(name, suits[0] if number or ordered else suits[1])
             if kind not in suits:
-                what = "number" if isinstance(variable, Number) else "category"
+                what = "number" if number else "category"
                 raise InputError(
                     f"models[{name!r}]={kind!r} does not suit a {what}; give one of {suits}"
                 )
@@ -187,12 +181,6 @@ class PMM:
         if len(data.columns) < 2:
             raise InputError("the table has one column, which nothing predicts; add predictors")
         return out
-
-
-def _usual(variable: Variable | Number) -> str:
-    if isinstance(variable, Number):
-        return "gam"
-    return "ordered" if getattr(variable.dtype, "ordered", False) else "multinomial"
 
 
 def _further(

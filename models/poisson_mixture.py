@@ -15,11 +15,10 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, known_columns, one_of, positive
+from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights, no_weights
 from bayes_risk.evidence.contract import Progress
-from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.mixture.business.totals import checked_quantile
 from bayes_risk.models.mixture.columns import (
     Columns,
@@ -32,6 +31,8 @@ from bayes_risk.models.mixture.columns import (
 from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 from bayes_risk.models.mixture.state import Prior
+
+PAIR = (0.5, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ class PoissonMixture:
         if self.quantile is not None:
             checked_quantile(self.kind, self.quantile)
         positive("level_prior", self.level_prior)
-        _pair("concentration_prior", self.concentration_prior)
+        positives("concentration_prior", self.concentration_prior, PAIR)
         if self.zeros is not None:
-            _pair("zeros", self.zeros)
+            positives("zeros", self.zeros, PAIR)
             if self.kind != "MP":
                 raise InputError(
                     f"zeros={self.zeros} goes with kind='MP': dealing the totals of kind="
@@ -94,9 +95,9 @@ class PoissonMixture:
                 )
         if isinstance(self.rate_prior, Mapping):
             for column, pair in self.rate_prior.items():
-                _pair(f"rate_prior of column {column!r}", pair)
+                positives(f"rate_prior of column {column!r}", pair, PAIR)
         elif self.rate_prior is not None:
-            _pair("rate_prior", self.rate_prior)
+            positives("rate_prior", self.rate_prior, PAIR)
         if isinstance(self.covariates, str):
             raise InputError(f"covariates={self.covariates!r} is a single string; give a list")
 
@@ -130,15 +131,12 @@ class PoissonMixture:
         df : DataFrame or Microdata
             The confidential table: covariates, the exposure, and counts, which are all other
             columns. See `Microdata.from_frame` for ``missing``, ``levels`` and ``releases``.
-        draws, tune, chains, thin, splits, sampler, random_seed, n_jobs, progress
+        draws, tune, chains, thin, splits, sampler, sample, random_seed, n_jobs, progress
             As in `DPMPM.fit`; ``splits`` 0 by default.
         weights : array (n,) or Series, optional
             kind="MP" without structural zeros: record weights alpha_i in (0, 1], powers of the
             records' complete-data likelihood. Theta is drawn from the pseudo-posterior
             (docs/sensitivity.md).
-        sample : bool
-            False: nothing is sampled, and the fit holds starts of chains in the place of draws. It
-            refuses what a fit refuses, and tells what it offers for a release and an intruder.
 
         Raises
         ------
@@ -156,16 +154,13 @@ class PoissonMixture:
         -----
         Cost of a sweep: 2 U p K multiplications for U distinct records, plus n draws of a class.
         """
-        length = Length.checked(draws=draws, tune=tune, chains=chains)
-        thin = at_least("thin", thin, 1)
-        one_of("sampler", sampler, ("gibbs", "nuts"))
+        how: Any = {"sample": sample, "n_jobs": n_jobs, "progress": progress}
+        run = Run.checked(draws=draws, tune=tune, chains=chains, thin=thin, sampler=sampler, **how)
         if isinstance(df, Microdata):
             data = check_counts(df, self.covariates, self.exposure)
         else:
-            how = {"levels": levels, "releases": releases, "missing": missing}
-            data = read_counts(df, self.covariates, self.exposure, **how)
-        options: dict[str, Any] = {"sampler": sampler, "n_jobs": n_jobs, "progress": progress}
-        run = Run(length=length, thin=thin, sample=sample, **options)
+            tables = {"levels": levels, "releases": releases, "missing": missing}
+            data = read_counts(df, self.covariates, self.exposure, **tables)
         power = checked_powers(self, weights, data)
         columns = columns_of(data, self.covariates, self.exposure)
         prior, rng = prior_of(self, data, columns), np.random.default_rng(random_seed)
@@ -173,13 +168,6 @@ class PoissonMixture:
         args = (self, data, columns, prior, power, run, rng)
         fit: PoissonMixtureFit = fitted(PoissonMixtureFit, *args)
         return fit
-
-
-def _pair(name: str, pair: tuple[float, float]) -> None:
-    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise InputError(f"{name}={pair!r}; give two positive numbers: (0.5, 0.5)")
-    for value in pair:
-        positive(name, value)
 
 
 def checked_powers(model: PoissonMixture, weights: Any, data: Microdata) -> Array | None:

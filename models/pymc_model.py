@@ -1,9 +1,4 @@
-"""Bring your own PyMC model: a function that builds it from a table is all that is asked.
-
-The function registers the table's columns as `pm.Data`; densities of guesses, synthesis and the
-fits that see a release are the same model with other data. `docs/own-pymc-model.md` says how, and
-what a model must keep to.
-"""
+"""Bring your own PyMC model: a function that builds it from a table (`docs/own-pymc-model.md`)."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,22 +89,15 @@ class PyMCModel:
         ----------
         df : DataFrame or Microdata
             The confidential table; see `Microdata.from_frame` for ``missing`` and ``levels``.
-        draws, tune, chains, random_seed, n_jobs, progress
-            As in `DPMPM.fit`.
+        draws, tune, chains, weights, sample, random_seed, n_jobs, progress
+            As in `DPMPM.fit`; without sampling a draw of the prior stands in the place of draws.
+            Weights are powers of the likelihood of the modelled columns.
         numbers : list of str, optional
             Columns that are numbers; by default those of integer or float dtype for which
             ``levels`` names no levels. All others are categories.
         nuts_sampler : str
             Sampler of the table's own posterior, as `pymc.sample` knows it. The fits that see a
             release start from its draws and run in PyMC's own.
-        weights : array (n,) or Series, optional
-            Record weights alpha_i in (0, 1], powers of the likelihood of the modelled columns of
-            each record: Theta is drawn from the pseudo-posterior
-            (docs/sensitivity.md). The model gets a potential
-            ``sum_i (alpha_i - 1) log p(y_i | Theta)``.
-        sample : bool
-            False: nothing is sampled, and the fit holds a draw of the prior in place of draws. It
-            refuses what a fit refuses, and tells what it offers for a release and an intruder.
 
         Raises
         ------
@@ -148,10 +136,9 @@ def _numbers(
     """Columns that are numbers: as told, or by their dtype."""
     if numbers is not None or not isinstance(df, pd.DataFrame):
         return list(numbers or [])
-    kinds = zip(df.columns, df.dtypes, strict=True)
-    return [str(name) for name, kind in kinds if _is_number(kind) and name not in (levels or {})]
-
-
-def _is_number(dtype: Any) -> bool:
-    types = pd.api.types
-    return bool(types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype))
+    types, named = pd.api.types, levels or {}
+    return [
+        str(name)
+        for name, kind in zip(df.columns, df.dtypes, strict=True)
+        if types.is_numeric_dtype(kind) and not types.is_bool_dtype(kind) and name not in named
+    ]

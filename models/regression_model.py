@@ -126,18 +126,12 @@ class Regression:
         df : DataFrame
             The confidential table. Columns in formulas that are stored as numbers are numbers, all
             others categories; outcomes are what their family says.
-        weights : array (n,) or Series, optional
-            Record weights alpha_i in (0, 1], powers of the records' likelihood: Theta is drawn from
-            the pseudo-posterior (docs/sensitivity.md).
-        draws, tune, chains, random_seed, n_jobs, progress
+        weights, draws, tune, chains, sample, random_seed, n_jobs, progress
             As in `DPMPM.fit`; chains run one after the other.
         nuts_sampler : {"pymc", "nutpie"}
             Whose NUTS; nutpie comes with ``pip install "bayes-risk[fast]"``.
         levels, releases, missing
             See `Microdata.from_frame`.
-        sample : bool
-            False: nothing is sampled, and the fit holds starts of chains in the place of draws. It
-            refuses what a fit refuses, and tells what it offers for a release and an intruder.
 
         Raises
         ------

@@ -111,6 +111,6 @@ def study_result(study=None, *, risk=None, ident=None) -> StudyResult:
         release=Release(datasets=[confidential()], synthesized=["job"]),
         attribute=risk,
         identification=ident,
-        verdict=judge(risk, ident, study.thresholds.limits()),
+        verdict=judge(risk, ident, study.thresholds.made()),
         seconds={"fit": 1.2, "attribute risk": 3.4},
     )

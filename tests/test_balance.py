@@ -165,15 +165,15 @@ def test_the_verdict_and_the_summary_have_it():
     assert sound.summary().at["balance", "baseline"] == 1
     assert sound.summary().at["shared_by_releases", "baseline"] == 0
     shared = replace(risk, balance=of(multinomial(0, planted="one draw of the parameters")))
-    verdict = judge(shared, calm, where="study")
+    verdict = judge(shared, calm)
     assert verdict.outcome == "inconclusive"
     assert "one draw of the parameters" in verdict.deciding[0].sentence
-    assert verdict.deciding[0].cure.startswith("[release] parameters = ")
+    assert verdict.deciding[0].cure.startswith("parameters = ")
     wrong = multinomial(0, planted="own classes", m=10)
-    verdict = judge(replace(risk, balance=of(wrong)), calm, where="study")
+    verdict = judge(replace(risk, balance=of(wrong)), calm)
     assert verdict.outcome == "inconclusive"
     assert "another mechanism than the one audited" in verdict.deciding[0].sentence
-    assert verdict.deciding[0].cure.startswith("[release] classes as the files were made")
+    assert verdict.deciding[0].cure.startswith("classes of the release as the files")
     silent = replace(risk, balance=of(multinomial(0, m=2)))
     assert len(judge(silent, calm).reasons) == len(judge(risk, calm).reasons)
 

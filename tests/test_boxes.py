@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bayes_risk._core.matching import PRIME, Cells, Matches
-from bayes_risk.matching.boxes import Boxes, NumericKey, box_up, match_each_box, match_pooled_boxes
+from bayes_risk._core.matching import PRIME, Cells, Matches, Weights, largest_sums
+from bayes_risk.matching.boxes import Boxes, NumericKey, box_up, match_each, match_pooled
 from tests.oracles import cells_of, matches_of, within
 
 Table = tuple[npt.NDArray[Any], npt.NDArray[Any], list[NumericKey]]
@@ -71,7 +71,7 @@ def boxed(u: Any, z: Any, keys: list[NumericKey]) -> Boxes:
 def pooled_of(boxes: Boxes, cells: Cells, **options: Any) -> list[Matches]:
     """Pooled, then leaving one out: an intruder who knows that his targets are in the file."""
     D = boxes.N.astype(float)
-    return match_pooled_boxes(boxes, D, match_each_box(boxes, D, cells), cells, **options)
+    return match_pooled(boxes, D, match_each(boxes, D, cells), cells, **options)
 
 
 @settings(max_examples=60)
@@ -83,7 +83,7 @@ def test_every_box_by_brute_force(table: Table, fallback: bool, largest: int) ->
     n_us, boxes = cells.size, boxed(u, z, keys)
     assert boxes.N.tolist() == match.sum(axis=2).tolist()
     assert boxes.own.tolist() == match.diagonal(axis1=1, axis2=2).tolist()
-    each = match_each_box(boxes, boxes.N.astype(float), cells)
+    each = match_each(boxes, boxes.N.astype(float), cells)
     for l in range(m):
         row = Matches(*(part[l] for part in each))
         assert listed(row) == by_shares(match[l : l + 1], n_us, fallback)
@@ -127,14 +127,14 @@ def test_doubts_arise_where_sums_are_near_and_only_there(monkeypatch: pytest.Mon
     """1/6 + 1/8 = 1/8 + 1/10 + 1/15 is told from its residue; two near sums by fractions."""
     from bayes_risk.matching import boxes as module
 
-    asked: list[int] = []
-    in_fractions = module._in_fractions
+    asked: list[Any] = []
+    in_fractions = largest_sums
 
-    def watched(boxes: Boxes, D: Any, i: int, without: int | None) -> tuple[int, bool]:
-        asked.append(i)
-        return in_fractions(boxes, D, i, without)
+    def watched(shows: Any, D: Any, without: int | None) -> Any:
+        asked.append(D)
+        return in_fractions(shows, D, without)
 
-    monkeypatch.setattr(module, "_in_fractions", watched)
+    monkeypatch.setattr(module, "largest_sums", watched)
     assert pool_one_target([6, 8], [8, 10, 15]).c[0] == 2
     assert asked == []
     near = pool_one_target([1776, 2083, 3674], [1515, 2276, 4632])  # 3 parts in 10^13
@@ -166,9 +166,7 @@ def test_residues_are_inverses_modulo_a_prime() -> None:
         np.zeros((2, 3), np.int64),
         [within(np.array([1.0, 2, 3]), np.array([[1.0, 1, 3], [2, 2, 2]]), 0)],
     )
-    from bayes_risk.matching.boxes import _weights
-
-    weights = _weights(boxes.N.astype(float), 100)
+    weights = Weights.of(boxes.N.astype(float), 100)
     assert weights.share.tolist() == [[50, 0], [0, 33], [100, 0]]
     assert (weights.residue.astype(object) * boxes.N.T % PRIME).tolist() == [
         *[[1, 0], [0, 1], [1, 0]]

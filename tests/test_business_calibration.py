@@ -7,13 +7,13 @@ known record are drawn beforehand, and files in which the target has less are th
 import numpy as np
 import pytest
 
-from bayes_risk.models.mixture.business.all_but_two import Pair, pair_masses
-from bayes_risk.models.mixture.business.second_largest import (
+from bayes_risk.models.mixture.business.competitors import (
     Groups,
+    Pair,
     Question,
-    averaged,
     dealt,
     further,
+    pair_masses,
 )
 from tests.business_oracle import CONCENTRATION, learnt, nothing, prior_of, relative, rows_of
 
@@ -46,7 +46,7 @@ def drawn(y, label, rates, pi, seed):
     z = rng.poisson(rates[rng.choice(len(pi), size=N, p=pi)])
     known = learnt([*z, y[1]], PRIOR, seed=seed, draws=250, chains=2)
     asked = question(y)
-    return asked.guesses, averaged(further(known, asked), known.batch).value
+    return asked.guesses, known.averaged(further(known, asked)).value
 
 
 def deal(y, label, rng):
@@ -67,7 +67,7 @@ def dealt_inferred(y, label, rates, pi, seed):
     """MM, groups inferred."""
     z, asked = deal(y, label, np.random.default_rng(seed)), question(y)
     known = learnt(z, PRIOR, seed=seed, draws=250, chains=2)
-    return asked.guesses, averaged(dealt(groups_of(z, known.label), asked), known.batch).value
+    return asked.guesses, known.averaged(dealt(groups_of(z, known.label), asked)).value
 
 
 def groups_of(z, label):
@@ -88,7 +88,7 @@ def all_but_two(y, label, rates, pi, seed):
         first=nothing(),
         second=nothing(),
     )
-    return guesses, averaged(pair_masses(known, pair), known.batch).value
+    return guesses, known.averaged(pair_masses(known, pair)).value
 
 
 @pytest.mark.parametrize(

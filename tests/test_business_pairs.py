@@ -7,8 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk.models.mixture.business.all_but_two import Pair, dealt_to_pair, pair_masses
-from bayes_risk.models.mixture.business.second_largest import averaged
+from bayes_risk.models.mixture.business.competitors import Pair, dealt_to_pair, pair_masses
 from tests.business_oracle import (
     labelled,
     learnt,
@@ -45,7 +44,7 @@ def agree(found, want, tv=0.02):
 def test_masses_of_a_pair_against_all_labels(rows):
     prior = prior_of(3)
     known = learnt(rows, prior, seed=1)
-    found = averaged(pair_masses(known, pair()), known.batch)
+    found = known.averaged(pair_masses(known, pair()))
     base = log_mass(rows, prior)
     want = [log_mass([*rows, y, TOTAL - y], prior) - base for y in range(TOTAL + 1)]
     agree(found, np.array(want))
@@ -55,7 +54,7 @@ def test_own_synthetic_values_beside_the_guesses():
     """Y_i and Z_i share a label, as do Y_j and Z_j: all labels of the two units by hand."""
     prior, row, tied = prior_of(2), (25, 6), (22, 9)
     known = learnt(row, prior, seed=2)
-    found = averaged(pair_masses(known, pair(first=tied[0], second=tied[1])), known.batch)
+    found = known.averaged(pair_masses(known, pair(first=tied[0], second=tied[1])))
     want = []
     for y in range(TOTAL + 1):
         values, total = [*row, y, TOTAL - y, *tied], -np.inf

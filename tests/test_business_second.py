@@ -12,10 +12,9 @@ from scipy.special import gammaln
 import bayes_risk as br
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk.models.mixture.business.class_posterior import same_class
-from bayes_risk.models.mixture.business.second_largest import (
+from bayes_risk.models.mixture.business.competitors import (
     Groups,
     Question,
-    averaged,
     before,
     dealt,
     further,
@@ -101,7 +100,7 @@ def test_before_the_release_it_is_a_closed_form():
 def test_mixture_against_all_labels(shown):
     prior, second = prior_of(3), 20
     known = learnt([*shown, second], prior, seed=4)
-    found = averaged(further(known, question(second)), known.batch)
+    found = known.averaged(further(known, question(second)))
     want = np.array([log_mass([*shown, second, y], prior) for y in GUESSES])
     z = z_scores(found, want)
     assert np.abs(z).max() < 4.5
@@ -236,9 +235,9 @@ def test_groups_inferred_against_every_table():
         want = np.logaddexp(want, log_p + by_hand)
     known = learnt(shown, prior, seed=5)
     groups = Groups.of(rows_of(shown), known.label, np.ones(3), np.ones(3))
-    found = averaged(dealt(groups, question(second, guesses)), known.batch)
+    found = known.averaged(dealt(groups, question(second, guesses)))
     assert np.abs(relative(found.value) - relative(want)).sum() / 2 < 0.02
     possible = np.isfinite(want)
     assert (np.isfinite(found.value) == possible).all()
-    some = replace(found, value=found.value[possible], deviation=found.deviation[:, possible])
+    some = found._replace(value=found.value[possible], deviation=found.deviation[:, possible])
     assert np.abs(z_scores(some, want[possible])).max() < 4.5

@@ -120,7 +120,7 @@ def test_steps_of_matching_are_what_all_released_values_sum_to(options):
     rows = fit.rows[fit.chosen]
     pairs = np.array(list(itertools.product(range(3), range(2))), dtype=float)  # of a and b
     every = np.repeat(rows, len(pairs), axis=0), np.tile(pairs, (len(rows), 1))
-    chance = np.exp(fit.base.log_chance(*every)).reshape(len(rows), 3, 2)
+    chance = np.exp(fit.base.log_chances(*every).sum(axis=0)).reshape(len(rows), 3, 2)
     first = np.exp(fit.base.log_chances(*every)[0]).reshape(len(rows), 3, 2)
     assert np.allclose(chance.sum(axis=(1, 2)), 1)
     assert np.allclose(first, chance.sum(axis=2, keepdims=True))

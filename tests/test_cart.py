@@ -11,10 +11,10 @@ from scipy.stats import kstest, truncnorm
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
+from bayes_risk.models.trees.cart_evidence import LeafCounts, numbered
 from bayes_risk.models.trees.cart_fit import draw_donors, smooth
 from bayes_risk.models.trees.kernels import bandwidth
-from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, LeafCounts, numbered
-from bayes_risk.models.trees.tree import grow
+from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, grow
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from tests.fits import offered
 
@@ -77,6 +77,7 @@ def by_hand(counts_n, counts_r, kind):
 def brute_force(fit, release, i, columns, guesses):
     """log p(Z | y with record i replaced), every node's product written out; shape (G,)."""
     ways = [above(tree) for tree in fit.trees]
+    kind = PLAIN if fit.parameters[0] == "plug-in" else BAYESIAN
     shown = []  # of each data set and tree: node, and the values that it shows
     for l in range(release.m):
         z = release.codes(fit.microdata, l)
@@ -92,7 +93,11 @@ def brute_force(fit, release, i, columns, guesses):
         for t, k, r in shown:
             held = Counter(codes[ways[t][k, leaves[t]], fit.trees[t].column])
             values = sorted({*held, *r})
-            total += by_hand(tuple(held[v] for v in values), tuple(r[v] for v in values), fit.kind)
+            total += by_hand(
+                tuple(held[v] for v in values),
+                tuple(r[v] for v in values),
+                kind,
+            )
         out.append(total)
     return np.array(out)
 

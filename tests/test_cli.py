@@ -115,6 +115,13 @@ def test_demo_writes_its_folder_and_prints_the_verdict(call, monkeypatch, tmp_pa
     assert settings["release"] | STUDIES["fair"]["release"] == settings["release"]
 
 
+def test_a_quiet_run_writes_its_folder_and_says_nothing(call, monkeypatch, tmp_path):
+    fake_run(monkeypatch)
+    result = call("demo", "--output", "out", "--quiet")
+    assert result.exit_code == 0 and (tmp_path / "out" / "summary.json").is_file()
+    assert result.output == ""
+
+
 def test_audit_puts_the_folder_beside_and_names_it_after_the_study(call, monkeypatch, tmp_path):
     fake_run(monkeypatch)
     (tmp_path / "my.toml").write_text('[data]\ndemo = "italy"\n[attribute]\n')
@@ -213,7 +220,7 @@ def test_forked_workers_end_in_silence_when_their_pool_ends_them(capfd):
         begun.set()
         never.wait()
 
-    with cli._interrupts():
+    with cli.interrupts():
         worker = context.Process(target=work)
         worker.start()
         begun.wait()  # Python forgets the signals that come while it forks
@@ -327,8 +334,8 @@ def test_sweep_never_takes_the_folder_of_the_audit(call, files, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[data]\ndemo = 'fair'\n[attribute]\n", "s.toml has no section [sweep]; say what varies"),
-        ("[data]\ndemo = 'fair'\n[attribute]\n[sweep]\nm = [9]\n", "[sweep] m names 9, and the"),
+        ("[data]\ndemo = 'fair'\n[attribute]\n", "the study has no [sweep]: say what varies"),
+        ("[data]\ndemo = 'fair'\n[attribute]\n[sweep]\nm = [9]\n", "[sweep] m = 9, and the release"),
     ],
 )
 def test_sweep_errors_are_one_line(call, tmp_path, content, message):

@@ -13,8 +13,14 @@ import bayes_risk as br
 from bayes_risk.demo import italy
 from bayes_risk.models import CART, DPMPM, Forest
 from bayes_risk.reporting.plots.comparison import whisker_ends
-from bayes_risk.studies.comparison import dominates, drawn_means, on_front
-from bayes_risk.studies.measures import MEASURES, RISKS, UTILITIES
+from bayes_risk.studies.comparison import (
+    MEASURES,
+    RISKS,
+    UTILITIES,
+    dominates,
+    drawn_means,
+    on_front,
+)
 
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}
 GUESSES = {"guesses": br.Hamming(2)}

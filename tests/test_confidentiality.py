@@ -18,8 +18,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import bayes_risk as br
-from bayes_risk.app.cli import app
-from bayes_risk.app.process import told
+from bayes_risk.app.cli import app, told
 from bayes_risk.app.run import audit as audit_room
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study

@@ -20,14 +20,14 @@ import typer
 
 import bayes_risk as br
 from bayes_risk._core.checkpoint import Store
-from bayes_risk.app import process
+from bayes_risk.app import cli as process
 from bayes_risk.app.cli import _check_new, _plain_errors
-from bayes_risk.app.output import write_json
+from bayes_risk.app.output.numbers import write_json
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import read_study
 from bayes_risk.data.kinds import SUFFIXES
 from bayes_risk.data.table import read_table
-from bayes_risk.release.releases import read_releases
+from bayes_risk.release.synthpop import read_releases
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [*(ROOT / "models").rglob("*.py")] + [
@@ -244,7 +244,7 @@ def test_a_command_writes_for_its_owner_alone_whatever_the_umask_was(tmp_path):
 def test_workers_of_a_command_import_nothing_from_where_it_was_given(tmp_path):
     (tmp_path / "joblib.py").write_text("open('ran', 'w')\n")
     code = (
-        "from bayes_risk.app.process import own_process; own_process(); import joblib; "
+        "from bayes_risk.app.cli import own_process; own_process(); import joblib; "
         "print(joblib.Parallel(n_jobs=2, backend='loky')(joblib.delayed(abs)(-i) for i in (1, 2)))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True,

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from bayes_risk._core.errors import ModelError
-from bayes_risk.models.regression.conjugate import ConjugatePrior, Moments
+from bayes_risk.models.regression.posterior import ConjugatePrior, Moments
 from tests.regression_oracle import log_marginal
 
 N = 12

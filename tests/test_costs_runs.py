@@ -1,6 +1,5 @@
 """Estimates and ceilings of sweeps, comparisons, reweighting, and releases that were brought."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import costs, run_compare, run_study, run_sweep
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.reading import read_data, read_release
+from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.demo import STUDIES
 
@@ -112,19 +111,6 @@ def test_the_commands_tell_and_write_nothing(content, tmp_path, monkeypatch):
 # --- the pilot -------------------------------------------------------------------------------
 
 
-def test_the_pilot_takes_the_same_rows_of_files(brought):
-    study = parse_study(brought)
-    df, _ = read_data(study.data)
-    release, rows = read_release(study, df), np.array([3, 8, 200])
-    part = costs._rows_of(release, df.index, rows)
-    for whole, few in zip(release.datasets, part.datasets, strict=True):
-        pd.testing.assert_frame_equal(few, whole.iloc[rows])
-    named = df.index.rename("record")
-    turned = [t.rename_axis("record")[::-1] for t in release.datasets]
-    again = costs._rows_of(replace(release, datasets=turned), named, rows)
-    pd.testing.assert_frame_equal(again.datasets[0], part.datasets[0], check_names=False)
-
-
 def test_the_time_of_matching_files_is_told(brought):
     keys = {"known": ["v0"], "synthesized": ["v3"]}
     cost = estimate(parse_study(brought | {"attribute": None, "identification": keys}))
@@ -139,10 +125,10 @@ def test_the_time_of_files_audited_by_a_mixture_is_told(brought):
     assert min(cost.seconds.values()) > 0
 
 
-def test_trees_of_few_records_are_asked_about_releases_of_their_own(brought):
-    """Those of the files are not theirs: values stand in leaves where nobody holds them."""
+def test_the_time_of_files_audited_by_trees_is_told(brought):
+    """Values of the files may stand in leaves of few records where nobody holds them."""
     cost = estimate(parse_study(brought))
-    assert set(cost.seconds) == {"fit", "release", "attribute risk"}
+    assert set(cost.seconds) == {"fit", "attribute risk"}
 
 
 @pytest.mark.filterwarnings("ignore")

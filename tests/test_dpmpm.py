@@ -8,7 +8,8 @@ from scipy.special import logsumexp
 
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
-from bayes_risk.models.mixture.levels.predictive import Tables, collapse, log_masses
+from bayes_risk.models.mixture.gibbs import collapse
+from bayes_risk.models.mixture.levels.predictive import Tables, log_masses
 from bayes_risk.models.mixture.levels.predictive_kernels import class_weights
 from bayes_risk.models.mixture.posterior import predictive_of_levels as predictive_of
 from bayes_risk.models.mixture.state import units_of
@@ -106,10 +107,9 @@ def tables_by_hand(rng, units, prior, *, fixed, integrate=True, labels=None):
     tables = Tables(
         Q=Q,
         tau=tau,
-        n=np.bincount(labels[:N], minlength=K)[None],
+        n=np.bincount(labels[:N], minlength=K)[None].astype(float),
         alpha=np.array([0.7]),
         pi=None if integrate else pi[None],
-        label=labels[None, :N].astype(np.int16),
         fixed=np.array(fixed),
     )
     return tables, labels, pi, phi
@@ -129,18 +129,11 @@ def targets_of(y, columns):
     )
 
 
-def predictions(tables, prior, targets, *, linked=None, given=None):
+def predictions(tables, labels, prior, targets, *, linked=None, given=None):
     """log p(y_i) and p(y*) / p(y_i) of one draw, shapes (U,) and (G, U)."""
-    predictive = predictive_of(
-        tables,
-        prior,
-        targets,
-        unit=np.arange(N),
-        linked=linked,
-        given=np.zeros(3, dtype=bool) if given is None else given,
-        n_chains=1,
-    )
-    predictive.batch[:] = 0
+    label, given = labels[None, :N].astype(np.int16), np.zeros(3, bool) if given is None else given
+    batch = np.zeros(1, np.int64)
+    predictive = predictive_of(tables, prior, targets, label, batch, linked, given)
     everything = slice(0, N)
     ratios = np.exp(predictive.log_sums(everything, np.zeros((1, N)))[0])
     return predictive.log_truth(everything)[0], ratios
@@ -164,7 +157,7 @@ def test_predict_with_fresh_classes():
     tables, labels, _, _ = tables_by_hand(rng, [*units, *map(pairs, Z)], prior, fixed=[False] * 3)
     tables.n[:] = np.bincount(labels, minlength=K)
     targets = targets_of(y, [0, 1, 2])
-    log_truth, ratios = predictions(tables, prior, targets)
+    log_truth, ratios = predictions(tables, labels, prior, targets)
     settings = {"K": K, "levels": LEVELS, "a": A, "alpha": 0.7}
     everything = [*units, *map(pairs, Z)]
     for i in range(N):
@@ -183,7 +176,7 @@ def test_an_empty_class_and_a_vanishing_concentration():
     units = [pairs(r) for r in y]
     tables, labels, _, _ = tables_by_hand(rng, units, prior, fixed=[False] * 3, labels=[0] * N)
     tables.alpha[:] = 1e-20
-    log_truth, _ = predictions(tables, prior, targets_of(y, [0, 1, 2]))
+    log_truth, _ = predictions(tables, labels, prior, targets_of(y, [0, 1, 2]))
     settings = {"K": K, "levels": LEVELS, "a": A, "alpha": 1e-20}
     for i in range(N):
         truth = collapsed(units, labels, i, units[i], **settings)
@@ -201,7 +194,7 @@ def test_predict_with_own_classes(columns):
     linked = np.full((N, 3), -1)
     linked[:, columns] = Z[:, columns] + prior.starts[:-1][columns]
     targets = targets_of(y, columns)
-    log_truth, ratios = predictions(tables, prior, targets, linked=linked)
+    log_truth, ratios = predictions(tables, labels, prior, targets, linked=linked)
     settings = {"K": K, "levels": LEVELS, "a": A, "alpha": 0.7}
     for i in range(N):
         truth = collapsed(units, labels, i, units[i], **settings)
@@ -223,7 +216,7 @@ def test_predict_given_unsynthesized_columns():
         rng, everything, prior, fixed=given.tolist(), integrate=False
     )
     targets = targets_of(y, [0, 2])
-    log_truth, ratios = predictions(tables, prior, targets, given=given)
+    log_truth, ratios = predictions(tables, labels, prior, targets, given=given)
 
     def density(i, row):
         """p(row | row[1]) with record i taken out of the counts."""
@@ -257,21 +250,15 @@ def test_predict_of_a_target_left_out_is_the_mixture_itself():
     tables = Tables(
         Q=rows[None],
         tau=np.ones((1, 3, K)),
-        n=np.zeros((1, K), np.int64),
+        n=np.zeros((1, K)),
         alpha=np.ones(1),
         pi=pi[None],
-        label=np.zeros((1, 1), np.int16),
         fixed=np.ones(3, dtype=bool),
     )
     targets = targets_of(y, [0, 1, 2])
+    nobody, batch = np.full((1, N), K, np.int16), np.zeros(1, np.int64)
     predictive = predictive_of(
-        tables,
-        prior,
-        targets,
-        unit=np.full(N, -1),
-        linked=None,
-        given=np.zeros(3, dtype=bool),
-        n_chains=1,
+        tables, prior, targets, nobody, batch, linked=None, given=np.zeros(3, dtype=bool)
     )
     for i, row in enumerate(y):
         p = sum(pi[k] * np.prod([phi[k][j][c] for j, c in enumerate(row)]) for k in range(K))
@@ -287,10 +274,11 @@ def test_collapse_counts_the_labels_that_it_draws():
     thetas = [random_theta(rng, K) for _ in range(400)]
     draws = draws_of(np.stack([t[0] for t in thetas]), np.stack([t[2] for t in thetas]))
     free = np.zeros(3, dtype=bool)
-    tables = collapse(prior, units, draws, fixed=free, integrate_weights=True, rng=rng)
+    sums, labels, _ = collapse(prior, units, draws, free, units.unit, rng=rng)
+    tables = Tables.of(sums, prior)
     expected, observed = np.zeros(K), np.zeros(K)
     for h, (pi, phi, _) in enumerate(thetas):
-        label = tables.label[h]
+        label = labels[h]
         assert (np.bincount(label, minlength=K) == tables.n[h]).all()
         for j, (begin, end) in enumerate(itertools.pairwise(prior.starts)):
             counts = tables.Q[h, begin:end] * tables.tau[h, j] - prior.level

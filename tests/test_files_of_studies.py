@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.app.cli import app
-from bayes_risk.app.study.reading import read_data, read_release
+from bayes_risk.app.study.declare import read_data, read_release
 from bayes_risk.app.study.study import parse_study, read_study
 
 SEX = {1.0: "female", 2.0: "male", 3.0: "other"}

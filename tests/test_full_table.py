@@ -19,7 +19,6 @@ from bayes_risk.evidence.prior_weights import log_prior
 from bayes_risk.evidence.problem import AuditProblem, cases_of
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.models.mixture.levels import predictive as latent_predictive
-from bayes_risk.risk.full_table import risk as full_table
 from bayes_risk.risk.full_table import tables
 from bayes_risk.risk.full_table.likeliest import best_first, searched
 from bayes_risk.risk.full_table.tables import Table, thinned
@@ -98,9 +97,7 @@ def both_ways(fit, release, prior="uniform", **how):
     each = zip(posteriors, rngs, strict=True)
     parts = [fit.tabulated(posterior, cases, rng=rng) for posterior, rng in each]
     grid = Table.of(fit.microdata.n_levels[cases.columns])
-    fits, spreads = full_table.tabulated(
-        parts, cases, fit.microdata, prior, grid, draws=10**6, keep=10
-    )
+    fits, spreads = tables.tabulated(parts, cases, fit.microdata, prior, grid, draws=10**6, keep=10)
     beliefs = log_prior(prior, fit.microdata, cases, None, found.base)
     log_p = beliefs + found.log_evidence.sum(axis=0)
     log_p -= np.logaddexp.reduce(log_p, axis=0)
@@ -357,7 +354,7 @@ def test_wide_guesses_are_those_reckoned_one_by_one(fit, kind, distance, monkeyp
     near = br.Neighbourhood(distance).of(fit.microdata, cases.profiles, cases.columns)
     part = posteriors[-1].predictives(cases.with_guesses(near), rng=np.random.default_rng(1))[0]
     weights = np.random.default_rng(2).normal(size=(len(part.batch), len(cases)))
-    monkeypatch.setattr("bayes_risk.models.mixture.levels.wide.CROWDED", 10**6)
+    monkeypatch.setattr("bayes_risk.models.mixture.levels.predictive_kernels.CROWDED", 10**6)
     wide = part.log_sums(slice(None), weights)
     monkeypatch.setattr(latent_predictive, "wide_sums", lambda *which: None)
     assert np.allclose(wide, part.log_sums(slice(None), weights), rtol=0, atol=1e-11)
@@ -474,6 +471,6 @@ def test_refusals_name_the_cure(fit):
 
 
 def test_astronomic_tables_are_sent_to_the_search(fit, monkeypatch):
-    monkeypatch.setattr(full_table, "MAX_CELLS", 71)
+    monkeypatch.setattr("bayes_risk.risk.full_table.risk.MAX_CELLS", 71)
     with pytest.raises(br.InputError, match=r"72 combinations.*likeliest"):
         br.full_table_risk(fit, fit.synthesize(2, random_seed=4), targets=1)

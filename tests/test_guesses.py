@@ -120,3 +120,12 @@ def test_they_say_what_they_are():
     assert "at most 1 variable (centred" in br.Neighbourhood(1).in_words()
     assert "at most 2 variables" in br.Hamming(2).in_words()
     assert "the truth added" in br.Listed(TABLE.iloc[:3], add_truth=True).in_words()
+
+
+def test_an_added_truth_shares_no_cell_with_a_listed_number():
+    """Of -1 listed for all, a truth of 3 was once said to have the same value."""
+    data = br.Microdata.from_frame(pd.DataFrame({"x": [3.0, 5.0]}), numbers=["x"])
+    listed = br.Listed(pd.DataFrame({"x": [-1.0, 2.0]}), add_truth=True)
+    found = listed.of(data, data.codes, np.array([0]))
+    assert found.codes[:, :, 0].tolist() == [[3.0, 5.0], [-1.0, -1.0], [2.0, 2.0]]
+    assert len(np.unique(found.cells)) == 3 and (found.truth == 0).all()

@@ -89,7 +89,7 @@ def test_published_table_is_no_surprise(study):
     gaining = (cells["Table 2"] - kept).to_numpy().nonzero()[0]
     rows, places = fit.rows[fit.chosen], np.stack(np.unravel_index(gaining, (4, 4, 3)), axis=1)
     every, z = np.repeat(rows, len(places), axis=0), np.tile(places, (len(rows), 1))
-    chance = np.exp(fit.base.log_chance(every, z)).reshape(len(rows), -1)
+    chance = np.exp(fit.base.log_chances(every, z).sum(axis=0)).reshape(len(rows), -1)
     assert (chance.max(axis=0) > 0.01).all() and len(gaining) == 7
     assert unschooled["genuine"] <= 0.3 and unschooled["filled"] <= 0.1
     assert fit.notes == ()

@@ -249,11 +249,10 @@ def test_the_database_opens_no_other_file_and_cannot_be_told_to(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_keys_of_more_than_a_word_and_releases_of_more_than_one(tmp_path, monkeypatch):
+def test_keys_of_more_than_a_word_matched_some_at_a_time(tmp_path, monkeypatch):
     original, releases = tables(5, 60)
     files = written(tmp_path, original, releases)
     wanted = br.identification_risk(original, releases, **KEYS)
-    monkeypatch.setattr(parquet_counts, "BITS", 2)
     monkeypatch.setattr(parquet_counts, "BUCKET", 7)
     monkeypatch.setattr(Layout.of.__func__, "__kwdefaults__", {"largest": 4})
     assert_same(risk_of(files, id="id"), wanted)
@@ -437,13 +436,6 @@ def test_files_that_are_none(tmp_path):
             br.identification_risk_of_files(files[0], [path], **KEYS)
     with pytest.raises(InputError, match="batch=0 is too small"):
         risk_of(files, batch=0)
-    with pytest.raises(InputError, match=r"client= is no longer taken: .* leave it out"):
-        risk_of(files, client="tcp://nowhere")
-    for amount in ("much", 3):
-        with pytest.raises(InputError, match=f"max_memory={amount!r} is no amount of memory"):
-            risk_of(files, max_memory=amount)
-    with pytest.raises(InputError, match="releases is a int; give a list of paths"):
-        br.identification_risk_of_files(files[0], 3, **KEYS)
 
 
 @pytest.mark.parametrize("name", ["file_row_number", "File_Row_Number"])

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import bayes_risk as br
-from bayes_risk.app.output import plain
+from bayes_risk.app.output.numbers import plain
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.matching.replicates import Replicates
 from bayes_risk.reporting.terminal import _trust, on_screen
@@ -137,9 +137,9 @@ def test_tables_that_were_drawn_are_no_releases() -> None:
     df, tables = files(4)
     drawn = Replicates(datasets=tables, synthesized=["job"], release_of=(1, 1, 2, 2))
     risk = br.identification_risk(df, drawn, **KEYS)
-    assert "4 tables drawn from the model given 2 releases (2 each)" in trust(risk)
+    assert "4 tables drawn from the model given 2 releases" in trust(risk)
     shown = risk.tables()["measures"]
-    assert "4 tables drawn from the model given 2 releases (2 each)" in shown.caption
+    assert "4 tables drawn from the model given 2 releases" in shown.caption
     assert shown.heads[2:4] == ("Mean of tables", "Over tables")
 
 

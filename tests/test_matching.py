@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bayes_risk._core.matching import (
+    LARGEST,
     Cells,
+    Chances,
     Matches,
     cell_codes,
     count_matches,
     jackknife_error,
-    match_each,
-    match_pooled,
     number_keys,
-    pair_up,
 )
+from bayes_risk.matching import parquet_counts
+from bayes_risk.matching.boxes import box_up, match_each, match_pooled
 from tests.oracles import cells_of
 
 Ids = npt.NDArray[np.int64]
@@ -57,16 +58,14 @@ def all_pairs(
     return each, pooled
 
 
-def matches(u: Ids, z: Ids) -> npt.NDArray[np.float64]:
-    """D of an intruder who knows that his targets are in the file: N."""
-    return count_matches(z, int(u.max()) + 1).astype(float)
+def pooled_of(u: Ids, z: Ids, cells: Cells, **options: Any) -> list[Matches]:
+    """Candidates of an intruder who knows that his targets are in the file.
 
-
-def pooled_of(u: Ids, z: Ids, cells: Cells, **options: Any) -> Matches:
-    """Pooled candidates of an intruder who knows that his targets are in the file."""
-    place, D = np.arange(len(u)), matches(u, z)
-    each = match_each(u, z, place, D, cells)
-    return match_pooled(pair_up(u, z, D, place=place, **options), u, each, cells)
+    In each release; pooled; without each.
+    """
+    boxes = box_up(u, z, np.arange(len(u)), [])
+    each = match_each(boxes, boxes.N.astype(float), cells)
+    return [each, *match_pooled(boxes, boxes.N.astype(float), each, cells, **options)]
 
 
 def as_pairs(found: Matches) -> list[Any]:
@@ -91,36 +90,31 @@ def files(draw: st.DrawFn) -> tuple[Ids, Ids, Ids]:
     )
 
 
-@given(files(), st.booleans(), st.sampled_from([2**62, 40, 1]))
+@given(files(), st.booleans(), st.sampled_from([LARGEST, 2**10, 40, 8]))
 def test_every_pair_by_brute_force(
     file: tuple[Ids, Ids, Ids], fallback: bool, largest: int
 ) -> None:
+    """A small `largest` leaves doubts to fractions."""
     us, s, released = file
     u, z = number_keys(us * 10 + s, us * 10 + released)
     each, pooled = all_pairs(
         us.tolist(), (us * 10 + s).tolist(), (us * 10 + released).tolist(), fallback=fallback
     )
-    cells, place, D = cells_of(us, fallback=fallback), np.arange(len(us)), matches(u, z)
-    found = match_each(u, z, place, D, cells)
-    assert as_pairs(found) == each
-    blocks = pair_up(
-        u, z, D, place=place, largest=largest
-    )  # a small `largest` forces long integers
-    assert as_pairs(match_pooled(blocks, u, found, cells)) == pooled
+    found = pooled_of(u, z, cells_of(us, fallback=fallback), largest=largest)
+    assert as_pairs(found[0]) == each
+    assert as_pairs(found[1]) == pooled
 
 
-@given(files(), st.booleans(), st.sampled_from([2**62, 1]))
+@given(files(), st.booleans(), st.sampled_from([LARGEST, 16]))
 def test_leaving_a_release_out_is_the_same_as_not_having_it(
     file: tuple[Ids, Ids, Ids], fallback: bool, largest: int
 ) -> None:
     us, s, released = file
-    released = np.vstack([released, released[:1]])  # so that one remains
+    released = np.vstack([released, released[:1], released[:1]])  # so that two remain
     u, z = number_keys(us * 10 + s, us * 10 + released)
-    cells, place, D = cells_of(us, fallback=fallback), np.arange(len(us)), matches(u, z)
-    blocks, each = pair_up(u, z, D, place=place, largest=largest), match_each(u, z, place, D, cells)
-    for l in range(len(z)):
-        without = match_pooled(blocks, u, each, cells, without=l)
-        assert as_pairs(without) == as_pairs(pooled_of(u, np.delete(z, l, axis=0), cells))
+    cells = cells_of(us, fallback=fallback)
+    for l, without in enumerate(pooled_of(u, z, cells, largest=largest)[2:]):
+        assert as_pairs(without) == as_pairs(pooled_of(u, np.delete(z, l, axis=0), cells)[1])
 
 
 @given(files(), st.permutations(range(5)))
@@ -131,8 +125,28 @@ def test_the_order_of_the_releases_does_not_matter(
     u, z = number_keys(us * 10 + s, us * 10 + released)
     shuffled = z[[l for l in order if l < len(z)]]
     cells = cells_of(us, fallback=True)
-    found, again = (pooled_of(u, rows, cells) for rows in (z, shuffled))
+    found, again = (pooled_of(u, rows, cells)[1] for rows in (z, shuffled))
     assert as_pairs(found) == as_pairs(again)
+
+
+@given(files(), st.sampled_from([LARGEST, 2**10, 40, 8]))
+def test_keys_counted_by_sets_of_releases_have_the_same_candidates(
+    file: tuple[Ids, Ids, Ids], largest: int
+) -> None:
+    """As Parquet files are counted; a small `largest` leaves doubts to fractions."""
+    us, s, released = file
+    u, z = number_keys(us * 10 + s, us * 10 + released)
+    shown = sorted({(k, j) for j in range(len(u)) for k in set(z[:, j].tolist()) - {-1}})
+    key, record = (np.array([pair[x] for pair in shown], dtype=np.int64) for x in (0, 1))
+    sets = key, z[:, record] == key, np.ones(len(key), np.int64), (u[record] == key).astype(int)
+    each, *pooled = pooled_of(u, z, cells_of(us, fallback=False))
+    wanted = [*(Matches(*(part[l] for part in each)) for l in range(len(z))), *pooled]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_counts, "LARGEST", largest)
+        found = list(parquet_counts._candidates(*sets, u.max() + 1))
+    for (c, T), one in zip(found, wanted, strict=True):
+        assert c[u].tolist() == one.c.tolist()
+        assert T.tolist() == np.bincount(u, one.T).tolist()
 
 
 # --- ties are exact ------------------------------------------------------------------------------
@@ -156,10 +170,10 @@ def two_candidates(first: list[int], second: list[int]) -> Ids:
 
 def pool_one_key(z: Ids, largest: int) -> Matches:
     u = np.zeros(z.shape[1], dtype=np.int64)
-    return pooled_of(u, z, cells_of(u, fallback=True), largest=largest)
+    return pooled_of(u, z, cells_of(u, fallback=True), largest=largest)[1]
 
 
-@pytest.mark.parametrize("largest", [2**62, 1])
+@pytest.mark.parametrize("largest", [LARGEST, 16])
 def test_equal_fractions_tie_though_their_floats_differ(largest: int) -> None:
     assert 1 / 6 + 1 / 8 != 1 / 8 + 1 / 10 + 1 / 15
     found = pool_one_key(two_candidates([6, 8], [8, 10, 15]), largest)
@@ -176,13 +190,9 @@ def test_unequal_fractions_never_tie_however_close() -> None:
     assert found.T[:2].tolist() == [False, True]
 
 
-def test_counts_whose_multiple_exceeds_64_bits_are_kept_in_long_integers() -> None:
+def test_counts_whose_multiple_exceeds_64_bits_are_compared_all_the_same() -> None:
     z = two_candidates([2003, 2011, 2017], [2027, 2029, 2039])  # primes: multiple about 7e19
-    u = z[0] * 0
-    assert [
-        block.weight.dtype for block in pair_up(u, z, matches(u, z), place=np.arange(len(u)))
-    ] == [np.dtype(object)]
-    assert pool_one_key(z, 2**62).T[:2].tolist() == [True, False]
+    assert pool_one_key(z, LARGEST).T[:2].tolist() == [True, False]
 
 
 # --- cells ---------------------------------------------------------------------------------------
@@ -257,3 +267,17 @@ def test_jackknife_of_a_mean_is_its_standard_error() -> None:
     x = np.array([1.0, 4.0, 2.0, 7.0])
     left_out = np.array([np.delete(x, l).mean() for l in range(4)])
     assert jackknife_error(left_out) == pytest.approx(x.std(ddof=1) / 2)
+
+
+def test_sums_are_rounded_once() -> None:
+    chances = Chances.of(np.array([3, 10, 3]), np.array([1, 7, 5]))
+    assert chances.c.tolist() == [3, 10] and chances.targets.tolist() == [6, 7]
+    assert chances.expected() == 2.7
+    assert Chances.of(np.array([4]), np.array([0])).expected() == 0.0
+
+
+def test_chances_of_single_targets_are_those_of_their_counts() -> None:
+    c, T = np.array([0, 2, 2, 5, 1]), np.array([False, True, True, True, False])
+    by_target, by_count = Chances.of_targets(c, T), Chances.of(np.array([2, 5]), np.array([2, 1]))
+    assert by_target.c.tolist() == by_count.c.tolist()
+    assert by_target.expected() == by_count.expected() == 1.2

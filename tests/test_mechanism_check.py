@@ -11,8 +11,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.evidence import mechanism_check
-from bayes_risk.evidence.mechanism_check import check_mechanism
-from bayes_risk.evidence.mechanism_statistics import decimals_of, stands_out
+from bayes_risk.evidence.mechanism_check import check_mechanism, decimals_of, stands_out
 from bayes_risk.reporting.verdicts.verdict import judge
 from tests.edge_results import attribute, identification
 from tests.fits import encoded, fit_of, offered, release_of
@@ -277,7 +276,7 @@ def test_a_failed_check_makes_the_verdict_inconclusive_whatever_the_numbers():
     failed = check_mechanism(fitted(), edited(CHANGES["shifted"][0]), random_seed=1)
     for probability in (0.1, 0.99):
         risk = replace(attribute([probability]), assumed=True, check=failed)
-        verdict = judge(risk, CALM, where="study")
+        verdict = judge(risk, CALM)
         assert verdict.outcome == "inconclusive"
         (reason,) = verdict.deciding
         assert failed.sentence() in reason.sentence

@@ -10,9 +10,16 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2, mannwhitneyu, t
 
 import bayes_risk as br
-from bayes_risk.risk.membership.candidates import Others
-from bayes_risk.risk.membership.computation import normaliser
-from bayes_risk.risk.membership.curve import MEASURES, Standing, level, measures, power, standing
+from bayes_risk.risk.membership.computation import (
+    MEASURES,
+    Others,
+    Standing,
+    curve_measures,
+    level,
+    normaliser,
+    power,
+    standing,
+)
 from tests.oracle import log_marginal, row
 from tests.oracles import categories, codes_of, simulate
 
@@ -371,7 +378,7 @@ def test_level_of_a_member_is_uniform_where_nothing_is_known():
     U = 40_000
     scores = rng.integers(0, 4, size=(8, U)).astype(float)  # the member and 7 others
     at = standing(scores, np.ones((7, U)))
-    found = measures(at, np.ones(U))
+    found = curve_measures(at, np.ones(U))
     for name, rate in (("auc", 0.5), ("power_at_1_percent", 0.01), ("power_at_5_percent", 0.05)):
         each = power(at, rate) if name != "auc" else 1 - level(at)
         error = each.std() / np.sqrt(U)
@@ -387,7 +394,7 @@ def test_area_is_that_of_mann_and_whitney():
     at = standing(scores, np.ones((80, 50)))
     area = mannwhitneyu(members, others).statistic / (50 * 80)
     # the member is one of K + 1: (K area + 1/2) / (K + 1)
-    assert measures(at, np.ones(50))[0] == pytest.approx((80 * area + 0.5) / 81)
+    assert curve_measures(at, np.ones(50))[0] == pytest.approx((80 * area + 0.5) / 81)
 
 
 def test_people_weigh_as_often_as_they_stand_there():
@@ -664,3 +671,26 @@ def test_bayes_factors_are_calibrated_where_the_model_is_true(m):
     for factors in map(np.array, (of_others, of_members)):
         assert abs(factors.mean() - 1) < 4 * factors.std() / np.sqrt(len(factors))
         assert factors.std() / np.sqrt(len(factors)) < 0.02  # exact enough to see an error
+
+
+@pytest.mark.parametrize(("parameters", "few"), [("one-mode", True), ("independent", False)])
+def test_few_chains_have_students_factor(monkeypatch, parameters, few):
+    """Of led chains errors are wider by t than by the normal law, of others they are not."""
+    table = simulate(20, (3, 2), seed=1)
+    fit = br.models.DPMPM(n_classes=8).fit(table, draws=60, tune=20, chains=2, random_seed=1)
+    release = fit.synthesize(1, parameters=parameters, random_seed=2)
+    how = {"others": table.iloc[:5], "random_seed": 3}
+    wide = br.membership(fit, release, **how)
+    for place in ("risk.membership.computation", "_core.batches"):
+        monkeypatch.setattr(f"bayes_risk.{place}.student_factor", lambda variance, n: 1.0)
+    normal = br.membership(fit, release, **how)
+    assert (wide.log_bayes_factor == normal.log_bayes_factor).all()
+    drawn = normal.mcse > 1e-6
+    assert drawn.any()
+    ratios = wide.mcse[drawn] / normal.mcse[drawn]
+    over_draws = normal.mcse_of_measures > 1e-6
+    measured = wide.mcse_of_measures[over_draws] / normal.mcse_of_measures[over_draws]
+    if few:
+        assert ratios.min() > 1.02 and measured.min() > 1.02
+    else:
+        assert (ratios == 1).all() and (measured == 1).all()

@@ -13,7 +13,8 @@ from scipy.stats import chi2, nbinom
 from scipy.stats import t as student
 
 from bayes_risk.models.mixture.families import draw_labels, log_marginal
-from bayes_risk.models.mixture.mixed_split_merge import (
+from bayes_risk.models.mixture.sampler import initial_state, run_chains, start_at
+from bayes_risk.models.mixture.split_merge import (
     allocate,
     draw_each_label,
     individuals,
@@ -21,7 +22,6 @@ from bayes_risk.models.mixture.mixed_split_merge import (
     new_sides,
     split_merge,
 )
-from bayes_risk.models.mixture.sampler import initial_state, run_chains, start_at
 from bayes_risk.models.mixture.state import Prior, ZeroLayout, units_of
 from tests.exact_counts import log_gamma
 

@@ -19,7 +19,7 @@ from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.modes import told_apart
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.risk.attribute import attribute_evidence
-from bayes_risk.risk.posterior import Limits, PosteriorSums, by_mode, reliable, weigh
+from bayes_risk.risk.posterior import Limits, PosteriorSums, reliable, weigh
 
 COPIES = 4
 ALPHA = np.exp(np.linspace(-40, 4, 1500))  # the gamma prior of the concentration, on a grid
@@ -300,7 +300,7 @@ TRUTH = np.zeros(1, dtype=np.int64)
 def trusted(main, *apart):
     """Whether the record is, of what is found in all chains and in those of each mode."""
     of_modes = [weights for _, weights in apart]
-    found = reliable(*main, LIMITS, of_modes, by_mode(of_modes, TRUTH))
+    found = reliable(*main, LIMITS, of_modes)
     return bool(found[0])
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 import bayes_risk as br
 from bayes_risk import models
 from bayes_risk._compat import plain_name
-from bayes_risk.app.output import write_study
+from bayes_risk.app.output.study import write_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.terminal import print_result

@@ -11,18 +11,12 @@ import pytest
 import xarray as xr
 
 from bayes_risk import InputError
-from bayes_risk.app.output import (
-    check_target,
-    output_folder,
-    plain,
-    records_table,
-    write_csv,
-    write_study,
-)
-from bayes_risk.app.output.study import write_release
+from bayes_risk.app.output.folder import check_target, output_folder
+from bayes_risk.app.output.numbers import plain, write_csv
+from bayes_risk.app.output.study import records_table, write_release, write_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.provenance import data_hash
-from bayes_risk.release.releases import read_releases
+from bayes_risk.release.synthpop import read_releases
 from tests.edge_results import MARK, attribute, confidential, identification, study_result
 
 ROOT = Path(__file__).resolve().parents[1]

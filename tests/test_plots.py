@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from bayes_risk.reporting import plots
+from bayes_risk.reporting.plots import canvas
 from tests.edge_results import attribute, identification
 from tests.numeric_results import joint
 
@@ -134,8 +135,8 @@ def test_posterior_of_a_category_has_a_bar_for_each_level():
     table = NUMBERS.posterior(2, "job").sort_values("probability", ascending=False)
     axes = plots.plot_posterior(NUMBERS, 2, "job")
     true = table["is_truth"]
-    assert widths(axes, plots.BLUE) == pytest.approx(table["probability"][~true].to_list())
-    assert widths(axes, plots.VERMILION) == pytest.approx(table["probability"][true].to_list())
+    assert widths(axes, canvas.BLUE) == pytest.approx(table["probability"][~true].to_list())
+    assert widths(axes, canvas.VERMILION) == pytest.approx(table["probability"][true].to_list())
     assert [t.get_text() for t in axes.get_yticklabels()] == table["job"].to_list()
 
 
@@ -143,9 +144,9 @@ def test_joint_posterior_shows_the_likeliest_and_always_the_truth():
     table = NUMBERS.posterior(2)
     axes = plots.plot_posterior(NUMBERS, 2)
     true = table.index[table["is_truth"]].item()
-    assert true > plots.MANY_BARS
-    assert widths(axes, plots.BLUE) == pytest.approx(table["probability"][:10].to_list())
-    assert widths(axes, plots.VERMILION) == pytest.approx([table["probability"][true]])
+    assert true > plots.attribute.MANY_BARS
+    assert widths(axes, canvas.BLUE) == pytest.approx(table["probability"][:10].to_list())
+    assert widths(axes, canvas.VERMILION) == pytest.approx([table["probability"][true]])
     assert "11 of 36 guesses shown" in axes.get_xlabel()
     income, kids, job = table.iloc[true, :3]
     assert axes.get_yticklabels()[-1].get_text() == f"{income:.6g}, {kids}, {job}"

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from scipy.stats import beta
 
 from bayes_risk.reporting import plots
-from bayes_risk.reporting.plots import sensitivity
 from tests.edge_results import attribute
 from tests.every_result import every
 from tests.numeric_results import joint
@@ -205,9 +204,7 @@ def test_places_may_be_given_in_any_order():
 
 
 def test_many_places_become_hexagons_with_the_highest_risk_in_each(monkeypatch):
-    from bayes_risk.reporting.plots import posterior
-
-    monkeypatch.setattr(posterior, "MANY_POINTS", 3)
+    monkeypatch.setattr(plots.attribute, "MANY_POINTS", 3)
     risk = attribute([0.2, 0.3, 0.4, 0.9])
     places = pd.DataFrame({"x": [0.0, 0.0, 9.0, 9.0], "y": [0.0, 0.0, 9.0, 9.0]})
     axes = plots.plot_geography(risk, "x", "y", places=places, worst=0)
@@ -254,7 +251,7 @@ def test_losses_end_at_the_share_that_is_finite():
 
 def test_squares_hold_the_ratios_of_columns_and_pairs():
     found = every()["utility"]
-    names, ratios = [*found.unsynthesized, *found.synthesized], plots.utility.ratios_of(found)
+    names, ratios = [*found.unsynthesized, *found.synthesized], plots.comparison.ratios_of(found)
     for (a, b), ratio in found.pairs["ratio"].items():
         i, j = names.index(a), names.index(b)
         assert ratios[max(i, j), min(i, j)] == ratio and np.isnan(ratios[min(i, j), max(i, j)])
@@ -288,11 +285,11 @@ def test_a_sweep_of_matching_draws_the_pooled_matches():
 
 
 def test_bars_of_several_settings_differ_by_hatch_too():
-    assert len(set(plots.matching.HATCHES)) == len(plots.STYLES)
+    assert len(set(plots.membership.HATCHES)) == len(plots.STYLES)
 
 
 def test_labels_of_a_tornado_have_room_in_a_figure_as_narrow_as_the_reports(monkeypatch):
-    monkeypatch.setattr(sensitivity, "_short", lambda *_: "truth favoured, factor 10")
+    monkeypatch.setattr(plots.comparison, "_short", lambda *_: "truth favoured, factor 10")
     figure = Figure(figsize=(6.8, 3.0))
     axes = plots.plot_tornado(every()["sensitivity"], ax=figure.add_subplot())
     figure.tight_layout()

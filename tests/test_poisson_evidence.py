@@ -317,8 +317,9 @@ def test_totals_that_contradict():
     fit, wrong = keeping_totals("MM", None), planted(40)
     wrong.loc[0, "x1"] += 1
     release = br.Release(datasets=[wrong], synthesized=["x0", "x1"], classes="own")
-    with pytest.raises(br.InputError, match=r"column 'x1' of release 1 adds up to \d+ and the"):
+    with pytest.raises(br.InputError, match="column 'x1' of release 1 does not add up") as caught:
         br.attribute_risk(fit, release, guesses=br.Grid(additive=2, n=5))
+    assert str(int(planted(40)["x1"].sum())) not in str(caught.value)  # it is confidential
 
 
 @pytest.mark.parametrize("value", [-1.0, 2.5])

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 
 import bayes_risk as br
-from bayes_risk.risk.privacy_loss_result import PrivacyLoss
+from bayes_risk.risk.privacy_loss import PrivacyLoss
 from tests.oracles import codes_of, simulate
 
 A = 1.0  # the level prior

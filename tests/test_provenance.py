@@ -11,7 +11,7 @@ import pytest
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.provenance import DataFile, Provenance, data_file, describe
-from bayes_risk.release.releases import files_of_releases
+from bayes_risk.release.synthpop import files_of_releases
 from bayes_risk.reporting.provenance import in_full, in_words, origin
 from bayes_risk.reporting.report import report
 from tests.edge_results import confidential, identification

@@ -11,7 +11,8 @@ from scipy.special import logsumexp
 
 import bayes_risk as br
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.pymc.sampler import Condition, Length, Sampler
+from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.pymc.sampler import Condition, Sampler
 from tests.fits import encoded, offered
 from tests.pymc_models import build_two, engine_of, fit_of_draws, two_columns
 
@@ -165,7 +166,7 @@ def test_requests_that_cannot_be_met(two):
     with pytest.raises(br.InputError, match="names 'r99'"):
         two.synthesize(1, records=["r99"])
     foreign = br.Release(datasets=[two_columns()], synthesized=["w"])
-    with pytest.raises(br.InputError, match="replaced \\['w'\\], which the model does not draw"):
+    with pytest.raises(br.InputError, match="'w' synthesised, for which the model draws nothing"):
         offered(two, foreign)
     own = replace(two.synthesize(1, random_seed=1), classes="own")
     with pytest.raises(br.InputError, match="mechanism of latent-class models"):
@@ -256,7 +257,7 @@ def test_longer_chains_are_of_the_same_posterior(mean):
     table, fit, _ = mean
     longer = fit.posterior.doubled(rng=np.random.default_rng(1), n_jobs=1)
     assert longer.n_draws == fit.posterior.n_draws == 4 * DRAWS
-    assert longer.n_sweeps == 2 * fit.posterior.n_sweeps
+    assert longer.thin == 2 * fit.posterior.thin
     old, new = fit.posterior.chains()[1]["mean"], longer.chains()[1]["mean"]
     half = DRAWS // 2
     assert (new[:half] == old[1::2]).all() and not (new[half:] == old[:half]).any()
@@ -332,7 +333,7 @@ def test_release_of_some_columns_and_records_counts_for_those_alone():
     chains = Sampler.of(engine, condition, start).run(
         condition,
         [{"mean": 0.0, "slope": 0.0}] * 4,
-        Length(draws=300, tune=100, thin=1),
+        Length(draws=300, tune=100, chains=4),
         rng=np.random.default_rng(32),
     )
     known = np.arange(20) != 2  # the record is left out of y, and its released values stay

@@ -252,8 +252,11 @@ def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) 
         (["income=1", "income=2"], "--radius names 'income' more than once"),
         (["a=0.1"], "of the original holds no real numbers, which a radius needs"),
         (["age=0.1"], "radius names 'age', which is no key (['a', 'income'])"),
-        (["income=-1"], "--radius 'income=-1' is no radius; give a finite number >= 0"),
-        (["income=inf%"], "--radius 'income=inf%' is no radius"),
+        (
+            ["income=-1"],
+            "--radius 'income=-1': Absolute(-1.0) is no radius; give a finite number >= 0",
+        ),
+        (["income=inf%"], "--radius 'income=inf%': Relative(inf) is no relative radius"),
     ],
 )
 def test_identify_names_what_is_wrong_with_a_radius(

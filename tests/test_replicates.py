@@ -153,7 +153,7 @@ def test_more_tables_leave_the_error_between_releases(table):
     assert many.draws_mcse["mean"] < few.draws_mcse["mean"] / 2.5  # a fourth is expected
     assert many.expected_match_risk_mcse["mean"] > many.draws_mcse["mean"] / 2
     assert (many.n_releases, many.m) == (4, 128)
-    assert "in 128 tables drawn from the model given 4 releases (32 each)" in many.sentence()
+    assert "in 128 tables drawn from the model given 4 releases" in many.sentence()
     assert "between releases; +- " in many.sentence()
     assert "With one table only" in many.sentence()
     assert many.summary().index.name == "table"

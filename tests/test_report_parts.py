@@ -7,7 +7,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.data.base_result import Result
-from bayes_risk.reporting.caveats import of_attribute, of_fit, of_identification, of_result
+from bayes_risk.reporting.content import of_attribute, of_fit, of_identification, of_result
 from bayes_risk.reporting.glossary import software
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.verdicts.verdict import Thresholds

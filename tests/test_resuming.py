@@ -13,7 +13,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk._core.checkpoint import Store, _stem
-from bayes_risk.app.output.workplace import differences, workplace
+from bayes_risk.app.output.folder import differences, workplace
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.study.study import parse_study
 

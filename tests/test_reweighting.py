@@ -9,8 +9,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import linear_weights
-from bayes_risk.studies.reweighting import table_distances
-from bayes_risk.studies.reweighting_result import _standard_error
+from bayes_risk.studies.reweighting import _standard_error, table_distances
 
 N = 40
 MODEL = br.models.Regression({"y": "1 + x"})

@@ -13,9 +13,9 @@ from scipy.special import gammaln
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.models.pymc.sampler import Condition, pseudo_posterior
+from bayes_risk.models.trees.cart_evidence import LeafCounts
 from bayes_risk.models.trees.cart_fit import draw_donors
-from bayes_risk.models.trees.leaf_evidence import BAYESIAN, PLAIN, LeafCounts
-from bayes_risk.models.trees.tree import grow
+from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, grow
 from tests.fits import encoded
 from tests.pymc_models import build_two, engine_of, two_columns
 from tests.test_cart import with_values
@@ -278,7 +278,7 @@ def by_urns(fit, release, i, guess):
                 donors = here.donors[here.begin[k] : here.end[k]]
                 held, w = codes[donors, tree.column], fit.weights[donors]
                 mass = {v: w[held == v].sum() for v in held}
-                total += urn(mass, z[node == k, tree.column], fit.kind)
+                total += urn(mass, z[node == k, tree.column], fit._kind(fit.parameters[0]))
     return total
 
 

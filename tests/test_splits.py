@@ -14,22 +14,22 @@ import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.demo import fair
+from bayes_risk.models.mixture.families import draw_labels
 from bayes_risk.models.mixture.levels.predictive import log_masses
-from bayes_risk.models.mixture.levels.split_merge import (
-    allocate,
-    draw_each_label,
-    log_slots,
-    log_split_ratio,
-    owners,
-    split_merge,
-    variables,
-)
 from bayes_risk.models.mixture.mechanism import Mechanism
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
+from bayes_risk.models.mixture.split_merge import (
+    allocate,
+    draw_each_label,
+    individuals,
+    log_slots,
+    log_split_ratio,
+    new_sides,
+    split_merge,
+)
 from bayes_risk.models.mixture.state import Prior, State, units_of
 from bayes_risk.models.mixture.sweep import (
     draw_alpha,
-    draw_labels,
     draw_levels,
     draw_sticks,
     swap_neighbours,
@@ -83,17 +83,18 @@ class Table:
         for i, row in enumerate(rows):
             cells[i, : len(row)] = [starts[v] + c for v, c in row]
         self.units = units_of(cells)
-        self.owner = owners(self.units.multiplicity)
-        self.of_kernel = (starts, A, variables(starts))
+        self.of_kernel = self.prior.layout
+        self.individuals, _ = individuals(self.units.arrays, self.of_kernel, True)
+        self.owner = self.individuals[2]
         order = [int(np.flatnonzero(self.units.unit == u)[0]) for u in self.owner]
         self.rows = [rows[i] for i in order]  # in the kernel's order
 
     def counts(self, z):
-        n = np.bincount(z, minlength=self.K).astype(np.int64)
-        M = np.zeros((self.prior.width, self.K), np.int64)
+        size = np.bincount(z, minlength=self.K).astype(np.int64)
+        M = np.zeros((self.prior.width, self.K))
         for i, k in enumerate(z):
             np.add.at(M, (self.units.positions[self.owner[i]], k), 1)
-        return n, M
+        return size.astype(float), size, M
 
     @property
     def n(self):
@@ -142,20 +143,20 @@ def place(z, K):
 
 
 @numba.njit
-def moved(rng, moves, rows, layout, alpha, z, n, M, tally):
+def moved(rng, moves, rows, layout, alpha, z, n, size, M, tally):
     """`moves` proposals from every row of z, in place."""
     for i in range(z.shape[0]):
-        split_merge(rng, moves, rows, layout, alpha, n[i], M[i], z[i], tally)
+        split_merge(rng, moves, rows, layout, alpha, (n[i], size[i], M[i]), z[i], tally)
 
 
 def after(table, z, moves, rng):
     """Labels, counts and tally after so many proposals from each row of z."""
     found = [table.counts(row) for row in np.unique(z, axis=0)]
     which = np.unique(z, axis=0, return_inverse=True)[1].ravel()
-    n, M = (np.array([f[s] for f in found])[which] for s in range(2))
+    n, size, M = (np.array([f[s] for f in found])[which] for s in range(3))
     z, tally = z.copy(), np.zeros((2, 2), np.int64)
-    rows = (table.units.positions, table.owner)
-    moved(rng, moves, rows, table.of_kernel, ALPHA, z, n, M, tally)
+    moved(rng, moves, table.individuals, table.of_kernel, ALPHA, z, n, size, M, tally)
+    assert (n == size).all()
     return z, n, M, tally
 
 
@@ -200,21 +201,16 @@ def test_the_ratio_of_a_split_is_that_of_its_definition(name):
     z[-1] = 1
     members = np.append(rng.permutation(table.n - 1), 0).astype(np.int32)
     count = table.n - 1
-    sides = (
-        np.zeros((2, table.prior.width), np.int64),
-        np.zeros((2, len(levels) + 1)),
-        np.zeros(2, np.int64),
-    )
+    sides = new_sides(table.of_kernel, table.prior.n_sums)
     side, goal = np.zeros(table.n, np.int8), np.zeros(table.n, np.int8)
     log_q = allocate(
-        rng, members, count, (table.units.positions, table.owner), table.of_kernel, goal, False,
-        side, sides,
-    )  # fmt: skip
+        rng, members, count, table.individuals, table.of_kernel, goal, False, side, sides
+    )
     dealt = [table.rows[i] for i in members[:count]]
     assert np.isclose(log_q, log_deal(dealt, side[:count], levels), rtol=1e-10)
 
-    n, slots = table.counts(z)[0], np.empty(K)
-    found = log_split_ratio(n, 0, table.of_kernel, sides, ALPHA, log_q, slots)
+    classes, slots = table.counts(z), np.empty(K)
+    found = log_split_ratio(classes, 0, table.of_kernel, sides, ALPHA, log_q, slots)
     sizes = [int((side[:count] == s).sum()) for s in range(2)]
     joints, now = [], log_joint(z, table.rows, levels, K)
     for e in range(2, K):  # the empty slots
@@ -230,9 +226,9 @@ def test_the_ratio_of_a_split_is_that_of_its_definition(name):
 def test_a_forced_deal_costs_what_a_free_one_did():
     """The way back of a merge: the same order, the same sides, the same log q."""
     table, rng = Table(*TABLES["plain"]), np.random.default_rng(2)
-    rows, K = (table.units.positions, table.owner), table.K
+    rows = table.individuals
     members, side = rng.permutation(5).astype(np.int32), np.zeros(5, np.int8)
-    sides = (np.zeros((2, 6), np.int64), np.zeros((2, K)), np.zeros(2, np.int64))
+    sides = new_sides(table.of_kernel, table.prior.n_sums)
     seed = int(rng.integers(1000))
     free, forced = (np.random.default_rng(seed) for _ in range(2))
     log_q = allocate(free, members, 5, rows, table.of_kernel, side * 0, False, side, sides)
@@ -274,7 +270,7 @@ def test_exact_draws_stay_exact(name, moves):
     assert not unusual(observed, size * p)
     for i in range(50):  # counts belong to labels
         by_hand = table.counts(z[i])
-        assert (n[i] == by_hand[0]).all() and (M[i] == by_hand[1]).all()
+        assert (n[i] == by_hand[0]).all() and (M[i] == by_hand[2]).all()
 
 
 @pytest.mark.parametrize("name", list(TABLES))
@@ -337,7 +333,7 @@ def test_moves_and_new_tables_keep_the_prior():
     """Geweke (2004): z ~ p(z), y ~ p(y | z); moves of z given y, y given z; z is as before."""
     K, levels, n, rounds, size = 4, (3, 2), 6, 3, 600
     rng, prior = np.random.default_rng(50), layout(4, levels, A)
-    starts, of_kernel = prior.starts, (prior.starts, A, variables(prior.starts))
+    starts, of_kernel = prior.starts, prior.layout
     occupied, largest = np.empty((2, size)), np.empty((2, size))
     for i in range(size):
         stick = np.append(rng.beta(1, ALPHA, K - 1), 1.0)
@@ -351,11 +347,13 @@ def test_moves_and_new_tables_keep_the_prior():
                 for j, d in enumerate(levels):
                     phi = rng.dirichlet(np.full(d, A))
                     y[z == k, j] = starts[j] + rng.choice(d, size=(z == k).sum(), p=phi)
-            M = np.zeros((prior.width, K), np.int64)
+            M = np.zeros((prior.width, K))
             np.add.at(M, (y, np.repeat(z[:, None], 2, axis=1)), 1)
             N = np.bincount(z, minlength=K).astype(np.int64)
-            who = np.arange(n, dtype=np.int32)
-            split_merge(rng, 3, (y, who), of_kernel, ALPHA, N, M, z, np.zeros((2, 2), np.int64))
+            units = replace(units_of(y), positions=y, multiplicity=np.ones(n, np.int64))
+            rows, _ = individuals(units.arrays, of_kernel, True)
+            classes, tally = (N.astype(float), N, M), np.zeros((2, 2), np.int64)
+            split_merge(rng, 3, rows, of_kernel, ALPHA, classes, z, tally)
         occupied[1, i], largest[1, i] = (N > 0).sum(), N.max()
     for x in (occupied, largest):
         error = (x[1] - x[0]).std(ddof=1) / np.sqrt(size)
@@ -369,17 +367,15 @@ def test_labels_are_drawn_from_the_stream_of_the_plain_sweep():
     rng, prior = np.random.default_rng(60), layout(3)
     pi, _, phi = random_theta(rng, 3)
     units = units_of((rng.integers(0, LEVELS, (80, 3)) + prior.starts[:-1]).astype(np.int32))
-    found = []
-    for one in (draw_labels, draw_each_label):
-        n, M = np.zeros(3, np.int64), np.zeros((prior.width, 3), np.int64)
-        owner = owners(units.multiplicity)
-        whom = units.multiplicity if one is draw_labels else owner
-        label = np.zeros(len(whom), np.int64)
-        one(np.random.default_rng(7), units.positions, whom, pi, phi, n, M, label)
-        found.append((n, M))
-        if one is draw_each_label:
-            assert (np.bincount(label, minlength=3) == n).all()
-    assert (found[0][0] == found[1][0]).all() and (found[0][1] == found[1][1]).all()
+    shapes, label = (3, (prior.width, 3)), np.zeros(len(units.multiplicity), np.int64)
+    n, M = (np.zeros(shape) for shape in shapes)
+    of_units = (np.random.default_rng(7), units.arrays, pi, phi, prior.layout)
+    draw_labels(*of_units, n, M, label, np.zeros((0, 0), bool))
+    rows, z = individuals(units.arrays, prior.layout, True)
+    classes = np.zeros(3), np.zeros(3, np.int64), np.zeros((prior.width, 3))
+    draw_each_label(np.random.default_rng(7), rows, pi, phi, prior.layout, classes, z)
+    assert (np.bincount(z, minlength=3) == n).all()
+    assert (classes[0] == n).all() and (classes[1] == n).all() and (classes[2] == M).all()
 
 
 def test_no_splits_is_the_sweep_by_hand():
@@ -390,8 +386,9 @@ def test_no_splits_is_the_sweep_by_hand():
     start = State(alpha=1.0, log_left=np.log(1 - np.full(2, 0.3)), pi=pi, phi=phi)
     (child,) = np.random.default_rng(9).spawn(1)
     drawn = run_chains(prior, units, [start], draws=1, tune=0, thin=1, rng=np.random.default_rng(9))
-    n, M, label = np.zeros(3, np.int64), np.zeros((prior.width, 3), np.int64), np.zeros(80, int)
-    draw_labels(child, units.positions, units.multiplicity, pi, phi, n, M, label)
+    n, M, label = np.zeros(3), np.zeros((prior.width, 3)), np.zeros(80, int)
+    flags = np.zeros((0, 0), bool)
+    draw_labels(child, units.arrays, pi, phi, prior.layout, n, M, label, flags)
     swap_neighbours(child, 1.0, n, M)
     new_pi, new_phi = np.empty(3), phi.copy()
     log_rest = draw_sticks(child, n, 1.0, np.empty(2), new_pi)

@@ -11,8 +11,8 @@ from bayes_risk.app.run import audit as auditing
 from bayes_risk.app.run import run_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study import prepare
+from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.measures import IdentificationSection
-from bayes_risk.app.study.reading import read_data
 from bayes_risk.app.study.sections import AttributeSection
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.demo import STUDIES
@@ -265,7 +265,8 @@ def test_an_interruption_leaves_the_older_folder(tmp_path, monkeypatch):
 
 
 def test_results_can_be_written_by_hand(tmp_path):
-    from bayes_risk.app.output import output_folder, write_study
+    from bayes_risk.app.output.folder import output_folder
+    from bayes_risk.app.output.study import write_study
 
     with output_folder(tmp_path / "out") as folder:
         write_study(folder, study_result(risk=attribute([0.9, 0.2])))

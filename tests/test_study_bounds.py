@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 import bayes_risk as br
-from bayes_risk.app.output import settings
 from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.study.study import parse_study, read_study
@@ -223,15 +222,15 @@ def test_the_verdict_says_that_usefulness_fails(result, folder):
 
 @pytest.mark.check
 def test_settings_are_a_study_file_again(result):
-    again = parse_study(tomllib.loads(as_toml(settings(result.study))))
+    again = parse_study(tomllib.loads(as_toml(result.study.settings())))
     for name in ("context", "bounds", "thresholds"):
         assert getattr(again, name) == getattr(result.study, name)
 
 
 def test_rhat_is_left_alone_with_inf():
     study = parse_study(tomllib.loads("[thresholds]\nrhat = inf\n[data]\npath='a'\n[attribute]"))
-    assert study.thresholds.limits().rhat == np.inf
-    assert parse_study(tomllib.loads(as_toml(settings(study)))).thresholds == study.thresholds
+    assert study.thresholds.made().rhat == np.inf
+    assert parse_study(tomllib.loads(as_toml(study.settings()))).thresholds == study.thresholds
 
 
 @pytest.mark.check
@@ -269,7 +268,7 @@ def test_an_area_under_the_curve_needs_people_outside():
         parse_study(given)
     assert parse_study(given | {"membership": {"held_out": 0.5}}).thresholds.membership_auc == 0.6
     alone = given | {"thresholds": {"membership_log_bayes_factor": 3}}
-    assert parse_study(alone).thresholds.limits().membership_log_bayes_factor == 3
+    assert parse_study(alone).thresholds.made().membership_log_bayes_factor == 3
 
 
 @pytest.mark.parametrize(

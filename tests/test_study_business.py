@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output import plain, settings
+from bayes_risk.app.output.numbers import plain
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study import declare, prepare
 from bayes_risk.app.study.study import parse_study
@@ -61,7 +61,7 @@ def test_sections_become_what_the_library_takes():
         exposure="hours",
         level_prior=2.0,
     )
-    options = declare.attribute_options(study.attribute)
+    options = study.attribute.options
     assert options["intruder"] == br.Intruder(knows_columns=("unskilled",), **intruder)
     assert options["prior"] == br.Interval(900, 1100, probability=0.8)
     assert options["guesses"] == br.Grid(bounds=(700, 1500), n=801)
@@ -94,17 +94,17 @@ def test_sampling_is_passed_on():
 )
 def test_printed_settings_are_the_same_study(given):
     study = parse_study(given)
-    assert parse_study(tomllib.loads(as_toml(settings(study)))) == study
-    manifest = json.loads(json.dumps(plain(settings(study))))
+    assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
+    manifest = json.loads(json.dumps(plain(study.settings())))
     assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
 
 
 def test_settings_say_what_means_something_and_no_totals():
     intruder = LARGEST | {"knows_totals": {"skilled": 98765}}
-    text = as_toml(settings(parse_study(with_intruder(TCMM, intruder))))
+    text = as_toml(parse_study(with_intruder(TCMM, intruder)).settings())
     assert "98765" not in text and "knows_totals = true" in text
     assert "refit_budget" not in text and "classes =" not in text.replace("n_classes", "")
-    assert "groups" not in as_toml(settings(parse_study(with_intruder(intruder=TWO, targets=[1]))))
+    assert "groups" not in as_toml(parse_study(with_intruder(intruder=TWO, targets=[1])).settings())
 
 
 # --- whole runs ------------------------------------------------------------------------------

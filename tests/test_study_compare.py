@@ -14,11 +14,9 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.app.cli import app
-from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_compare, run_study
 from bayes_risk.app.run import runner as run
-from bayes_risk.app.study.candidates import candidate_study
-from bayes_risk.app.study.study import parse_study, read_study
+from bayes_risk.app.study.study import candidate_study, parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_comparison
 from bayes_risk.studies.comparison import _with_error
@@ -111,7 +109,7 @@ def test_paths_of_a_candidates_model_count_from_the_folder(tmp_path):
 
 def test_settings_are_a_study_again():
     given = parse_study(content({**CANDIDATES, "replicates": 3, "risk": "gain", "bounds": True}))
-    again = tomllib.loads(as_toml(settings(given)))
+    again = tomllib.loads(as_toml(given.settings()))
     assert set(again["compare"]) == {"replicates", "risk", "bounds", "kind", *CANDIDATES}
     assert parse_study(again).compare == given.compare
 
@@ -119,7 +117,7 @@ def test_settings_are_a_study_again():
 def test_candidates_may_be_named_as_keys():
     given = parse_study(content({"replicates": 2, "candidates": {"risk": {}, "b": {}}}))
     assert list(given.compare.candidates) == ["risk", "b"] and given.compare.risk is None
-    found = settings(given)
+    found = given.settings()
     assert found["compare"]["candidates"] == {"risk": {"model": {}}, "b": {"model": {}}}
     assert parse_study(found).compare == given.compare
 
@@ -290,4 +288,4 @@ def test_the_command_takes_the_folder_beside_the_audits(table, tmp_path, monkeyp
     assert again.exit_code == 2 and "--overwrite" in again.output
     (tmp_path / "t.toml").write_text(as_toml({k: v for k, v in given.items() if k != "compare"}))
     none = CliRunner().invoke(app, ["compare", "t.toml"])
-    assert none.exit_code == 2 and "t.toml has no section [compare]; name candidates" in none.output
+    assert none.exit_code == 2 and "the study has no [compare]: name candidates" in none.output

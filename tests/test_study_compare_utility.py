@@ -6,6 +6,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.run import run_compare
+from bayes_risk.app.study.declare import utility_options
 from bayes_risk.app.study.study import parse_study, read_study
 
 STUDY = """
@@ -78,7 +79,7 @@ def result(folder):
 
 @pytest.mark.check
 def test_every_candidate_is_measured_with_the_studys_options(result, folder):
-    found, section = result.comparison, result.study.utility
+    found = result.comparison
     df = br.read_table(folder / "people.csv")
     options = dict(permutations=3, groups=3, columns=["sex", "pay"], numbers=["pay"])
     for name, leaf in (("trees", 5), ("bushes", 30)):
@@ -90,7 +91,7 @@ def test_every_candidate_is_measured_with_the_studys_options(result, folder):
         useful = br.utility(
             df,
             release,
-            analyses=section.functions(),
+            analyses=utility_options(result.study)["analyses"],
             confidence=0.9,
             random_seed=int(seeds["utility"]),
             **options,

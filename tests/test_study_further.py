@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study import declare
-from bayes_risk.app.study.reading import read_data
+from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from tests.test_cli import screen
@@ -65,16 +64,16 @@ def study_of(path, model=CATEGORIES, **sections):
 @pytest.mark.parametrize("word", ["predictive", "release", "release-joint"])
 def test_named_priors_are_the_librarys(word):
     study = parse_study(content(attribute={"prior": word}))
-    assert declare.attribute_options(study.attribute)["prior"] == word
+    assert study.attribute.options["prior"] == word
 
 
 def test_a_mixture_is_told_with_its_parts():
     parts = [[3, "predictive"], [1, {"mixture": [[0.5, "uniform"], [0.5, {"truth_factor": 4}]]}]]
     study = parse_study(content(attribute={"prior": {"mixture": parts}}))
-    found = declare.attribute_options(study.attribute)["prior"]
+    found = study.attribute.options["prior"]
     assert found.weights == (0.75, 0.25) and found.priors[0] == "predictive"
     assert found.priors[1].priors == ("uniform", br.TruthFactor(4.0))
-    again = tomllib.loads(as_toml(settings(study)))
+    again = tomllib.loads(as_toml(study.settings()))
     assert parse_study(again).attribute == study.attribute
 
 
@@ -165,9 +164,9 @@ def test_the_table_of_rules_is_in_the_manifest(people, tmp_path):
 
 def test_rules_are_printed_as_a_study():
     study = parse_study(content(CATEGORIES | {"impossible": RULES}))
-    again = parse_study(tomllib.loads(as_toml(settings(study))))
+    again = parse_study(tomllib.loads(as_toml(study.settings())))
     assert again.model == study.model and again.model.kind == "DPMPM"
-    assert again.model.impossible == [{"age": ["child"], "status": ["married", "widowed"]}]
+    assert again.model.impossible == [{"age": "child", "status": ["married", "widowed"]}]
 
 
 # --- membership --------------------------------------------------------------------------------

@@ -8,9 +8,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study import declare
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.content import as_toml
 
@@ -31,7 +29,7 @@ def content(model, knows, release=None, **attribute):
 @pytest.mark.parametrize("knows", ["none", 0.5, ["A12", "B7"], [3, 4]], ids=str)
 def test_the_key_is_what_the_library_is_told(knows):
     study = parse_study(content(TREES, knows, knows_columns=["b"], targets=5))
-    options = declare.attribute_options(study.attribute)
+    options = study.attribute.options
     assert options["intruder"] == br.Intruder(knows_records=knows, knows_columns=("b",))
     assert options["targets"] == 5
 
@@ -39,11 +37,11 @@ def test_the_key_is_what_the_library_is_told(knows):
 @pytest.mark.parametrize("knows", ["none", 0.25, [3, 4]], ids=str)
 def test_settings_are_a_study_again(knows):
     given = content(TREES, knows, evidence="exact", refit_budget=3)
-    printed = as_toml(settings(parse_study(given)))
+    printed = as_toml(parse_study(given).settings())
     again = tomllib.loads(printed)
-    assert again["attribute"]["intruder"] == {"knows_records": knows, "knows_totals": False}
+    assert again["attribute"]["intruder"] == {"knows_records": knows}
     assert again["attribute"]["refit_budget"] == 3
-    assert settings(parse_study(again)) == settings(parse_study(given))
+    assert parse_study(again).settings() == parse_study(given).settings()
 
 
 # --- runs --------------------------------------------------------------------------------------

@@ -12,8 +12,9 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study import declare, prepare
-from bayes_risk.app.study.functions import functions_in
+from bayes_risk.app.study import prepare
+from bayes_risk.app.study.keys import FunctionName
+from bayes_risk.app.study.signatures import functions_in
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 
@@ -91,20 +92,18 @@ def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
     ],
 )
 def test_printed_settings_are_the_same_study(given):
-    from bayes_risk.app.output import plain, settings
-    from bayes_risk.app.output.manifest import infinities_as_text
+    from bayes_risk.app.output.numbers import plain
 
     study = parse_study(given)
-    assert parse_study(tomllib.loads(as_toml(settings(study)))) == study
-    manifest = json.loads(json.dumps(plain(infinities_as_text(settings(study)))))
+    assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
+    manifest = json.loads(json.dumps(plain(study.settings())))
     assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
 
 
 def test_declared_levels_are_not_printed_but_counted():
-    from bayes_risk.app.output import settings
 
     given = content(data={"path": "a.csv", "levels": {"job": ["Zwiebelschneider", "clerk"]}})
-    text = as_toml(settings(parse_study(given)))
+    text = as_toml(parse_study(given).settings())
     assert "Zwiebel" not in text and "# declared levels, not shown: { job = 2 }" in text
     assert parse_study(tomllib.loads(text)).data.levels == {}
 
@@ -126,7 +125,7 @@ def test_sections_become_what_the_library_takes():
     assert list(model.formulas.items()) == list(FORMULAS.items())
     assert model.families["tax"] == br.models.Binomial(trials=9)
     assert model.priors["tax"] == br.models.RegressionPrior.reference()
-    options = declare.attribute_options(study.attribute)
+    options = study.attribute.options
     assert options["guesses"].budget == 500
     expected = {"income": br.Grid(percent=10), "tax": br.Grid(additive=2.0)}
     assert options["guesses"].grids == expected
@@ -143,13 +142,13 @@ def test_sections_become_what_the_library_takes():
 )
 def test_densities_are_scipys(name, given, points):
     study = parse_study(with_density({"tax": {name: given}}))
-    frozen = declare.attribute_options(study.attribute)["prior"].densities["tax"]
+    frozen = study.attribute.options["prior"].densities["tax"]
     assert {x: frozen.cdf(x) for x in points} == pytest.approx(points)
 
 
 def test_a_model_of_ones_own_is_the_function_of_a_file(tmp_path):
     def build_in(file, name):
-        return functions_in([(tmp_path / file, name)], key="build")[0]
+        return functions_in([FunctionName(f"{tmp_path / file}:{name}")], key="build")[0]
 
     (tmp_path / "m.py").write_text("CALLS = 3\ndef build(table):\n    return CALLS\n")
     assert build_in("m.py", "build")(None) == 3

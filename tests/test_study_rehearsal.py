@@ -40,7 +40,7 @@ def begins(tmp_path, monkeypatch):
     def fitted(*_, **__):
         pytest.fail("a fit was begun")
 
-    for room in ("study.prepare", "study.declare", "study.audits"):
+    for room in ("study.prepare", "study.declare", "run.audit"):
         monkeypatch.setattr(f"bayes_risk.app.{room}.fit_model", fitted)
 
     def begin(sections, kind, dry):

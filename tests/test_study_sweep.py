@@ -13,7 +13,6 @@ from rich.console import Console
 
 import bayes_risk as br
 from bayes_risk._core.formats import signed
-from bayes_risk.app.output import settings
 from bayes_risk.app.run import run_study, run_sweep
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.declare import sweep_options
@@ -63,8 +62,8 @@ def options(*given, **sections):
 def test_priors_are_labelled_and_the_studys_own_is_the_base():
     sweep = {"priors": ["marginal", {"truth_factor": 10}]}
     found = options(sweep, attribute={"prior": "predictive"})
-    assert list(found["over"]["prior"]) == ["predictive", "marginal", "truth favoured, factor 10"]
-    assert found["over"]["prior"]["truth favoured, factor 10"] == br.TruthFactor(10.0)
+    assert list(found["over"]["prior"]) == ["predictive", "marginal", "truth_factor = 10"]
+    assert found["over"]["prior"]["truth_factor = 10"] == br.TruthFactor(10.0)
     assert found["base"] == {"prior": "predictive"} and "prior" not in found
     named = options({"priors": {"flat": "uniform", "led astray": {"truth_factor": 0.1}}})
     assert named["base"] == {"prior": "flat"} and len(named["over"]["prior"]) == 2
@@ -83,11 +82,11 @@ def test_labels_of_every_prior_are_short():
     found = options({"priors": priors}, NORMAL, attribute=how)
     assert list(found["over"]["prior"]) == [
         "uniform",
-        "a from 1 to 3: 0.9",
-        "a: normal(0, 1)",
-        "0.9 predictive + 0.1 [truth favoured, factor 2]",
+        'interval = [1, 3], column = "a"',
+        "density = { a = { normal = [0, 1] } }",
+        'mixture = [[0.9, "predictive"], [0.1, { truth_factor = 2 }]]',
     ]
-    assert isinstance(found["over"]["prior"]["a: normal(0, 1)"], br.Density)
+    assert isinstance(found["over"]["prior"]["density = { a = { normal = [0, 1] } }"], br.Density)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def test_labels_of_every_prior_are_short():
         (
             [["A", "B"], "none"],
             {},
-            {"all-but-target": "all-but-target", "A, B (2 named)": ["A", "B"], "none": "none"},
+            {"all-but-target": "all-but-target", "A + B": ["A", "B"], "none": "none"},
             "all-but-target",
         ),
         (
@@ -150,8 +149,8 @@ def test_grids_are_guesses_too():
     found = options({"guesses": [GRID, {"a": {"bounds": [0, 9]}, "b": GRID}]}, NORMAL)
     assert list(found["over"]["guesses"]) == [
         "neighbourhood",
-        "+- 2 (5)",
-        "a: 0 to 9 (11), b: +- 2 (5)",
+        "additive = 2, n = 5",
+        "a = { bounds = [0, 9] }, b = { additive = 2, n = 5 }",
     ]
 
 
@@ -172,7 +171,7 @@ def test_grids_are_guesses_too():
             "prior",
             [{"slopes": 1.0}, "reference"],
             {
-                "slopes = 1.0": br.models.RegressionPrior(slopes=1.0),
+                "slopes = 1": br.models.RegressionPrior(slopes=1.0),
                 "reference": br.models.RegressionPrior.reference(),
             },
         ),
@@ -203,8 +202,8 @@ def test_hyper_parameters_are_what_the_declaration_takes(model, key, given, told
 )
 def test_settings_are_a_study_again(sweep):
     given = parse_study(content(sweep))
-    again = tomllib.loads(as_toml(settings(given)))
-    assert settings(parse_study(again)) == settings(given)
+    again = tomllib.loads(as_toml(given.settings()))
+    assert parse_study(again).settings() == given.settings()
     assert parse_study(again).sweep == given.sweep
 
 
@@ -277,7 +276,7 @@ def test_a_sweep_writes_its_folder(written):
     with xr.open_dataset(folder / "sensitivity.nc") as kept:
         ours = result.sensitivity.dataset
         assert np.array_equal(kept["gain"], ours["gain"], equal_nan=True)
-        assert kept["prior"].to_numpy().tolist() == ["uniform", "truth favoured, factor 10"]
+        assert kept["prior"].to_numpy().tolist() == ["uniform", "truth_factor = 10"]
     text = (folder / "report.html").read_text()
     assert text.count("<figure") == 1 + 4 and "judges no release" in text
     assert "cannot be told" not in text and "[sweep]\n" in text

@@ -20,9 +20,9 @@ import bayes_risk as br
 from bayes_risk.app.cli import app
 from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study import declare, prepare
+from bayes_risk.app.study import prepare
 from bayes_risk.app.study.models import section_of
-from bayes_risk.app.study.sections import GRID
+from bayes_risk.app.study.sections import GRID, made_guesses
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_result
@@ -57,7 +57,7 @@ SMOOTHED = CART | {"smoothing": "kde"}
 )
 def test_evidence_that_a_model_offers_or_that_is_left_to_the_library(model, evidence):
     study = parse_study(content(model, attribute={"evidence": evidence} if evidence else {}))
-    assert declare.attribute_options(study.attribute)["evidence"] == evidence
+    assert study.attribute.options["evidence"] == evidence
 
 
 EVERY_KEY = [
@@ -97,11 +97,11 @@ KEPT: dict[str, Any] = CART | {"models": "sub/models.json.gz", "missing_numbers"
     "model", [*EVERY_KEY, KEPT, PMM | {"constraints": ["a b.py:f", "sub/r.py:g"]}]
 )
 def test_printed_settings_are_the_same_study(model):
-    from bayes_risk.app.output import plain, settings
+    from bayes_risk.app.output.numbers import plain
 
     study = parse_study(content(model))
-    assert parse_study(tomllib.loads(as_toml(settings(study)))) == study
-    manifest = json.loads(json.dumps(plain(settings(study))))
+    assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
+    manifest = json.loads(json.dumps(plain(study.settings())))
     assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
 
 
@@ -207,7 +207,7 @@ def test_a_run_with_trees(tmp_path, table):
     result = run_study(study.with_output(tmp_path / "out"))
     fit = br.models.CART(["job", "pay"]).fit(table, random_seed=_seeds(3)[0])
     release = fit.synthesize(m=2, random_seed=_seeds(3)[1])
-    guesses = declare.declare_guesses(LEVELS_AND_GRID_SECTIONS, 20_000)
+    guesses = made_guesses(LEVELS_AND_GRID_SECTIONS, 20_000)
     risk = br.attribute_risk(fit, release, guesses=guesses, evidence="exact")
     assert result.attribute.records["probability"].equals(risk.records["probability"])
     assert result.attribute.assumptions["evidence"].startswith("exact")

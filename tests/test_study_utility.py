@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output import settings
 from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
+from bayes_risk.app.study.declare import utility_options
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from tests.test_report import Page
@@ -80,7 +80,7 @@ def test_defaults_are_those_of_the_function():
     defaults = {k: p.default for k, p in inspect.signature(br.utility).parameters.items()}
     given = section.model_dump(exclude={"analyses"})
     assert given == {key: defaults[key] for key in given}
-    assert len(given) == 7 and section.functions() == {}
+    assert len(given) == 7 and section.analyses == []
 
 
 @pytest.mark.check
@@ -90,7 +90,7 @@ def test_it_is_the_utility_of_the_release(result):
     again = br.utility(
         df,
         release,
-        analyses=study.utility.functions(),
+        analyses=utility_options(study)["analyses"],
         permutations=4,
         random_seed=int(result.utility.seed_entropy),
     )
@@ -136,7 +136,7 @@ def test_report_screen_and_repr_tell_it(result):
 
 @pytest.mark.check
 def test_settings_are_a_study_file_again(result):
-    text = as_toml(settings(result.study))
+    text = as_toml(result.study.settings())
     assert parse_study(tomllib.loads(text)).utility == result.study.utility
 
 

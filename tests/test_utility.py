@@ -10,7 +10,7 @@ import xarray as xr
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.utilities.inferences import fully_synthetic, interval_overlap
+from bayes_risk.utilities.combining import fully_synthetic, interval_overlap
 from bayes_risk.utilities.propensity import (
     _logistic,
     interactions,

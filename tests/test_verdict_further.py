@@ -19,8 +19,8 @@ from bayes_risk.reporting.report import report
 from bayes_risk.reporting.terminal import print_result
 from bayes_risk.reporting.verdicts.reasons import DRAWS_A_CHAIN, error_of_null, standard_errors
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
-from bayes_risk.risk.membership.curve import Standing
-from bayes_risk.risk.membership.result import Membership
+from bayes_risk.risk.membership.audit import Membership
+from bayes_risk.risk.membership.computation import Standing
 from tests.edge_results import attribute, identification, study_result
 
 CALM = identification(n=60, ages=7)  # nobody is unique, nobody matched uniquely
@@ -157,11 +157,11 @@ def test_a_mode_that_the_release_chose_is_named_with_its_strays():
 
 def test_a_mode_with_one_chain_is_a_doubt_that_more_chains_settle():
     risk = led([0, 1, 1, 1], used=(0,))
-    verdict = judge(risk, CALM, where="study", diagnostics={"chains": 3})
+    verdict = judge(risk, CALM, diagnostics={"chains": 3})
     assert verdict.outcome == "inconclusive"
     (said,) = verdict.deciding
     assert "nobody can tell how much chains of that mode differ" in said.sentence
-    assert said.cure == "[model] chains = 4"
+    assert said.cure == "chains = 4 of the model"
 
 
 def test_a_data_set_made_in_another_mode_than_the_rest_is_a_doubt():
@@ -373,7 +373,7 @@ def test_utility_that_was_not_measured_cannot_be_told(useful):
     for found, name in ((None, "pmse_cart"), (useful, "interval_overlap")):
         verdict = of_use(found, {name: 0.1})
         assert verdict.usefulness == "usefulness inconclusive"
-        assert verdict.headline.endswith("but whether it is useful enough is inconclusive.")
+        assert verdict.headline.endswith("but usefulness inconclusive.")
 
 
 def test_the_error_of_a_ratio_is_that_of_other_permutations():

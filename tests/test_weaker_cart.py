@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp
 import bayes_risk as br
 from bayes_risk.data.variables import Number
 from bayes_risk.models.trees.cart_known import IN_WORDS
-from bayes_risk.models.trees.leaf_evidence import PLAIN
+from bayes_risk.models.trees.tree import BAYESIAN, PLAIN
 from tests.fits import offered
 
 N = 8
@@ -59,6 +59,11 @@ def log_shown(held, shown, kind):
     return total - (R * np.log(N) if kind == PLAIN else gammaln(N + R) - gammaln(N))
 
 
+def kind_of(fit):
+    """How the values of a leaf are drawn."""
+    return PLAIN if fit.parameters[0] == "plug-in" else BAYESIAN
+
+
 def below(tree, leaf, node):
     while leaf >= 0 and leaf != node:
         leaf = tree.parent[leaf]
@@ -97,7 +102,7 @@ def of_node(tree, node, fit, release, known, target, codes):
     guesses = list(product(values, repeat=sum(not known[k] for k in others)))
     held = np.array([[*certain, *guess] for guess in guesses], dtype=float)
     belief = log_belief(held, len(certain), levels)
-    return logsumexp(belief + sum(log_shown(held, values, fit.kind) for values in shown))
+    return logsumexp(belief + sum(log_shown(held, values, kind_of(fit)) for values in shown))
 
 
 def enumerated(fit, release, known, target, columns, guesses):
@@ -223,7 +228,7 @@ def of_table(fit, trees, shown, known, target, codes, release):
         for node in np.unique(nodes):
             there = [k for k in range(N) if below(tree, leaves[id(tree)][k], node)]
             held = codes[there, tree.column][None].astype(float)
-            total += log_shown(held, z[nodes == node].tolist(), fit.kind)[0]
+            total += log_shown(held, z[nodes == node].tolist(), kind_of(fit))[0]
     return total
 
 
@@ -315,7 +320,7 @@ def test_a_large_leaf_is_summed_term_by_term(known, bootstrap):
                 with np.errstate(divide="ignore"):
                     weight = (
                         r * np.log(held)
-                        if fit.kind == PLAIN
+                        if kind_of(fit) == PLAIN
                         else gammaln(held + r) - gammaln(np.maximum(held, 1))
                     )
                 terms += np.where((held > 0) | (r == 0), weight, -np.inf).sum(axis=1)

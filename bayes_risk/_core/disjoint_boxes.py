@@ -35,7 +35,11 @@ def disjoint(boxes: Flags, starts: Ints, most: int = MAX_BOXES) -> Flags:
             pieces = _cut(pieces, other, starts)
             if not len(pieces):
                 break
-            _few(len(out) + len(pieces), most)
+            if len(out) + len(pieces) > most:
+                raise InputError(
+                    f"the impossible combinations overlap so much that they make more than "
+                    f"{most:,} disjoint boxes; give fewer or less overlapping rules"
+                )
         out = np.concatenate([out, pieces])
     return merged(out, starts)
 
@@ -131,11 +135,3 @@ def _cut(pieces: Flags, other: Flags, starts: Ints) -> Flags:
         left = left.copy()
         left[:, begin:end] &= other[begin:end]
     return np.concatenate(out)
-
-
-def _few(n: int, most: int) -> None:
-    if n > most:
-        raise InputError(
-            f"the impossible combinations overlap so much that they make more than {most:,} "
-            "disjoint boxes; give fewer or less overlapping rules"
-        )

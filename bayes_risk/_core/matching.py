@@ -1,19 +1,15 @@
-"""Exact matching on categorical keys by sorting and counting; never all pairs.
+"""What matching counts with: codes of keys, candidates, and sums of 1/D that compare exactly.
 
-Letters: ``n`` records, ``m`` releases, ``n_t`` targets, ``U`` distinct target keys, ``u`` the
-number of a target key, ``z`` the number of a released key (-1: no target has it), ``N`` match
-counts, ``D``, shape (m, U), how many may be the target (0: nothing matches).
-
-Records that show key u in the same releases have the same pooled probability for every target that
-holds u. So the pairs (key, record) are counted as pairs (key, set of releases), of which there are
-at most ``2^m - 1`` a key, however many records there are (those of files are counted in
-``matching/parquet_counts.py``). Weights 1/D are whole numbers, so that sums of them compare as the
-fractions do. Derivation, and why no floating-point tolerance serves: ``docs/identification.md``.
+Letters: ``n`` records, ``m`` releases, ``n_t`` targets, ``B`` boxes (exact keys, or intervals) that
+they have, ``u`` the number of a target key, ``z`` that of a released key (-1: no target has it),
+``N`` match counts, ``D`` how many may be the target (0: nothing matches). Derivation, and why no
+floating-point tolerance serves: ``docs/identification.md``.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,146 +18,62 @@ from .arrays import Array, Flags, Ints
 
 LARGEST = 2**62
 PRIME = 2**61 - 1
-SIMPLE, FAR = 2**20, 2.0**53  # denominators of simple fractions; more people than can be counted
-
-
-def whole_weights(D: Array, largest: int) -> tuple[Ints, Ints, Flags]:
-    """Weigh in 64 bits: weights (m, U), units (weights of 1) and which keys fit, both (U,).
-
-    The unit is the least common multiple of the numerators of a key's D; where some D is no simple
-    fraction, the largest multiple of that, and its weight is rounded.
-    """
-    over, under = _simple_fractions(D)
-    multiple, fits = common_multiple(over, largest)
-    fits &= D.max(axis=0) < FAR  # else a weight could come to nothing
-    rough = (D > 0) & (over == 0)
-    unit = np.where(rough.any(axis=0), largest // len(D) // multiple, 1) * multiple
-    weight = np.where(over > 0, unit // np.maximum(over, 1) * under, 0)
-    rounded = rough & fits
-    weight[rounded] = np.rint((unit / np.maximum(D, 1))[rounded]).astype(np.int64)
-    return weight, unit, fits
-
-
-def _simple_fractions(D: Array) -> tuple[Ints, Ints]:
-    """``D = over / under`` in lowest terms, ``under`` up to 2^20; ``over = 0`` if D has none."""
-    with np.errstate(over="ignore"):
-        scaled = D * SIMPLE
-    simple = (D < 2**31) & (scaled == np.rint(scaled))
-    over = np.where(simple, scaled, 0).astype(np.int64)
-    common = np.gcd(over, SIMPLE)
-    return over // common, SIMPLE // common
-
-
-def common_multiple(N: Ints, largest: int) -> tuple[Ints, Flags]:
-    """Find the least common multiple of each column's non-zero counts; does m times it fit."""
-    multiple = np.ones(N.shape[1], dtype=np.int64)
-    fits = np.ones(N.shape[1], dtype=np.bool_)
-    for row in np.maximum(N, 1):
-        step = row // np.gcd(multiple, row)
-        fits &= multiple <= largest // len(N) // step
-        multiple = np.where(fits, multiple * step, 1)
-    return multiple, fits
-
-
-def long_weights(
-    D: Array, chosen: Flags
-) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """Weigh the chosen keys in Python integers; the other columns are 0. And their unit."""
-    whole = np.frompyfunc(float.as_integer_ratio, 1, 1)(D[:, chosen])
-    over, under = (np.frompyfunc(lambda ratio, k=k: ratio[k], 1, 1)(whole) for k in (0, 1))
-    weight, unit = np.zeros(D.shape, dtype=object), np.ones(D.shape[1], dtype=object)
-    matched = D[:, chosen] > 0
-    over[~matched] = 1
-    unit[chosen] = np.lcm.reduce(over, axis=0)
-    weight[:, chosen] = np.where(matched, unit[chosen] // over * under, 0)
-    return weight, unit
-
-
-TABLE_PER_ENTRY = 8
-
-
-class ReleaseSets(NamedTuple):
-    """Distinct (key, set of releases) that records show, by key."""
-
-    u: Ints  # (P,): the key, ascending
-    shows: Flags  # (m, P): the releases of the set
-    records: Ints  # (P,): how many records show the key in just these releases
-    own: Ints  # (n_t,): the pair of each target's own record and key; -1: none
-
-    def entries(self) -> tuple[Ints, Ints]:
-        """Where each pair's releases begin, (P,), and all of them one after the other, (E,)."""
-        size = self.shows.sum(axis=0)
-        return np.cumsum(size) - size, np.nonzero(self.shows.T)[1]
-
-
-def release_sets(
-    u: Ints, z: Ints, place: Ints, n_keys: int, *, largest: int = LARGEST
-) -> ReleaseSets:
-    """Count the records that show a key in the same releases.
-
-    Time O(m^2 n), and a sort of at most m n numbers where U 2^m is larger than that. ``largest``:
-    where U 2^m is larger, records are counted one by one; lower only to test.
-    """
-    m, n = z.shape
-    if n_keys > largest >> m:
-        return _one_by_one(u, z, place)
-    code = np.where(place >= 0, (u << m) + _bits(u, z[:, place]), u << m)
-    shown = [_first_shown(z, l) for l in range(m)]
-    if n_keys << m <= TABLE_PER_ENTRY * m * n:
-        table = np.zeros(n_keys << m, dtype=np.int64)
-        for codes in shown:
-            table += np.bincount(codes, minlength=len(table))
-        pairs = np.flatnonzero(table)
-        number = np.full(len(table), -1, dtype=np.int64)
-        number[pairs] = np.arange(len(pairs))
-        records, own = table[pairs], number[code]
-    else:
-        pairs, records = _counted(np.concatenate(shown))
-        own = _places(pairs, code)
-    shows = np.array([(pairs >> l) & 1 == 1 for l in range(m)])
-    return ReleaseSets(pairs >> m, shows, records, own)
-
-
-def _one_by_one(u: Ints, z: Ints, place: Ints) -> ReleaseSets:
-    """Pairs (key, record) as they are: for so many releases that hardly two records agree."""
-    n = z.shape[1]
-    pairs = np.unique((z * n + np.arange(n))[z >= 0])
-    key, j = np.divmod(pairs, n)
-    own = _places(pairs, np.where(place >= 0, u * n + place, -1))
-    return ReleaseSets(key, z[:, j] == key, np.ones(len(pairs), dtype=np.int64), own)
-
-
-def _bits(key: Ints, z: Ints) -> Ints:
-    """One bit for each release that shows the key."""
-    bits = np.zeros(len(key), dtype=np.int64)
-    for l, row in enumerate(z):
-        bits |= (row == key).astype(np.int64) << l
-    return bits
-
-
-def _first_shown(z: Ints, l: int) -> Ints:
-    """Codes (key, set) of the keys that release l is the first to show of a record."""
-    new = z[l] >= 0
-    for row in z[:l]:
-        new &= row != z[l]
-    rows = z[:, new]
-    return np.asarray((rows[l] << len(z)) + _bits(rows[l], rows))
-
-
-def _counted(codes: Ints) -> tuple[Ints, Ints]:
-    codes = np.sort(codes)
-    start = np.flatnonzero(np.diff(codes, prepend=-1))
-    return codes[start], np.diff(start, append=len(codes))
-
-
-def _places(pairs: Ints, code: Ints) -> Ints:
-    if not len(pairs):
-        return np.full(len(code), -1, dtype=np.int64)
-    place = np.minimum(np.searchsorted(pairs, code), len(pairs) - 1)
-    return np.asarray(np.where(pairs[place] == code, place, -1))
-
-
+LEADERS, TOP, MARK, RIVAL = range(4)  # see `no_leaders`
+FAR = 2**61
 TABLE_PER_RECORD = 8
+
+
+class Weights(NamedTuple):
+    """``1/D`` of each box and release (B, m), made for exact comparison of sums.
+
+    ``share = floor(scale / D)`` with m shares below 2^63: sums that differ by m or more are ordered
+    as their fractions are. ``residue = 1/D`` modulo a prime: unequal ones belong to unequal sums.
+    ``reach[:, k-1]`` is the sum of the k largest shares.
+    """
+
+    share: Ints
+    residue: Ints
+    reach: Ints
+
+    @classmethod
+    def of(cls, D: Array, scale: int) -> "Weights":
+        """Weigh D (m, B); 0 where nothing matches."""
+        sizes, place = np.unique(D.T, return_inverse=True)
+        exact = [Fraction(size) for size in sizes.tolist()]
+        share = [int(scale / size) if size else 0 for size in exact]
+        inverse = [
+            size.denominator * pow(size.numerator, -1, PRIME) % PRIME if size else 0
+            for size in exact
+        ]
+        place = place.reshape(D.T.shape)
+        return cls.ranked(np.array(share, np.int64)[place], np.array(inverse, np.int64)[place])
+
+    @classmethod
+    def ranked(cls, share: Ints, residue: Ints) -> "Weights":
+        """Weights of some releases."""
+        reach = np.cumsum(np.sort(share, axis=1)[:, ::-1], axis=1)
+        return cls(np.ascontiguousarray(share), np.ascontiguousarray(residue), reach)
+
+
+def no_leaders(boxes: int, contests: int) -> Ints:
+    """Who has the largest sum of 1/D, (B, A, 4): nobody yet; over all releases and without each.
+
+    `LEADERS` counts the records of the largest sum so far, `TOP` is their digits, `MARK` their
+    residue, `RIVAL` the largest digits of another residue that came within m of them.
+    """
+    return np.tile(np.array([0, -FAR, -1, -2 * FAR]), (boxes, contests, 1))
+
+
+def doubts(leaders: Ints, m: int) -> list[list[int]]:
+    """Boxes and contests in which two sums are too near to tell the larger."""
+    return np.argwhere(leaders[..., RIVAL] > leaders[..., TOP] - m).tolist()
+
+
+def largest_sums(shows: Flags, D: Array, without: int | None) -> Flags:
+    """Which sums of 1/D (m,) over the releases marked (m, P) are the largest, as fractions."""
+    used = [l for l, size in enumerate(D.tolist()) if size and l != without]
+    sums = [sum((1 / Fraction(D[l]) for l in used if row[l]), Fraction(0)) for row in shows.T]
+    return np.array([total == max(sums) for total in sums], dtype=np.bool_)
 
 
 class Matches(NamedTuple):
@@ -236,21 +148,6 @@ class Cells(NamedTuple):
     certain: bool  # he knows that the target is in the file, matched or not
 
 
-class Pairs(NamedTuple):
-    """Pairs (target key, set of releases that show it), by key.
-
-    A record's probability depends only on the set of releases in which it matches.
-    """
-
-    u: Ints  # (P,), sorted
-    start: Ints  # (P,): where the pair's entries, one for each release, begin
-    records: Ints  # (P,): records that match in just these
-    own: Ints  # (n_t,): the pair of each target's own record, or -1
-    cell: Ints  # (E,): where in ``weight.ravel()`` the weight of an entry lies
-    weight: npt.NDArray[Any]  # (m, U)
-    unit: npt.NDArray[Any]  # (U,): the weight of a probability of 1
-
-
 def cell_codes(
     digits: Sequence[npt.NDArray[np.integer]],
     n_levels: Sequence[int],
@@ -296,72 +193,6 @@ def count_matches(z: Ints, n_keys: int) -> Ints:
     return np.stack([np.bincount(row + 1, minlength=n_keys + 1)[1:] for row in z])
 
 
-def match_each(u: Ints, z: Ints, place: Ints, D: Array, cells: Cells) -> Matches:
-    """Find the candidates in each release by itself, arrays of shape (m, n_t).
-
-    ``c = N[l, u_i]`` and ``T = 1[z[l, place_i] = u_i]``. Where nothing matches: the target's cell
-    with the fallback rule, else ``c = T = 0``. A record that matches is the target with probability
-    1 / D; D is not less than the number N that match; with everybody known to be in the file, N.
-    """
-    N = count_matches(z, D.shape[1])  # shape (m, U)
-    T = (place >= 0) & (z[:, place] == u)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        top, inside = np.where(N > 0, 1 / D, 0.0), np.where(N > 0, N / D, 0.0)
-    return settle(N[:, u], T, top[:, u], inside[:, u], cells)
-
-
-def pair_up(u: Ints, z: Ints, D: Array, *, place: Ints, largest: int = LARGEST) -> list[Pairs]:
-    """Count the records of every set of releases that shows a target key, with exact weights.
-
-    Where all D of a key are simple fractions, the weight ``1/D[l, u]`` is carried as the integer
-    ``L_u / D[l, u]``, ``L_u`` the least common multiple of their numerators over releases with a
-    match: sums of such weights are equal exactly when the sums of the fractions are. No
-    floating-point tolerance could promise that: two sums of m fractions may differ by ``1 / L_u``,
-    which for m = 5 and counts in the thousands is below 1e-16. Other D (estimates) are carried in
-    62 digits, as large a multiple of ``L_u`` as fits: equal sums of equal terms stay equal.
-
-    At most two blocks: keys whose sums fit 64 bits (are below `largest`), and the rest, summed as
-    Python integers. Time O(m n log n), memory O(m n).
-    """
-    N = count_matches(z, D.shape[1])
-    return weigh_sets(release_sets(u, z, place, len(N[0])), np.where(N > 0, D, 0.0), largest)
-
-
-def weigh_sets(sets: ReleaseSets, D: Array, largest: int = LARGEST) -> list[Pairs]:
-    """Weigh counted sets of releases as `pair_up` says; D (m, U) is 0 where nothing matches."""
-    weight, unit, fits = whole_weights(D, largest)
-    blocks = []
-    if fits.any():
-        blocks.append(_pairs(sets, fits, weight, unit))
-    if not fits.all():
-        blocks.append(_pairs(sets, ~fits, *long_weights(D, ~fits)))
-    return [block for block in blocks if len(block.u)]
-
-
-def match_pooled(
-    blocks: Sequence[Pairs], u: Ints, each: Matches, cells: Cells, *, without: int | None = None
-) -> Matches:
-    """Find the candidates by the probability pooled over releases, arrays of shape (n_t,).
-
-    ``Pr(J = j | t) = (1/m) sum_l 1[j matches t in release l] / D[l, t]``; c counts the j that
-    attain the maximum. The fallback rule adds the same amount to every j of the target's cell of
-    unsynthesised keys, and whoever matches lies in that cell: where anything matches in any release
-    it moves no maximum, and where nothing does the whole cell ties. So it is never written out.
-    """
-    kept = [l for l in range(len(each.c)) if l != without]
-    n_keys = int(u.max()) + 1
-    c, top = np.zeros(n_keys, dtype=np.int64), np.zeros(n_keys)
-    T = np.zeros(len(u), dtype=np.bool_)
-    for pairs in blocks:
-        first, best, maximum = best_pairs(pairs, without)
-        key = pairs.u[first]
-        c[key] = np.add.reduceat(best * pairs.records, first)
-        top[key] = (maximum / pairs.unit[key]).astype(float) / len(kept)
-        T |= (pairs.own >= 0) & best[pairs.own]
-    top_u = top[u] + share_of_cell(each, cells, kept)
-    return settle(c[u], T, top_u, each.inside[kept].mean(axis=0), cells)
-
-
 def jackknife_error(left_out: Array) -> float:
     """Jackknife error ``sqrt((m-1)/m sum_l (x_l - mean)^2)`` of m left-out estimates."""
     m = len(left_out)
@@ -371,6 +202,8 @@ def jackknife_error(left_out: Array) -> float:
 def settle(c: Ints, T: Flags, top: Array, inside: Array, cells: Cells) -> Matches:
     """Where nothing matches, take the whole cell of unsynthesised keys, or nobody."""
     nothing = c == 0
+    if not nothing.any():
+        return Matches(c, T, nothing, top, inside)
     inside = np.where(nothing, float(cells.certain), inside)
     if not cells.used:
         return Matches(c, T, nothing, top, inside)
@@ -384,36 +217,6 @@ def settle(c: Ints, T: Flags, top: Array, inside: Array, cells: Cells) -> Matche
     )
 
 
-def share_of_cell(each: Matches, cells: Cells, kept: Sequence[int]) -> Array:
-    """What the fallback rule adds to everybody in the cell, shape (n_t,)."""
-    if not cells.used:
-        return np.zeros(len(cells.size))
-    return np.asarray(each.no_match[kept].mean(axis=0) / np.maximum(cells.size, 1))
-
-
-def _pairs(
-    sets: ReleaseSets, chosen: Flags, weight: npt.NDArray[Any], unit: npt.NDArray[Any]
-) -> Pairs:
-    """Pairs of the chosen keys."""
-    rows = np.flatnonzero(chosen[sets.u])
-    number = np.full(len(sets.u) + 1, -1, dtype=np.int64)
-    number[rows] = np.arange(len(rows))
-    part = sets._replace(u=sets.u[rows], shows=sets.shows[:, rows], records=sets.records[rows])
-    start, release = part.entries()
-    key = np.repeat(part.u, np.diff(start, append=len(release)))
-    return Pairs(
-        part.u, start, part.records, number[sets.own], release * weight.shape[1] + key, weight, unit
-    )
-
-
-def best_pairs(pairs: Pairs, without: int | None) -> tuple[Ints, Flags, npt.NDArray[Any]]:
-    """Find where each key's pairs begin, which attain their key's maximum, and the maxima."""
-    weight = pairs.weight
-    if without is not None:
-        weight = weight.copy()
-        weight[without] = 0
-    total = np.add.reduceat(weight.ravel()[pairs.cell], pairs.start)  # shape (P,)
-    first = np.flatnonzero(np.diff(pairs.u, prepend=-1))
-    size = np.diff(first, append=len(total))
-    maximum = np.maximum.reduceat(total, first)
-    return first, (total == np.repeat(maximum, size)) & (total > 0), maximum
+def share_of_cell(missed: Array, cells: Cells) -> Array:
+    """What the fallback rule adds to everybody in the cell; ``missed``: share of empty releases."""
+    return missed / np.maximum(cells.size, 1) if cells.used else np.zeros(len(missed))

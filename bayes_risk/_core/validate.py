@@ -64,6 +64,14 @@ def positive(name: str, value: Any) -> float:
     return found
 
 
+def positives(name: str, values: Any, example: Sequence[float]) -> tuple[float, ...]:
+    """Return as many finite floats above zero as the example has."""
+    given = isinstance(values, Sequence) and not isinstance(values, str)
+    if not given or len(values) != len(example):
+        raise InputError(f"{name}={values!r}; give {len(example)} positive numbers: {example}")
+    return tuple(positive(name, value) for value in values)
+
+
 def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
     """Return `value` if it is one of the allowed words."""
     if not isinstance(value, str) or value not in allowed:

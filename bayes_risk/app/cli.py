@@ -1,15 +1,20 @@
 """The command ``bayes-risk``: nothing heavy is imported before a command runs."""
 
+import atexit
+import errno
 import logging
 import os
 import shlex
+import shutil
+import signal
 import sys
+import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,13 +22,157 @@ from bayes_risk._core import __version__
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.validate import MOST
 
-from .process import INTERRUPTED, compile_beside, full_disk, own_process, shows_all, told, withheld
-from .process import interrupts as _interrupts
+INTERRUPTED = 130  # what a command that was stopped returns
+SHOWN = "BAYES_RISK_TRACEBACK"
+FLAGS, FOLDER, QUOTE = "PYTENSOR_FLAGS", "compiledir", "'"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+QUIET = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
+
+_own: list[bool] = []  # whether the process is a command's, and not a script's
+
+
+def own_process() -> None:
+    """Make all that this process writes readable by its owner alone.
+
+    Worker processes import nothing from the folder in which the command was given.
+    """
+    os.umask(0o077)
+    os.environ["PYTHONSAFEPATH"] = "1"
+    _own.append(True)
+
+
+def compile_beside(output: Path) -> None:
+    """Let PyTensor, if it comes to be needed, compile in a new folder that goes with the process.
+
+    What lies in the folder is run, so nobody else may have a hand in it: its name is random, and
+    its owner alone may enter. It lies beside the output, or with temporary files where nothing can
+    be written there. Numbers that a model was given as constants stand in what it compiles, and in
+    the home folder they would stay. A folder that the user has chosen is left alone, and so is a
+    script's.
+    """
+    given = os.environ.get(FLAGS, "")
+    if not _own or "pytensor" in sys.modules:
+        return
+    # with a full disk PyTensor leaves the code, its constants with it, among temporary files
+    tempfile.tempdir = os.environ["TMPDIR"] = _passing("br-", None)
+    if FOLDER in given:
+        return
+    there = output.absolute().parent
+    place = there if os.access(there, os.W_OK) and QUOTE not in str(there) else None
+    folder = _passing(f".{output.name.replace(QUOTE, '')}.compiled-", place)
+    os.environ[FLAGS] = ",".join([*filter(None, [given]), f"base_{FOLDER}={QUOTE}{folder}{QUOTE}"])
+
+
+def _passing(prefix: str, place: Path | None) -> str:
+    """Make a new folder that goes with the process."""
+    folder, own = tempfile.mkdtemp(prefix=prefix, dir=place), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == own:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)  # before PyTensor's own, and so after it
+    return folder
+
+
+def full_disk(error: BaseException | None) -> str | None:
+    """What to say of an error that comes from a disk without room; None: of another error.
+
+    Compilers and HDF5 tell it in their text alone, and PyTensor's errors hide it behind others.
+    """
+    while error is not None:
+        number, text = getattr(error, "errno", None), str(error)
+        if number in FULL or any(os.strerror(n) in text for n in FULL):
+            places = [Path(tempfile.gettempdir()), *_compiled(), Path.cwd()]
+            if named := getattr(error, "filename", None):
+                places = [Path(named).absolute().parent]
+            free = {p: shutil.disk_usage(p).free for p in places if p.is_dir()}
+            least = min(free, key=lambda p: free[p])
+            return (
+                f"the disk is full: {free[least] / 2**20:,.0f} MiB are left in {str(least)!r}; "
+                "free some 200 MiB, or use another disk: TMPDIR=FOLDER for temporary files, "
+                "--output for all others"
+            )
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _compiled() -> list[Path]:
+    """Where PyTensor compiles, if a command has told it."""
+    _, _, folder = os.environ.get(FLAGS, "").partition(f"base_{FOLDER}=")
+    return [Path(folder.strip(QUOTE))] if folder else []
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], None]]:
+    """Make every polite stop signal a KeyboardInterrupt; give a function that raises a lost one."""
+    stopped, own = False, os.getpid()
+
+    def stop(*_: Any) -> None:
+        nonlocal stopped
+        if os.getpid() != own:  # a forked worker, ended by its pool; raising here can hang it
+            os._exit(INTERRUPTED)
+        stopped = True
+        raise KeyboardInterrupt
+
+    def again() -> None:
+        if stopped:
+            raise KeyboardInterrupt
+
+    names = [n for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    before = {n: signal.signal(getattr(signal, n), stop) for n in names}
+    try:
+        yield again
+    except Exception:  # what a sampler made of the interruption
+        again()
+        raise
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def withheld(error: BaseException) -> str:
+    """Kind and place of an error that nobody foresaw; its text may hold values of records."""
+    frames = extract_tb(error.__traceback__)
+    own = [f for f in frames if "bayes_risk" in f.filename] or list(frames)
+    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    return (
+        f"stopped by an unexpected {type(error).__name__}{where}; its text is withheld, for it may "
+        f"hold values of the data: {SHOWN}=1 in the environment shows it"
+    )
+
+
+def shows_all() -> bool:
+    """Whether the user asked for texts and tracebacks of unexpected errors."""
+    return bool(os.environ.get(SHOWN))
+
+
+def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+    """Our warnings, each once; then, of those of other packages, only which they are."""
+    chosen = [
+        w
+        for w in caught
+        if issubclass(w.category, UserWarning) and not issubclass(w.category, QUIET)
+    ]
+    ours = [str(w.message) for w in chosen if _is_ours(w)]
+    others = [
+        f"{w.category.__name__} ({Path(w.filename).name}, line {w.lineno})"
+        for w in chosen
+        if not _is_ours(w)
+    ]
+    return list(dict.fromkeys([*ours, *others]))
+
+
+def _is_ours(warning: warnings.WarningMessage) -> bool:
+    package, kind = "bayes_risk", warning.category
+    return kind.__module__.startswith(f"{package}.") or (
+        kind is UserWarning and package in Path(warning.filename).parts
+    )
+
 
 if TYPE_CHECKING:
     from bayes_risk.app.study.study import Study
     from bayes_risk.matching.radii import Radius
-    from bayes_risk.matching.result import IdentificationRisk
 
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="Folder for the results; must not exist yet.")
@@ -40,18 +189,9 @@ JobsOption = Annotated[
         "--jobs", min=1, max=MOST["n_jobs"], help="Number of workers; results do not depend on it."
     ),
 ]
-
-
-class Backend(StrEnum):
-    """Kinds of workers."""
-
-    threads = "threads"
-    loky = "loky"
-    dask = "dask"
-
-
 BackendOption = Annotated[
-    Backend, typer.Option("--backend", help="Threads, processes, or a Dask cluster of processes.")
+    Literal["threads", "loky", "dask"],
+    typer.Option("--backend", help="Threads, processes, or a Dask cluster of processes."),
 ]
 MemoryOption = Annotated[
     str | None,
@@ -59,6 +199,10 @@ MemoryOption = Annotated[
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Tell the memory and time that it would take, and stop.")
+]
+
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No bars and no result on the screen; errors alone.")
 ]
 
 
@@ -76,24 +220,20 @@ def radius_of(given: list[str] | None) -> dict[str, "Radius"]:
         name, _, number = (word.strip() for word in part.rpartition("="))
         if name in radius:
             raise InputError(f"--radius names {name!r} more than once; give each key one radius")
-        share = number.endswith("%")
-        units = _as_number(number.removesuffix("%"))
-        if not name or units is None:
+        try:
+            units = float(number.removesuffix("%"))
+        except ValueError:
+            name = ""
+        if not name:
             raise InputError(
                 f"--radius {part!r} is not NAME=UNITS or NAME=SHARE%; write age=2 for 2 units to "
                 "either side, or income=10% for 10 % of the true value"
             )
-        if not 0 <= units < float("inf"):
-            raise InputError(f"--radius {part!r} is no radius; give a finite number >= 0")
-        radius[name] = Relative(units / 100) if share else Absolute(units)
+        try:
+            radius[name] = Relative(units / 100) if number.endswith("%") else Absolute(units)
+        except InputError as error:
+            raise InputError(f"--radius {part!r}: {error}") from None
     return radius
-
-
-def _as_number(word: str) -> float | None:
-    try:
-        return float(word)
-    except ValueError:
-        return None
 
 
 app = typer.Typer(
@@ -104,22 +244,6 @@ app = typer.Typer(
 )
 UNEXPECTED, USAGE_ERROR = 1, 2
 PRINTERS = {"audit": "print_result", "sweep": "print_sweep", "compare": "print_comparison"}
-
-
-class DemoData(StrEnum):
-    """The tables that come with the package."""
-
-    fair = "fair"
-    italy = "italy"
-    visits = "visits"
-
-
-class MissingCodes(StrEnum):
-    """What becomes of codes that a file declares as missing."""
-
-    error = "error"
-    level = "level"
-    blank = "blank"
 
 
 def main() -> None:
@@ -149,29 +273,30 @@ def demo(
     overwrite: OverwriteOption = False,
     restart: RestartOption = False,
     data: Annotated[
-        DemoData,
+        Literal["fair", "italy", "visits"],
         typer.Option(
             help="Redbook survey (6,366 records), Italian table (2,313), visits to doctors (2,019)."
         ),
-    ] = DemoData.fair,
+    ] = "fair",
     seed: Annotated[int | None, typer.Option(min=0, help="Another random seed.")] = None,
     jobs: JobsOption = 2,
-    backend: BackendOption = Backend.threads,
+    backend: BackendOption = "threads",
     max_memory: MemoryOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Audit a synthetic copy of real data that comes with the package."""
     with _plain_errors():
         from bayes_risk.app.study.study import parse_study
         from bayes_risk.demo import STUDIES
 
-        content = STUDIES[data.value] | ({} if seed is None else {"random_seed": seed})
+        content = STUDIES[data] | ({} if seed is None else {"random_seed": seed})
         study = parse_study(content).with_output(output or Path("bayes-risk-demo"))
-        how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
-        _run(study, "audit", jobs=jobs, backend=backend, **how)
+        workers = {"n_jobs": jobs, "backend": backend, "max_memory": max_memory}
+        _run(study, "audit", workers, quiet, overwrite=overwrite, restart=restart)
 
 
-def _command(what: str, argument: str, needs: str | None) -> Callable[..., None]:
-    """The command that runs a study; ``needs``: the section that it takes, and how to give it."""
+def _command(what: str, argument: str) -> Callable[..., None]:
+    """The command that runs a study."""
 
     def command(
         study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help=argument)],
@@ -179,52 +304,35 @@ def _command(what: str, argument: str, needs: str | None) -> Callable[..., None]
         overwrite: OverwriteOption = False,
         restart: RestartOption = False,
         jobs: JobsOption = 2,
-        backend: BackendOption = Backend.threads,
+        backend: BackendOption = "threads",
         max_memory: MemoryOption = None,
         dry_run: DryRunOption = False,
+        quiet: QuietOption = False,
     ) -> None:
-        with _plain_errors(), _with_lines(study_file):
+        with _plain_errors(study_file):
             from bayes_risk.app.study.study import read_study
 
             study = read_study(study_file)
             given = study.output.folder
-            if needs is None:
-                folder = output or given or Path(f"{study_file.stem}-risk")
-            else:  # the folder that is given is the audit's
-                if getattr(study, what) is None:
-                    raise InputError(f"{study_file} has no section [{what}]; {needs}")
-                folder = output or Path(f"{given or study_file.stem}-{what}")
-            how: Any = {"overwrite": overwrite, "restart": restart, "max_memory": max_memory}
-            study = study.with_output(folder)
-            _run(study, what, dry_run, jobs=jobs, backend=backend, **how)
+            own = given or Path(f"{study_file.stem}-risk")
+            if what != "audit":  # the folder that is given is the audit's
+                own = Path(f"{given or study_file.stem}-{what}")
+            study = study.with_output(output or own)
+            workers = {"n_jobs": jobs, "backend": backend, "max_memory": max_memory}
+            _run(study, what, workers, quiet, dry_run, overwrite=overwrite, restart=restart)
 
     return command
 
 
-@contextmanager
-def _with_lines(study_file: Path) -> Iterator[None]:
-    """Errors of input name the lines of the study file."""
-    try:
-        yield
-    except InputError as error:
-        from bayes_risk.app.study.study import with_lines
-
-        if study_file.is_file():
-            error.args = (with_lines(str(error), study_file),)
-        raise
-
-
-for _what, _help, _argument, _needs in (
+for _what, _help, _argument in (
     ("audit", "Fit, synthesise, measure both risks and report, as a study file says.",
-     "The study file.", None),
+     "The study file."),
     ("sweep", "Vary the attribute audit of a study file, to see how far it rests on what was "
-     "assumed.", "A study file with a section \\[sweep].",
-     'say what varies: [sweep] priors = ["uniform", "marginal"]'),
+     "assumed.", "A study file with a section \\[sweep]."),
     ("compare", "Make several releases, again and again, and lay their risk and utility side by "
-     "side.", "A study file with a section \\[compare].",
-     'name candidates: [compare.trees] and model = { kind = "CART", order = ["income"] }'),
+     "side.", "A study file with a section \\[compare]."),
 ):  # fmt: skip
-    app.command(_what, help=_help)(_command(_what, _argument, _needs))
+    app.command(_what, help=_help)(_command(_what, _argument))
 
 
 @app.command()
@@ -257,8 +365,9 @@ def identify(
         list[str] | None, typer.Option(help="What means missing in a CSV, unquoted: NA.")
     ] = None,
     missing_codes: Annotated[
-        MissingCodes, typer.Option(help="What becomes of codes that a file declares as missing.")
-    ] = MissingCodes.error,
+        Literal["error", "level", "blank"],
+        typer.Option(help="What becomes of codes that a file declares as missing."),
+    ] = "error",
     codes: Annotated[
         list[str] | None, typer.Option(help="Columns whose value labels are left out, likewise.")
     ] = None,
@@ -298,64 +407,78 @@ def identify(
             closed=not open_ends,
             fallback=fallback,
             levels=dict.fromkeys(names(codes), "codes") | dict.fromkeys(names(labels), "labels"),
-            reading={"index": index, "missing": missing_codes.value, "na": na or []},
+            reading={"index": index, "missing": missing_codes, "na": na or []},
             thresholds=Thresholds(**limits),
             output=output,
             overwrite=overwrite,
-            command=shlex.join(["bayes-risk", *sys.argv[1:]]),
+            command=_command_line(),
         )
         console = Console()
         print_matches(found, console=console, folder=output)
-        _write_numbers(found.risk, json, console.print)
+        if json is not None:
+            from .output.numbers import write_json
+
+            write_json(json, found.risk.to_dict())
+            console.print(f"Numbers: {json}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _run(
-    study: "Study",
-    what: str,
-    dry_run: bool = False,
-    *,
-    overwrite: bool,
-    jobs: int,
-    backend: Backend,
-    max_memory: str | None,
-    **how: Any,
+    study: "Study", what: str, workers: Any, quiet: bool, dry_run: bool = False, **how: Any
 ) -> None:
     """Run with bars, and print the result and the warnings; or print what it would cost."""
     from rich.console import Console
 
     from bayes_risk.reporting import terminal
 
-    workers: Any = {"n_jobs": jobs, "backend": backend.value, "max_memory": max_memory}
-    if dry_run:
-        from bayes_risk.app.run.costs import print_costs
+    from .output.folder import check_name, check_target
 
-        return print_costs(study, what, **workers)
-    with _interrupts() as stop, _hushed(), _collected_warnings() as notes, terminal.Bars() as bars:
+    folder, console = Path(study.output.folder or "."), Console(quiet=quiet and not dry_run)
+    if dry_run:
+        check_name(folder)
+    else:
+        check_target(folder, overwrite=how["overwrite"])
+    compile_beside(folder)  # before slow imports
+    if dry_run:
+        from .run.costs import estimate
+
+        with _hushed() as notes:
+            cost = estimate(study, kind=what, **workers)
+        for note in notes:
+            _say(note, "yellow")
+        console.print(repr(cost), highlight=False, markup=False, soft_wrap=True)
+        return cost.check()
+    bars = terminal.Bars(Console(stderr=True, quiet=quiet))
+    with interrupts() as stop, _hushed() as notes, bars:
 
         def progress(stage: str, done: int, total: int) -> None:
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             bars(stage, done, total)
 
-        from .output import check_target
+        from .run import run
 
-        folder = Path(study.output.folder or ".")
-        check_target(folder, overwrite=overwrite)  # before slow imports
-        compile_beside(folder)
-        command = shlex.join(["bayes-risk", *sys.argv[1:]])
-        from bayes_risk.app.run import run
+        result = run(study, what, progress=progress, command=_command_line(), **workers, **how)
+    getattr(terminal, PRINTERS[what])(result, notes, console=console)
 
-        how |= {"overwrite": overwrite, "progress": progress, "command": command}
-        result = run(study, what, **workers, **how)
-    getattr(terminal, PRINTERS[what])(result, notes, console=Console())
+
+def _command_line() -> str:
+    return shlex.join(["bayes-risk", *sys.argv[1:]])
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
-    """Errors of input and model are one red line; an interruption says what it left: nothing."""
+def _plain_errors(study_file: Path | None = None) -> Iterator[None]:
+    """Errors of input and model are one red line; an interruption says what it left: nothing.
+
+    Errors of input name the lines of the study file.
+    """
     try:
         yield
     except (InputError, ModelError, OSError, MemoryError) as error:
-        _say("; ".join([f"bayes-risk: {full_disk(error) or error}", *_notes(error)]), "red")
+        said = full_disk(error) or str(error)
+        if isinstance(error, InputError) and study_file is not None and study_file.is_file():
+            from .study.toml_file import with_lines
+
+            said = with_lines(said, study_file)
+        _say("; ".join([f"bayes-risk: {said}", *_notes(error)]), "red")
         raise typer.Exit(USAGE_ERROR) from None
     except KeyboardInterrupt as error:
         _say("; ".join(["stopped", *(_notes(error) or ["nothing was left behind"])]), "yellow")
@@ -385,38 +508,25 @@ def _say(text: str, style: str) -> None:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
-    """Silence PyMC's chatter; what matters comes as warnings and diagnostics."""
-    before = logging.root.manager.disable
+def _hushed() -> Iterator[list[str]]:
+    """Silence PyMC's chatter, and hold warnings back while bars are drawn.
+
+    Gives the warnings at the end, each once, in plain words.
+    """
+    before, notes = logging.root.manager.disable, list[str]()
     logging.disable(logging.WARNING)
     try:
-        yield
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield notes
+        notes.extend(told(caught))
     finally:
         logging.disable(before)
-
-
-@contextmanager
-def _collected_warnings() -> Iterator[list[str]]:
-    """Hold warnings back while bars are drawn; give them at the end, each once, in plain words."""
-    notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield notes
-    notes.extend(told(caught))
 
 
 def _check_new(path: Path | None) -> None:
     if path is not None and os.path.lexists(path):
         raise InputError(f"{str(path)!r} exists; give a new name to --json")
-
-
-def _write_numbers(risk: "IdentificationRisk", path: Path | None, say: Callable[..., None]) -> None:
-    if path is None:
-        return
-    from .output import write_json
-
-    write_json(path, risk.to_dict())
-    say(f"Numbers: {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -270,6 +270,15 @@ class OfTargets(Drawn):
     def records(self) -> pd.DataFrame:
         """One row per target."""
 
+    @property
+    def dataset(self) -> xr.Dataset:
+        """The records as labelled arrays for NetCDF; no confidential values."""
+        return of_records(self)
+
+    def by_target(self, columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
+        """Arrays of cases, one row per target."""
+        return pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+
     def worst(self, k: int = 10) -> pd.DataFrame:
         """The k records whose truth the intruder finds most probable; columns as ``records``."""
         return self.records.sort_values("probability", ascending=False, kind="stable").head(k)
@@ -302,12 +311,16 @@ def storable(index: pd.Index) -> npt.NDArray[Any]:
     return values if values.dtype.kind in "iufb" else np.array([str(v) for v in index], dtype=str)
 
 
-def of_records(result: Any) -> xr.Dataset:
-    """The records of a result as labelled arrays for NetCDF; no confidential values."""
+def of_records(
+    result: Any, more: Mapping[str, Any] | None = None, coords: Mapping[str, Any] | None = None
+) -> xr.Dataset:
+    """The records of a result as labelled arrays for NetCDF, and more of them."""
     data = {str(name): (("record",), c.to_numpy()) for name, c in result.records.items()}
     attrs = {f"assumption_{k}": v for k, v in result.assumptions.items()}
-    labels = {"record": storable(result.index)}
-    return xr.Dataset(data, labels, attrs | {"random_seed": result.seed_entropy})
+    labels = {"record": storable(result.index), **(coords or {})}
+    return xr.Dataset(
+        {**data, **(more or {})}, labels, attrs | {"random_seed": result.seed_entropy}
+    )
 
 
 def doubtful(result: Any) -> str:

@@ -16,9 +16,8 @@ from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.disjoint_boxes import disjoint, sizes
 from bayes_risk._core.errors import InputError
 
-from .microdata import Microdata
+from .microdata import Microdata, ZeroRegion
 from .variables import Number, Variable, scalar
-from .zero_region import ZeroRegion
 
 Predicate = Callable[[pd.DataFrame], Any]
 MAX_CELLS = 1_000_000
@@ -28,6 +27,8 @@ SHOWN = 3  # levels of a rule in messages
 @dataclass(frozen=True, slots=True, eq=False)
 class Impossible:
     """Combinations of values that nobody can have (structural zeros).
+
+    Manrique-Vallier & Reiter (2014), JCGS 23, 1061-1079.
 
     Parameters
     ----------
@@ -45,11 +46,6 @@ class Impossible:
         No rule, a rule that names no column or no level. With a model's table: unknown columns or
         levels, numbers, rules that exclude everything or a record of the table, rules that overlap
         so much that they make more than 20,000 disjoint boxes.
-
-    References
-    ----------
-    Manrique-Vallier & Reiter (2014), Bayesian estimation of discrete multivariate latent structure
-    models with structural zeros, JCGS 23, 1061-1079.
 
     Examples
     --------
@@ -109,7 +105,10 @@ class Impossible:
             )
             words = [_in_words(rule) for rule in self.listed()]
         boxes = disjoint(rules, starts)
-        _refuse_everything(boxes, microdata, starts)
+        if sizes(boxes, starts).sum() >= np.prod(microdata.n_levels.astype(object)):
+            raise InputError(
+                "the rules of `impossible` together exclude every combination; give fewer rules"
+            )
         region = ZeroRegion(
             starts=starts,
             boxes=boxes,
@@ -193,13 +192,6 @@ def _asked(function: Predicate, microdata: Microdata, starts: Ints) -> Flags:
             "the function of `impossible` calls every combination possible; leave it out"
         )
     return boxes
-
-
-def _refuse_everything(boxes: Flags, microdata: Microdata, starts: Ints) -> None:
-    if sizes(boxes, starts).sum() >= np.prod(microdata.n_levels.astype(object)):
-        raise InputError(
-            "the rules of `impossible` together exclude every combination; give fewer rules"
-        )
 
 
 def _in_words(rule: Mapping[Hashable, list[Hashable]]) -> str:

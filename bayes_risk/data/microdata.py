@@ -16,11 +16,11 @@ import pandas as pd
 
 from bayes_risk._compat import DIVISION_SLASH, plain_name
 from bayes_risk._core.arrays import Flags, Ints
+from bayes_risk._core.disjoint_boxes import guesses_held, held
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of
 
 from .variables import Number, Variable, scalar
-from .zero_region import ZeroRegion
 
 __all__ = [
     "MAX_LEVELS",
@@ -28,6 +28,7 @@ __all__ = [
     "Microdata",
     "Number",
     "Variable",
+    "ZeroRegion",
     "by_label",
     "check_writable",
     "checked_table",
@@ -43,6 +44,45 @@ Rows = TypeVar("Rows", pd.DataFrame, pd.Series)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ZeroRegion:
+    """Impossible combinations, coded against a table."""
+
+    # shape (p + 1,): where the levels of each variable begin in the long row of levels
+    starts: Ints
+    boxes: Flags  # shape (B, D): disjoint boxes: the levels that each holds
+    rules: Flags  # shape (R, D): the rules as they were given, which may overlap
+    words: tuple[str, ...]  # R of them, the rules for people
+
+    def holds(self, codes: npt.NDArray[Any]) -> Flags:
+        """Which coded records (..., p) are impossible, shape (...)."""
+        rows = codes.astype(np.int64) + self.starts[:-1]
+        return held(self.boxes, rows.reshape(-1, rows.shape[-1])).reshape(rows.shape[:-1])
+
+    def holds_guesses(
+        self, profiles: npt.NDArray[Any], columns: npt.NDArray[np.integer], codes: npt.NDArray[Any]
+    ) -> Flags:
+        """Which guesses (G, U, q) for the columns of profiles (U, p) are impossible, (G, U)."""
+        begin = self.starts[:-1]
+        guesses = codes.astype(np.int64) + begin[columns]
+        return guesses_held(self.boxes, profiles.astype(np.int64) + begin, columns, guesses)
+
+    def refuse(self, codes: npt.NDArray[Any], source: str) -> None:
+        """Stop if a table (n, p) holds impossible records, and say how many by which rule."""
+        if not self.holds(codes).any():
+            return
+        rows = codes.astype(np.int64) + self.starts[:-1]
+        excluded = np.array([held(rule[None], rows).sum() for rule in self.rules])
+        worst = int(excluded.argmax())
+        others = int((excluded > 0).sum()) - 1
+        more = f", and {others} further rules exclude some" if others else ""
+        raise InputError(
+            f"`impossible` excludes {int(self.holds(codes).sum())} records of {source}: rule "
+            f"{worst + 1} ({self.words[worst]}) excludes {int(excluded[worst])}{more}; mend the "
+            "rules or the records"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Microdata:
     """A confidential table, coded: categories by the number of their level, numbers as they are.
 
@@ -51,9 +91,8 @@ class Microdata:
     codes : ndarray, shape (n, p)
         Level codes, ``0 .. d_j - 1`` in column ``j``, int32; a number is its own code, and makes
         all of them float64.
-    variables : tuple of Variable or Number, length p
-    index : pandas.Index, length n
-        Labels of the records, as given.
+    variables, index : tuple of Variable or Number, length p, pandas.Index, length n
+        Columns, and labels of the records, as given.
     impossible : ZeroRegion, optional
         Combinations that nobody can have.
     """
@@ -272,7 +311,8 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
                 "alone, which records of draws cannot tell apart; rename one"
             )
     check_writable("column", names)
-    check_writable("record label", df.index, told=False)
+    if not pd.api.types.is_numeric_dtype(df.index):
+        check_writable("record label", df.index, told=False)
     return names
 
 
@@ -294,7 +334,10 @@ def _variable(
     has_missing = missing == "level" and any(c.isna().any() for c in columns)
     own = columns[0].is_unique and not pd.api.types.is_float_dtype(columns[0].dtype)
     _check_levels(name, levels, has_missing, columns[0].dtype, own)
-    return Variable(name, levels, has_missing, _stored_as(columns[0].dtype, levels))
+    dtype = columns[0].dtype
+    if isinstance(dtype, pd.CategoricalDtype):  # grows to hold every level
+        dtype = pd.CategoricalDtype(list(levels), ordered=dtype.ordered)
+    return Variable(name, levels, has_missing, dtype)
 
 
 def _check_levels(
@@ -333,13 +376,6 @@ def _union_of_levels(columns: Sequence[pd.Series]) -> tuple[Hashable, ...]:
     if any(isinstance(c.dtype, pd.CategoricalDtype) for c in columns):
         return tuple(levels)
     return tuple(_sorted(list(levels)))
-
-
-def _stored_as(dtype: Any, levels: tuple[Hashable, ...]) -> Any:
-    """Category columns grow to hold every level; all others keep their dtype."""
-    if isinstance(dtype, pd.CategoricalDtype):
-        return pd.CategoricalDtype(list(levels), ordered=dtype.ordered)
-    return dtype
 
 
 def _sorted(values: list[Hashable]) -> list[Hashable]:

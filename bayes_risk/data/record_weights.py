@@ -82,9 +82,8 @@ def linear_weights(
 ) -> Array:
     """Weights that fall linearly with the risk: ``clip(before (c (1 - IR_i) + g), floor, 1)``.
 
-    Hu, Savitsky & Williams (2022), with ``IR_i = max(0, (p_i - prior_i) / (1 - prior_i))``: the
-    share of what the intruder did not know that the release gave away. Rounded down to multiples
-    of ``1 / steps`` (of the floor, below): few distinct weights keep the next audit quick.
+    ``IR_i`` as in `LinearWeights`: the share of what the intruder did not know that the release
+    gave away. Rounded down: few distinct weights keep the next audit quick.
 
     >>> linear_weights(np.array([0.1, 0.55, 1.0]), np.array([0.1, 0.1, 0.1])).tolist()
     [1.0, 0.5, 0.02]

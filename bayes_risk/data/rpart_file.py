@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from bayes_risk._core.errors import InputError
@@ -206,12 +205,8 @@ def read_models(source: str | PathLike[str]) -> SynthpopModels:
     if path.suffix.lower() in (".rds", ".rda", ".rdata"):
         raise InputError(f"{str(path)!r} is in a format of R alone; {CURE}")
     try:
-        content = json.loads(_text(path))
+        with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            content = json.loads(file.read().decode("utf-8-sig"))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, ValueError, RecursionError):
         raise InputError(f"{str(path)!r} holds no JSON, or not all of it; {CURE}") from None
     return SynthpopModels.of(content, repr(str(path)))
-
-
-def _text(path: Path) -> str:
-    with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        return file.read().decode("utf-8-sig")

@@ -1,20 +1,23 @@
 """One table from one file, whatever its kind: what others would repair in silence is an error."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import csv
+import gzip
+import re
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import StringIO
 from os import PathLike
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
-from .delimited import COMMA, read_delimited
-from .kinds import STATISTICAL, checked_file, kind_of
-from .labels import checked_missing, labelled_table
-from .levels import Levels, checked_levels, declare_levels, texts
-from .parquet import read_parquet
-from .statistical import stored_columns
+from .kinds import STATISTICAL, broken, check_header, check_unpacked, checked_file, kind_of
+from .levels import Levels, checked_levels, chosen, declare_levels, texts
+from .statistical import checked_missing, labelled_table, stored_columns
 
 Missing = str | Mapping[str, str]
 
@@ -65,16 +68,14 @@ def read_table(
     Raises
     ------
     InputError
-        A file that is missing, broken, or of another kind than its name says; a reader that is not
-        installed (``pip install "bayes-risk[parquet]"`` for Parquet, ``"bayes-risk[formats]"`` for
-        Stata, SAS and SPSS); columns that do not exist; a CSV whose rows do not fit its header;
-        record labels that are not unique; values outside their levels; a column in which some
-        values have labels and others none; two codes with one label; declared missing codes that
-        are held.
+        A file that cannot be read, by another name than its kind or without its reader
+        (``pip install "bayes-risk[parquet]"``, ``"bayes-risk[formats]"`` for Stata, SAS and SPSS);
+        columns that do not exist; labels, levels or declared missing codes that leave it open what
+        a value is: ``docs/files.md``.
 
     Notes
     -----
-    CSV files are UTF-8, comma, one header line; they are read twice. More: ``docs/files.md``.
+    CSV files are UTF-8, comma, one header line; they are read twice.
 
     Examples
     --------
@@ -155,3 +156,178 @@ def _wanted(columns: Sequence[str] | None, index: str | None) -> list[str] | Non
         return None
     wanted = known_columns("columns", columns, list(columns))
     return wanted if index is None or index in wanted else [*wanted, index]
+
+
+def read_parquet(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read a Parquet file; its columns are what they are stored as, decimals are numbers.
+
+    An index that pandas keeps in the file labels nothing: under a name it is a column like the
+    others, else it is left out.
+    """
+    try:
+        names, numbers = _names(file)
+        table = pd.read_parquet(file)
+        _check_text(table, file)
+    except ImportError:
+        raise InputError(
+            f"reading {str(file)!r} needs pyarrow: pip install 'bayes_risk[parquet]', or give a CSV"
+        ) from None
+    except InputError:
+        raise
+    except Exception as error:  # pyarrow and pandas stumble over broken bytes in many ways
+        told = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise broken(file, f"is no readable Parquet file: {told}") from None
+    table = table.reset_index([name for name in table.index.names if name in names])
+    table = table.reset_index(drop=True).astype(
+        {name: float for name in numbers if name in table.columns}
+    )
+    return table if columns is None else table[chosen(columns, list(table.columns), file)]
+
+
+def _names(file: Path) -> tuple[set[str], list[str]]:
+    """Names of the columns, and those stored as numbers of another kind than NumPy's usual ones."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(file) as opened:
+        schema, rows = opened.schema_arrow, opened.metadata.num_rows
+    check_header(schema.names, file)
+    check_unpacked(8 * rows * len(schema.names), file, ".parquet")
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_nested(kind):
+            raise InputError(
+                f"column {field.name!r} of {str(file)!r} holds lists or tables in its cells; "
+                "store one value a cell"
+            )
+    other = (pa.types.is_decimal, pa.types.is_float16)
+    numbers = [field.name for field in schema if any(is_it(field.type) for is_it in other)]
+    return set(schema.names), numbers
+
+
+def _check_text(table: pd.DataFrame, file: Path) -> None:
+    """Text keeps its bytes until somebody looks at it: broken ones are found here, not there."""
+    import pyarrow as pa
+
+    for name, column in table.items():
+        values = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+        if isinstance(values.dtype, pd.StringDtype):
+            try:
+                pa.array(pd.Series(values)).validate(full=True)
+            except pa.ArrowInvalid:
+                raise InputError(
+                    f"column {name!r} of {str(file)!r} holds text that is not UTF-8; the file is "
+                    "damaged, or was written wrongly: write it again"
+                ) from None
+
+
+class Dialect(NamedTuple):
+    """How fields are kept apart, and how a quote inside quotes is written (None: twice)."""
+
+    separator: str
+    escape: str | None = None
+
+
+COMMA = Dialect(",")
+
+
+def read_delimited(
+    file: Path,
+    dialect: Dialect,
+    *,
+    columns: Sequence[str] | None = None,
+    text: Collection[str] = (),
+    na: Collection[str] = (),
+) -> pd.DataFrame:
+    """Read delimited text (UTF-8, one header line), plain or gzipped."""
+    with _read_errors(file):
+        if file.name.lower().endswith(".gz"):
+            _check_packed(file)
+        header = _checked_header(file, dialect)
+        wanted = None if columns is None else chosen(columns, header, file)
+        source: Any = file
+        if na:
+            with _opened(file) as opened:
+                source = StringIO(_emptied(opened.read(), dialect, _checked_na(na)))
+        table = pd.read_csv(
+            source,
+            sep=dialect.separator,
+            escapechar=dialect.escape,
+            doublequote=dialect.escape is None,
+            names=header,
+            header=0,
+            usecols=wanted,
+            keep_default_na=False,
+            na_values=[""],
+            dtype=dict.fromkeys(text, str),
+        )
+    return table if wanted is None else table[wanted]
+
+
+def _checked_header(file: Path, dialect: Dialect) -> list[str]:
+    """Every row has as many fields as the header, and the header names each column once."""
+    with _opened(file) as opened:
+        rows = csv.reader(
+            opened,
+            delimiter=dialect.separator,
+            escapechar=dialect.escape,
+            doublequote=dialect.escape is None,
+        )
+        header = next(_without_nul(rows, file), None)
+        if not header:
+            raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
+        check_header(header, file)
+        for row in _without_nul(rows, file):
+            if row and len(row) != len(header):
+                raise InputError(
+                    f"line {rows.line_num} of {str(file)!r} has {len(row)} fields and the header "
+                    f"{len(header)}; quote fields that hold commas, and fill or delete the row"
+                )
+    return header
+
+
+def _without_nul(rows: Iterator[list[str]], file: Path) -> Iterator[list[str]]:
+    """NUL characters end a field without a word: an error."""
+    for row in rows:
+        if any("\0" in field for field in row):
+            raise InputError(
+                f"{str(file)!r} holds NUL characters, as files in UTF-16 do; save it as UTF-8"
+            )
+        yield row
+
+
+def _checked_na(na: Any) -> list[str]:
+    if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
+        raise InputError(f'na={na!r} is no list of texts; give one: na=["NA"]')
+    return list(na)
+
+
+def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
+    """Empty the fields that hold a word of `na`; what stands in quotes is a value and stays."""
+    end = re.escape(dialect.separator)
+    quoted = r'"(?:[^"\\]|\\.)*"' if dialect.escape else r'"(?:[^"]|"")*"'
+    words = "|".join(re.escape(word) for word in na)
+    field = re.compile(rf"{quoted}|(?<![^{end}\n])(?:{words})(?![^{end}\r\n])", re.DOTALL)
+    return field.sub(lambda m: m[0] if m[0].startswith('"') else '""', text)
+
+
+def _opened(file: Path) -> Any:
+    opener = gzip.open if file.name.lower().endswith(".gz") else open
+    return opener(file, "rt", encoding="utf-8-sig", newline="")
+
+
+def _check_packed(file: Path) -> None:
+    """Unpack a file in pieces that nobody keeps, no further than packed files may."""
+    with gzip.open(file) as opened:
+        while opened.read(1 << 20):
+            check_unpacked(opened.tell(), file, ".csv.gz")
+
+
+@contextmanager
+def _read_errors(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise broken(file, f"is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+    except (gzip.BadGzipFile, EOFError, csv.Error, pd.errors.ParserError) as error:
+        raise broken(file, f"could not be read: {error}; is it whole, and a CSV?") from None

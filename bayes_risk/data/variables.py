@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number
 
@@ -46,7 +46,8 @@ class Variable:
         """Codes of a column; levels that were never declared are an error."""
         where, values = pd.factorize(column)  # -1: missing
         absent = where < 0
-        number = pd.Index(self.levels, dtype=object).get_indexer(_plain(values))
+        plain = pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
+        number = pd.Index(self.levels, dtype=object).get_indexer(plain)
         codes = np.append(number, len(self.levels) if self.missing else -1)[where]
         if absent.any() and not self.missing:
             raise InputError(
@@ -54,11 +55,11 @@ class Variable:
                 f'drop them, or pass missing="level" to make them a level of their own'
             )
         if (codes < 0).any():
-            strange = codes < 0
+            strange = codes < 0  # what it holds is not told
             raise InputError(
-                f"column {self.name!r} of {source} holds a value in row {_row(strange)} which is "
-                f"not among its levels (so in {int(strange.sum()):,} rows); declare it: make the "
-                "column a pandas category with every possible level, or pass levels="
+                f"column {self.name!r} of {source} holds a value in row {strange.argmax() + 1} "
+                f"which is not among its levels (so in {strange.sum():,} rows); declare it: make "
+                "the column a pandas category with every possible level, or pass levels="
             )
         return codes.astype(np.int32)
 
@@ -185,19 +186,10 @@ def check_magnitude(values: Array, name: str, source: str) -> None:
         )
 
 
-def _row(wrong: Flags) -> int:
-    """The first such row, counted from 1: what it holds is not told."""
-    return int(np.argmax(wrong)) + 1
-
-
 def scalar(value: Any) -> Hashable:
     """A value without NumPy's wrapping."""
     plain: Hashable = value.item() if isinstance(value, np.generic) else value
     return plain
-
-
-def _plain(values: Any) -> pd.Index:
-    return pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
 
 
 def looks_continuous(column: pd.Series) -> bool:

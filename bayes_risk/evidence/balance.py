@@ -1,16 +1,8 @@
-r"""Balance of the evidence: a check of an audit by itself.
+"""Balance of the evidence: a check of an audit by itself.
 
-For every guess :math:`y^*` other than the truth the releases themselves say, since
-:math:`Z \sim p(Z \mid y)`,
-
-.. math::
-
-    E_Z\left[\frac{p(Z \mid y^*, y_{-i})}{p(Z \mid y)}\right]
-    = \sum_Z p(Z \mid y^*, y_{-i}) = 1.
-
-So the mean of that ratio :math:`R_l` of one release l over guesses and records is near 1 where the
-mechanism and the computation are right, and releases that are independent given y have
-:math:`E[(R_l - 1)(R_k - 1)] = 0`. The derivation and what was planted: ``docs/evidence.md``.
+For every guess other than the truth the mean of ``R_l = p(Z^(l) | y*, y_-i) / p(Z^(l) | y)`` over
+releases is 1, since ``Z ~ p(Z | y)``; and ``E[(R_l - 1)(R_k - 1)] = 0`` for releases that are
+independent given y. The derivation and what was planted: ``docs/evidence.md``.
 """
 
 from dataclasses import dataclass
@@ -19,10 +11,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import variance_of_estimate
-
-Array = npt.NDArray[np.float64]
-Marks = npt.NDArray[np.bool_]
 
 ALARM = 0.01  # how often sound evidence is called out of balance, both tests together
 WEAK = 0.7  # log ratio in the other releases up to which a pair is looked at: a factor 2
@@ -42,29 +32,16 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """Mean ratio of the evidence of guesses and truth, and what releases share.
+    """Mean ratio of the evidence of guesses and truth, and what releases share."""
 
-    Attributes
-    ----------
-    mean : Mean
-        Of ``p(Z^(l) | y*, y_-i) / p(Z^(l) | y)`` over pairs and releases: 1 expected.
-    shared : Mean
-        Of ``(R_l - 1)(R_k - 1)`` over pairs and pairs of releases, as a share of the mean of
-        ``(R_l - 1)^2``: 0 expected of independent releases, positive where they share what the
-        audit takes to be drawn for each.
-    groups : mapping of str to Mean
-        The first by how many audited records share the target's profile.
-    effective : float
-        How many independent pairs the pairs are worth.
-    m : int
-        Releases.
-    """
-
-    mean: Mean
+    mean: Mean  # Of ``p(Z^(l) | y*, y_-i) / p(Z^(l) | y)`` over pairs and releases: 1 expected
+    # Of ``(R_l - 1)(R_k - 1)`` over pairs and pairs of releases, as a share of the mean of
+    # ``(R_l - 1)^2``: 0 expected of independent releases, positive where they share what the
+    # audit takes to be drawn for each
     shared: Mean
-    groups: dict[str, Mean]
-    effective: float
-    m: int
+    groups: dict[str, Mean]  # The first by how many audited records share the target's profile
+    effective: float  # How many independent pairs the pairs are worth
+    m: int  # Releases
 
     @property
     def outcome(self) -> Literal["balanced", "unbalanced", "shared", "says nothing"]:
@@ -109,42 +86,16 @@ def rows_of(found: Balance | None) -> dict[str, tuple[float, float, float]]:
 def balance(
     log_evidence: Array,
     deviations: npt.NDArray[np.floating],
-    pairs: Marks,
-    of_case: npt.NDArray[np.int64],
+    pairs: Flags,
+    of_case: Ints,
 ) -> Balance:
-    """Balance of the evidence of independent releases.
+    """Balance of the evidence of independent releases: log ratios of guess and truth (m, G, U).
 
-    Parameters
-    ----------
-    log_evidence : ndarray, shape (m, G, U)
-        Log ratio of guess and truth, release by release.
-    deviations : ndarray, shape (F, B, G, U)
-        Monte Carlo deviations: F = m + 1, the base fit's times -m first; or of the sum.
-    pairs : ndarray of bool, shape (G, U)
-        Guesses that are looked at: possible, and other than the truth.
-    of_case : ndarray of int, shape (U,)
-        How many audited records each case stands for.
+    ``deviations`` (F, B, G, U): Monte Carlo, F = m + 1, the base fit's times -m first; or of the
+    sum. ``pairs`` (G, U): guesses that are looked at: possible, and other than the truth.
+    ``of_case`` (U,): how many audited records each case stands for.
 
-    Returns
-    -------
-    Balance
-
-    Notes
-    -----
-    *Which pairs.* Where evidence is strong the ratio is near 0 for almost all releases and huge for
-    few, and its mean is useless. A pair counts in release l if its log ratio in all *other*
-    releases is at most 0.7 in size: a rule that does not look at release l, so that the expectation
-    stays 1. Single releases, not the product of m, have the lighter tails.
-
-    *Error.* Pairs of one release depend on each other through Theta and through Z, in a way that
-    is the model's own. Releases do not: the error of the mean is that between releases, Student's
-    t with m - 1 degrees of freedom. With ``W_lk`` the mean of ``(R_l - 1)(R_k - 1)`` over pairs
-    and normal ratios ``Var(W_ll) = 2 Var(W_lk)``, which gives the error of what is shared.
-
-    *Noise.* Of standard deviation s in the log ratio it lifts the ratio by ``exp(s^2 / 2)``, which
-    is taken out pair by pair. The base fit's is common to all releases: it is in the error, and its
-    variance is taken out of what is shared. It also has a say in which pairs are chosen, which
-    lifts the mean by about half its variance: pairs where that is above 0.02 are left out.
+    Which pairs count, errors, and the noise that is taken out: ``docs/evidence.md``.
 
     Cost: O(m^2) passes over at most 100,000 pairs.
     """
@@ -184,13 +135,13 @@ def _noise(deviations: npt.NDArray[np.floating], m: int) -> tuple[Array, Array]:
     return np.repeat(one[None], m, axis=0), np.zeros(dev.shape[1:])
 
 
-def _weak_elsewhere(strong: Marks, *but: int) -> Marks:
+def _weak_elsewhere(strong: Flags, *but: int) -> Flags:
     """Pairs (P,) that are weak in all releases but these."""
     others = np.delete(strong, but, axis=0)
     return np.asarray(~others.any(axis=0))
 
 
-def _mean(ratio: Array, strong: Marks, base: Array, of: Marks) -> tuple[Mean, float]:
+def _mean(ratio: Array, strong: Flags, base: Array, of: Flags) -> tuple[Mean, float]:
     """Mean ratio of some pairs with its error, and how many independent pairs they are worth."""
     m, chosen = len(ratio), [_weak_elsewhere(strong, l) & of for l in range(len(ratio))]
     pairs = min(int(which.sum()) for which in chosen)
@@ -206,7 +157,7 @@ def _mean(ratio: Array, strong: Marks, base: Array, of: Marks) -> tuple[Mean, fl
     return Mean(float(each.mean()), error, float(half), pairs), min(worth, float(pairs))
 
 
-def _shared(x: Array, strong: Marks, common: Array, effective: float) -> Mean:
+def _shared(x: Array, strong: Flags, common: Array, effective: float) -> Mean:
     """What releases share: mean of W_lk, l < k, over mean of W_ll; common noise taken out.
 
     The variance of W_lk is seen three times: in their own spread, as half the variance of W_ll, and

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import number
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.base_result import Table, value
@@ -23,7 +23,6 @@ from bayes_risk.release.release import EncodedRelease
 
 from .contract import Capabilities, Targets
 
-Array = npt.NDArray[np.float64]
 ONE = "one column was synthesised, and all the evidence is its"
 SEARCHED = "the guesses were searched where all the evidence together leads"
 FIRST = "of the first releases it is not kept"
@@ -48,34 +47,21 @@ def by_column(
 ) -> pd.DataFrame:
     """Probability of the truth without the evidence of each synthesised column.
 
-    Parameters
-    ----------
-    columns : tuple of str, length k
-        Columns whose factors guesses move.
-    log_p : ndarray, shape (k, G, n_cases)
-        Log evidence of each, summed over releases, up to a constant for each case.
-    synthesized : iterable of str
-        All synthesised columns; without the evidence of one that is not among ``columns`` nothing
-        changes.
-    risk : AttributeRisk
-        Whose prior is used, and whose probabilities are compared with.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by ``column``, the one that gives most away first: ``mean_probability`` and
-        ``max_probability`` of the truth over the targets without its evidence, ``mean_fall`` and
-        ``max_fall``, by how much the two are below those with all the evidence.
-
-    Notes
-    -----
-    Cost: k^2 passes over (G, n_cases).
+    ``columns``: those whose factors guesses move, and ``log_p`` (k, G, n_cases) the log evidence of
+    each, summed over releases, up to a constant for each case. ``risk``: whose prior is used, and
+    whose probabilities are compared with. Indexed by ``column``, the one that gives most away
+    first: probability of the truth over the targets without its evidence, mean and largest, and by
+    how much these are below those with all the evidence. Cost: k^2 passes over (G, n_cases).
     """
     full = risk.records["probability"]
     rows = dict.fromkeys(synthesized, full.to_numpy())
     for c, name in enumerate(columns):
         left = [one for d, one in enumerate(log_p) if d != c]
-        rows[name] = _at_truth(sum(left, np.zeros(log_p.shape[1:])), risk)[risk.case]
+        log_post = risk.log_prior + sum(left, np.zeros(log_p.shape[1:]))
+        log_post = np.where(np.isfinite(risk.log_prior), log_post, -np.inf)
+        own = np.take_along_axis(log_post, risk.truth[None], axis=0)[0]
+        p = np.where(risk.disclosed, 1.0, np.exp(own - log_sum(log_post)))
+        rows[name] = p[risk.case]
     table = pd.DataFrame(
         {
             "mean_probability": [p.mean() for p in rows.values()],
@@ -86,14 +72,6 @@ def by_column(
         index=pd.Index(list(rows), name="column"),
     )
     return table.sort_values("mean_fall", ascending=False, kind="stable")
-
-
-def _at_truth(log_evidence: Array, risk: Any) -> Array:
-    """Probability of the truth by Bayes' rule, shape (n_cases,); 1 where released unchanged."""
-    counted = np.isfinite(risk.log_prior)
-    log_p = np.where(counted, risk.log_prior + log_evidence, -np.inf)
-    own = np.take_along_axis(log_p, risk.truth[None], axis=0)[0]
-    return np.where(risk.disclosed, 1.0, np.exp(own - log_sum(log_p)))
 
 
 def shown_by_column(table: pd.DataFrame | None, why_not: str) -> Table | None:

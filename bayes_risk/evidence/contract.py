@@ -7,51 +7,39 @@ A *declaration* (say ``DPMPM``) has ``fit``; a *Fit* synthesises, and says in on
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
-Array = npt.NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Targets:
-    """Distinct cases to audit: the confidential profile, the record it stands for, the guesses.
+    """Distinct cases to audit: the confidential profile, the record it stands for, the guesses."""
 
-    Attributes
-    ----------
-    profiles : ndarray, shape (U, p)
-        Codes of the confidential values.
-    record : ndarray of int, shape (U,)
-        Row of one record with that profile (and, in linked releases, those synthetic values).
-    columns : ndarray of int, shape (q,)
-        Variables that are guessed.
-    guesses : GuessSet
-        Of shape (G, U, q).
-    known : ndarray of bool, shape (n,), or None
-        Records of the table whose values the intruder sees, the target's own apart; None: all.
-    fitted : ndarray of bool, shape (U,)
-        Whether the record's own values are among those that the fits have seen, so that
-        predictives leave it out by weights; by default those of known records. False: the intruder
-        would not know the record anyway.
-    weight : ndarray, shape (U,)
-        Power with which the record enters a pseudo-posterior; by default 1.
-    """
-
-    profiles: Codes
-    record: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int64]
-    guesses: GuessSet
-    known: npt.NDArray[np.bool_] | None = None
-    fitted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.ones(0, dtype=bool))
+    profiles: Codes  # shape (U, p): codes of the confidential values
+    # shape (U,): row of one record with that profile (and, in linked releases, those
+    # synthetic values)
+    record: Ints
+    columns: Ints  # shape (q,): variables that are guessed
+    guesses: GuessSet  # Of shape (G, U, q)
+    # shape (n,): records of the table whose values the intruder sees, the target's own apart;
+    # None: all
+    known: Flags | None = None
+    # shape (U,): whether the record's own values are among those that the fits have seen, so
+    # that predictives leave it out by weights; by default those of known records. False: the
+    # intruder would not know the record anyway.
+    fitted: Flags = field(default_factory=lambda: np.ones(0, dtype=bool))
+    # shape (U,): power with which the record enters a pseudo-posterior; by default 1
     weight: Array = field(default_factory=lambda: np.ones(0))
 
     def __post_init__(self) -> None:
@@ -80,23 +68,11 @@ class Targets:
         """The same targets and other guesses."""
         return replace(self, guesses=guesses)
 
-    def rows(
-        self, uses: frozenset[int], block: slice = slice(None)
-    ) -> tuple[Codes, npt.NDArray[np.int64]]:
-        """Rows with guesses in place, those that agree in what is looked at written once.
+    def rows(self, uses: frozenset[int], block: slice = slice(None)) -> tuple[Codes, Ints]:
+        """Rows with guesses in place (G', block, p), and which of the G' each guess has, (G,).
 
-        Parameters
-        ----------
-        uses : set of int
-            Columns that are looked at; of the others the rows keep the target's own value.
-        block : slice
-            Of the targets.
-
-        Returns
-        -------
-        codes : ndarray, shape (G', block, p)
-        cell : ndarray of int, shape (G,)
-            Which of the G' rows each guess has.
+        Those that agree in the columns that are looked at (``uses``) are written once; of the
+        others the rows keep the target's own value.
         """
         guesses, profiles = self.guesses, self.profiles[block]
         seen = [q for q, j in enumerate(self.columns) if int(j) in uses]
@@ -112,23 +88,13 @@ class Targets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulated:
-    """Log evidence that a model computed itself, with a Monte Carlo error.
+    """Log evidence that a model computed itself, with a Monte Carlo error."""
 
-    Attributes
-    ----------
-    log_p : ndarray, shape (m, G, U)
-        log p(Z^(l) | y*, A) up to a constant for each target.
-    deviations : ndarray, shape (B, G, U)
-        Of each batch of draws, from the sum over releases.
-    ess : ndarray, shape (U,)
-        Effective number of draws.
-    by_column : ndarray, shape (k, G, U), or None
-        Of a `Factored` fit with k > 1 factors: log p of each by itself, summed over releases.
-    """
-
-    log_p: Array
-    deviations: Array
-    ess: Array
+    log_p: Array  # shape (m, G, U): log p(Z^(l) | y*, A) up to a constant for each target
+    deviations: Array  # shape (B, G, U): of each batch of draws, from the sum over releases
+    ess: Array  # shape (U,): effective number of draws
+    # shape (k, G, U): of a `Factored` fit with k > 1 factors: log p of each by itself, summed
+    # over releases
     by_column: Array | None = None
 
     @classmethod
@@ -149,11 +115,19 @@ class Simulated:
         return cls.exact(log_p, np.stack(by_column) if len(by_column) > 1 else None)
 
 
+class How(TypedDict):
+    """Seed, workers and progress of a step that samples."""
+
+    rng: np.random.Generator
+    n_jobs: int
+    progress: Progress | None
+
+
 class Predictive(Protocol):
     """Draws of p(y* | theta_h, target left out) for the U targets."""
 
     @property
-    def batch(self) -> npt.NDArray[np.int64]:
+    def batch(self) -> Ints:
         """Batch of each draw, shape (H,): two to a chain, in order."""
 
     def log_truth(self, block: slice) -> Array:
@@ -173,10 +147,6 @@ class Posterior(Protocol):
     @property
     def n_draws(self) -> int:
         """Number H of draws kept."""
-
-    @property
-    def n_sweeps(self) -> int:
-        """How long each chain ran after its warm-up, in the sampler's own steps."""
 
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> Sequence[Predictive]:
         """Leave-one-out predictives of the targets (collapsed where the model can).
@@ -199,20 +169,16 @@ class Conditioned(Protocol):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> "Capabilities":
         """What is offered for a release and an intruder, and why not what is not.
 
-        Raises
-        ------
-        InputError
-            A release that the model cannot have made.
+        A release that the model cannot have made is an `InputError`.
         """
 
 
 class Declaration(Protocol):
     """A model before it is fitted.
 
-    A study file gives the arguments of the declaration and of its ``fit`` by name, and so it may
-    have any more of these. A ``fit`` that takes ``sample`` returns, with ``sample=False``, a fit
-    with starting points in place of draws: of this a study asks, before anything is sampled, what
-    the model offers. Methods ``from_...`` make a fit of what comes from elsewhere.
+    A study file gives the arguments of it and of its ``fit`` by name. With ``sample=False``, where
+    a ``fit`` takes that, there are starting points in place of draws: of this a study asks what the
+    model offers. Methods ``from_...`` make a fit of what comes from elsewhere.
     """
 
     def synthesizes(self, columns: Sequence[str]) -> Sequence[str]:
@@ -272,15 +238,7 @@ class Sampled(Protocol):
     def informed(self, release: EncodedRelease) -> Posterior:
         """p(Theta | y) of those parameters that made the release and can learn from it."""
 
-    def augmented(
-        self,
-        release: EncodedRelease,
-        l: int,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int,
-        progress: Progress | None,
-    ) -> Posterior:
+    def augmented(self, release: EncodedRelease, l: int, **how: Unpack[How]) -> Posterior:
         """p(Theta | y, Z^(l)), started where the chains of p(Theta | y) stopped.
 
         Z^(l): all data sets of draw l of the parameters, ``release.by_draw[l]``.
@@ -321,11 +279,8 @@ class Importance(Protocol):
 class Led(Fit, Sampled, Importance, Protocol):
     """A fit whose chains settle in modes, of which a release chooses one."""
 
-    def led(self, release: EncodedRelease, **how: Any) -> "Led":
-        """The same fit with short chains, each led by the release from a cold start of its own.
-
-        ``how``: rng, n_jobs and progress.
-        """
+    def led(self, release: EncodedRelease, **how: Unpack[How]) -> "Led":
+        """The same fit with short chains, each led by the release from a cold start of its own."""
 
     @property
     def led_chains(self) -> int:
@@ -335,10 +290,10 @@ class Led(Fit, Sampled, Importance, Protocol):
     def n_chains(self) -> int:
         """Number C of chains, of equal length, one after another."""
 
-    def carried(self, which: npt.NDArray[np.int64], **how: Any) -> "Led":
+    def carried(self, which: Ints, **how: Unpack[How]) -> "Led":
         """The same fit with as many draws as it had before, of some of these chains."""
 
-    def of_chains(self, posterior: Any, which: npt.NDArray[np.int64]) -> Posterior:
+    def of_chains(self, posterior: Any, which: Ints) -> Posterior:
         """Some of the chains of a posterior of this fit."""
 
 
@@ -348,29 +303,14 @@ class Imputing(Protocol):
     def informed(self, release: EncodedRelease) -> Posterior:
         """p(Theta | y_A)."""
 
-    def imputed(
-        self,
-        release: EncodedRelease,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int,
-        progress: Progress | None,
-    ) -> Posterior:
+    def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> Posterior:
         """p(Theta^(1..m), y_U | y_A, Z^(1..m)), with the records that are not known imputed."""
 
 
 class Partial(Protocol):
     """A fit with evidence for intruders who know only some of the other records."""
 
-    def knowing(
-        self,
-        known: npt.NDArray[np.bool_],
-        release: EncodedRelease,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int,
-        progress: Progress | None,
-    ) -> Conditioned:
+    def knowing(self, known: Flags, release: EncodedRelease, **how: Unpack[How]) -> Conditioned:
         """The same model with only the known records' values seen, known (n,).
 
         Records released unchanged are among them; of the others it sees the columns that the
@@ -425,10 +365,10 @@ class Terms(Protocol):
         """Log weights of the terms, shape (T,)."""
 
     @property
-    def start(self) -> npt.NDArray[np.int64]:
+    def start(self) -> Ints:
         """Where the levels of each variable begin, shape (q + 1,)."""
 
-    def log_at(self, codes: npt.NDArray[np.int64]) -> Array:
+    def log_at(self, codes: Ints) -> Array:
         """Log of the sum at cells (G, q)."""
 
     def sums(self, cut: int) -> Any:
@@ -446,9 +386,9 @@ class TablePredictive(Predictive, Protocol):
         self,
         u: int,
         targets: Targets,
-        n_levels: npt.NDArray[np.int64],
+        n_levels: Ints,
         log_weights: Array,
-        draws: npt.NDArray[np.int64],
+        draws: Ints,
     ) -> Terms:
         """Terms of target u: those of the sums that `log_sums` gives, over some of the draws."""
 
@@ -501,27 +441,16 @@ class Grown(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Capabilities:
-    """What a fit offers for a release and an intruder, and why not what it does not.
+    """What a fit offers for a release and an intruder, and why not what it does not."""
 
-    Attributes
-    ----------
-    methods : set of str
-        Ways to the evidence, of those that `attribute_risk` names.
-    computed : set of str
-        Those of them that the model computes itself, by ``closed_form``.
-    reasons : mapping of str to str
-        Why a way is not offered, a whole refusal; under ``""``, why none is.
-    closed_form, sampled, importance, led, imputing, partial, weaker : the fit, or None
-        What the methods ask it for. ``led``: only where releases are of one mode.
-    factored, tabulated, reweighted, grown : the fit, or None
-        What else it can say: of columns, of full tables, of other hyper-priors, of files.
-    in_words : mapping of str to str
-        How a way is computed, where the model has more to say than its name.
-    """
-
+    # Ways to the evidence, of those that `attribute_risk` names
     methods: frozenset[str] = frozenset()
+    # Those of them that the model computes itself, by ``closed_form``
     computed: frozenset[str] = frozenset()
+    # Why a way is not offered, a whole refusal; under ``""``, why none is
     reasons: Mapping[str, str] = field(default_factory=dict)
+    # closed_form, sampled, importance, led, imputing, partial, weaker: What the methods ask
+    # it for. ``led``: only where releases are of one mode.
     closed_form: ClosedForm | None = None
     sampled: Sampled | None = None
     importance: Importance | None = None
@@ -529,10 +458,13 @@ class Capabilities:
     imputing: Imputing | None = None
     partial: Partial | None = None
     weaker: Weaker | None = None
+    # factored, tabulated, reweighted, grown: What else it can say: of columns, of full
+    # tables, of other hyper-priors, of files
     factored: Factored | None = None
     tabulated: Tabulated | None = None
     reweighted: Reweighted | None = None
     grown: Grown | None = None
+    # How a way is computed, where the model has more to say than its name
     in_words: Mapping[str, str] = field(default_factory=dict)
 
     def refused(self, why: str) -> "Capabilities":
@@ -541,14 +473,7 @@ class Capabilities:
 
 
 def drawn(fit: Fit, release: Release | EncodedRelease) -> str:
-    """How the parameters of a release were drawn; if it does not say, as the fit usually does.
-
-    Raises
-    ------
-    InputError
-        A way that the fit has no evidence for; several data sets from one draw, each tied to the
-        records' own classes.
-    """
+    """How the parameters of a release were drawn; if it does not say, as the fit usually does."""
     if release.parameters is None:
         return fit.parameters[0]
     if release.parameters not in fit.parameters:

@@ -2,11 +2,7 @@
 
 Data sets from one draw of the parameters are one release here: p(Z^(1..m) | y*, A), m = 1.
 
-Ways to it. *predictive*: p(y*|y_-i, Z^(l)) / p(y*|y_-i), both leave-one-out predictives with
-Pareto-smoothed weights 1 / p(y_i | .). *refit*: the same two predictives from fits without the
-target. *importance*: the published importance sampler, sum_h p(Z^(l)|Theta_h) w_h / sum_h w_h.
-*exact* and *monte-carlo*: what the model computes itself. The derivation stands in
-`docs/evidence.md`.
+The ways to it and their derivation: `docs/evidence.md`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import standard_error, variance_by_fit
 from bayes_risk._core.logspace import change
 from bayes_risk._core.parallel import in_order
@@ -26,47 +23,34 @@ from .diagnostics import pareto_smoothed, weight_ess
 from .leave_one_out import FEW, Ratio, pooled, ratio_of_sums, together, weighted_ratio
 from .modes import Modes
 
-Array = npt.NDArray[np.float64]
 PART = 2**21  # deviations at a time, in double precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """Log evidence of guesses relative to the truth, and how sure it is.
+    """Log evidence of guesses relative to the truth, and how sure it is."""
 
-    Attributes
-    ----------
-    log_evidence : ndarray, shape (m, G, U)
-        By draw of the parameters: m is 1 where all data sets come from one.
-    deviations : ndarray of float32, shape (F, B, G, U)
-        By fit and batch of draws, with the factor with which each fit enters the sum over releases.
-    khat, ess : ndarray, shape (U,)
-        Largest k-hat and smallest effective number of draws over the fits.
-    refitted : ndarray of bool, shape (U,)
-        True where the fits were repeated without the target.
-    base : ndarray, shape (G, U), or None
-        log p(y* | y_A) of the base fit, relative to the truth's, where there is one (F = m + 1);
-        ``deviations[0]`` are its own, times -m.
-    modes : Modes, or None
-        Where the release led the chains: the modes they were found in.
-    apart : tuple of Evidence
-        That of each mode, where the release does not choose between several.
-    by_column : ndarray, shape (k, G, U), or None
-        Log evidence of each factor of a `Factored` fit, summed over releases, up to a constant for
-        each target; None: one factor, or none that can be told.
-    imputed : bool
-        Whether unknown records were imputed, by chains of which each sweeps for long.
-    """
-
+    # shape (m, G, U): by draw of the parameters: m is 1 where all data sets come from one
     log_evidence: Array
+    # shape (F, B, G, U): by fit and batch of draws, with the factor with which each fit
+    # enters the sum over releases
     deviations: npt.NDArray[np.float32]
+    # khat, ess: shape (U,): largest k-hat and smallest effective number of draws over the
+    # fits
     khat: Array
     ess: Array
-    refitted: npt.NDArray[np.bool_]
+    # shape (U,): true where the fits were repeated without the target
+    refitted: Flags
+    # shape (G, U): log p(y* | y_A) of the base fit, relative to the truth's, where there is
+    # one (F = m + 1); ``deviations[0]`` are its own, times -m
     base: Array | None = None
-    modes: Modes | None = None
+    modes: Modes | None = None  # Where the release led the chains: the modes they were found in
+    # That of each mode, where the release does not choose between several
     apart: "tuple[Evidence, ...]" = ()
+    # shape (k, G, U): log evidence of each factor of a `Factored` fit, summed over releases,
+    # up to a constant for each target; None: one factor, or none that can be told
     by_column: Array | None = None
+    # Whether unknown records were imputed, by chains of which each sweeps for long
     imputed: bool = False
 
     @property
@@ -87,30 +71,6 @@ class Evidence:
         """Variance that each fit brings in, median over targets and guesses, shape (F,)."""
         variance = variance_by_fit(self.deviations.astype(float))
         return np.median(variance.reshape(len(variance), -1), axis=1)
-
-    def replaced(self, which: npt.NDArray[np.integer], other: "Evidence") -> "Evidence":
-        """The same with some targets taken from another evidence (their refits)."""
-        log_evidence, deviations = self.log_evidence.copy(), self.deviations.copy()
-        khat, ess, refitted = self.khat.copy(), self.ess.copy(), self.refitted.copy()
-        log_evidence[:, :, which] = other.log_evidence
-        deviations[..., which] = other.deviations
-        khat[which], ess[which], refitted[which] = other.khat, other.ess, True
-        base = None if self.base is None else self.base.copy()
-        if base is not None and other.base is not None:
-            base[:, which] = other.base
-        by_column = None if self.by_column is None else self.by_column.copy()
-        if by_column is not None and other.by_column is not None:
-            by_column[:, :, which] = other.by_column
-        return replace(
-            self,
-            log_evidence=log_evidence,
-            deviations=deviations,
-            khat=khat,
-            ess=ess,
-            refitted=refitted,
-            base=base,
-            by_column=by_column,
-        )
 
     def first(self, m: int) -> "Evidence":
         """Evidence of the first m releases; k-hat and ESS stay those of all fits, factors go.
@@ -159,30 +119,14 @@ def refit_evidence(
 
     ``fits``: from where they start, of the base fit and those of the releases, lots of chains each.
     """
-    base, *augmented = [[one() for one in lots] for lots in fits]
+    made = [[one() for one in lots] for lots in fits]
     jobs = [
-        partial(_refitted, fit, release, base, augmented, targets.only(np.array([u])), rngs[u])
-        for u in which
+        partial(_refitted, fit, release, made, targets.only(np.array([u])), rngs[u]) for u in which
     ]
     for u, part in zip(which, in_order(jobs, n_jobs=n_jobs, what="refits"), strict=True):
         if progress is not None:
             progress("refits", u + 1, len(targets))
         yield part
-
-
-def of_refits(parts: Sequence[Evidence]) -> Evidence:
-    """Targets one after another."""
-    return Evidence(
-        log_evidence=np.concatenate([p.log_evidence for p in parts], axis=2),
-        deviations=np.concatenate([p.deviations for p in parts], axis=3),
-        khat=np.concatenate([p.khat for p in parts]),
-        ess=np.concatenate([p.ess for p in parts]),
-        refitted=np.ones(len(parts), dtype=bool),
-        base=np.concatenate([p.base for p in parts if p.base is not None], axis=1),
-        by_column=None
-        if parts[0].by_column is None
-        else np.concatenate([p.by_column for p in parts if p.by_column is not None], axis=2),
-    )
 
 
 def importance_evidence(
@@ -226,20 +170,19 @@ def importance_evidence(
 def _refitted(
     fit: Sampled,
     release: EncodedRelease,
-    base: Sequence[Posterior],
-    augmented: Sequence[Sequence[Posterior]],
+    fits: Sequence[Sequence[Posterior]],
     target: Targets,
     rng: np.random.Generator,
 ) -> Evidence:
-    record, F, n = int(target.record[0]), len(augmented) + 1, len(base)
-    children = iter(rng.spawn(2 * F * n))
-    of = [(None, 0), *((release, l) for l in range(len(augmented)))]
+    record, m = int(target.record[0]), len(fits) - 1
+    children = iter(rng.spawn(2 * (m + 1) * len(fits[0])))
+    of = [(None, 0), *((release, l) for l in range(m))]
     posteriors = [
         [fit.without(record, seen, l, start=start, rng=next(children)) for start in starts]
-        for (seen, l), starts in zip(of, (base, *augmented), strict=True)
+        for (seen, l), starts in zip(of, fits, strict=True)
     ]
     ratios = [pooled([_of_one(one, target, next(children)) for one in lots]) for lots in posteriors]
-    return combined(ratios, len(augmented), target)
+    return combined(ratios, m, target)
 
 
 def _of_one(posterior: Posterior, target: Targets, rng: np.random.Generator) -> Ratio:
@@ -298,10 +241,9 @@ def _relative_to_truth(found: Evidence, targets: Targets) -> Evidence:
     shift = np.take_along_axis(found.deviations, truth[None, None, None, :], axis=2)
     np.subtract(found.log_evidence, at, out=found.log_evidence)
     np.subtract(found.deviations, shift, out=found.deviations)
-    return replace(found, base=None if found.base is None else _less_its_truth(found.base, truth))
-
-
-def _less_its_truth(base: Array, truth: npt.NDArray[np.int64]) -> Array:
-    """Base log ratios (G, U) less that of the truth, or of the best where that is impossible."""
+    base = found.base
+    if base is None:
+        return found
     at = np.take_along_axis(base, truth[None], axis=0)
-    return base - np.where(at > -np.inf, at, np.maximum(base.max(axis=0, keepdims=True), -1e300))
+    at = np.where(at > -np.inf, at, np.maximum(base.max(axis=0, keepdims=True), -1e300))
+    return replace(found, base=base - at)

@@ -4,19 +4,21 @@ The weights are smoothed 1 / p(y_i), which take the target out, or given by the 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.parallel import in_order
 
 from .contract import Posterior, Predictive, Targets
 from .diagnostics import pareto_smoothed, relative_efficiency, weight_ess
 
-Array = npt.NDArray[np.float64]
+T = TypeVar("T", bound=Any)
 Reading = Callable[[Posterior, Targets, np.random.Generator], Sequence[Predictive]]
 FIRST = 128  # targets whose draws tell how much chains repeat themselves
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
@@ -39,13 +41,27 @@ class Ratio:
     ess: Array
     parts: Array | None = None
 
-    def replaced(self, which: npt.NDArray[np.integer], other: "Ratio") -> "Ratio":
-        """The same with some targets taken from another fit; it must have as many batches."""
-        value, deviation = self.value.copy(), self.deviation.copy()
-        khat, ess = self.khat.copy(), self.ess.copy()
-        value[:, which], deviation[..., which] = other.value, other.deviation
-        khat[which], ess[which] = other.khat, other.ess
-        return Ratio(value=value, deviation=deviation, khat=khat, ess=ess)
+
+def joined(parts: Sequence[T]) -> T:
+    """Targets one after another: the last axis of all arrays."""
+    whole = {
+        f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=-1)
+        for f in fields(parts[0])
+        if isinstance(getattr(parts[0], f.name), np.ndarray)
+    }
+    return replace(parts[0], **whole)
+
+
+def with_targets(found: T, which: npt.NDArray[np.integer], other: T) -> T:
+    """The same with some targets taken from another fit; it must have as many batches."""
+    changed = {
+        f.name: getattr(found, f.name).copy()
+        for f in fields(found)
+        if isinstance(getattr(found, f.name), np.ndarray)
+    }
+    for name, values in changed.items():
+        values[..., which] = getattr(other, name)
+    return replace(found, **changed)
 
 
 def read(posterior: Posterior, targets: Targets, rng: np.random.Generator) -> Sequence[Predictive]:
@@ -82,7 +98,7 @@ def leave_one_out(
     reff = efficiency(predictive, log_first)
 
     jobs = [partial(_loo_block, predictive, b, reff, targets.fitted[b], to_truth) for b in blocks]
-    return side_by_side(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
+    return joined(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
 
 
 def efficiency(predictive: Predictive, log_p: Array) -> float:
@@ -90,7 +106,7 @@ def efficiency(predictive: Predictive, log_p: Array) -> float:
     return relative_efficiency(log_p, (int(predictive.batch.max()) + 1) // 2)
 
 
-def left_out(log_p: Array, fitted: npt.NDArray[np.bool_], reff: float) -> tuple[Array, Array]:
+def left_out(log_p: Array, fitted: Flags, reff: float) -> tuple[Array, Array]:
     """Log weights that take the targets out again, (H, U), and their k-hat.
 
     Of log p(y_i), (H, U). Targets that the fit has not seen (``fitted``, (U,)) need no weights.
@@ -113,7 +129,7 @@ def _loo_block(
     predictive: Predictive,
     block: slice,
     reff: float,
-    fitted: npt.NDArray[np.bool_],
+    fitted: Flags,
     to_truth: bool,
 ) -> Ratio:
     log_p = predictive.log_truth(block)  # shape (H, U)
@@ -143,7 +159,7 @@ def ratio_of_sums(
     )
 
 
-def by_batch(log_w: Array, batch: npt.NDArray[np.int64]) -> Array:
+def by_batch(log_w: Array, batch: Ints) -> Array:
     """Log sums of weights (H, U) over the draws of each batch, shape (B, U)."""
     return np.stack([log_sum(log_w[batch == b]) for b in range(int(batch.max()) + 1)])
 
@@ -152,25 +168,11 @@ def weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_job
     """The same for weights (H,) that do not depend on the target."""
     blocks = blocks_of(predictive, targets)
     floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)
-    jobs = [partial(_of_weights, predictive, block, floor) for block in blocks]
-    parts = list(in_order(jobs, n_jobs=n_jobs, what="evidence"))
-    return side_by_side(parts)
-
-
-def _of_weights(predictive: Predictive, block: slice, log_v: Array) -> Ratio:
-    """One block, all of its targets with the same weights (H,)."""
-    of_each = np.repeat(log_v[:, None], block.stop - block.start, axis=1)
-    return ratio_of_sums(predictive, block, of_each)
-
-
-def side_by_side(parts: Sequence[Ratio]) -> Ratio:
-    """Blocks of targets, one after another."""
-    return Ratio(
-        value=np.concatenate([p.value for p in parts], axis=1),
-        deviation=np.concatenate([p.deviation for p in parts], axis=2),
-        khat=np.concatenate([p.khat for p in parts]),
-        ess=np.concatenate([p.ess for p in parts]),
-    )
+    jobs = [
+        partial(ratio_of_sums, predictive, b, np.repeat(floor[:, None], b.stop - b.start, axis=1))
+        for b in blocks
+    ]
+    return joined(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
 
 
 def together(parts: Sequence[Ratio]) -> Ratio:

@@ -1,27 +1,217 @@
 """Whether files made elsewhere look like files of the model they are audited under.
 
 Given y, the released files and files that `fit.synthesize` makes are exchangeable if the model made
-them: whatever a file is measured by, its rank among simulated ones is uniform.
+them: whatever a file is measured by, its rank among simulated ones is uniform. The measures need
+no density, and are compared by a permutation test of the largest standardised difference (Westfall
+& Young 1993).
 """
 
 import inspect
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.formats import number
 from bayes_risk._core.validate import at_least
+from bayes_risk.data.base_result import Result, Table, count, value
+from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.release.release import EncodedRelease, Release
+from bayes_risk.release.release import SAME, EncodedRelease, Release
 
 from .contract import Capabilities, Fit, Grown, drawn
-from .mechanism_result import ALL, MechanismCheck
-from .mechanism_statistics import SMALLEST_SD, Measure, Measures, decimals_of, stands_out
 
-Array = npt.NDArray[np.float64]
+GROUPS = 10  # of a number, or of the levels of a category, in a table of two columns
+DECIMALS = 6  # to which released numbers may have been rounded
+SMALLEST_SD = {"count": 1.0, "distance": 0.1, "density": 0.1}  # of the variance-stabilised measures
+PERMUTATIONS = 1999
+TIES = 1e-9
+WITH, ORIGINAL = "with ", ", against the original"
 
+
+class Measure(NamedTuple):
+    """One number of each file: of which column, in words, of which kind (`SMALLEST_SD`)."""
+
+    column: str
+    words: str
+    kind: str
+
+
+@dataclass(slots=True)
+class Measures:
+    """Measures of files, one after the other; tables are kept until all files are there.
+
+    Of a synthesised column: how far its table lies from the original's, and from the mean of all
+    files; of a number besides, how many values are genuine, how many are not, and how many are
+    distinct. Of every pair of columns with a synthesised one, how far the table of the two lies
+    from the original's and from the mean. Distance of tables a and b: sum of (sqrt a - sqrt b)^2,
+    which is a quarter of a chi-square where the tables are of the same distribution (Freeman &
+    Tukey 1950). Counts x enter as 2 sqrt(x + 3/8) (Anscombe 1948). Cost: O(n) for each file and
+    pair.
+    """
+
+    data: Microdata  # the original
+    made: Sequence[int]  # numbers of the synthesised columns
+    replaced: Flags  # shape (n,): records whose values were replaced; the others say nothing
+    # to how many decimals the released numbers of a column were rounded; None: not at all
+    decimals: dict[int, int | None]
+    _cutters: list["_Cutter"] = field(init=False)
+    _pairs: list[tuple[int, int]] = field(init=False)
+    _counts: list[list[float]] = field(init=False, default_factory=list)
+    _tables: list[list[Ints]] = field(init=False, default_factory=list)
+    _genuine: dict[int, Array] = field(init=False)
+
+    def __post_init__(self) -> None:
+        y = self.data.codes[self.replaced]
+        self._cutters = [_Cutter.of(y[:, j], int(d)) for j, d in enumerate(self.data.n_levels)]
+        p = len(self._cutters)
+        before = {j: self.made[:k] for k, j in enumerate(self.made)}
+        self._pairs = [
+            (j, other)  # the later one of two that were both synthesised names the pair
+            for j in self.made
+            for other in range(p)
+            if other != j and (other not in self.made or other in before[j])
+        ]
+        self._genuine = {
+            j: np.unique(self._rounded(j, self.data.codes[:, j].astype(float)))
+            for j in self.made
+            if not self.data.n_levels[j]
+        }
+
+    def add(self, codes: Codes) -> None:
+        """Measure a file, shape (n, p)."""
+        z = codes[self.replaced]
+        self._tables.append(self._tables_of(z))
+        self._counts.append([x for j in self._genuine for x in self._counted(j, z[:, j])])
+
+    def found(self) -> tuple[list[Measure], Array]:
+        """All measures, and their values, shape (files, measures)."""
+        original = self._tables_of(self.data.codes[self.replaced])
+        names, values = self._names(), []
+        for t, whole in enumerate(original):
+            files = np.stack([tables[t] for tables in self._tables]).astype(float)
+            for centre in (whole, files.mean(axis=0)):
+                values.append(((np.sqrt(files) - np.sqrt(centre)) ** 2).sum(axis=1))
+        counts = np.array(self._counts).reshape(len(self._tables), -1)
+        return names, np.column_stack([*values, 2 * np.sqrt(counts + 0.375)])
+
+    def _names(self) -> list[Measure]:
+        columns = self.data.columns
+        found = []
+        for j, other in [*((j, -1) for j in self.made), *self._pairs]:
+            what = "values" if other < 0 else f"{WITH}{columns[other]}"
+            found += [Measure(columns[j], what + of, "distance") for of in (ORIGINAL, "")]
+        for j in self._genuine:
+            for words in ("genuine values", "values that nobody has", "distinct values"):
+                found.append(Measure(columns[j], words, "count"))
+        return found
+
+    def _tables_of(self, codes: Codes) -> list[Ints]:
+        fine = {j: self._cutters[j].fine(codes[:, j]) for j in self.made}
+        coarse = [cutter.coarse(codes[:, j]) for j, cutter in enumerate(self._cutters)]
+        size = [cutter.n_coarse for cutter in self._cutters]
+        one = [np.bincount(fine[j], minlength=self._cutters[j].n_fine) for j in self.made]
+        two = [
+            np.bincount(coarse[a] * size[b] + coarse[b], minlength=size[a] * size[b])
+            for a, b in self._pairs
+        ]
+        return one + two
+
+    def _counted(self, j: int, values: Codes) -> list[float]:
+        numbers = self._rounded(j, values.astype(float))
+        genuine = int(_among(numbers, self._genuine[j]).sum())
+        return [genuine, len(numbers) - genuine, len(np.unique(numbers))]
+
+    def _rounded(self, j: int, numbers: Array) -> Array:
+        """As released: a model's numbers have more decimals than a file that was written."""
+        decimals = self.decimals.get(j)
+        return numbers if decimals is None else np.round(numbers, decimals)
+
+
+class _Cutter(NamedTuple):
+    """Cells of a column: all its levels, or tenths of a number; and at most `GROUPS` of them."""
+
+    edges: Array | None
+    group: Ints
+    n_fine: int
+    n_coarse: int
+
+    @classmethod
+    def of(cls, y: Codes, levels: int) -> "_Cutter":
+        if not levels:
+            edges = np.unique(np.quantile(y.astype(float), np.arange(1, GROUPS) / GROUPS))
+            return cls(edges, np.arange(len(edges) + 1), len(edges) + 1, len(edges) + 1)
+        counts = np.bincount(y.astype(np.int64), minlength=levels)
+        rank = np.empty(levels, dtype=np.int64)
+        rank[np.argsort(-counts, kind="stable")] = np.arange(levels)
+        return cls(None, np.minimum(rank, GROUPS - 1), levels, min(levels, GROUPS))
+
+    def fine(self, values: Codes) -> Ints:
+        """Cell of each value."""
+        if self.edges is None:
+            return values.astype(np.int64)
+        return np.searchsorted(self.edges, values.astype(float))
+
+    def coarse(self, values: Codes) -> Ints:
+        """Group of each value, the rarest levels together."""
+        return self.group[self.fine(values)]
+
+
+def decimals_of(numbers: Array) -> int | None:
+    """The fewest decimals that numbers are written with; None: more than `DECIMALS`."""
+    for d in range(DECIMALS + 1):
+        if np.array_equal(np.round(numbers, d), numbers):
+            return d
+    return None
+
+
+def _among(numbers: Array, genuine: Array) -> Flags:
+    """Whether each number is one of the sorted ones, but for what a text file may lose."""
+    at = np.searchsorted(genuine, numbers)
+    near = np.stack([genuine[np.maximum(at - 1, 0)], genuine[np.minimum(at, len(genuine) - 1)]])
+    same = np.abs(near - numbers) <= SAME * np.abs(numbers)
+    return np.asarray(same[0] | same[1])
+
+
+def stands_out(
+    values: Array, smallest_sd: Array, m: int, *, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Whether the first m of N exchangeable files differ from the others: by how much, how surely.
+
+    Of measure k, with mean and standard deviation of the other files,
+
+        D_k = |mean_first - mean_others| / (sd_others sqrt(1 / m + 1 / (N - m))),
+
+    and its p-value is how often, over choices of m files among the N, the largest D of all measures
+    is as large as D_k: adjusted for all measures at once, exact if files are exchangeable.
+
+    Values are (N, K); standard deviations are not below ``smallest_sd`` (K,). ``rng`` draws
+    `PERMUTATIONS` choices; for m = 1 all N are looked at.
+    """
+    N = len(values)
+    x = values - np.median(values, axis=0)
+    if m == 1:
+        chosen = np.eye(N)
+    else:
+        chosen = np.zeros((PERMUTATIONS + 1, N))
+        chosen[0, :m] = 1.0
+        for row in chosen[1:]:
+            row[rng.choice(N, size=m, replace=False)] = 1.0
+    ours, square = chosen @ x, chosen @ x**2
+    others = (x.sum(axis=0) - ours) / (N - m)
+    variance = ((x**2).sum(axis=0) - square - (N - m) * others**2) / (N - m - 1)
+    sd = np.sqrt(np.maximum(variance, smallest_sd**2) * (1 / m + 1 / (N - m)))
+    D = np.abs(ours / m - others) / sd
+    largest = D.max(axis=1)
+    p = (largest[:, None] >= D[0] * (1 - TIES)).mean(axis=0)
+    return D[0], p
+
+
+ALL = ""  # the column of measures of all columns together
 LEAST = 39  # simulated files: one released file comes first or last of 40 once in 20 times
 FOR_EACH = 24  # of each released file: an odd one among m is then one of the m in 4 % of choices
 CELLS = 50_000_000  # values that are simulated at most, if that is more than `LEAST` files
@@ -30,6 +220,158 @@ SCORING = 40  # draws of Theta that log p(Z | Theta) is averaged over
 FEWEST_FILES = 19  # with fewer no file comes first in 5 %
 FEWEST = 10  # with fewer it is left out
 FAR = 1e6  # below all others: a log density of minus infinity
+LEVEL = 0.05  # how often, at most, files that the model did make fail the check
+NAMED = 3  # measures of a column that a sentence names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class MechanismCheck(Result):
+    """Released files among files simulated from the model that they are audited under.
+
+    Attributes
+    ----------
+    measures : tuple of Measure, length K
+        What files were compared by: column (empty: all together), words, kind.
+    difference, p_values : ndarray, shape (K,)
+        How many standard deviations of simulated files the released ones lie from their mean;
+        p-values, adjusted for all measures together.
+    columns : tuple of str
+        The synthesised columns.
+    n_simulated, m : int
+        Simulated files, or sets of m files where these share their parameters; released files.
+    impossible : mapping of column to int
+        Values that the model cannot make, of the file that shows most, where there are any.
+    seed_entropy, kept_models : str, bool
+        The seed; whether the fit holds the very models that made the files, kept by the program
+        that made them, so that nothing is assumed unless the check fails.
+    """
+
+    measures: tuple[Measure, ...]
+    difference: Array
+    p_values: Array
+    columns: tuple[str, ...]
+    n_simulated: int
+    m: int
+    impossible: Mapping[str, int]
+    seed_entropy: str
+    kept_models: bool = False
+
+    @property
+    def p_value(self) -> float:
+        """How often files that the model made differ as much in any measure."""
+        return float(self.p_values.min())
+
+    @property
+    def failed(self) -> bool:
+        """Whether these files were not made by the model, at level `LEVEL`."""
+        return bool(self.impossible) or self.p_value <= LEVEL
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per synthesised column, and one of all of them where the model has a density.
+
+        Columns: ``p_value``; ``measure``, the one that differs most; ``difference`` in standard
+        deviations of simulated files; ``impossible``, values that the model cannot make.
+        """
+        rows = {}
+        of = np.array([measure.column for measure in self.measures], dtype=object)
+        for name in [*self.columns, *([ALL] if (of == ALL).any() else [])]:
+            k = np.flatnonzero(of == name)
+            worst = int(k[np.argmax(self.difference[k])])
+            rows[name] = (
+                *(float(self.p_values[k].min()), self.measures[worst].words),
+                *(float(self.difference[worst]), self.impossible.get(name, 0)),
+            )
+        heads = ["p_value", "measure", "difference", "impossible"]
+        found = pd.DataFrame.from_dict(rows, orient="index", columns=heads)
+        return found.rename_axis("column")
+
+    def summary(self) -> pd.DataFrame:
+        """One row per measure, that which differs most first.
+
+        Columns: ``column``, ``measure``, ``difference``, ``p_value``.
+        """
+        order = np.argsort(-self.difference, kind="stable")
+        found = pd.DataFrame(self.measures).iloc[order, :2].set_axis(["column", "measure"], axis=1)
+        numbers = {"difference": self.difference[order], "p_value": self.p_values[order]}
+        return found.assign(**numbers).reset_index(drop=True)
+
+    def differs(self) -> str:
+        """Where the files differ, by column, in words; empty where they do not."""
+        order = np.argsort(-self.difference, kind="stable")
+        found: dict[str, list[str]] = {}
+        for column, words, _ in (self.measures[k] for k in order if self.p_values[k] <= LEVEL):
+            found.setdefault(column or "all columns", []).append(words.removesuffix(ORIGINAL))
+        said = []
+        for name, several in found.items():
+            words = sorted(dict.fromkeys(several), key=lambda w: w.startswith(WITH))
+            more = ", ..." if len(words) > NAMED else ""
+            said.append(f"{name} ({', '.join(words[:NAMED])}{more})")
+        return "; ".join(said)
+
+    def cannot(self) -> str:
+        """Values that the model cannot make, by column, in words; empty where there are none."""
+        counts = [f"{count:,} of {name}" for name, count in self.impossible.items()]
+        return ", ".join(counts)
+
+    def sentence(self) -> str:
+        """What was found, in plain words."""
+        among = self.compared()
+        if not self.failed:
+            how = "The synthesis model is assumed, not verified"
+            if self.kept_models:
+                how = "The files are audited under the models that were kept of their synthesis"
+            return f"{how}: the check found nothing against it ({among})."
+        said = []
+        if self.impossible:
+            said.append(f"it cannot make values that they show ({self.cannot()})")
+        if self.p_value <= LEVEL:
+            said.append(f"they differ from files that it makes ({among}) in {self.differs()}")
+        return f"The synthesis model assumed did not make these files: {'; and '.join(said)}."
+
+    def compared(self) -> str:
+        """The p-value, and how many simulated files it rests on."""
+        p = "p < 0.001" if self.p_value < 0.001 else f"p = {number(self.p_value)}"
+        return f"{p}, {self.n_simulated} simulated"
+
+    def tables(self) -> dict[str, Table]:
+        """By column: p-value, the measure that differs most, values that the model cannot make."""
+        files = "1 released file" if self.m == 1 else f"{self.m} released files"
+        found = Table(
+            note=(
+                "p: how often files that the model made differ as much in any of "
+                f"{len(self.measures)} measures; below {LEVEL:g} the model is rejected. The check "
+                "can reject a model, never confirm it."
+            ),
+            caption=f"{files} among {self.n_simulated} simulated from the model.",
+            frame=self.table,
+            head="Column",
+            labels=lambda name: str(name or "All columns jointly"),
+            columns=[
+                ("p", value("p_value")),
+                ("Differs most in", lambda row: str(row["measure"])),
+                ("By standard deviations", value("difference", digits=1)),
+                ("Values it cannot make", count("impossible")),
+            ],
+        )
+        return {"columns": found}
+
+    def line(self) -> str:
+        """Whether the model is rejected."""
+        return f"{'rejected' if self.failed else 'not rejected'} ({self.compared()})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, p-value, outcome, and the columns."""
+        return {
+            "sentence": self.sentence(),
+            "p_value": self.p_value,
+            "failed": self.failed,
+            "n_simulated": self.n_simulated,
+            "columns": self.table.rename(index={"": "(all)"}),
+        }
+
+    def __repr__(self) -> str:
+        return f"MechanismCheck\n{self.sentence()}\n\n{self.table.round(3).to_string()}"
 
 
 def check_mechanism(
@@ -42,27 +384,18 @@ def check_mechanism(
     """Check released files against files simulated from a fitted model.
 
     If the model made the m released files, they and R simulated ones are exchangeable given the
-    confidential table. Files are measured (tables of columns and of pairs, genuine and distinct
-    values of numbers, and log p(Z) where the model has draws of a density); the p-value of a
-    measure is how often m files chosen among all m + R differ from the others by as much in any
-    measure. Files that the model made fail with probability 0.05.
+    confidential table. Files are measured by their tables, genuine and distinct values, and log
+    p(Z); the p-value of a measure is how often m files chosen among all m + R differ from the
+    others by as much in any measure. Files that the model made fail with probability 0.05.
 
     Parameters
     ----------
-    fit : Fit
-        The model that is assumed, fitted to the confidential table.
-    release : Release
-        The m files.
+    fit, release
+        As in `attribute_risk`.
     n_simulated : int, optional
         R, at least 19; by default 39, or 24 for each of the m released files if that is more (of
         large files no more than 5e7 values in all).
     random_seed : int, Generator or None
-
-    Returns
-    -------
-    MechanismCheck
-        p-values by measure and column, adjusted for all measures, and of the whole; values that the
-        model cannot make.
 
     Raises
     ------
@@ -73,27 +406,18 @@ def check_mechanism(
 
     Notes
     -----
-    *Parameters.* Files with parameters of their own, or from one estimate, are simulated one by
-    one. Files with shared parameters, or from one chain, are simulated m at a time, and one set is
-    compared with R sets.
-
-    *log p(Z)* is the mean over 40 posterior draws of log p(Z^(l) | Theta_h), none of which made a
-    simulated file; left out where fewer than 10 are left.
-
-    *Numbers.* Where released numbers are rounded to d <= 6 decimals, simulated ones are rounded
-    alike before values are compared.
-
-    *Power.* The check can reject a model, never confirm it: a file copied from the original differs
-    in genuine values or tables, a small change of a few records in nothing.
-
-    *Cost.* R (or R m) synthetic files, O(n) for each file and pair of columns, and the density of
-    40 draws for each.
+    Files with parameters of their own, or from one estimate, are simulated one by one; with shared
+    parameters, or from one chain, m at a time, and one set is compared with R sets. log p(Z) is the
+    mean over 40 posterior draws, none of which made a simulated file; left out where fewer than 10
+    are left. Where released numbers are rounded to d <= 6 decimals, simulated ones are rounded
+    alike. The check can reject a model, never confirm it: a file copied from the original differs
+    in genuine values or tables, a small change of a few records in nothing. Cost: R (or R m)
+    synthetic files, O(n) for each file and pair of columns, the density of 40 draws for each.
 
     References
     ----------
-    Westfall, P. H. and Young, S. S. (1993). Resampling-based multiple testing. Wiley.
-    Besag, J. and Clifford, P. (1989). Generalized Monte Carlo significance tests. Biometrika 76,
-    633-642.
+    Westfall & Young (1993), Resampling-based multiple testing, Wiley. Besag & Clifford (1989),
+    Generalized Monte Carlo significance tests, Biometrika 76, 633-642.
 
     Examples
     --------
@@ -138,7 +462,9 @@ def _check(
     together = own_trees or drawn(fit, release) in ("shared", "one-mode")
     size = release.m if together else 1  # files of a unit, which are not exchangeable one by one
     units = release.m // size
-    R = n_simulated or _how_many(fit, units, size)
+    n, p = fit.microdata.codes.shape
+    # units to simulate, within what large files allow
+    R = n_simulated or max(LEAST, min(FOR_EACH * units, CELLS // int(n * p * size)))
     files = _Files(fit, release, can, scoring)
     files.add(release)
     maker = fit if grown is None else grown.without_floor()
@@ -159,12 +485,6 @@ def _check(
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         kept_models=grown is not None and grown.of_files and not grown.floored,
     )
-
-
-def _how_many(fit: Fit, units: int, size: int) -> int:
-    """How many units to simulate, within what large files allow."""
-    n, p = fit.microdata.codes.shape
-    return max(LEAST, min(FOR_EACH * units, CELLS // int(n * p * size)))
 
 
 def _simulated(
@@ -226,9 +546,7 @@ class _Files:
             rounded = [d for d in found if d is not None]
             decimals[j] = max(rounded) if len(rounded) == len(found) else None
         self.measures = Measures(data, made, release.replaced, decimals)
-        self.scored = (
-            can.importance if "importance" in can.methods else None
-        )  # has a density of files
+        self.scored = can.importance if "importance" in can.methods else None  # has a density
         self.scoring = np.zeros(0, dtype=np.int64)
         if self.scored is not None:
             self.scoring = np.sort(rng.permutation(fit.n_draws)[: 2 * SCORING])

@@ -1,12 +1,12 @@
 """The ways to the evidence, each with what it takes of a fit, and which one an audit goes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 
-from .contract import Capabilities, Targets, without_weights
+from .contract import Targets, without_weights
 from .evidence import Evidence
 from .problem import AuditProblem
 from .runner import Budget, EvidenceRunner, needed
@@ -14,35 +14,17 @@ from .runner import Budget, EvidenceRunner, needed
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EvidenceMethod:
-    """A way to the evidence.
+    """A way to the evidence."""
 
-    Attributes
-    ----------
-    name : str
-        As `attribute_risk` names it.
-    sample : callable, or None
-        Evidence of cases by a runner, within a budget; None: only the model can compute it.
-    in_words : str
-        For reports.
-    cure : str
-        What to do about records that it leaves unreliable.
-    min_ess : float
-        Effective draws below which a record is unreliable.
-    usual : bool
-        Whether it is taken without being asked for.
-    by_release : bool
-        Whether its evidence comes release by release.
-    balanced : bool
-        Whether the expectation of its evidence is known, see `bayes_risk.evidence.balance`.
-    """
-
-    name: str
+    name: str  # As `attribute_risk` names it
+    # Evidence of cases by a runner, within a budget; None: only the model can compute it
     sample: Callable[[EvidenceRunner, Targets, Budget], Evidence] | None
-    in_words: str
-    cure: str
-    min_ess: float = 0.0
-    usual: bool = True
-    by_release: bool = True
+    in_words: str  # For reports
+    cure: str  # What to do about records that it leaves unreliable
+    min_ess: float = 0.0  # Effective draws below which a record is unreliable
+    usual: bool = True  # Whether it is taken without being asked for
+    by_release: bool = True  # Whether its evidence comes release by release
+    # Whether the expectation of its evidence is known, see `bayes_risk.evidence.balance`
     balanced: bool = False
 
     def run(self, runner: EvidenceRunner, cases: Targets, budget: Budget) -> Evidence:
@@ -122,7 +104,6 @@ METHODS = {
         ),
     )
 }
-WEAKER = METHODS["weaker"]
 RENAMED = {
     "product": "independent-releases",
     "reuse": "importance",
@@ -132,16 +113,23 @@ EVIDENCE = tuple(name for name in METHODS if name != "weaker")
 
 
 def choose_method(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
-    """The way to the evidence that was asked for, if it is offered; else the first usual one.
-
-    Raises
-    ------
-    InputError
-        What is asked for is not offered, or nothing is.
-    """
+    """The way to the evidence that was asked for, if it is offered; else the first usual one."""
     intruder, can, name = problem.intruder, problem.capabilities, type(problem.fit).__name__
     if intruder.is_competitor:
-        return _for_businesses(problem, asked)
+        knows = f"knows_records={intruder.knows_records!r}"
+        if can.weaker is None:
+            raise InputError(
+                f"{knows} is not offered by {name}; it is by models.PoissonMixture; give "
+                'knows_records="all-but-target"'
+            )
+        if asked is not None:
+            raise InputError(
+                f"evidence={asked!r} is for an intruder who knows every other record; with {knows} "
+                "leave it out: the model computes it"
+            )
+        if can.reasons:
+            raise InputError(next(iter(can.reasons.values())))
+        return METHODS["weaker"]
     if asked in RENAMED:
         raise InputError(f"evidence={asked!r} is now called {RENAMED[asked]!r}; give that")
     check_offered(problem)
@@ -181,33 +169,9 @@ def check_offered(problem: AuditProblem) -> None:
         raise InputError(next(iter(can.reasons.values())))
 
 
-def _for_businesses(problem: AuditProblem, asked: str | None) -> EvidenceMethod:
-    """Evidence for a business competitor."""
-    intruder, can = problem.intruder, problem.capabilities
-    if can.weaker is None:
-        raise InputError(
-            f"knows_records={intruder.knows_records!r} is not offered by "
-            f"{type(problem.fit).__name__}; it is by models.PoissonMixture; give "
-            'knows_records="all-but-target"'
-        )
-    if asked is not None:
-        raise InputError(
-            f"evidence={asked!r} is for an intruder who knows every other record; with "
-            f"knows_records={intruder.knows_records!r} leave it out: the model computes it"
-        )
-    if can.reasons:
-        raise InputError(next(iter(can.reasons.values())))
-    return WEAKER
-
-
 def in_words(method: EvidenceMethod, problem: AuditProblem, cases: Targets) -> str:
     """How the evidence was computed, one phrase for reports."""
-    if method is WEAKER:
+    if method.name == "weaker":
         fit = needed(problem.capabilities.weaker)
         return fit.weaker_in_words(problem.intruder, problem.release, cases)
     return problem.capabilities.in_words.get(method.name, method.in_words)
-
-
-def predictive_alone(can: Capabilities) -> Capabilities:
-    """What re-weighted draws offer."""
-    return replace(can, methods=can.methods & {"predictive"}, computed=frozenset())

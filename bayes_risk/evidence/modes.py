@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.sparse.csgraph import connected_components
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.formats import NONE, begun, number
 from bayes_risk.data.base_result import Table, count, value
 from bayes_risk.data.microdata import Microdata, Number
@@ -23,8 +25,6 @@ from bayes_risk.release.release import EncodedRelease
 from .contract import Led, Progress, Targets
 from .leave_one_out import Reading, ratio_of_fit
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, their noise taken out
 CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
 ERRORS = 3.0  # and by how many standard errors
@@ -48,10 +48,9 @@ class Modes:
         guesses, less what the noise of each explains.
     log_release : ndarray, shape (S, m)
         Mean log probability of each data set given draws of each start.
-    kept : tuple of int
-        Modes that the release does not rule out; one, where it chooses.
-    chosen : ndarray of int, shape (m,)
-        Mode that each data set chooses by itself; -1 where it leaves several open.
+    kept, chosen : tuple of int, ndarray of int, shape (m,)
+        Modes that the release does not rule out; the mode that each data set chooses by itself, or
+        -1.
     used : ndarray of int, shape (C,)
         Starts that were carried on: the chains of the audit.
     """
@@ -152,25 +151,13 @@ def told_apart(
 ) -> Modes:
     """Group starts by what they say of guesses, rank the groups by the release, choose chains.
 
-    Parameters
-    ----------
-    value : ndarray, shape (S, ...)
-        What each start says of the same things: base log ratios of guesses.
-    error : ndarray, shape (S, ...)
-        One draw of the error of each: half the difference between the halves of its chain.
-    log_release : ndarray, shape (S, m, B)
-        Log probability of each data set given draws of each start, batch by batch.
-    chains : int
-        How many starts to carry on, at most.
-    carried : ndarray of int
-        Starts that are carried on already: these stay, unless they turn out to have strayed.
-
-    Returns
-    -------
-    Modes
+    ``value`` (S, ...): what each start says of the same things, base log ratios of guesses, and
+    ``error`` one draw of the error of each, half the difference between the halves of its chain;
+    ``log_release`` (S, m, B): log probability of each data set given its draws, batch by batch. At
+    most so many ``chains`` are carried on; ``carried`` are already, and stay unless they strayed.
     """
     distance = distances(value, error)
-    group = _connected(distance < NEAR)
+    group = connected_components(distance < NEAR, directed=False)[1]  # near, or joined by such
     total = log_release.sum(axis=1)  # shape (S, B)
     score = total.mean(axis=1)
     labels = np.unique(group)
@@ -224,13 +211,6 @@ def distances(value: Array, error: Array) -> Array:
 
 def _square(difference: Array) -> float:
     return float(np.minimum(difference**2, LARGEST).mean()) if difference.size else 0.0
-
-
-def _connected(near: npt.NDArray[np.bool_]) -> Ints:
-    """Group of each chain: chains that are near, or joined by chains that are."""
-    from scipy.sparse.csgraph import connected_components
-
-    return np.asarray(connected_components(near, directed=False)[1], dtype=np.int64)
 
 
 def _variance(values: Array) -> float:

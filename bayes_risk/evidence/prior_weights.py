@@ -15,17 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.intruder.grid_cells import edges, log_widths
+from bayes_risk.intruder.grids import edges, log_widths
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.intruder.priors import NAMED, Density, Interval, Mixture, Prior, TruthFactor
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import Targets
-
-Array = npt.NDArray[np.float64]
 
 
 def from_release(
@@ -36,12 +35,6 @@ def from_release(
     Margins: ``prod_j (c_j(y*_j) / m + 1) / (n + d_j)``, with ``c_j`` counted over the m files; of
     numbers the count in the cell of the grid around the guess. Joint: ``c(y*) / m`` plus that
     product, which weighs as much as one record.
-
-    Raises
-    ------
-    InputError
-        No release; numbers of which all released values lie outside the grid, or that are to be
-        counted jointly.
     """
     if release is None:
         raise InputError('prior="release" needs the release: use it with attribute_risk')
@@ -51,17 +44,11 @@ def from_release(
         name = microdata.columns[j]
         if name in microdata.numbers:
             raw += _of_number(name, z[:, :, q], cases, q)
-        else:
-            raw += _of_category(z[:, :, q], int(microdata.n_levels[j]), cases, q)
+            continue
+        d, (m, n) = int(microdata.n_levels[j]), z.shape[:2]
+        counts = np.bincount(z[:, :, q].ravel().astype(np.int64), minlength=d) / m
+        raw += np.log((counts + 1.0) / (n + d))[cases.guesses.codes[:, :, q].astype(np.int64)]
     return raw if not joint else np.log(np.exp(raw) + _together(z, microdata, cases))
-
-
-def _of_category(z: Codes, d: int, cases: Targets, q: int) -> Array:
-    m, n = z.shape
-    counts = np.bincount(z.ravel().astype(np.int64), minlength=d) / m
-    logs = np.log((counts + 1.0) / (n + d))
-    found: Array = logs[cases.guesses.codes[:, :, q].astype(np.int64)]
-    return found
 
 
 def _of_number(name: str, z: Codes, cases: Targets, q: int) -> Array:
@@ -97,17 +84,22 @@ def _together(z: Codes, microdata: Microdata, cases: Targets) -> Array:
     cell = _numbered(np.concatenate([z.reshape(-1, len(d)), guessed.reshape(-1, len(d))]), d)
     shown = z.shape[0] * z.shape[1]
     counts = np.bincount(cell[:shown], minlength=int(cell.max()) + 1)
-    found: npt.NDArray[np.int64] = counts[cell[shown:]]
+    found: Ints = counts[cell[shown:]]
     return found.reshape(guessed.shape[:2]) / len(z)
 
 
-def _numbered(rows: Codes, d: list[int]) -> npt.NDArray[np.int64]:
+def _numbered(rows: Codes, d: list[int]) -> Ints:
     """The distinct rows (R, q) of codes below d, numbered; shape (R,)."""
     rows = rows.astype(np.int64)
     if prod(d) < 2**62:
         rows = np.ravel_multi_index(tuple(rows.T), tuple(d))
     _, number = np.unique(rows, axis=0, return_inverse=True)
     return number.reshape(-1).astype(np.int64)
+
+
+ONE_OF = (
+    f"give one of {sorted(NAMED)}, TruthFactor(f), Mixture(...), an array of weights or a function"
+)
 
 
 class PriorContext(NamedTuple):
@@ -139,27 +131,12 @@ def log_prior(
 ) -> Array:
     """Log prior probabilities of the guesses, normalised for each target, shape (G, U).
 
-    Parameters
-    ----------
-    prior : Prior
-        ``"uniform"``; ``"marginal"``: product of the margins of the records that the intruder sees,
-        each with one added to every level (see `log_margin`); ``"predictive"``: p(y* | y_A) of the
-        model; ``"release"``: product of the margins of the released files, with one added to every
-        level, or cell of a grid; ``"release-joint"``: the guessed values together; a `TruthFactor`;
-        a `Density`; an `Interval`; a `Mixture`; an array of G weights; or a function from the
-        DataFrame of a target's guesses to weights.
-    microdata : Microdata
-    cases : Targets
-    release : EncodedRelease, optional
-        For the priors that rest on it.
-    base : ndarray, shape (G, U), optional
-        Log predictive of the base fit up to a constant, for "predictive".
-
-    Raises
-    ------
-    InputError
-        A prior that is not known, does not fit the guesses, is negative or improper, or rests on
-        what is not there.
+    ``"uniform"``; ``"marginal"``: product of the margins of the records that the intruder sees,
+    each with one added to every level (see `log_margin`); ``"predictive"``: p(y* | y_A) of the
+    model; ``"release"``: product of the margins of the released files, with one added to every
+    level, or cell of a grid; ``"release-joint"``: the guessed values together; a `TruthFactor`; a
+    `Density`; an `Interval`; a `Mixture`; an array of G weights; or a function from the DataFrame
+    of a target's guesses to weights. The rest: see `PriorContext`.
     """
     return prior_weights(prior, PriorContext(microdata, cases, release, base)).log_p
 
@@ -204,7 +181,15 @@ def _raw(prior: Prior, context: PriorContext) -> Array:
         return _from_interval(prior, microdata, guesses, columns)
     if callable(prior):
         return _from_function(prior, microdata, guesses.codes, columns)
-    return _from_array(_numbers(prior), shape)
+    try:
+        weights = np.asarray(prior, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"prior={prior!r} is no prior; {ONE_OF}") from None
+    if weights.shape != shape[:1]:
+        raise InputError(
+            f"the prior has shape {weights.shape}; give one weight per guess, ({shape[0]},)"
+        )
+    return np.broadcast_to(_log_weights(weights)[:, None], shape)
 
 
 def _named(prior: str, context: PriorContext) -> Array:
@@ -217,10 +202,7 @@ def _named(prior: str, context: PriorContext) -> Array:
     if prior in ("release", "release-joint"):
         return from_release(release, microdata, cases, joint=prior == "release-joint")
     if prior != "predictive":
-        raise InputError(
-            f"prior={prior!r} is not known; give one of {sorted(NAMED)}, TruthFactor(f), "
-            "Mixture(...), an array of weights or a function"
-        )
+        raise InputError(f"prior={prior!r} is not known; {ONE_OF}")
     if base is None:
         raise InputError(
             'prior="predictive" needs a base fit, which this evidence has none of; gather it with '
@@ -232,16 +214,6 @@ def _named(prior: str, context: PriorContext) -> Array:
             "powers of densities; give the prior as a function"
         )
     return base
-
-
-def _numbers(prior: Any) -> Array:
-    try:
-        return np.asarray(prior, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"prior={prior!r} is no prior; give one of {sorted(NAMED)}, TruthFactor(f), "
-            "Mixture(...), an array of weights or a function"
-        ) from None
 
 
 def _marginal(microdata: Microdata, cases: Targets) -> Array:
@@ -260,21 +232,11 @@ def _marginal(microdata: Microdata, cases: Targets) -> Array:
 def log_margin(
     microdata: Microdata, cases: Targets, q: int, levels: npt.NDArray[np.integer]
 ) -> Array:
-    """Log margin of guessed column q among the known records, at some levels of each target.
+    """Log margin of guessed column q among the known records, at levels (G, U) of each target.
 
     ``log (n_A(v) + 1) / (n_A + d)``: of the n_A records that the intruder sees, the target's own
     apart, n_A(v) have level v; each of the d levels is counted once more. So it is the predictive
     under a flat Dirichlet prior, and 1 / d where nobody is known.
-
-    Parameters
-    ----------
-    q : int
-        Which of ``cases.columns``.
-    levels : ndarray of int, shape (G, U)
-
-    Returns
-    -------
-    ndarray, shape (G, U)
     """
     j = cases.columns[q]
     d, levels = int(microdata.n_levels[j]), levels.astype(np.int64)
@@ -342,14 +304,6 @@ def _from_interval(prior: Interval, microdata: Microdata, guesses: GuessSet, col
         total = log_sum(weights)  # minus infinity: nobody is there
         out = np.where(those, weights - np.where(those.any(axis=0), total, 0.0) + share, out)
     return out
-
-
-def _from_array(weights: Array, shape: tuple[int, ...]) -> Array:
-    if weights.shape != (shape[0],):
-        raise InputError(
-            f"the prior has shape {weights.shape}; give one weight per guess, ({shape[0]},)"
-        )
-    return np.broadcast_to(_log_weights(weights)[:, None], shape)
 
 
 def _from_function(

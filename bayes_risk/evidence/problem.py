@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
 from bayes_risk.intruder.grids import as_guesses
@@ -19,45 +20,23 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .contract import Capabilities, Fit, Targets, drawn
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AuditProblem:
-    """What an audit asks, read and checked.
-
-    Attributes
-    ----------
-    fit : Fit
-    release : EncodedRelease
-    intruder : Intruder
-    capabilities : Capabilities
-        What the fit offers for this release and intruder.
-    guesses : Guesses
-    rows : ndarray of int, shape (n_targets,)
-        Rows of the targets.
-    told : ndarray of bool, shape (n,), or None
-        Records whose values the intruder knows before anything is published. None: every record but
-        the target's; or the model itself answers, for a business competitor.
-    known : ndarray of bool, shape (n,), or None
-        The same, and those that the release leaves as they are.
-    cases : Targets
-        Distinct targets and their guesses.
-    case : ndarray of int, shape (n_targets,)
-        The case that each target belongs to.
-    """
+    """What an audit asks, read and checked."""
 
     fit: Fit
     release: EncodedRelease
     intruder: Intruder
-    capabilities: Capabilities
+    capabilities: Capabilities  # What the fit offers for this release and intruder
     guesses: Guesses
-    rows: Ints
-    told: Mask | None
-    known: Mask | None
-    cases: Targets
-    case: Ints
+    rows: Ints  # shape (n_targets,): rows of the targets
+    # shape (n,): records whose values the intruder knows before anything is published. None:
+    # every record but the target's; or the model itself answers, for a business competitor.
+    told: Flags | None
+    known: Flags | None  # shape (n,): the same, and those that the release leaves as they are
+    cases: Targets  # Distinct targets and their guesses
+    case: Ints  # shape (n_targets,): the case that each target belongs to
 
     @classmethod
     def prepare(
@@ -74,25 +53,20 @@ class AuditProblem:
         """Read and check all of it.
 
         ``choose`` draws targets, ``knowing`` the records that a fraction stands for.
-
-        Raises
-        ------
-        InputError
-            What does not fit the table, the model or itself.
         """
         intruder = Intruder() if intruder is None else intruder
         drawn(fit, release)  # refused where the model has no evidence for it
         encoded = EncodedRelease.of(release, fit.microdata)
-        weighed = as_guesses(
-            Neighbourhood(1) if guesses is None else guesses, guessed_numbers(encoded, intruder)
-        )
+        numbers = [c for c in guessed(encoded, intruder) if c in fit.microdata.numbers]
+        weighed = as_guesses(Neighbourhood(1) if guesses is None else guesses, numbers)
         capabilities = fit.capabilities(encoded, intruder)
         rows = rows_of(targets, encoded, intruder, choose)
         some = intruder.knows_less and not intruder.is_competitor
         told = intruder.known(encoded.microdata.index, knowing) if some else None
         known = None if told is None else told | ~encoded.replaced
-        weights, apart = fit.weights, fit.records_differ
-        cases, case = cases_of(encoded, intruder, weighed, rows, known, weights, apart)
+        cases, case = cases_of(
+            encoded, intruder, weighed, rows, known, fit.weights, fit.records_differ
+        )
         return cls(
             fit=fit,
             release=encoded,
@@ -144,7 +118,16 @@ def rows_of(
     index = release.microdata.index
     replaced = np.flatnonzero(release.replaced)
     if targets is None:
-        return replaced if not intruder.is_competitor else _largest(release, intruder)
+        if not intruder.is_competitor:
+            return replaced
+        if intruder.largest is None:
+            raise InputError(
+                f"knows_records={intruder.knows_records!r} asks about one record: give "
+                "targets=[label]"
+            )
+        (name,) = guessed(release, intruder)
+        values = release.microdata.codes[:, release.microdata.columns.index(name)]
+        return np.array([np.argmax(values)])
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
         wanted = at_least("targets", targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
@@ -171,40 +154,20 @@ def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:
     """Synthesised columns that the intruder does not know; of who knows the largest, that one."""
     columns, names = release.microdata.columns, list(release.synthesized)
     known = known_columns("knows_columns", intruder.knows_columns, columns)
-    if intruder.largest is not None:
-        return [_largest_column(release, names, intruder.largest)]
+    largest, numbers = intruder.largest, release.microdata.numbers
+    if largest is not None:
+        if largest not in names:
+            raise InputError(
+                f"largest={largest!r} is no column that the release has synthesised; give one of "
+                f"{names}"
+            )
+        if largest not in numbers:
+            raise InputError(
+                f"largest={largest!r} is a category and has no largest value; give one of "
+                f"{[c for c in names if c in numbers]}"
+            )
+        return [largest]
     return [c for c in names if c not in known]
-
-
-def _largest_column(release: EncodedRelease, synthesized: list[str], name: str) -> str:
-    """The column of which the target holds the largest value: a number that was synthesised."""
-    numbers = release.microdata.numbers
-    if name not in synthesized:
-        raise InputError(
-            f"largest={name!r} is no column that the release has synthesised; give one of "
-            f"{synthesized}"
-        )
-    if name not in numbers:
-        raise InputError(
-            f"largest={name!r} is a category and has no largest value; give one of "
-            f"{[c for c in synthesized if c in numbers]}"
-        )
-    return name
-
-
-def _largest(release: EncodedRelease, intruder: Intruder) -> Ints:
-    """The record with the largest value."""
-    if intruder.largest is None:
-        raise InputError(
-            f"knows_records={intruder.knows_records!r} asks about one record: give targets=[label]"
-        )
-    data, (name,) = release.microdata, guessed(release, intruder)
-    return np.array([np.argmax(data.codes[:, data.columns.index(name)])])
-
-
-def guessed_numbers(release: EncodedRelease, intruder: Intruder) -> list[str]:
-    """Guessed columns that are numbers."""
-    return [c for c in guessed(release, intruder) if c in release.microdata.numbers]
 
 
 def cases_of(
@@ -212,7 +175,7 @@ def cases_of(
     intruder: Intruder,
     guesses: Guesses,
     rows: Ints,
-    known: Mask | None = None,
+    known: Flags | None = None,
     weights: npt.NDArray[np.float64] | None = None,
     records_differ: bool = False,
 ) -> tuple[Targets, Ints]:

@@ -10,27 +10,34 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import Stage, in_stages, stage
 from bayes_risk.release.release import EncodedRelease
 
-from .contract import Led, Posterior, Predictive, Progress, Sampled, TablePredictive, Targets, Under
+from .contract import (
+    Led,
+    Posterior,
+    Predictive,
+    Progress,
+    Sampled,
+    Simulated,
+    TablePredictive,
+    Targets,
+    Under,
+)
 from .diagnostics import khat_threshold
 from .evidence import (
     Evidence,
     combined,
     importance_evidence,
     known_evidence,
-    of_refits,
     refit_evidence,
 )
-from .leave_one_out import Ratio, Reading, pooled, ratio_of_fit, read
+from .leave_one_out import Ratio, Reading, joined, pooled, ratio_of_fit, read, with_targets
 from .modes import NOBODY, Modes, Starts, probed, started, told_apart
 from .problem import AuditProblem
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
 
@@ -132,18 +139,9 @@ class Chains:
 class EvidenceRunner:
     """The order of work: fits, evidence, more sampling where it is wanted, refits.
 
-    Fits are kept, so that further guesses cost no further fit.
-
-    Parameters
-    ----------
-    problem : AuditProblem
-    rng : Generator
-    n_jobs : int
-    progress : callable or None
-    memory : Memory, optional
-        Of this fit, where several audits share it.
-    under : Under, optional
-        Another declaration of the model, that the draws are re-weighted to.
+    Fits are kept, so that further guesses cost no further fit; by a ``memory`` of this fit, where
+    several audits share it. ``under``: another declaration of the model, that the draws are
+    re-weighted to.
     """
 
     def __init__(
@@ -170,7 +168,7 @@ class EvidenceRunner:
         if problem.known is not None:
             self._condition(problem.known)
 
-    def _condition(self, known: npt.NDArray[np.bool_]) -> None:
+    def _condition(self, known: Flags) -> None:
         """Take the model given the known records alone."""
         (rng,) = self.rng.spawn(1)
         fit = needed(self.can.partial)
@@ -215,17 +213,17 @@ class EvidenceRunner:
         make = partial(fit.closed_form, way, self.release, cases, progress=self.progress)
         if way not in ("exact", "monte-carlo"):
             return known_evidence(make(rng=self.rng), cases)
-        (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
-        return known_evidence(stage("evidence", lambda: make(rng=rng)), cases)
+        return self._computed(make, cases)
 
     def weaker(self, cases: Targets, budget: Budget) -> Evidence:
         """Evidence for competing businesses, which the model computes itself."""
-        (rng,), fit = self.rng.spawn(1), needed(self.can.weaker)
-        make = partial(fit.weaker, self.problem.intruder, self.release, cases)
-        return known_evidence(
-            stage("evidence", lambda: make(rng=rng, progress=self.progress)),
-            cases,
-        )
+        compute = needed(self.can.weaker).weaker
+        make = partial(compute, self.problem.intruder, self.release, cases, progress=self.progress)
+        return self._computed(make, cases)
+
+    def _computed(self, make: Callable[..., Simulated], cases: Targets) -> Evidence:
+        (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found
+        return known_evidence(stage("evidence", lambda: make(rng=rng)), cases)
 
     def importance(self, cases: Targets, budget: Budget) -> Evidence:
         """The published importance sampler."""
@@ -244,7 +242,7 @@ class EvidenceRunner:
         worst = np.flatnonzero((found.khat > self.threshold) & cases.fitted)
         worst = worst[np.argsort(-found.khat[worst], kind="stable")][: budget.refit_budget]
         if len(worst):
-            found = found.replaced(worst, self._refit(cases.only(worst)))
+            found = with_targets(found, worst, self._refit(cases.only(worst)))
         return self._spanned(found, cases)
 
     def imputed(self, cases: Targets, budget: Budget) -> Evidence:
@@ -257,10 +255,8 @@ class EvidenceRunner:
     def before(self, cases: Targets, found: Evidence) -> Ratio:
         """Log p(y* | y_A) relative to the truth, before anything was published.
 
-        That of the evidence, if synthetic values alone are published; else of one more fit.
-
-        Of other records than those known it has seen nothing, not even what the release leaves as
-        it is of them.
+        That of the evidence, if synthetic values alone are published; else of one more fit, which
+        has seen nothing of other records than those known, not even what the release leaves.
         """
         problem, (rng, reading) = self.problem, self.rng.spawn(2)
         if problem.told is None or not problem.published:
@@ -345,15 +341,14 @@ class EvidenceRunner:
         """The fits, each made when it is asked for."""
         *children, base_rng = rng.spawn(len(self.release.by_draw) + 1)
         base = self._held(key, "fit 0", self._data(), base_rng, partial(self._base, fit))
-        augmented = [
-            self._held(key, f"fit {l + 1}", self._data(sets), child, partial(self._fit_of, fit, l))
-            for l, (sets, child) in enumerate(zip(self._sets, children, strict=True))
-        ]
-        return [base, *augmented]
 
-    @property
-    def _sets(self) -> list[list[int]]:
-        return [list(sets) for sets in self.release.by_draw]
+        def augmented(l: int, rng: np.random.Generator) -> Posterior:
+            return fit.augmented(self.release, l, rng=rng, **self._how)
+
+        return [base] + [
+            self._held(key, f"fit {l + 1}", self._data(list(sets)), child, partial(augmented, l))
+            for l, (sets, child) in enumerate(zip(self.release.by_draw, children, strict=True))
+        ]
 
     def _held(
         self,
@@ -366,9 +361,6 @@ class EvidenceRunner:
         """A posterior under the key of its data and seed."""
         key = (*key, name, *data, *seed_of(rng))
         return Held(key, Stage(name, lambda: self.remember(key, lambda: make(rng))))
-
-    def _fit_of(self, fit: Sampled, l: int, rng: np.random.Generator) -> Posterior:
-        return fit.augmented(self.release, l, rng=rng, **self._how)
 
     def _base(self, fit: Sampled, rng: np.random.Generator) -> Posterior:
         base = fit.informed(self.release)
@@ -462,8 +454,14 @@ class EvidenceRunner:
 
     def _refit(self, cases: Targets) -> Evidence:
         rngs = self.rng.spawn(1)[0].spawn(len(cases))
+
+        def begun(posterior: Callable[[], Posterior]) -> Posterior:
+            """From where refits start: under the other declaration, if there is one."""
+            found: Posterior = posterior()
+            return found if self.under is None else self.under.started(found)
+
         fits = [
-            [partial(_started, self.under, one.posterior(k)) for one in self.chains]
+            [partial(begun, one.posterior(k)) for one in self.chains]
             for k in range(len(self.posteriors))
         ]
 
@@ -471,7 +469,8 @@ class EvidenceRunner:
             how: Any = {"rngs": rngs, **self._how}
             return refit_evidence(self.sampled, self.release, fits, cases, which, **how)
 
-        return of_refits(in_stages("refits", len(cases), run))
+        parts = in_stages("refits", len(cases), run)
+        return replace(joined(parts), refitted=np.ones(len(parts), dtype=bool))
 
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self.progress is not None:
@@ -485,27 +484,19 @@ def needed(fit: T | None) -> T:
     return fit
 
 
-def _started(under: Under | None, posterior: Callable[[], Posterior]) -> Posterior:
-    """From where refits start: under the other declaration, if there is one."""
-    started: Posterior = posterior() if under is None else under.started(posterior())
-    return started
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedPredictive:
     """A predictive whose draws have weights of their own, ``log_r`` (H,).
 
-    Draws under one hyper-prior become draws under another: with ``r_h`` the ratio of the priors the
-    leave-one-out predictive is ``sum_h r_h w_h p(y* | Theta_h) / sum_h r_h w_h``. Dividing the
-    truth's density by them puts them into the leave-one-out weights, so that both are
-    Pareto-smoothed together; where those are used they are already in (docs/sensitivity.md).
+    Draws under one hyper-prior become draws under another: r, the ratio of the priors, goes into
+    the leave-one-out weights, so that both are Pareto-smoothed together (docs/sensitivity.md).
     """
 
     inner: Predictive
     log_r: Array
 
     @property
-    def batch(self) -> npt.NDArray[np.int64]:
+    def batch(self) -> Ints:
         """Batch of each draw."""
         return self.inner.batch
 

@@ -8,7 +8,7 @@ the others held is reported, not forgotten.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -74,13 +74,8 @@ class Search:
         counted = np.logical_and.reduce(
             [c[a, column] for c, a in zip(self.counted, at, strict=True)]
         )
-        return GuessSet(
-            np.concatenate([self._truth()[None], codes]),
-            np.zeros(len(column), dtype=np.int64),
-            np.concatenate([np.ones((1, len(column)), dtype=bool), counted & ~self._is_truth(at)]),
-            np.concatenate([np.full((1, cells.shape[1]), -1), cells]),
-            self.finer,
-        )
+        others = counted & ~self._is_truth(at)
+        return replace(GuessSet.after_truth(self._truth(), codes, others, cells), finer=self.finer)
 
     def finer(self, log_p: Array) -> tuple[GuessSet, Array]:
         """Guesses of the likeliest blocks (and the truth); log of the others, the truth being 1."""
@@ -132,14 +127,7 @@ class Search:
             codes[:, :, j] = self.points[j][at, column].reshape(-1, U)
             counted &= (step < size[:, None]) & self.counted[j][at, column]
             is_truth &= at == self.truth[j]
-        kept = (counted & ~is_truth).reshape(-1, U)
-        G = len(codes) + 1
-        return GuessSet(
-            np.concatenate([self._truth()[None], codes]),
-            np.zeros(U, dtype=np.int64),
-            np.concatenate([np.ones((1, U), dtype=bool), kept]),
-            np.repeat(np.arange(G)[:, None], q, axis=1),
-        )
+        return GuessSet.after_truth(self._truth(), codes, (counted & ~is_truth).reshape(-1, U))
 
     def _truth(self) -> Array:
         at = [p[t, np.arange(len(t))] for p, t in zip(self.points, self.truth, strict=True)]
@@ -185,9 +173,8 @@ class Grid:
     Raises
     ------
     InputError
-        None or several of the four; widths that are not positive, bounds in the wrong order,
-        fewer than two values; targets whose truth has no place; ranges that leave one guess (a
-        percentage of zero); guesses of whole numbers that are none.
+        None or several of the four, or values that make no grid; targets whose truth has no place;
+        ranges that leave one guess (a percentage of zero); guesses of whole numbers that are none.
 
     Notes
     -----
@@ -374,7 +361,12 @@ class JointGrid:
     def of(self, microdata: Microdata, profiles: Codes, columns: npt.NDArray[Any]) -> GuessSet:
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
         chosen = [self._chosen(microdata, int(j)) for j in columns]
-        _all_guessed(self.grids, [microdata.columns[j] for j in columns])
+        guessed = [microdata.columns[j] for j in columns]
+        for name in self.grids:
+            if name not in guessed:
+                raise InputError(
+                    f"guesses names column {name!r}, which is not guessed; guessed are {guessed}"
+                )
         _check_room(1, [grid.n for grid in chosen if isinstance(grid, Grid)], len(profiles))
         points, truth, counted = [], [], []
         for j, grid in zip(columns, chosen, strict=True):
@@ -387,7 +379,12 @@ class JointGrid:
         _check_room(len(points), [min(size, self.budget)], len(profiles))
         if size > self.budget:
             return Search.of(points, counted, truth, self.budget).coarse()
-        return _joint(points, truth, counted)
+        sizes = [len(p) for p in points]
+        cells = np.array(list(product(*map(range, sizes))))  # shape (G, q)
+        codes = np.stack([p[cells[:, j]] for j, p in enumerate(points)], axis=2)
+        kept = np.logical_and.reduce([c[cells[:, j]] for j, c in enumerate(counted)])
+        place = np.ravel_multi_index(tuple(truth), tuple(sizes))
+        return GuessSet(codes, place.astype(np.int64), kept, cells)
 
     def _chosen(self, microdata: Microdata, j: int) -> Grid | Levels:
         variable = microdata.variables[j]
@@ -420,14 +417,6 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
     return ready
 
 
-def _all_guessed(grids: Mapping[str, Any], guessed: Sequence[str]) -> None:
-    for name in grids:
-        if name not in guessed:
-            raise InputError(
-                f"guesses names column {name!r}, which is not guessed; guessed are {list(guessed)}"
-            )
-
-
 def _check_room(columns: int, guesses: Sequence[int], targets: int) -> None:
     most = max(guesses, default=0)
     if most * targets * columns > MAX_CELLS:
@@ -449,11 +438,22 @@ def _counted(values: Array, truth: Ints) -> Flags:
     return ~repeats
 
 
-def _joint(points: Sequence[Array], truth: Sequence[Ints], counted: Sequence[Flags]) -> GuessSet:
-    """Every combination of one-variable guesses."""
-    sizes = [len(p) for p in points]
-    cells = np.array(list(product(*map(range, sizes))))  # shape (G, q)
-    codes = np.stack([p[cells[:, j]] for j, p in enumerate(points)], axis=2)
-    kept = np.logical_and.reduce([c[cells[:, j]] for j, c in enumerate(counted)])
-    place = np.ravel_multi_index(tuple(truth), tuple(sizes))
-    return GuessSet(codes, place.astype(np.int64), kept, cells)
+def edges(line: Array) -> Array:
+    """Edges (G + 1,) of the cells around ascending values (G,), G at least 2; ends mirrored."""
+    return np.concatenate(
+        [
+            [1.5 * line[0] - 0.5 * line[1]],
+            (line[1:] + line[:-1]) / 2,
+            [1.5 * line[-1] - 0.5 * line[-2]],
+        ]
+    )
+
+
+def log_widths(values: Array, counted: Flags) -> Array:
+    """Log width of the grid cell around each value (G, U), among the counted guesses."""
+    out = np.zeros(values.shape)
+    for u in range(values.shape[1]):
+        line, where = np.unique(values[counted[:, u], u], return_inverse=True)
+        if len(line) > 1:
+            out[counted[:, u], u] = np.log(np.diff(edges(line)))[where]
+    return out

@@ -37,6 +37,28 @@ class GuessSet:
     cells: Ints
     finer: "Callable[[Array], tuple[GuessSet, Array]] | None" = None
 
+    @classmethod
+    def of(
+        cls, codes: Codes, counted: Flags | None = None, cells: Ints | None = None
+    ) -> "GuessSet":
+        """Guesses, the first of them true; by default all count, and no two agree in anything."""
+        G, U, q = codes.shape
+        if counted is None:
+            counted = np.ones((G, U), dtype=bool)
+        if cells is None:
+            cells = np.repeat(np.arange(G)[:, None], q, axis=1)
+        return cls(codes, np.zeros(U, dtype=np.int64), counted, cells)
+
+    @classmethod
+    def after_truth(
+        cls, true: Codes, codes: Codes, counted: Flags, cells: Ints | None = None
+    ) -> "GuessSet":
+        """True values (U, q), and then the guesses."""
+        if cells is not None:
+            cells = np.concatenate([np.full((1, cells.shape[1]), -1), cells])
+        first = np.ones((1, len(true)), dtype=bool)
+        return cls.of(np.concatenate([true[None], codes]), np.concatenate([first, counted]), cells)
+
     def only(self, which: npt.NDArray[np.integer]) -> "GuessSet":
         """The guesses of some of the targets."""
         return GuessSet(self.codes[:, which], self.truth[which], self.counted[:, which], self.cells)
@@ -59,9 +81,7 @@ class Itself:
 
     def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """One guess for each of the profiles (U, p)."""
-        codes, U = profiles[None][:, :, columns], len(profiles)
-        cells = np.zeros((1, len(columns)), dtype=np.int64)
-        return GuessSet(codes, np.zeros(U, dtype=np.int64), np.ones((1, U), dtype=bool), cells)
+        return GuessSet.of(profiles[None][:, :, columns])
 
     def in_words(self) -> str:
         """One sentence for reports."""
@@ -95,7 +115,13 @@ class Neighbourhood:
     def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """Guesses for profiles (U, p); the truth is guess 0."""
         d = microdata.n_levels[columns]
-        _categories_only(microdata, columns)
+        for name in (microdata.columns[j] for j in columns):
+            if name in microdata.numbers:
+                raise InputError(
+                    f"column {name!r} is a number, and a neighbourhood counts levels; say which "
+                    f"values the intruder weighs: "
+                    f'guesses={{"{name}": Grid(percent=10, n=11), ...}}'
+                )
         guesses = _ball(d.tolist(), self.distance)
         if guesses * profiles.shape[0] * len(d) > MAX_CELLS:
             raise InputError(
@@ -106,9 +132,7 @@ class Neighbourhood:
         shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
         codes = profiles[:, columns].astype(np.int32)[None] + shifts[:, None, :]
         np.remainder(codes, d.astype(np.int32), out=codes)  # in place: the largest array there is
-        truth = np.zeros(len(profiles), dtype=np.int64)
-        counted = np.ones(codes.shape[:2], dtype=bool)
-        return GuessSet(codes, truth, counted, shifts)
+        return GuessSet.of(codes, cells=shifts)
 
     def in_words(self) -> str:
         """One sentence for reports."""
@@ -158,15 +182,10 @@ class Listed:
                 f"targets; add_truth=True adds it for them, or list more guesses"
             )
         codes = np.repeat(listed[:, None, :], len(own), axis=1)
-        if not self.add_truth:
-            truth, counted = same.argmax(axis=0), np.ones(same.shape, dtype=bool)
-            cells = listed
-        else:
-            codes = np.concatenate([own[None], codes])
-            truth = np.zeros(len(own), dtype=np.int64)
-            counted = np.concatenate([np.ones((1, len(own)), dtype=bool), ~same])
-            cells = np.concatenate([np.full((1, own.shape[1]), -1), listed])
-        return GuessSet(codes, truth.astype(np.int64), counted, _numbered(cells))
+        cells = np.column_stack([np.unique(c, return_inverse=True)[1] for c in listed.T])
+        if self.add_truth:
+            return GuessSet.after_truth(own, codes, ~same, cells)
+        return replace(GuessSet.of(codes, cells=cells), truth=same.argmax(axis=0))
 
     def in_words(self) -> str:
         """One sentence for reports."""
@@ -192,21 +211,6 @@ def how_many(counted: Ints) -> str:
     if low == high:
         return "1 guess" if low == 1 else f"{low:,} guesses"
     return f"{low:,} to {high:,} guesses (median {np.median(counted):,.0f})"
-
-
-def _categories_only(microdata: Microdata, columns: Ints) -> None:
-    for j in columns:
-        name = microdata.columns[j]
-        if name in microdata.numbers:
-            raise InputError(
-                f"column {name!r} is a number, and a neighbourhood counts levels; say which values "
-                f'the intruder weighs: guesses={{"{name}": Grid(percent=10, n=11), ...}}'
-            )
-
-
-def _numbered(cells: Codes) -> Ints:
-    """Distinct values of each column, numbered."""
-    return np.column_stack([np.unique(column, return_inverse=True)[1] for column in cells.T])
 
 
 def _ball(d: list[int], distance: int) -> int:

@@ -10,34 +10,28 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import one_of
+from bayes_risk._core.validate import is_number, one_of
 
-# What each knowledge of records must say (needs) and may say (allows). "some" stands for a
+_COMPETITOR = ("largest", "knows_totals", "groups", "others")
+# Each knowledge of records in words, what must be said beside it, and what may. "some" stands for a
 # fraction, a mask or labels.
-_NEEDS: dict[str, tuple[str, ...]] = {
-    "all-but-target": (),
-    "none": (),
-    "some": (),
-    "second-largest": ("largest",),
-    "second-largest-value": ("largest",),
-    "all-but-two": ("other", "knows_totals"),
-}
-_ALLOWS: dict[str, tuple[str, ...]] = {
-    "all-but-target": (),
-    "none": (),
-    "some": (),
-    "second-largest": ("largest", "knows_totals", "groups", "others"),
-    "second-largest-value": ("largest", "knows_totals", "groups", "others"),
-    "all-but-two": ("largest", "other", "knows_totals"),
+_KINDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "all-but-target": ("every record but the target's", (), ()),
+    "none": ("no record", (), ()),
+    "some": ("{some}, never the target's", (), ()),
+    "second-largest": ("the record with the second largest {largest}", ("largest",), _COMPETITOR),
+    "second-largest-value": ("the second largest value of {largest}", ("largest",), _COMPETITOR),
+    "all-but-two": (
+        "every record but the target's and that of {other}",
+        ("other", "knows_totals"),
+        ("largest", "other", "knows_totals"),
+    ),
 }
 _UNSAID = {"largest": None, "other": None, "knows_totals": False, "groups": "known", "others": None}
-_WORDS = {
-    "all-but-target": "The intruder knows every record but the target's",
-    "none": "The intruder knows no record",
-    "some": "The intruder knows {some}, never the target's",
-    "second-largest": "The intruder knows the record with the second largest {largest}",
-    "second-largest-value": "The intruder knows the second largest value of {largest}",
-    "all-but-two": "The intruder knows every record but the target's and that of {other}",
+_CURES = {
+    "largest": 'the column of which the target holds the largest value: "skilled"',
+    "other": "the label of the second record that is not known",
+    "knows_totals": "True: the sum of the two is what this intruder knows",
 }
 
 
@@ -79,8 +73,8 @@ class Intruder:
     Raises
     ------
     InputError
-        An intruder that this version does not know, or one who is told too little, or what does not
-        concern them; a fraction outside (0, 1); no record known where some are to be.
+        An intruder who is told too little, or what does not concern them; a fraction outside
+        (0, 1); no record known where some are to be.
 
     Examples
     --------
@@ -109,7 +103,6 @@ class Intruder:
             )
         one_of("groups", self.groups, ("known", "inferred"))
         self._check_said()
-        self._check_others()
 
     @property
     def kind(self) -> str:
@@ -127,24 +120,10 @@ class Intruder:
         return self.kind not in ("all-but-target", "none", "some")
 
     def known(self, index: pd.Index, rng: np.random.Generator) -> Flags:
-        """Which records are known, shape (n,); a fraction is drawn by ``rng``.
+        """Which records with labels ``index`` are known, shape (n,); not of a business competitor.
 
-        Parameters
-        ----------
-        index : pandas.Index, length n
-            Labels of the records.
-        rng : Generator
-            Orders the records; a fraction takes the first of that order.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            The target's own record may be among them; every audit leaves it out.
-
-        Raises
-        ------
-        InputError
-            A mask of the wrong length, labels of no record; a business competitor.
+        A fraction takes the first records in the order of ``rng``. The target's own record may be
+        among them; every audit leaves it out.
         """
         if self.is_competitor:
             raise InputError(f"knows_records={self.knows_records!r} is no set of records")
@@ -159,8 +138,8 @@ class Intruder:
 
     def in_words(self) -> str:
         """What is known of records and target, in a sentence or two for reports."""
-        words = _WORDS[self.kind]
-        parts = [words.format(largest=self.largest, other=repr(self.other), some=self._some())]
+        how = {"largest": self.largest, "other": repr(self.other), "some": self._some()}
+        parts = [f"The intruder knows {_KINDS[self.kind][0].format(**how)}"]
         if self.knows_columns:
             parts.append(f"the target's {', '.join(map(str, self.knows_columns))}")
         if self.kind == "all-but-two":
@@ -170,7 +149,11 @@ class Intruder:
         if self.largest is not None:
             more = "" if self.kind != "all-but-two" else f" {self.largest} than anybody"
             parts.append(f"that the target has more{more}")
-        return f"{_joined(parts)}.{self._beliefs()}"
+        known = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+        inferred = " Which synthetic records share a total the intruder infers."
+        tail = " Of the other values of a collapsed tail the intruder has a belief of their own."
+        said = inferred * (self.groups == "inferred") + tail * (self.others is not None)
+        return f"{known}.{said}"
 
     def _some(self) -> str:
         """How many records are known."""
@@ -183,29 +166,16 @@ class Intruder:
         count = sum(k is not False for k in known)
         return f"{count:,} record{'s' if count != 1 else ''}"
 
-    def _beliefs(self) -> str:
-        """Further sentences: what is inferred, what is believed."""
-        said = ""
-        if self.groups == "inferred":
-            said += " Which synthetic records share a total the intruder infers."
-        if self.others is not None:
-            said += (
-                " Of the other values of a collapsed tail the intruder has a belief of their own."
-            )
-        return said
-
     def _check_said(self) -> None:
+        _, needs, allows = _KINDS[self.kind]
         for name, unsaid in _UNSAID.items():
             value = getattr(self, name)
             said = value is not unsaid and value != unsaid
-            if name in _NEEDS[self.kind] and not said:
-                cure = {
-                    "largest": 'the column of which the target holds the largest value: "skilled"',
-                    "other": "the label of the second record that is not known",
-                    "knows_totals": "True: the sum of the two is what this intruder knows",
-                }[name]
-                raise InputError(f"knows_records={self.knows_records!r} needs {name}: give {cure}")
-            if said and name not in _ALLOWS[self.kind]:
+            if name in needs and not said:
+                raise InputError(
+                    f"knows_records={self.knows_records!r} needs {name}: give {_CURES[name]}"
+                )
+            if said and name not in allows:
                 given = self.knows_records if self.kind != "some" else self._some()
                 raise InputError(
                     f"{name}={value!r} says nothing to an intruder with knows_records={given!r}; "
@@ -215,8 +185,6 @@ class Intruder:
             raise InputError(
                 f"knows_columns names {self.largest!r}, which is to be guessed; leave it out"
             )
-
-    def _check_others(self) -> None:
         if self.others is not None and not hasattr(self.others, "cdf"):
             raise InputError(
                 f"others={self.others!r} has no cdf; give one of SciPy's frozen distributions: "
@@ -224,45 +192,33 @@ class Intruder:
             )
 
 
-def _joined(parts: list[str]) -> str:
-    """A list in words."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
 def _checked(given: Any) -> str | float | tuple[Any, ...]:
     """``knows_records`` in a form that compares and hashes: a word, a fraction, a tuple."""
     if isinstance(given, str):
-        if given in _NEEDS and given != "some":
+        if given in _KINDS and given != "some":
             return given
         raise InputError(
             f"knows_records={given!r} is not available; give one of "
-            f"{[k for k in _NEEDS if k != 'some']}, a fraction, a mask or a list of labels"
+            f"{[k for k in _KINDS if k != 'some']}, a fraction, a mask or a list of labels"
         )
     if isinstance(given, bool | np.bool_) or given is None:
         raise InputError(
             f'knows_records={given!r} is not available; give "all-but-target" or "none"'
         )
     if np.ndim(given) == 0:
-        return _fraction(given)
+        share = float(given) if is_number(given) else float("nan")
+        if not 0 < share < 1:
+            raise InputError(
+                f"knows_records={given!r} is no fraction above 0 and below 1; give 0.5 for half, "
+                '"none" or "all-but-target"'
+            )
+        return share
     if isinstance(given, pd.Series) and pd.api.types.is_bool_dtype(given.dtype):
         given = given.index[given]
     known = tuple(given.tolist() if hasattr(given, "tolist") else given)
     if not known or not any(k is not False for k in known):
         raise InputError('knows_records names no record; give "none" for nobody')
     return known
-
-
-def _fraction(given: Any) -> float:
-    try:
-        share = float(given)
-    except (TypeError, ValueError):
-        share = float("nan")
-    if not 0 < share < 1:
-        raise InputError(
-            f"knows_records={given!r} is no fraction above 0 and below 1; give 0.5 for half, "
-            '"none" or "all-but-target"'
-        )
-    return share
 
 
 def _named(known: tuple[Any, ...], index: pd.Index) -> Flags:

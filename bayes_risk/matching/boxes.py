@@ -1,14 +1,13 @@
-"""Matching on numeric keys within a radius: windows in sorted order; never all pairs.
+"""Matching by exact keys, or by windows in sorted order within a radius; never all pairs.
 
-Letters as in ``_core/matching.py``; here ``u`` numbers a target's *exact* keys, and a record
-matches if it holds these and its numeric keys lie in the target's box. Records are sorted by exact
+Letters as in ``_core/matching.py``; ``u`` numbers a target's *exact* keys, and a record matches if
+it holds these and its numeric keys lie in the target's box. Records are sorted by exact
 key, then by bucket of one numeric key, then by value of another: those in a target's box lie in a
 few stretches, one for each bucket that the box touches. A released value that is NaN lies in every
 interval, and such values come last. Derivation: ``docs/identification.md``.
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +15,15 @@ import numpy as np
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.matching import (
     LARGEST,
-    PRIME,
+    LEADERS,
+    TOP,
     Cells,
     Matches,
+    Weights,
     count_matches,
+    doubts,
+    largest_sums,
+    no_leaders,
     settle,
     share_of_cell,
 )
@@ -172,31 +176,19 @@ ROUND, OPEN_ROUND = 1 + 1e-12, 1 - 1e-12  # ellipses with their rim, 12 digits t
 
 
 class Boxes(NamedTuple):
-    """Targets' boxes, who stands where, and how many each box holds."""
+    """B boxes that targets have, who stands where, and how many each box holds."""
 
-    u: Ints  # (n_t,): numbers of targets' exact keys
+    u: Ints  # (B,): numbers of the boxes' exact keys
     z: Ints  # (m, n): of released ones
+    keys: Sequence[NumericKey]  # of boxes
+    windows: Windows | None  # where to look for the records of a box; None: all boxes are keys
+    N: Ints  # (m, B): records of release l in the box
+    of: Ints  # (n_t,): each target's box
     place: Ints  # (n_t,): each target's record; -1: it is not in the file
-    keys: Sequence[NumericKey]
-    windows: Windows  # where to look for the records of a box
-    N: Ints  # (m, n_t): records of release l in target i's box
     own: Flags  # (m, n_t): target i's record of release l lies in its box
     # what the squared distances, each in units of the interval's half width on that side, may add
     # up to: about 1 for ellipses, infinite for boxes
     limit: float
-
-
-class Weights(NamedTuple):
-    """``1/D`` of each target and release (n_t, m), made for exact comparison of sums.
-
-    ``share = floor(scale / D)`` with m shares below 2^63: sums that differ by m or more are ordered
-    as their fractions are. ``residue = 1/D`` modulo a prime: unequal ones belong to unequal sums.
-    ``reach[:, k-1]`` is the sum of the k largest shares.
-    """
-
-    share: Ints
-    residue: Ints
-    reach: Ints
 
 
 def box_up(
@@ -204,14 +196,18 @@ def box_up(
 ) -> Boxes:
     """Sort the releases, and count the records in every target's box.
 
-    ``place``: each target's record, -1: none; at least one numeric key; ``limit``: `ROUND` or
-    `OPEN_ROUND` makes ellipses. Time O(m n log n) with one key; with more, each window is looked
-    through once.
+    ``u``, ``place``: each target's exact key and record. Without numeric keys a box is an exact
+    key, all of which are numbered; ``limit``: `ROUND` or `OPEN_ROUND` makes ellipses. Time
+    O(m n log n) with a numeric key; with more, each window is looked through once.
     """
     limit = limit if len(keys) > 1 else BOX
-    own = (place >= 0) & (z[:, place] == u) & _inside(keys, slice(None), place, limit)
+    of = np.arange(len(u))
+    own = (place >= 0) & (z[:, place] == u) & _inside(keys, of, place, limit)
+    if not keys:
+        exact = np.arange(u.max() + 1)
+        return Boxes(exact, z, keys, None, count_matches(z, len(exact)), u, place, own, limit)
     windows = windows_of(u, z, keys)
-    return Boxes(u, z, place, keys, windows, _counts(windows, keys, limit), own, limit)
+    return Boxes(u, z, keys, windows, _counts(windows, keys, limit), of, place, own, limit)
 
 
 def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
@@ -227,39 +223,73 @@ def _inside(keys: Sequence[NumericKey], i: Any, j: Any, limit: float) -> Flags:
     return np.asarray(fits & (total <= limit))
 
 
-def match_each_box(boxes: Boxes, D: Array, cells: Cells) -> Matches:
-    """As `match_each`, with boxes in the place of keys; D has shape (m, n_t)."""
+def match_each(boxes: Boxes, D: Array, cells: Cells) -> Matches:
+    """Find the candidates in each release by itself, arrays of shape (m, n_t).
+
+    ``c = N[l, i]``, and ``T = 1`` if the target's own record is one of them. Where nothing matches:
+    the target's cell with the fallback rule, else ``c = T = 0``. A record that matches is the
+    target with probability 1 / D; D, shape (m, B), is not less than N.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        top, inside = (np.where(boxes.N > 0, x / D, 0.0) for x in (1.0, boxes.N))
-    return settle(boxes.N, boxes.own, top, inside, cells)
+        chances = [np.where(boxes.N > 0, x / D, 0.0) for x in (1.0, boxes.N)]
+    c, top, inside = (x.take(boxes.of, axis=1) for x in (boxes.N, *chances))
+    return settle(c, boxes.own, top, inside, cells)
 
 
-def match_pooled_boxes(
-    boxes: Boxes, D: Array, each: Matches, cells: Cells, *, largest: int = LARGEST
+def match_pooled(
+    boxes: Boxes,
+    D: Array,
+    each: Matches,
+    cells: Cells,
+    *,
+    left_out: bool = True,
+    largest: int = LARGEST,
 ) -> list[Matches]:
-    """As `match_pooled`, with boxes: over all releases; then, if m > 2, without each of them.
+    """Find the candidates by the probability pooled over releases, arrays of shape (n_t,).
 
-    ``largest``: what sums of shares may come to; lower only to test: more sums are then too near.
+    ``Pr(J = j | t) = (1/m) sum_l 1[j matches t in release l] / D[l, t]``; c counts the j that
+    attain the maximum. The fallback rule adds the same amount to every j of the target's cell, and
+    whoever matches lies in that cell: where anything matches in any release it moves no maximum,
+    and where nothing does the whole cell ties. So it is never written out.
+
+    With ``left_out``, if m > 2, also without each release. ``largest``: what sums of shares may
+    come to; lower only to test: more sums are then too near.
     """
     m = len(boxes.N)
     if m == 1:  # pooled is that release
         return [Matches(*(column[0] for column in each))]
-    contests = [None, *range(m)] if m > 2 else [None]
-    scale = largest // m
-    weights = _weights(np.where(boxes.N > 0, D, 0.0), scale)
-    c, digits = np.zeros((2, len(contests), len(boxes.u)), np.int64)
-    T, doubt = np.zeros((2, len(contests), len(boxes.u)), np.bool_)
-    pool = _sweep if _slides(boxes.keys) else _scan
-    pool(boxes, weights, contests, (c, T, doubt, digits))
-    for a, i in np.argwhere(doubt).tolist():
-        c[a, i], T[a, i] = _in_fractions(boxes, D, i, contests[a])
-    found = []
+    contests = [None, *range(m)] if left_out and m > 2 else [None]
+    scale, counted = largest // m, np.where(boxes.N > 0, D, 0.0)
+    weights = Weights.of(counted, scale)
+    leaders = no_leaders(len(boxes.u), len(contests))
+    _pool(boxes, weights, contests, leaders)
+    T, c_of, top_of = leading(boxes.own, boxes.of, weights, leaders), *leaders.T[[LEADERS, TOP]]
+    for b, a in doubts(leaders, m):
+        match = (boxes.z == boxes.u[b]) & _inside(boxes.keys, b, slice(None), boxes.limit)
+        rows, pattern, size = np.unique(match, axis=1, return_inverse=True, return_counts=True)
+        best = largest_sums(rows, counted[:, b], contests[a])
+        c_of[a, b] = size[best].sum()
+        T[a, boxes.of == b] = best[pattern][boxes.place[boxes.of == b]]
+    T &= boxes.place >= 0
+    nothing = boxes.N == 0
+    present = np.divide(boxes.N, D, out=np.full(D.shape, float(cells.certain)), where=~nothing)
+    pooled = []
     for a, l in enumerate(contests):  # sums of 1/D over the releases kept become probabilities
         kept = [k for k in range(m) if k != l]
-        top = np.where(c[a] > 0, digits[a] / scale, 0.0) / len(kept)
-        top += share_of_cell(each, cells, kept)
-        found.append(settle(c[a], T[a], top, each.inside[kept].mean(axis=0), cells))
-    return found
+        top = np.where(c_of[a] > 0, top_of[a] / scale, 0.0) / len(kept)
+        missed, inside = (x[kept].mean(axis=0)[boxes.of] for x in (nothing, present))
+        top = top[boxes.of] + share_of_cell(missed, cells)
+        pooled.append(settle(c_of[a][boxes.of], T[a], top, inside, cells))
+    return pooled
+
+
+def leading(inside: Flags, of: Ints, weights: Weights, leaders: Ints) -> Flags:
+    """Whether records, inside (m, R) of boxes `of`, are among the leaders, shape (A, R)."""
+    from .match_counts import attained
+
+    flags = np.zeros((leaders.shape[1], len(of)), np.bool_)
+    attained(np.ascontiguousarray(inside.T), of, weights, leaders, flags)
+    return flags
 
 
 def _counts(windows: Windows, keys: Sequence[NumericKey], limit: float) -> Ints:
@@ -277,35 +307,49 @@ def _slides(keys: Sequence[NumericKey]) -> bool:
     return len(keys) == 1 and keys[0].sortable
 
 
+def _pool(boxes: Boxes, weights: Weights, contests: Sequence[int | None], leaders: Ints) -> None:
+    """Find who leads, by whatever keys there are."""
+    from .match_counts import pool_keys
+
+    if boxes.windows is None:
+        pool_keys(boxes.z, weights, leaders)
+    elif _slides(boxes.keys):
+        _sweep(boxes, boxes.windows, weights, contests, leaders)
+    else:
+        _scan(boxes, boxes.windows, weights, leaders)
+
+
 def _sweep(
-    boxes: Boxes, weights: Weights, contests: Sequence[int | None], out: tuple[Ints | Flags, ...]
+    boxes: Boxes,
+    windows: Windows,
+    weights: Weights,
+    contests: Sequence[int | None],
+    leaders: Ints,
 ) -> None:
-    """Pool by one numeric key: c, T, doubts and digits, one row a contest (release left out)."""
+    """Pool by one numeric key, one contest (release left out) after the other."""
     from .match_counts import no_matches, sweep
 
     m, n = boxes.z.shape
-    key, order = boxes.keys[0], boxes.windows.order
+    key = boxes.keys[0]
     turns = np.lexsort((key.y, np.isinf(key.low), boxes.u))
-    start, stop = boxes.windows.single()
+    start, stop = windows.single()
     for a, l in enumerate(contests):
         kept = np.delete(np.arange(m), [] if l is None else l)
-        windows = order[kept], *(np.ascontiguousarray(ends[:, kept]) for ends in (start, stop))
-        rest = _ranked(weights.share[:, kept], weights.residue[:, kept])
-        found = tuple(rows[a : a + 1] for rows in out)
-        sweep(no_matches(n, len(kept)), turns, boxes.place, windows, rest, found)
+        ends = (np.ascontiguousarray(side[:, kept]) for side in (start, stop))
+        rest = Weights.ranked(weights.share[:, kept], weights.residue[:, kept])
+        slid = windows.order[kept], *ends
+        sweep(no_matches(n, len(kept)), turns, slid, rest, leaders, a)
 
 
-def _scan(
-    boxes: Boxes, weights: Weights, contests: Sequence[int | None], out: tuple[Ints | Flags, ...]
-) -> None:
-    """Pool by several numeric keys, likewise; all contests at once."""
+def _scan(boxes: Boxes, windows: Windows, weights: Weights, leaders: Ints) -> None:
+    """Pool by several numeric keys, all contests at once."""
     from .match_counts import scan
 
-    rows = _by_window(boxes.windows, boxes.keys)
+    rows = _by_window(windows, boxes.keys)
     records = _stacked(boxes.keys, [k.value.T for k in boxes.keys])
     by_record = boxes.u, np.ascontiguousarray(boxes.z.T), records
     visits = np.argsort(-weights.share, axis=1)  # smallest N first
-    scan(by_record, boxes.place, boxes.windows, rows, boxes.limit, visits, weights, out)
+    scan(by_record, windows, rows, boxes.limit, visits, weights, leaders)
 
 
 def _by_window(windows: Windows, keys: Sequence[NumericKey]) -> tuple[Array, ...]:
@@ -317,31 +361,3 @@ def _stacked(keys: Sequence[NumericKey], values: Sequence[Array]) -> tuple[Array
     """Lower ends, targets' values and upper ends of all keys, (n_t, p); and what was released."""
     low, y, high = ([getattr(k, name) for k in keys] for name in ("low", "y", "high"))
     return tuple(np.stack(columns, axis=-1) for columns in (low, y, high, values))
-
-
-def _weights(D: Array, scale: int) -> Weights:
-    """Weights of each target and release; D is 0 where nothing matches."""
-    sizes, place = np.unique(D.T, return_inverse=True)
-    share = [int(scale / Fraction(size)) if size else 0 for size in sizes.tolist()]
-    inverse = [
-        size.denominator * pow(size.numerator, -1, PRIME) % PRIME if size else 0  # modulo the prime
-        for size in map(Fraction, sizes.tolist())
-    ]
-    place = place.reshape(D.T.shape)
-    return _ranked(np.array(share, np.int64)[place], np.array(inverse, np.int64)[place])
-
-
-def _ranked(share: Ints, residue: Ints) -> Weights:
-    reach = np.cumsum(np.sort(share, axis=1)[:, ::-1], axis=1)
-    return Weights(np.ascontiguousarray(share), np.ascontiguousarray(residue), reach)
-
-
-def _in_fractions(boxes: Boxes, D: Array, i: int, without: int | None) -> tuple[int, bool]:
-    """Compare the sums of target i as fractions: where digits and residues left a doubt."""
-    match = (boxes.z == boxes.u[i]) & _inside(boxes.keys, i, slice(None), boxes.limit)  # (m, n)
-    rows, pattern, size = np.unique(match, axis=1, return_inverse=True, return_counts=True)
-    used = [l for l, N in enumerate(boxes.N[:, i]) if N and l != without]
-    sums = [sum((1 / Fraction(D[l, i]) for l in used if row[l]), Fraction(0)) for row in rows.T]
-    best = np.array([total == max(sums) for total in sums])
-    place = boxes.place[i]
-    return int(size[best].sum()), bool(place >= 0 and best[pattern[place]])

@@ -14,18 +14,6 @@ Strategy = str | float
 SAME = 1e-12  # relative; what probabilities that are equal as fractions may differ by
 
 
-def checked_strategy(strategy: Any) -> Strategy:
-    """``"always"``, ``"likeliest"``, or the largest Pr(J = n + 1) at which he still claims."""
-    if is_number(strategy) and 0 < strategy <= 1:
-        return float(strategy)
-    if isinstance(strategy, str) and strategy in ("always", "likeliest"):
-        return strategy
-    raise InputError(
-        f'strategy={strategy!r}; give "always", "likeliest", or a number above 0 and at most 1: he '
-        "claims a match if the target is outside the file with a probability below it"
-    )
-
-
 def in_words(strategy: Strategy) -> str:
     """How reports call it."""
     if strategy == "always":
@@ -65,12 +53,19 @@ class Choices(NamedTuple):
 
 
 def checked_choices(strategy: Any, shape: Any, closed: Any, fallback: Any) -> Choices:
-    """Each by itself."""
+    """Each by itself; a number: the largest Pr(J = n + 1) at which he still claims."""
     for name, value in (("fallback", fallback), ("closed", closed)):
         if not isinstance(value, bool):
             raise InputError(f"{name}={value!r} is not a truth value; give True or False")
     shape = one_of("shape", shape, ("box", "ellipse"))
-    return Choices(checked_strategy(strategy), shape, closed, fallback)
+    if is_number(strategy) and 0 < strategy <= 1:
+        strategy = float(strategy)
+    elif not isinstance(strategy, str) or strategy not in ("always", "likeliest"):
+        raise InputError(
+            f'strategy={strategy!r}; give "always", "likeliest", or a number above 0 and at most '
+            "1: he claims a match if the target is outside the file with a probability below it"
+        )
+    return Choices(strategy, shape, closed, fallback)
 
 
 def check_effects(choices: Choices, *, population: bool, n_radii: int) -> None:

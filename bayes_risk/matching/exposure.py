@@ -78,15 +78,11 @@ def exposure(
     *Fresh sample.* With :math:`N_1` and :math:`N_2` values that occur once and twice among the n
     values of a column, a fresh record of the same population has a value that is in the original
     with probability about :math:`1 - N_1/n`, and one that occurs once in it with probability
-    about :math:`2 N_2/n` (Good 1953). The same holds of whole records. A synthesiser that draws
-    values from the original, as trees and predictive mean matching do, releases genuine values
-    alone. Where :math:`N_1` is below 1 % of n (codes, ages, rounded amounts) nearly every value is
-    shared, so that genuine values say little: ``judged`` is False there.
+    about :math:`2 N_2/n` (Good 1953); so of whole records. Where :math:`N_1` is below 1 % of n
+    (codes, ages, rounded amounts) genuine values say little: ``judged`` is False there.
 
     *Identical records* of a `Release` that replaced some records contain the others
     (``not_replaced``); values are those of the replaced records alone.
-
-    *Cost.* O((m + 1) n) time and memory a column, and sorting of distinct numbers.
 
     References
     ----------
@@ -109,11 +105,13 @@ def exposure(
     if isinstance(original, Microdata):
         categories = [v.name for v in original.variables if v.n_levels]
         original = original.decode(original.codes)
-    asked = None if keys is None else _checked_keys(original, keys)
+    asked = None if keys is None else known_columns("keys", keys, list(original.columns))
+    if asked == []:
+        raise InputError("keys is empty; name at least one column, or leave it out")
     files = _files_of(original, release)
     everything, made = _Records(files.cut[-1]), _Records(files.cut[-1])
     compared, synthesized = [], []
-    numbers: dict[str, _Column] = {}
+    numbers: dict[str, tuple[list[int], list[list[int]]]] = {}
     for name in original.columns:
         coded_column = files.codes(name)
         if coded_column is None:
@@ -131,6 +129,11 @@ def exposure(
         synthesized, made = compared, everything
     chosen = asked or _default_keys(original, compared, synthesized, categories)
     unique, replicated = _uniques(files, chosen, compared)
+    counted = [c for c in synthesized if c in numbers]
+    of_original, of_files = (
+        np.array([numbers[c][k] for c in counted], dtype=np.int64).reshape(len(counted), *shape)
+        for k, shape in enumerate(((4,), (files.m, 4)))
+    )
     whole, part = _Equal.of(files, everything), _Equal.of(files, made)
     return Exposure(
         index=original.index,
@@ -150,7 +153,7 @@ def exposure(
         any_row_synthesized=part.any_row,
         unique=unique,
         replicated=replicated,
-        values=_together([c for c in synthesized if c in numbers], numbers, files.m),
+        values=Values(tuple(counted), *of_original.T, *of_files.transpose(2, 1, 0)),
     )
 
 
@@ -276,33 +279,21 @@ class _Equal(NamedTuple):
         )
 
 
-class _Column(NamedTuple):
-    """Counts of one numeric column: of the original, and of each file; as in `Values`."""
-
-    of_original: tuple[int, ...]
-    of_files: list[tuple[int, ...]]
-
-
-def _values(files: _Files, codes: Ints, size: int) -> _Column:
+def _values(files: _Files, codes: Ints, size: int) -> tuple[list[int], list[list[int]]]:
+    """Counts of one numeric column, as in `Values`: of the original, and of each file."""
     y, *released = files.parts(codes)
     times = np.bincount(y, minlength=size)
     times[0] = 0  # missing
-    found: list[tuple[int, ...]] = []
+    found = []
     for z in released:
         z = z if files.replaced is None else z[files.replaced]
         shown = np.bincount(z, minlength=size)
         shown[0] = 0
         genuine, unique = shown[times > 0].sum(), shown[times == 1]
-        found.append((int(shown.sum()), int(genuine), int(unique.sum()), int((unique > 0).sum())))
-    counts = [times.sum(), (times > 0).sum(), (times == 1).sum(), (times == 2).sum()]
-    return _Column(tuple(map(int, counts)), found)
-
-
-def _together(names: Sequence[str], numbers: dict[str, _Column], m: int) -> Values:
-    """Columns side by side."""
-    original = np.array([numbers[c].of_original for c in names], dtype=np.int64).reshape(-1, 4)
-    files = np.array([numbers[c].of_files for c in names], dtype=np.int64).reshape(-1, m, 4)
-    return Values(tuple(names), *original.T, *files.transpose(2, 1, 0))
+        counts = shown.sum(), genuine, unique.sum(), (unique > 0).sum()
+        found.append(list(map(int, counts)))
+    counts = times.sum(), (times > 0).sum(), (times == 1).sum(), (times == 2).sum()
+    return list(map(int, counts)), found
 
 
 def _is_number(original: pd.DataFrame, name: str) -> bool:
@@ -337,10 +328,3 @@ def _uniques(files: _Files, keys: Sequence[str], compared: Sequence[str]) -> tup
     y, *released = files.parts(records.dense())
     found = [identity(Keyed(y, z, records.size)).replicated for z in released]
     return np.bincount(y, minlength=records.size)[y] == 1, np.column_stack(found)
-
-
-def _checked_keys(original: pd.DataFrame, keys: Sequence[str]) -> list[str]:
-    chosen = known_columns("keys", keys, list(original.columns))
-    if not chosen:
-        raise InputError("keys is empty; name at least one column, or leave it out")
-    return chosen

@@ -10,15 +10,17 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import counted, percent
 from bayes_risk.data.base_result import Result, Table, count, value
 
-COUNTED = {  # words, and of how many
-    "identical": ("Records identical to the original, same row", "records"),
-    "identical_any_row": ("Records identical to the original, any row", "records"),
-    "identical_alone": ("Records without a double in the original, found", "original_alone"),
-    "replicated_uniques": ("Replicated uniques", "uniques"),
+COUNTED = {  # of how many, and words of those that the report shows
+    "identical": ("records", "Records identical to the original, same row"),
+    "identical_any_row": ("records", "Records identical to the original, any row"),
+    "identical_synthesized": ("records", ""),
+    "identical_synthesized_any_row": ("records", ""),
+    "identical_alone": ("original_alone", "Records without a double in the original, found"),
+    "replicated_uniques": ("uniques", "Replicated uniques"),
 }
 VALUES = {
-    "genuine": "Values of {} that are genuine",
-    "unique": "Values of {} that occur once in the original",
+    "genuine": ("genuine_values", "Values of {} that are genuine"),
+    "unique": ("genuine_unique_values", "Values of {} that occur once in the original"),
 }
 JUDGED = 0.01  # share of values that occur once from which genuine values say something
 
@@ -51,12 +53,9 @@ class Exposure(Result):
     ----------
     index : pandas.Index, length n
         Labels of the original's records.
-    compared : tuple of str
-        The columns compared: "all columns" below.
-    synthesized : tuple of str
-        Those that were synthesised.
-    keys : tuple of str
-        The keys of uniques.
+    compared, synthesized, keys : tuple of str
+        The columns compared ("all columns" below), those of them that were synthesised, and the
+        keys of uniques.
     left_out : tuple of str
         Columns of the original that some file lacks, holds twice, or stores as something else.
     n_released : ndarray of int, shape (m,)
@@ -133,20 +132,23 @@ class Exposure(Result):
         the original on the keys, and ``replicated_uniques`` of them; ``rows_correspond``;
         ``same_as_original``.
         """
-        own = [_where(self.corresponds, flags) for flags in self._own_rows]
+        per_row = {"identical": self.identical, "identical_synthesized": self.identical_synthesized}
+        rows, there = {n: flags.sum(axis=0) for n, flags in per_row.items()}, self.corresponds
+        if not there.all():
+            rows = {name: np.where(there, count, np.nan) for name, count in rows.items()}
         columns = {
             "records": self.n_released,
             "not_replaced": self.not_replaced,
-            "identical": own[0],
+            "identical": rows["identical"],
             "identical_any_row": self.any_row,
-            "identical_synthesized": own[1],
+            "identical_synthesized": rows["identical_synthesized"],
             "identical_synthesized_any_row": self.any_row_synthesized,
             "expected_any_row_share": 1 - float(self.alone.mean()),
             "original_alone": int(self.alone.sum()),
             "identical_alone": self.found[self.alone].sum(axis=0),
             "uniques": int(self.unique.sum()),
             "replicated_uniques": self.replicated.sum(axis=0),
-            "rows_correspond": self.corresponds,
+            "rows_correspond": there,
             "same_as_original": self.same_as_original,
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.m + 1, name="release"))
@@ -179,7 +181,7 @@ class Exposure(Result):
             "original_distinct": v.distinct,
             "expected_genuine_share": 1 - v.once / given,
             "expected_unique_share": 2 * v.twice / given,
-            "judged": v.once >= JUDGED * given,
+            "judged": np.array([name in self.judged for name in v.names], dtype=bool),
         }
         rows = pd.MultiIndex.from_product(
             [range(1, self.m + 1), v.names], names=["release", "column"]
@@ -209,6 +211,9 @@ class Exposure(Result):
         names = [str(c) for c in self.values.names if c not in self.judged]
         left = f" Not judged, as nearly every value is shared by many: {', '.join(names)}."
         keys = f" Keys of uniques: {', '.join(map(str, self.keys))}." if self.keys else ""
+        shown = {name: words for name, (_, words) in COUNTED.items() if words}
+        for column in self.judged:
+            shown |= {f"{n}[{column}]": words.format(column) for n, words in VALUES.values()}
         table = Table(
             note=(
                 "Counted in the files themselves, whatever the intruder knows or believes. Shares "
@@ -216,10 +221,11 @@ class Exposure(Result):
                 f"the same population would show.{left if names else ''}"
             ),
             caption=f"{counted(self.m, 'file')}, {self.n:,} records.{keys}",
-            frame=self._counted(),
+            frame=self.summary(),
             head="What is counted",
+            labels=shown,
             columns=[
-                ("Fewest in a file", count("fewest")),
+                ("Fewest in a file", count("least")),
                 ("Most in a file", count("most")),
                 ("Of", count("of")),
                 ("Share", value("share", percent)),
@@ -235,26 +241,6 @@ class Exposure(Result):
         v = self.values
         found = v.once >= JUDGED * np.maximum(v.given, 1)
         return [name for name, says in zip(v.names, found, strict=True) if says]
-
-    def _counted(self) -> pd.DataFrame:
-        """Counts over the files, their share of the file that shows most, and of a fresh sample."""
-        files, rows = self.files, {}
-        fresh = {"identical_any_row": float(files["expected_any_row_share"].iloc[0])}
-        for name, (words, of) in COUNTED.items():
-            rows[words] = (files[name], files[of], fresh.get(name, np.nan))
-        for column in self.judged:
-            table = self.columns.xs(column, level="column")
-            for name, words in VALUES.items():
-                expected = float(table[f"expected_{name}_share"].iloc[0])
-                rows[words.format(column)] = (table[name], table["values"], expected)
-        return pd.DataFrame.from_dict(
-            {
-                words: (n.min(), n.max(), of.max(), (n / of.where(of > 0)).max(), expected)
-                for words, (n, of, expected) in rows.items()
-            },
-            orient="index",
-            columns=["fewest", "most", "of", "share", "fresh"],
-        )
 
     def line(self) -> str:
         """Identical records, replicated uniques and unique values of the file that shows most."""
@@ -287,7 +273,7 @@ class Exposure(Result):
         correspond; ``replicated_uniques``; ``genuine_unique_values`` of the column with most, NaN
         where no column is judged.
         """
-        judged = self.values.once >= JUDGED * np.maximum(self.values.given, 1)
+        judged = [name in self.judged for name in self.values.names]
         unique = self.values.unique[:, judged]
         return {
             "identical_records": float(self.identical_records.max()),
@@ -301,64 +287,70 @@ class Exposure(Result):
         return np.where(self.corresponds, self.identical.sum(axis=0), self.any_row)
 
     def summary(self) -> pd.DataFrame:
-        """One row per measure: ``least`` and ``most`` over the files, ``of``, ``any_file``.
+        """One row per measure: ``least`` and ``most`` over the files, and what they go with.
 
         Rows: counts of `files`, then ``genuine_values`` and ``genuine_unique_values`` with each
         column in brackets. ``of``: records of the largest file, uniques of the original, or
         released values. ``any_file``: records of the original of which it holds in some file; NaN
-        where released records or values are counted.
+        where released records or values are counted. ``share``, of the file that shows most;
+        ``fresh``, of a fresh sample; NaN where that is not known.
         """
-        files, columns = self.files, self.columns
+        files, found = self.files, self.found
         anywhere = {
             "identical": self.identical,
-            "identical_any_row": self.found,
+            "identical_any_row": found,
             "identical_synthesized": self.identical_synthesized,
-            "identical_alone": self.found & self.alone[:, None],
+            "identical_alone": found & self.alone[:, None],
             "replicated_uniques": self.replicated,
         }
-        of = {
-            "identical": "records",
-            "identical_any_row": "records",
-            "identical_synthesized": "records",
-            "identical_synthesized_any_row": "records",
-            "identical_alone": "original_alone",
-            "replicated_uniques": "uniques",
+        in_any = {name: flags.any(axis=1).sum() for name, flags in anywhere.items()}
+        fresh = {"identical_any_row": files["expected_any_row_share"].iloc[0]}
+        rows = {
+            name: (files[name], files[of], in_any.get(name, np.nan), fresh.get(name, np.nan))
+            for name, (of, _) in COUNTED.items()
         }
-        rows = {}
-        for name, whole in of.items():
-            in_any = anywhere[name].any(axis=1).sum() if name in anywhere else np.nan
-            rows[name] = (files[name].min(), files[name].max(), files[whole].max(), in_any)
-        for name in self.values.names:
-            of_column = columns.xs(name, level="column")
-            for measure in ("genuine", "unique"):
-                words = "genuine_values" if measure == "genuine" else "genuine_unique_values"
-                found, whole = of_column[measure], of_column["values"].max()
-                rows[f"{words}[{name}]"] = (found.min(), found.max(), whole, np.nan)
+        for column in self.values.names:
+            table = self.columns.xs(column, level="column")
+            for name, (words, _) in VALUES.items():
+                expected = table[f"expected_{name}_share"].iloc[0]
+                rows[f"{words}[{column}]"] = (table[name], table["values"], np.nan, expected)
         return pd.DataFrame.from_dict(
-            rows, orient="index", columns=["least", "most", "of", "any_file"], dtype=float
+            {
+                name: (n.min(), n.max(), of.max(), any_, (n / of.where(of > 0)).max(), expected)
+                for name, (n, of, any_, expected) in rows.items()
+            },
+            orient="index",
+            columns=["least", "most", "of", "any_file", "share", "fresh"],
+            dtype=float,
         )
 
     def first(self, m: int) -> "Exposure":
         """The same of the first m files alone."""
-        v = self.values
-        cut = {name: getattr(v, name)[:m] for name in ("released", "genuine", "unique", "shown")}
-        return replace(
-            self,
-            n_released=self.n_released[:m],
-            corresponds=self.corresponds[:m],
-            same_as_original=self.same_as_original[:m],
-            identical=self.identical[:, :m],
-            found=self.found[:, :m],
-            identical_synthesized=self.identical_synthesized[:, :m],
-            any_row=self.any_row[:m],
-            any_row_synthesized=self.any_row_synthesized[:m],
-            replicated=self.replicated[:, :m],
-            values=v._replace(**cut),
+        by_file = (
+            *("n_released", "corresponds", "same_as_original", "identical", "found"),
+            *("identical_synthesized", "any_row", "any_row_synthesized", "replicated"),
         )
+        cut = {name: getattr(self, name)[..., :m] for name in by_file}
+        of_files = ("released", "genuine", "unique", "shown")
+        values = {name: getattr(self.values, name)[:m] for name in of_files}
+        return replace(self, values=self.values._replace(**values), **cut)
 
     def sentence(self) -> str:
         """Say the counts in plain words."""
-        parts = [*self._originals(), self._identical(), *self._genuine(), self._uniques()]
+        which = np.flatnonzero(self.same_as_original) + 1
+        parts = []
+        if len(which):
+            name = "The file" if self.m == 1 else f"Release {', '.join(map(str, which))}"
+            verb = "is" if len(which) == 1 else "are"
+            parts.append(f"{name} {verb} the original itself: every record is equal.")
+        parts += [self._identical(), *self._genuine()]
+        if self.keys:
+            design = "" if self.keys_synthesized else "; none of these keys was synthesised"
+            parts.append(
+                f"Of {int(self.unique.sum()):,} records unique on {', '.join(self.keys)} "
+                f"{_range(self.replicated.sum(axis=0))} are replicated by a record that is unique "
+                f"in the file{design}."
+            )
         if self.left_out:
             parts.append(f"Not compared: {', '.join(self.left_out)}.")
         return " ".join(parts)
@@ -367,72 +359,36 @@ class Exposure(Result):
         tables = [self.files.T, self.columns.T] if self.values.names else [self.files.T]
         return "\n\n".join([f"Exposure\n{self.sentence()}", *(t.to_string() for t in tables)])
 
-    @property
-    def _own_rows(self) -> tuple[Ints, Ints]:
-        return self.identical.sum(axis=0), self.identical_synthesized.sum(axis=0)
-
-    def _originals(self) -> list[str]:
-        """Files that are the original."""
-        which = np.flatnonzero(self.same_as_original) + 1
-        if not len(which):
-            return []
-        if self.m == 1:
-            return ["The file is the original itself: every record is equal."]
-        named = ", ".join(map(str, which))
-        verb = "is" if len(which) == 1 else "are"
-        return [f"Release {named} {verb} the original itself: every record is equal."]
-
     def _identical(self) -> str:
-        where = "in all columns"
+        found, of = _range(self.any_row), _range(self.n_released)
         if self.corresponds.all():
-            own = self._own_rows[0]
-            text = f"{_range(own)} of {_range(self.n_released)} records equal the original's"
-            text += f" {where} in the same row, {_range(self.any_row)} in some row"
+            own = _range(self.identical.sum(axis=0))
+            text = f"{own} of {of} records equal the original's in all columns in the same row, "
+            text += f"{found} in some row"
         else:
-            text = f"{_range(self.any_row)} of {_range(self.n_released)} records equal one of the"
-            text += f" original's {where} (rows do not correspond)"
+            text = f"{found} of {of} records equal one of the original's in all columns (rows do "
+            text += "not correspond)"
         text += f" (a fresh sample would show {percent(1 - self.alone.mean())})"
         kept = f"; {self.not_replaced:,} were released as they are" if self.not_replaced else ""
-        return f"{self._each()}{text}{kept}."
-
-    def _each(self) -> str:
-        return "In each file " if self.m > 1 else ""
+        return f"{'In each file ' if self.m > 1 else ''}{text}{kept}."
 
     def _genuine(self) -> list[str]:
-        table, v = self.columns, self.values
-        said = []
-        for j, name in enumerate(v.names):
-            row = table.xs(name, level="column").iloc[0]
-            if not row["judged"]:
-                continue
+        """Of the numbers of which it says something."""
+        v, said = self.values, []
+        for j in (v.names.index(name) for name in self.judged):
+            fresh = (1 - v.once[j] / v.given[j], 2 * v.twice[j] / v.given[j])
             said.append(
-                f"Of {_range(v.released[:, j])} released values of {name} {_range(v.genuine[:, j])}"
-                f" are genuine and {_range(v.unique[:, j])} occur once in the original (a fresh "
-                f"sample would show {percent(row['expected_genuine_share'])} and "
-                f"{percent(row['expected_unique_share'])})."
+                f"Of {_range(v.released[:, j])} released values of {v.names[j]} "
+                f"{_range(v.genuine[:, j])} are genuine and {_range(v.unique[:, j])} occur once in "
+                f"the original (a fresh sample would show {' and '.join(map(percent, fresh))})."
             )
         return said
-
-    def _uniques(self) -> str:
-        if not self.keys:
-            return ""
-        shown = _range(self.replicated.sum(axis=0))
-        design = "" if self.keys_synthesized else "; none of these keys was synthesised"
-        return (
-            f"Of {int(self.unique.sum()):,} records unique on {', '.join(self.keys)} {shown} are "
-            f"replicated by a record that is unique in the file{design}."
-        )
 
 
 def exposure_of(*risks: Any) -> Exposure | None:
     """What the first of some risks says that the files show; None: none of them says it."""
     found = (getattr(risk, "exposure", None) for risk in risks)
     return next((one for one in found if one is not None), None)
-
-
-def _where(known: Flags, counts: Ints) -> Ints | Array:
-    """Counts, NaN where they are not known."""
-    return counts if known.all() else np.where(known, counts, np.nan)
 
 
 def _share(counts: Ints, of: Ints) -> Array:

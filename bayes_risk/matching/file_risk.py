@@ -19,10 +19,10 @@ from bayes_risk.data.base_result import Table
 from bayes_risk.data.microdata import same_records
 
 from .input import checked_keys, release_tables
-from .parquet_counts import Plan, Progress, Tally, count_files
+from .parquet_counts import Plan, Progress, count_files
 from .parquet_files import ParquetTable
 from .replicates import standard_error
-from .words import Matching, errors_in_words, knowledge, summary_table, tables_searched
+from .words import Matching, errors_in_words, knowledge, measures, summary_table, tables_searched
 
 File = str | PathLike[str]
 
@@ -31,16 +31,12 @@ File = str | PathLike[str]
 class FileRisk(Matching):
     """What an intruder achieves who looks for every record of a file in its releases.
 
-    The sums of `IdentificationRisk`, without the records. For target i, ``c_i`` released records
-    have the highest match probability, ``T_i = 1`` if the true record is among them; *per release*
-    (Hornby & Hu 2021) or *pooled* over releases (Reiter & Mitra 2009).
+    The sums of `IdentificationRisk`, without the records.
 
     Attributes
     ----------
-    known, synthesized : tuple of str
-        The keys: unsynthesised, and synthesised.
-    fallback : bool
-        Whether the intruder, when nothing matches, chooses among all who share the known keys.
+    known, synthesized, fallback
+        As given to `identification_risk_of_files`.
     n : int
         Number of targets: all records of the original.
     n_profiles : int
@@ -79,22 +75,13 @@ class FileRisk(Matching):
 
     @property
     def expected_match_risk_mcse(self) -> pd.Series:
-        """Standard errors of the expected match risk, labelled ``mean`` and ``pooled``.
-
-        As in `IdentificationRisk`: between releases, NaN for m = 1; and by the jackknife, NaN for
-        m < 3.
-        """
+        """As `IdentificationRisk.expected_match_risk_mcse`."""
         return pd.Series(
             {"mean": float(standard_error(self.each[:, 0])), "pooled": self.pooled_mcse}
         )
 
     def summary(self) -> pd.DataFrame:
-        """File level: one row per release ``1 .. m``, then ``mean`` and ``pooled``.
-
-        Columns as in `IdentificationRisk.summary`: ``expected_match_risk``, ``mcse``,
-        ``baseline``, ``true_matches``, ``true_match_rate``, ``unique_matches``,
-        ``false_match_rate``, ``no_match``, ``claims``.
-        """
+        """As `IdentificationRisk.summary`."""
         return summary_table(
             self.each.tolist(),
             self.pooled.tolist(),
@@ -128,7 +115,6 @@ def identification_risk_of_files(
     id: str | None = None,
     fallback: bool = True,
     batch: int = 500_000,
-    client: None = None,
     progress: Progress | None = None,
     max_memory: str | None = None,
 ) -> FileRisk:
@@ -148,8 +134,7 @@ def identification_risk_of_files(
         The released files, with the original's records in the original's order. They may be cut
         into files and row groups in another way, which costs time.
     known, synthesized : lists of str
-        Keys that were not synthesised, and that were, as in `identification_risk`. Missing values
-        are a level.
+        As in `identification_risk`. Missing values are a level.
     id : str, optional
         Column with the label of each record, in all files: it is checked that they agree row by
         row.
@@ -157,8 +142,6 @@ def identification_risk_of_files(
         What the intruder does where nothing matches, as in `identification_risk`.
     batch : int
         Records of the files that are put side by side at a time. The numbers do not depend on it.
-    client : None
-        No longer taken: DuckDB counts on this machine, with all its cores.
     progress : callable, optional
         Called as ``progress(stage, done, total)``, in records.
     max_memory : str, optional
@@ -183,21 +166,12 @@ def identification_risk_of_files(
 
     Notes
     -----
-    *Cost.* Key columns are read twice, once for their levels. Time O(m^2 n); on disk, where memory
-    does not suffice, some 16 (m + 1) n bytes in a temporary folder that is this user's alone and
-    goes with the call (``TMPDIR`` names another): codes of keys, no values, and hashes of ids.
+    *Cost.* Key columns are read twice. Time O(m^2 n); on disk, where memory does not suffice, some
+    16 (m + 1) n bytes of codes and hashes, no values, in a temporary folder that goes with the call
+    (``docs/identification.md``). What files show without a model (`exposure`) is not counted: it
+    looks at all columns.
 
-    *What files show without a model* (`exposure`) is not counted: it looks at all columns.
-
-    *Numbers with more than 1,000 values* are refused as in memory. Parquet forgets that whole
-    numbers were categories unless pandas or Arrow wrote them so; otherwise store codes as text.
-
-    References
-    ----------
-    Reiter, J. P. and Mitra, R. (2009). Estimating risks of identification disclosure in partially
-    synthetic data. Journal of Privacy and Confidentiality 1, 99-110.
-    Hornby, R. and Hu, J. (2021). Identification risks evaluation of partially synthetic data with
-    the IdentificationRiskCalculation R package. Transactions on Data Privacy 14, 37-52.
+    *References*: those of `identification_risk`.
     """
     if not isinstance(fallback, bool):
         raise InputError(f"fallback={fallback!r} is not a truth value; give True or False")
@@ -207,21 +181,19 @@ def identification_risk_of_files(
             f"progress={progress!r} is no function; give one of (stage, done, total), or leave it "
             "out"
         )
-    if client is not None:
-        raise InputError(
-            "client= is no longer taken: DuckDB counts the files on this machine, larger than "
-            "memory or not; leave it out (max_memory='2GiB' bounds the memory)"
-        )
     if max_memory is not None and not isinstance(max_memory, str):
         raise InputError(
             f"max_memory={max_memory!r} is no amount of memory; give one such as '2GiB'"
         )
     tables = _checked_tables(original, releases, known, synthesized, id)
-    plan = Plan(tables, tuple(known), tuple(synthesized), id, batch, max_memory, progress)
+    told = progress or (lambda stage, done, total: None)
+    plan = Plan(tables, tuple(known), tuple(synthesized), id, batch, max_memory, told)
     found, cells = count_files(plan, fallback=fallback)
     expected = [chances.expected() for chances in found.chances]
     m = len(tables) - 1
-    rows = [_measures(found, row, risk) for row, risk in enumerate(expected[: m + 1])]
+    rows = [
+        measures(found.n, *row) for row in zip(expected[: m + 1], *found.counts.T, strict=False)
+    ]
     left_out = np.array(expected[m + 1 :])
     return FileRisk(
         known=plan.known,
@@ -264,10 +236,3 @@ def _preview(table: ParquetTable) -> pd.DataFrame:
     return pd.DataFrame(
         np.zeros((min(table.n, 1), len(table.names))), columns=pd.Index(table.names, dtype=object)
     )
-
-
-def _measures(found: Tally, row: int, expected: float) -> list[float]:
-    """Compute the file-level measures, in the order of the summary's columns."""
-    K, F, s, no_match, claims = (float(count) for count in found.counts[row])
-    false_rate = F / s if s else float("nan")
-    return [expected, K, K / found.n, s, false_rate, no_match, claims]

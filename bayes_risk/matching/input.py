@@ -85,13 +85,13 @@ def coded(name: str, columns: Sequence[pd.Series], where: Sequence[str]) -> tupl
     """
     at: dict[int, Any] = {id(c): pd.factorize(c, use_na_sentinel=False) for c in columns}
     parts = [at[id(column)] for column in columns]
-    distinct = [pd.Series(np.asarray(values, dtype=object), name=name) for _, values in parts]
-    present = [[v for v in values if not _is_missing(v)] for values in distinct]
+    distinct = [np.asarray(values, dtype=object) for _, values in parts]
+    present = [values[~pd.isna(values)].tolist() for values in distinct]
     _check_storage(name, columns, present, where)
     levels = tuple(dict.fromkeys(v for values in present for v in values))
     variable = Variable(name, levels, True, object)
     codes = [
-        variable.encode(values, place)[at]
+        variable.encode(pd.Series(values, dtype=object), place)[at]
         for (at, _), values, place in zip(parts, distinct, where, strict=True)
     ]
     return codes, variable.n_levels
@@ -134,10 +134,6 @@ def kinds(values: Iterable[Any]) -> set[str]:
 def kinds_in_words(values: Iterable[Any]) -> str:
     """The kinds, for messages."""
     return " and ".join(sorted(kinds(values)))
-
-
-def _is_missing(value: Any) -> bool:
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def source(l: int) -> str:

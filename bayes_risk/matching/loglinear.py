@@ -7,8 +7,7 @@ is the fit. PyMC is imported only when draws are asked for. Mathematics: ``docs/
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -53,15 +52,10 @@ def fit_loglinear(
     terms = margins_of(codes.shape[1], interactions)
     observed = [_margin(codes, count, term, n_levels) for term in terms]
     if len(terms[0]) == 1:
-        return _independent(observed, float(count.sum()))
+        n = float(count.sum())  # mu_t = n prod_a N_a / n, in closed form
+        shares, cells = tuple(margin / n for margin in observed), codes[:0]
+        return LogLinear(n=n, shares=shares, cells=cells, mu=np.empty(0), cycles=1, gap=0.0)
     return _fitted(terms, observed, support(codes, n_levels, terms, limit=MAX_CELLS))
-
-
-def _independent(observed: Sequence[Array], n: float) -> LogLinear:
-    """``mu_t = n prod_a N_a / n``, in closed form."""
-    shares = tuple(margin / n for margin in observed)
-    cells = np.empty((0, len(shares)), dtype=np.int64)
-    return LogLinear(n=n, shares=shares, cells=cells, mu=np.empty(0), cycles=1, gap=0.0)
 
 
 def _fitted(terms: Terms, observed: Sequence[Array], cells: Ints) -> LogLinear:
@@ -114,7 +108,12 @@ def support(codes: Ints, n_levels: Sequence[int], terms: Terms, *, limit: int) -
         j = block.shape[1]
         seen[j] += len(block)
         if seen[j] > limit:
-            _too_many(limit, [int(positive[(a,)].sum()) for a in range(q)])
+            levels = [int(positive[(a,)].sum()) for a in range(q)]
+            raise InputError(
+                f"more than {limit:,} of the {prod(levels):,} cells that {q} keys make "
+                f"({' x '.join(map(str, levels))} levels) could be populated under this model; "
+                "give fewer or coarser keys, or interactions=1 without draws"
+            )
         if j == q:
             whole.append(block)
             continue
@@ -132,14 +131,6 @@ def _extended(block: Ints, positive: dict[tuple[int, ...], Flags]) -> Ints:
             allowed &= positive[(a, j)][block[:, a]]
     row, level = np.nonzero(allowed)
     return np.column_stack([block[row], level])
-
-
-def _too_many(limit: int, n_levels: Sequence[int]) -> None:
-    raise InputError(
-        f"more than {limit:,} of the {prod(n_levels):,} cells that {len(n_levels)} keys make "
-        f"({' x '.join(map(str, n_levels))} levels) could be populated under this model; give "
-        f"fewer or coarser keys, or interactions=1 without draws"
-    )
 
 
 def _margin(codes: Ints, count: Array, term: tuple[int, ...], n_levels: Sequence[int]) -> Array:
@@ -349,7 +340,9 @@ def _sampled(
 
     centre = float(np.log(count.sum() / len(count)))
     covariance, starts = _approximation(effects, count, centre, rng)
-    with _quiet(), _model(effects, count, centre):
+    with warnings.catch_warnings(), np.errstate(all="ignore"), _model(effects, count, centre):
+        # PyTensor's linker warns, and while the step size is found there are overflows
+        warnings.simplefilter("ignore")
         step = pm.NUTS(potential=QuadPotentialFull(covariance), target_accept=0.8)
         idata = pm.sample(
             step=step,
@@ -380,14 +373,6 @@ def _approximation(
     mode = np.append(log_scale, theta)
     points = rng.multivariate_normal(mode, covariance, size=CHAINS, method="cholesky")
     return covariance, [{"log_scale": point[:P], "theta": point[P:]} for point in points]
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No warnings of PyTensor's linker, nor of overflows while the step size is found."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _check_room(n_cells: int, draws: int, n_effects: int) -> None:

@@ -3,7 +3,8 @@
 With one numeric key, `MatchCounts` holds, of one target at a time, ``inside[j, l]``: record j
 matches in release l. Records are kept by how often they do: ``bucket[k, :size[k]]`` lists those
 that match in k releases, record j at ``place[j]`` of bucket ``depth[j]`` (0: in no list). With
-several, boxes are looked through one by one. Loops index whole arrays: passing slices is dear.
+several, boxes are looked through one by one; with none, records enter the boxes of the keys that
+they show. Loops index whole arrays: passing slices is dear.
 Derivation: ``docs/identification.md``.
 """
 
@@ -14,10 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Flags, Ints
-from bayes_risk._core.matching import PRIME
-
-LEADERS, TOP, MARK, RIVAL = range(4)  # see `enter`
-FAR = 2**61
+from bayes_risk._core.matching import LEADERS, MARK, PRIME, RIVAL, TOP
 
 
 class MatchCounts(NamedTuple):
@@ -42,16 +40,15 @@ def no_matches(n: int, m: int) -> MatchCounts:
 
 
 @numba.njit(cache=True, nogil=True)
-def sweep(matches, turns, place, windows, weights, out):
-    """Pool targets that have one numeric key, in turn of its value: windows slide."""
+def sweep(matches, turns, windows, weights, leaders, a):
+    """Pool boxes that have one numeric key, in turn of its value: windows slide. Contest a."""
     order, start, stop = windows
     m = start.shape[1]
     low, high = np.zeros(m, np.int64), np.zeros(m, np.int64)
-    race = np.zeros((1, 4), np.int64)
     for i in turns:
         for l in range(m):
             slide(matches, order[l], l, low, high, start[i, l], stop[i, l])
-        lead(matches, race, i, place[i], weights, out)
+        lead(matches, leaders, i, a, weights)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -118,7 +115,7 @@ def move(matches, j, l, enters):
 
 
 @numba.njit(cache=True, nogil=True)
-def lead(matches, race, i, record, weights, out):
+def lead(matches, leaders, i, a, weights):
     """Find target i's leaders: buckets are visited from the deepest, until none can catch up.
 
     In the bucket of all releases that have a match everybody has the same sum.
@@ -126,33 +123,30 @@ def lead(matches, race, i, record, weights, out):
     share, residue, reach = weights
     m = share.shape[1]
     live = np.sum(residue[i] > 0)
-    begin(race)
     for k in range(live, 0, -1):
-        if race[0, LEADERS] > 0 and reach[i, k - 1] <= race[0, TOP] - m:
+        if leaders[i, a, LEADERS] > 0 and reach[i, k - 1] <= leaders[i, a, TOP] - m:
             break
         many = matches.size[k]
         for q in range(min(many, 1) if k == live else many):
             s, r = total(matches.inside, matches.bucket[k, q], share, residue, i)
-            enter(race, 0, s, r, m, many if k == live else 1)
-    finish(race, matches.inside, record, i, weights, out)
+            enter(leaders, i, a, s, r, m, many if k == live else 1)
 
 
 @numba.njit(cache=True, nogil=True)
-def scan(boxes, place, windows, rows, limit, visits, weights, out):
-    """Pool targets that have several numeric keys: windows are looked through, smallest N first.
+def scan(boxes, windows, rows, limit, visits, weights, leaders):
+    """Pool boxes that have several numeric keys: windows are looked through, smallest N first.
 
     Whoever matches in no release visited so far has at most the other releases' shares, `rest`. All
     contests are held at once: contest 0 over all releases, contest 1 + l without release l.
     """
     order, first, start, stop = windows
     share, residue, reach = weights
-    n_targets, m = share.shape
-    inside, race = np.zeros((1, m), np.bool_), np.zeros((out[0].shape[0], 4), np.int64)
-    for i in range(n_targets):
+    n_boxes, m = share.shape
+    inside = np.zeros((1, m), np.bool_)
+    for i in range(n_boxes):
         rest = reach[i, m - 1]
-        begin(race)
         for v in range(m):
-            if over(race, rest, m):
+            if over(leaders, i, rest, m):
                 break
             l = visits[i, v]
             for w in range(first[l, i], first[l, i + 1]):
@@ -160,12 +154,8 @@ def scan(boxes, place, windows, rows, limit, visits, weights, out):
                     if holds(rows, i, l, q, limit) and locate(
                         boxes, limit, i, order[l, q], visits, v, inside
                     ):
-                        contend(race, inside, share, residue, i)
+                        contend(leaders, i, inside, 0, share, residue, 1)
             rest -= share[i, l]
-        inside[0, :] = False
-        if place[i] >= 0:
-            locate(boxes, limit, i, place[i], visits, 0, inside)
-        finish(race, inside, 0, i, weights, out)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -204,58 +194,71 @@ def less(s, r, inside, j, l, share, residue, i):
 
 
 @numba.njit(cache=True, nogil=True)
-def contend(race, inside, share, residue, i):
-    """Let a record into every contest where it matches at all."""
+def contend(leaders, i, inside, j, share, residue, many):
+    """Let the records of row j into every contest of box i where they match at all."""
     m = share.shape[1]
-    s, r = total(inside, 0, share, residue, i)
-    enter(race, 0, s, r, m, 1)
-    for a in range(1, race.shape[0]):
-        s_a, r_a = less(s, r, inside, 0, a - 1, share, residue, i)
+    s, r = total(inside, j, share, residue, i)
+    enter(leaders, i, 0, s, r, m, many)
+    for a in range(1, leaders.shape[1]):
+        s_a, r_a = less(s, r, inside, j, a - 1, share, residue, i)
         if r_a > 0:
-            enter(race, a, s_a, r_a, m, 1)
+            enter(leaders, i, a, s_a, r_a, m, many)
 
 
 @numba.njit(cache=True, nogil=True)
-def begin(race):
-    """Nobody leads."""
-    for a in range(race.shape[0]):
-        race[a, LEADERS], race[a, TOP], race[a, MARK], race[a, RIVAL] = 0, -FAR, -1, -2 * FAR
+def enter(leaders, i, a, s, r, m, many):
+    """Let `many` records of one sum into contest a: s are its digits, r its residue."""
+    top = leaders[i, a, TOP]
+    if r == leaders[i, a, MARK] and s > top - m:
+        leaders[i, a, LEADERS] += many
+        leaders[i, a, TOP] = max(top, s)
+    elif s - m >= top:
+        leaders[i, a, LEADERS], leaders[i, a, TOP], leaders[i, a, MARK] = many, s, r
+    elif s > top - m:
+        leaders[i, a, RIVAL] = max(leaders[i, a, RIVAL], s)
 
 
 @numba.njit(cache=True, nogil=True)
-def enter(race, a, s, r, m, many):
-    """Let `many` records of one sum into contest a: s its digits, r its residue modulo the prime.
-
-    LEADERS count those of the largest sum so far, TOP is their digits, MARK their residue, RIVAL
-    the largest digits of another residue that came within m of them.
-    """
-    if r == race[a, MARK] and s > race[a, TOP] - m:
-        race[a, LEADERS] += many
-        race[a, TOP] = max(race[a, TOP], s)
-    elif s - m >= race[a, TOP]:
-        race[a, LEADERS], race[a, TOP], race[a, MARK] = many, s, r
-    elif s > race[a, TOP] - m:
-        race[a, RIVAL] = max(race[a, RIVAL], s)
-
-
-@numba.njit(cache=True, nogil=True)
-def over(race, rest, m):
-    """Whether nobody still to come can catch up in any contest."""
-    for a in range(race.shape[0]):
-        if race[a, LEADERS] == 0 or rest > race[a, TOP] - m:
+def over(leaders, i, rest, m):
+    """Whether nobody still to come can catch up in any contest of box i."""
+    for a in range(leaders.shape[1]):
+        if leaders[i, a, LEADERS] == 0 or rest > leaders[i, a, TOP] - m:
             return False
     return True
 
 
 @numba.njit(cache=True, nogil=True)
-def finish(race, inside, j, i, weights, out):
-    """Write down target i's c, T, best sum, and whether two were too near to tell the larger."""
-    c, T, doubt, digits = out
+def attained(inside, of, weights, leaders, out):
+    """Whether row j has the largest sum of box of[j], in every contest."""
     share, residue, _ = weights
     m = inside.shape[1]
-    s, r = total(inside, j, share, residue, i)
-    for a in range(race.shape[0]):
-        s_a, r_a = (s, r) if a == 0 else less(s, r, inside, j, a - 1, share, residue, i)
-        c[a, i], doubt[a, i] = race[a, LEADERS], race[a, RIVAL] > race[a, TOP] - m
-        digits[a, i] = max(race[a, TOP], 0)
-        T[a, i] = c[a, i] > 0 and r_a == race[a, MARK] and s_a > race[a, TOP] - m
+    for j in range(len(of)):
+        i = of[j]
+        s, r = total(inside, j, share, residue, i)
+        for a in range(leaders.shape[1]):
+            s_a, r_a = (s, r) if a == 0 else less(s, r, inside, j, a - 1, share, residue, i)
+            out[a, j] = r_a == leaders[i, a, MARK] and s_a > leaders[i, a, TOP] - m
+
+
+@numba.njit(cache=True, nogil=True)
+def pool_sets(u, shows, records, weights, leaders):
+    """Pool keys u[p], whose records are counted by the set p of releases that show it."""
+    share, residue, _ = weights
+    for p in range(len(u)):
+        contend(leaders, u[p], shows, p, share, residue, records[p])
+
+
+@numba.njit(cache=True, nogil=True)
+def pool_keys(z, weights, leaders):
+    """Pool keys record by record, each of which may hold another key in every release."""
+    share, residue, _ = weights
+    m, n = z.shape
+    inside = np.zeros((1, m), np.bool_)
+    for j in range(n):
+        for l in range(m):
+            first = m
+            for k in range(m - 1, -1, -1):
+                inside[0, k] = z[k, j] == z[l, j]
+                first = k if inside[0, k] else first
+            if first == l and z[l, j] >= 0:
+                contend(leaders, z[l, j], inside, 0, share, residue, 1)

@@ -22,9 +22,10 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import LARGEST, Chances, ReleaseSets, best_pairs, weigh_sets
+from bayes_risk._core.matching import LARGEST, Chances, Weights, doubts, largest_sums, no_leaders
 from bayes_risk.data.microdata import MAX_LEVELS
 
+from .boxes import leading
 from .input import check_unchanged, coded, source
 from .parquet_files import ParquetTable, Part, unreadable, value_type
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
-BITS = 62  # tables in a word of flags
 BUCKET = 2**21  # profiles that are matched at a time
 
 
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     id: str | None
     batch: int
     max_memory: str | None
-    progress: Progress | None
+    progress: Progress
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -57,11 +57,6 @@ class Plan(NamedTuple):
     def n(self) -> int:
         """Number of records."""
         return self.tables[0].n
-
-    def report(self, stage: str, done: int, total: int) -> None:
-        """Tell how far the work is."""
-        if self.progress is not None:
-            self.progress(stage, done, total)
 
 
 class Tally(NamedTuple):
@@ -158,9 +153,8 @@ def _database(plan: Plan) -> "Iterator[duckdb.DuckDBPyConnection]":
         "lock_configuration": True,
     }
     with TemporaryDirectory(prefix="bayes-risk-") as folder:
-        con = duckdb.connect(config={"temp_directory": folder})
+        con = _connected(folder, plan.max_memory)
         try:
-            _limit_memory(con, plan.max_memory)
             for name, value in settings.items():
                 con.execute(f"SET {name} = ?", [value])
             yield con
@@ -174,13 +168,12 @@ def _database(plan: Plan) -> "Iterator[duckdb.DuckDBPyConnection]":
             con.close()
 
 
-def _limit_memory(con: "duckdb.DuckDBPyConnection", most: str | None) -> None:
+def _connected(folder: str, most: str | None) -> "duckdb.DuckDBPyConnection":
     import duckdb
 
-    if most is None:
-        return
+    limit = {} if most is None else {"memory_limit": most}
     try:
-        con.execute("SET memory_limit = ?", [most])
+        return duckdb.connect(config={"temp_directory": folder, **limit})
     except duckdb.Error:
         raise InputError(
             f"max_memory={most!r} is no amount of memory; give one such as '2GiB'"
@@ -227,7 +220,7 @@ def _values(con: "duckdb.DuckDBPyConnection", plan: Plan) -> Iterator[dict[str, 
             for key in plan.keys:
                 found[key].append(_distinct(con, table, part, key))
             done += part.n
-            plan.report("levels", done, plan.n * len(plan.tables))
+            plan.progress("levels", done, plan.n * len(plan.tables))
         for key, parts in found.items():
             array = _together([typed for _, typed in parts])
             if _is_number(table, key) and len(array) > MAX_LEVELS + 1:
@@ -400,8 +393,8 @@ def _kind_of_ids(plan: Plan) -> str | None:
 def _align(con: "duckdb.DuckDBPyConnection", plan: Plan, layout: Layout) -> None:
     """Join the tables by the number of the record, a batch at a time, and count what they show.
 
-    Leaves ``profiles``: words of a key, flags ``f0``, ... (one bit a release: it shows the key),
-    records of which this is so, and targets among them, who hold the key.
+    Leaves ``profiles``: words of a key, flags ``s1``, ... (the release shows it), records of which
+    this is so, and targets among them, who hold the key.
     """
     m = len(plan.tables) - 1
     words = [f"t{l}.w{i} AS w{l}_{i}" for l in range(m + 1) for i in layout.words]
@@ -418,7 +411,7 @@ def _align(con: "duckdb.DuckDBPyConnection", plan: Plan, layout: Layout) -> None
     for low in range(0, plan.n, plan.batch):
         high = min(low + plan.batch, plan.n)
         con.execute(f"INSERT INTO aligned {query}", {"low": low, "high": high})
-        plan.report("records", high, plan.n)
+        plan.progress("records", high, plan.n)
     if con.execute("SELECT count(*) FROM aligned WHERE NOT same").fetchall() != [(0,)]:
         _say_what_differs(con, plan, layout)
     shown = " UNION ALL ".join(_shown_by(l, m, layout) for l in range(m + 1))
@@ -435,16 +428,9 @@ def _shown_by(l: int, m: int, layout: Layout) -> str:
         return "(" + " AND ".join(f"w{k}_{i} = w{l}_{i}" for i in layout.words) + ")"
 
     columns = [f"w{l}_{i} AS w{i}" for i in layout.words]
-    for f, releases in enumerate(_flags(m)):
-        bits = " + ".join(f"CAST({equal(k)} AS BIGINT) * {1 << b}" for b, k in enumerate(releases))
-        columns.append(f"CAST({bits} AS {_integer(1 << len(releases))}) AS f{f}")
+    columns += [f"{equal(k)} AS s{k}" for k in range(1, m + 1)]
     before = " AND ".join(f"NOT {equal(k)}" for k in range(l)) or "true"
     return f"SELECT {', '.join(columns)}, {l == 0} AS held FROM aligned WHERE {before}"
-
-
-def _flags(m: int) -> list[range]:
-    """Which releases have a bit in which word of flags."""
-    return [range(l, min(l + BITS, m + 1)) for l in range(1, m + 1, BITS)]
 
 
 def _say_what_differs(con: "duckdb.DuckDBPyConnection", plan: Plan, layout: Layout) -> None:
@@ -507,41 +493,47 @@ def _match(columns: Mapping[str, Ints], m: int, n_words: int, fallback: bool) ->
     n = np.add.reduceat(columns["targets"], start)
     key = np.repeat(np.cumsum(n > 0) - 1, np.diff(start, append=len(columns["size"])))
     size, n_keys = columns["size"][start][n > 0], int((n > 0).sum())
-    shows = np.array(
-        [columns[f"f{f}"] >> b & 1 == 1 for f, ls in enumerate(_flags(m)) for b in range(len(ls))]
-    )
+    shows = np.array([columns[f"s{l}"] for l in range(1, m + 1)])
     shown: Flags = np.any(shows, axis=0)
     profiles = int(shown.sum() + (columns["targets"] > 0).sum())
     rows = shown & np.repeat(n > 0, np.diff(start, append=len(shown)))
     n = n[n > 0]
-    sets = ReleaseSets(key[rows], shows[:, rows], columns["records"][rows], np.arange(rows.sum()))
+    counts = columns["records"][rows], columns["targets"][rows]
     found = []
-    for c, T in _candidates(sets, columns["targets"][rows], n_keys):
+    for c, T in _candidates(key[rows], shows[:, rows], *counts, n_keys):
         nothing = c == 0
         if fallback:
             c, T = np.where(nothing, size, c), np.where(nothing, n, T)
         one = c == 1
-        counts = [T[one], (n - T)[one], n[one], n[nothing], n[c > 0]]
-        found.append(([part.sum() for part in counts], Chances.of(c, T)))
+        sums = [T[one], (n - T)[one], n[one], n[nothing], n[c > 0]]
+        found.append(([part.sum() for part in sums], Chances.of(c, T)))
     counted, chances = zip(*found, strict=True)
     return Tally(int(n.sum()), profiles, np.array(counted), chances)
 
 
-def _candidates(sets: ReleaseSets, targets: Ints, n_keys: int) -> Iterator[tuple[Ints, Ints]]:
-    """Candidates and targets with ``T = 1`` of each key, shapes (U,): the rows of a `Tally`."""
-    m = len(sets.shows)
-    N = np.zeros((m, n_keys), dtype=np.int64)
-    for l, shows in enumerate(sets.shows):
-        T = np.zeros(n_keys, dtype=np.int64)
-        np.add.at(N[l], sets.u[shows], sets.records[shows])
-        np.add.at(T, sets.u[shows], targets[shows])
-        yield N[l], T
-    blocks = weigh_sets(sets, N.astype(float))
-    for without in [None, *(range(m) if m > 2 else ())]:
-        c, T = np.zeros((2, n_keys), dtype=np.int64)
-        for pairs in blocks:
-            first, best, _ = best_pairs(pairs, without)
-            rows = np.flatnonzero(pairs.own >= 0)
-            c[pairs.u[first]] = np.add.reduceat(best * pairs.records, first)
-            T[pairs.u[first]] = np.add.reduceat(best * targets[rows], first)
-        yield c, T
+def _candidates(
+    u: Ints, shows: Flags, records: Ints, targets: Ints, n_keys: int
+) -> Iterator[tuple[Ints, Ints]]:
+    """Candidates and targets with ``T = 1`` of each key, shapes (U,): the rows of a `Tally`.
+
+    Of distinct (key, set of releases), by key: ``u`` (P,), ``shows`` (m, P), and how many there
+    are.
+    """
+    from .match_counts import pool_sets
+
+    m = len(shows)
+    N, T_each = np.zeros((2, m, n_keys), dtype=np.int64)
+    for l, shown in enumerate(shows):
+        np.add.at(N[l], u[shown], records[shown])
+        np.add.at(T_each[l], u[shown], targets[shown])
+    contests = [None, *(range(m) if m > 2 else ())]
+    D = N.astype(float)
+    weights, leaders = Weights.of(D, LARGEST // m), no_leaders(n_keys, len(contests))
+    pool_sets(u, np.ascontiguousarray(shows.T), records, weights, leaders)
+    best = leading(shows, u, weights, leaders)
+    for key, a in doubts(leaders, m):
+        rows = u == key
+        best[a, rows] = largest_sums(shows[:, rows], D[:, key], contests[a])
+    T = [np.bincount(u, targets * flags, n_keys).astype(np.int64) for flags in best]
+    c = [np.bincount(u, records * flags, n_keys).astype(np.int64) for flags in best]
+    yield from zip([*N, *c], [*T_each, *T], strict=True)

@@ -43,7 +43,9 @@ class ParquetTable(NamedTuple):
         root = _checked_path(path, name)
         files = [root] if root.is_file() else _files_in(root, name)
         fixed = _fixed_columns(root, files)
-        footers = [_footer(str(file)) for file in files]
+        footers = [_footer(str(file)) for file in files]  # says what is missing
+        import pyarrow as pa
+
         schema = footers[0][0]
         added = [column for column in fixed[0] if column not in schema.names]
         return cls(
@@ -52,7 +54,8 @@ class ParquetTable(NamedTuple):
                 Part(str(file), n, tuple(part.names), values)
                 for file, (part, n), values in zip(files, footers, fixed, strict=True)
             ),
-            dict(zip(schema.names, schema.types, strict=True)) | _types(fixed),
+            dict(zip(schema.names, schema.types, strict=True))
+            | {name: pa.array([values[name] for values in fixed]).type for name in fixed[0]},
             (*schema.names, *added),
             frozenset(_categories(schema)),
         )
@@ -176,9 +179,3 @@ def _fixed_columns(root: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
             value = values[name]
             values[name] = None if value == ABSENT else int(value) if whole else value
     return found
-
-
-def _types(fixed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    import pyarrow as pa
-
-    return {name: pa.array([values[name] for values in fixed]).type for name in fixed[0]}

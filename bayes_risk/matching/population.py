@@ -290,13 +290,8 @@ class Population:
 
         Notes
         -----
-        *Zeros.* A cell with a sample margin (of a pair; with main effects: of a key) that is 0 has
-        mu_t = 0, with draws too: they are called impossible. Of the other cells those that nobody
-        in the sample holds have mu_t > 0.
-
-        *Priors* of the draws: ``log mu = alpha + sum beta + sum gamma``; main effects beta ~
-        Normal(0, 2) and interactions gamma ~ Normal(0, tau), each summing to 0 over a key's levels;
-        log tau ~ Normal(log 0.5, 0.7) for each pair of keys.
+        Cells of which a margin that is fitted is 0 in the sample have mu_t = 0, with draws too.
+        Priors of the draws, and what zeros assume: ``docs/population.md``.
 
         *Cost.* Proportional fitting O(C q^2) per cycle for C cells that can be populated; main
         effects a closed form. Draws O(C q^2 + K^2) per step of NUTS for K effects, and S C numbers
@@ -347,55 +342,24 @@ class Population:
         return len(self.cell_counts.table)
 
     def counts(self, df: pd.DataFrame) -> Array:
-        """F_t at the keys of a table's rows.
+        """F_t at the keys of a table's rows, shape (S, n).
 
-        Parameters
-        ----------
-        df : DataFrame of n rows, with the key columns
-            The values of a key that no level of the population equals make F_t = 0.
-
-        Returns
-        -------
-        ndarray, shape (S, n)
-            0 for keys unknown to a counted or weighted population or to a posterior; the fitted
-            mean, which can be 0, for those of a log-linear model. Draws of one cell are the same
-            in each row and call.
-
-        Notes
-        -----
-        O((n + U) log U) time, O(S n) memory: with draws, ask for distinct keys.
+        0 for keys unknown to a counted or weighted population or to a posterior; the fitted mean,
+        which can be 0, for those of a log-linear model. Draws of one cell are the same in each row
+        and call. O((n + U) log U) time, O(S n) memory: with draws, ask for distinct keys.
         """
         return self.cell_counts.at(df)
 
     def over(self, keys: Sequence[str]) -> "Population":
-        """The same population by fewer keys: F_t summed over the others.
-
-        Parameters
-        ----------
-        keys : list of str
-            Some of this population's; none for the whole population as one cell.
-        """
+        """The same population by some of its keys, or none: F_t summed over the others."""
         return replace(self, cell_counts=self.cell_counts.over(keys))
 
     def checked_counts(self, df: pd.DataFrame, sample_counts: npt.ArrayLike) -> Array:
-        """F_t at a table's rows, none smaller than how often a sample of this population has t.
+        """F_t, shape (S, n), at a table's rows, given how often a sample of this population has t.
 
-        Parameters
-        ----------
-        df : DataFrame of n rows
-        sample_counts : array of n counts N_t
-            Of the sample itself. (A synthetic file is no sample; its counts may exceed F_t.)
-
-        Returns
-        -------
-        ndarray, shape (S, n)
-            As `counts`; estimated F_t are raised to N_t.
-
-        Raises
-        ------
-        InputError
-            A counted F_t is smaller than N_t, so the sample is not from this population or codes
-            its keys otherwise; an array of another length.
+        Estimated F_t are raised to the sample's counts; counted ones below them are refused: the
+        sample is not from this population, or codes its keys otherwise. (A synthetic file is no
+        sample; its counts may exceed F_t.)
         """
         N = np.asarray(sample_counts, dtype=np.float64)
         if N.shape != (len(df),):
@@ -405,7 +369,7 @@ class Population:
         F = self.counts(df)
         if self.known and (F[0] < N).any():
             short = F[0] < N
-            cells = self.cell_counts.how_many_cells(df[short])
+            cells = len(self.cell_counts.asked(df[short])[0])
             raise InputError(
                 f"{cells:,} combinations of {list(self.keys)} are rarer in the population than in "
                 f"the sample ({short.sum():,} of {len(N):,} records), so it cannot be a sample of "
@@ -428,5 +392,7 @@ class Population:
         cls, df: pd.DataFrame, keys: list[str], amount: Array, source: str, words: str
     ) -> "Population":
         """Add up an amount over the rows of each cell."""
-        counts = CellCounts.summed(df, keys, amount)
+        levels = KeyLevels.from_table(df, keys)
+        cells, F = levels.cells(df, amount)
+        counts = CellCounts(levels=levels, cells=cells, table=F[None])
         return cls(size=float(amount.sum()), source=source, words=words, cell_counts=counts)

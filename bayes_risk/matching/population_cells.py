@@ -44,12 +44,6 @@ class KeyLevels:
         """Number of codes per key, the one for missing values included."""
         return [len(values) + 1 for values in self.levels]
 
-    def over(self, kept: Sequence[int]) -> "KeyLevels":
-        """The levels of some of the keys, by position."""
-        return KeyLevels(
-            keys=tuple(self.keys[a] for a in kept), levels=tuple(self.levels[a] for a in kept)
-        )
-
     def encode(self, df: pd.DataFrame) -> Ints:
         """Codes of a table's rows, shape (n, q); -1 for a value that is no level."""
         codes = np.empty((len(df), len(self.keys)), dtype=np.int64)
@@ -134,25 +128,14 @@ class CellCounts:
     # the product of the keys' shares; else that number is 0
     others: tuple[float, tuple[Array, ...]] = (0.0, ())
 
-    @classmethod
-    def summed(cls, df: pd.DataFrame, keys: Sequence[str], amount: Array) -> "CellCounts":
-        """Add up an amount over the rows of each cell of a table."""
-        levels = KeyLevels.from_table(df, keys)
-        cells, F = levels.cells(df, amount)
-        return cls(levels=levels, cells=cells, table=F[None])
-
     def at(self, df: pd.DataFrame) -> Array:
         """F_t at the keys of a table's rows, shape (S, n)."""
-        first, cell, asked = self._asked(df)
+        first, cell, asked = self.asked(df)
         row = found_in(self.cells, asked, self.levels.n_levels)
         F = np.where(row >= 0, self.table[:, row], independent_mean(*self.others, asked))
         return np.asarray(F[:, cell])
 
-    def how_many_cells(self, df: pd.DataFrame) -> int:
-        """Number of distinct cells among a table's rows."""
-        return len(self._asked(df)[0])
-
-    def _asked(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
+    def asked(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
         """First row of each distinct cell, the cell of each row, and the cells' codes."""
         if not isinstance(df, pd.DataFrame):
             raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
@@ -166,7 +149,9 @@ class CellCounts:
         """Sum over all keys but these."""
         present = self.levels.keys
         kept = [present.index(name) for name in known_columns("keys", keys, present)]
-        levels, cells = self.levels.over(kept), self.cells[:, kept]
+        known = tuple(self.levels.levels[a] for a in kept)
+        levels = KeyLevels(keys=tuple(present[a] for a in kept), levels=known)
+        cells = self.cells[:, kept]
         first, cell = distinct(cells, levels.n_levels)
         rest, shares = self.others
         some = tuple(shares[a] for a in kept) if rest else ()

@@ -12,8 +12,6 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import is_number
 
-from .words import part_of_file
-
 
 @runtime_checkable
 class Radius(Protocol):
@@ -115,7 +113,7 @@ class SD:
     Examples
     --------
     >>> SD(1, groups=20).in_words()
-    'within 1 standard deviation of its 20th part of the file'
+    'within 1 standard deviation (20 groups)'
     """
 
     k: float
@@ -154,7 +152,7 @@ class SD:
     def in_words(self) -> str:
         """How reports call it."""
         what = "standard deviation" + "s" * (self.k != 1)
-        of = f" of its {part_of_file(self.groups)} of the file" if self.groups > 1 else ""
+        of = f" ({self.groups:,} groups)" if self.groups > 1 else ""
         return f"within {plain(self.k, 6)} {what}{of}"
 
 

@@ -126,10 +126,9 @@ def replicates(
 ) -> Replicates:
     """Draw the synthesised values anew from their posterior given the release (Y_rep).
 
-    An intruder who knows nothing of the synthesis takes the m releases themselves for draws of the
-    confidential values. One who knows the model draws more (Reiter & Mitra 2009; Drechsler & Reiter
-    2008, eq. 5): he fits it to each released file, and draws the synthesised values given the
-    others. Hand the result to `identification_risk` in the place of the release.
+    An intruder who knows the model fits it to each released file, and draws the synthesised values
+    given the others (Reiter & Mitra 2009; Drechsler & Reiter 2008, eq. 5). Hand the result to
+    `identification_risk` in the place of the release.
 
     Parameters
     ----------
@@ -189,15 +188,21 @@ def replicates(
                 f"{sorted(fit_options)} are for fitting, and the model is fitted already; leave "
                 "them out"
             )
-        return _replicates(release, _drawn(model, release, n_tables, rng), [n_tables], first=0)
-    takes = _checked_fit(model, fit_options)
-    sizes = [len(part) for part in np.array_split(np.arange(n_tables), release.m)]
-    tables: list[pd.DataFrame] = []
-    for table, size, child in zip(release.datasets, sizes, rng.spawn(release.m), strict=True):
-        seed = {"random_seed": child} if "random_seed" in takes else {}  # PMM draws nothing to fit
-        fit = model.fit(table, **seed, **fit_options)
-        tables += _drawn(fit, release, size, child)
-    return _replicates(release, tables, sizes, first=1)
+        tables, of = list(_drawn(model, release, n_tables, rng)), [0] * n_tables
+    else:
+        takes, tables, of = _checked_fit(model, fit_options), [], []
+        sizes = [len(part) for part in np.array_split(np.arange(n_tables), release.m)]
+        for l, child in enumerate(rng.spawn(release.m)):
+            seed = {"random_seed": child} if "random_seed" in takes else {}  # PMM: nothing to draw
+            fit = model.fit(release.datasets[l], **seed, **fit_options)
+            tables += _drawn(fit, release, sizes[l], child)
+            of += [l + 1] * sizes[l]
+    return Replicates(
+        datasets=tables,
+        synthesized=release.synthesized,
+        release_of=tuple(of),
+        records=release.records,
+    )
 
 
 def _check_release(release: Any) -> None:
@@ -229,17 +234,6 @@ def _checked_fit(model: Any, fit_options: Mapping[str, Any]) -> set[str]:
             f"{sorted(set(takes) - {'df', 'random_seed'})}"
         )
     return set(takes)
-
-
-def _replicates(
-    release: Release, tables: Sequence[pd.DataFrame], sizes: Sequence[int], *, first: int
-) -> Replicates:
-    return Replicates(
-        datasets=list(tables),
-        synthesized=release.synthesized,
-        release_of=tuple(np.repeat(np.arange(len(sizes)) + first, sizes).tolist()),
-        records=release.records,
-    )
 
 
 def _drawn(fit: Any, release: Release, m: int, rng: np.random.Generator) -> Sequence[pd.DataFrame]:

@@ -19,7 +19,7 @@ from .odds import GIVEN
 from .radii import Radius, as_setting
 from .replicates import error_between, error_of_draws
 from .words import COLUMNS as COLUMNS
-from .words import Matching, errors_in_words, knowledge, summary_table, tables_searched
+from .words import Matching, errors_in_words, knowledge, measures, summary_table, tables_searched
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
@@ -28,32 +28,20 @@ BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 class IdentificationRisk(Matching, Drawn):
     """What an intruder achieves who looks for each record in the release.
 
-    For target i, ``c_i`` released records have the highest match probability (eq. 6 of Drechsler &
-    Reiter 2008); ``T_i = 1`` if the true record is among them; ``K_i = 1`` if ``c_i T_i = 1``;
-    ``F_i = 1`` if ``c_i (1 - T_i) = 1`` (Hu 2019, section 4.2.6). *Per release* the probability is
-    that of one release, as Hornby & Hu (2021) do; *pooled* it is first averaged over the m
-    releases, as Reiter & Mitra (2009) do, so a record that matches more often than others stands
-    out.
+    Of target i (`identification_risk` defines c, T, K, F). *Per release* the probability is that of
+    one release (Hornby & Hu 2021); *pooled* it is first averaged over the m releases (Reiter &
+    Mitra 2009), so a record that matches more often than others stands out.
 
     Attributes
     ----------
     index : pandas.Index, length n
         Labels of the targets: the records of the original, or those given.
-    known, synthesized : tuple of str
-        The keys: unsynthesised, and synthesised.
-    radius : dict of str to Radius
-        Radius of the keys that match within one; the others match exactly.
-    shape, closed, missing
-        Box or ellipse; whether ends are inside; keys whose missing values are no level of their
-        own.
-    fallback : bool
-        Whether the intruder, when nothing matches, chooses among all who share the known keys.
+    known, synthesized, radius, shape, closed, missing, fallback, strategy
+        As given to `identification_risk`; of ``missing`` the keys that are not ``"level"``.
     population : str
         Where the intruder has the population counts from; "in the file": he knows who is.
     estimated : bool
         Whether these counts were estimated (log-linear model, weights) and not counted.
-    strategy : str or float
-        When he claims a match; elsewhere c = T = 0.
     reason : bool
         Whether he knows why records were chosen for synthesis.
     in_file : ndarray of bool, shape (n,)
@@ -72,14 +60,10 @@ class IdentificationRisk(Matching, Drawn):
         ``1 / N_us``: the chance of hitting the target among the records that share its known keys,
         which takes no synthetic value; 0 for targets outside the file.
     release_of : ndarray of int64, shape (m,), or None
-        None: the tables searched are the releases. Of `Replicates`: the release given which each of
-        the m tables was drawn, counted from 1; 0: none, the parameters were known.
-    pooled_mcse : float
-        Jackknife standard error over releases of the pooled expected match risk; NaN for m < 3. Of
-        tables drawn given releases: all tables of a release left out in turn; NaN for one release.
-    pooled_draws_mcse : float
-        Standard error of the pooled expected match risk from the drawing, the releases being given:
-        a jackknife over five parts of the tables; NaN where nothing was drawn.
+        Of `Replicates` that which it says of each table; None: the tables are the releases.
+    pooled_mcse, pooled_draws_mcse : float
+        Standard errors of the pooled expected match risk: see `expected_match_risk_mcse` and
+        `draws_mcse`.
     exposure : Exposure, or None
         What the files show without a model, uniques by all keys exactly; None for tables drawn.
     """
@@ -92,9 +76,9 @@ class IdentificationRisk(Matching, Drawn):
     closed: bool
     missing: Mapping[str, str]
     fallback: bool
+    strategy: Strategy
     population: str
     estimated: bool
-    strategy: Strategy
     reason: bool
     in_file: Flags
     c: Ints
@@ -159,13 +143,9 @@ class IdentificationRisk(Matching, Drawn):
         """Standard errors of the expected match risk, labelled ``mean`` and ``pooled``.
 
         ``mean``: standard deviation over releases divided by ``sqrt(m)``; NaN for m = 1.
-        ``pooled``: jackknife over releases, ``sqrt((m-1)/m sum_l (x_-l - mean)^2)`` with ``x_-l``
-        the pooled risk without release l; NaN for m < 3. A rough figure: in trials with m = 3, 5
-        and 10 it was 0.8 to 2 times the true standard deviation. It is the error of what m releases
-        give, not of what infinitely many would: the pooled risk changes with m.
-
-        Of tables drawn given releases both are errors between these releases, whose tables are left
-        out together; NaN for one release.
+        ``pooled``: jackknife over releases, rough; NaN for m < 3. It is the error of what m
+        releases give, not of what infinitely many would: the pooled risk changes with m. Of tables
+        drawn given releases both are errors between these releases (``docs/identification.md``).
         """
         return pd.Series(
             {
@@ -315,7 +295,10 @@ class IdentificationRisk(Matching, Drawn):
     def sentence(self) -> str:
         """Say the result in plain words."""
         error = errors_in_words(self.pooled_mcse, self.pooled_draws_mcse, self.release_of)
-        return self.matched(self._knowledge(), self._whom(), error)
+        whom = f"{self.n:,} records"
+        if not self.in_file.all():
+            whom = f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
+        return self.matched(self._knowledge(), whom, error)
 
     def otherwise(self) -> str:
         """What he does when nothing matches."""
@@ -376,19 +359,12 @@ class IdentificationRisk(Matching, Drawn):
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, keys, measures by release, pooled and averaged, with error and baseline."""
+        as_given = ("known", "synthesized", "shape", "closed", "missing", "reason", "population")
         return {
             "sentence": self.sentence(),
-            "known": self.known,
-            "synthesized": self.synthesized,
+            **{name: getattr(self, name) for name in (*as_given, "strategy", "fallback")},
             "radius": {name: as_setting(r) for name, r in self.radius.items()},
-            "shape": self.shape,
-            "closed": self.closed,
-            "missing": self.missing,
-            "reason": self.reason,
-            "population": self.population,
             "population_estimated": self.estimated,
-            "strategy": self.strategy,
-            "fallback": self.fallback,
             "measures": self.summary(),
             "baseline_expected_match_risk": self.baseline_expected_match_risk,
             "expected_match_risk_mcse": self.expected_match_risk_mcse.to_dict(),
@@ -407,12 +383,6 @@ class IdentificationRisk(Matching, Drawn):
         claims = "" if self.strategy == "always" else f", and {in_words(self.strategy)},"
         return f"{knows}{rules}{claims}"
 
-    def _whom(self) -> str:
-        """The targets, in words."""
-        if self.in_file.all():
-            return f"{self.n:,} records"
-        return f"{self.n:,} targets ({int(self.in_file.sum()):,} of them in the file)"
-
 
 def _risk(c: Ints, T: Flags) -> Array:
     """T/c; 0 where c = 0."""
@@ -420,15 +390,6 @@ def _risk(c: Ints, T: Flags) -> Array:
 
 
 def _measures(c: Ints, T: Flags, K: Flags, F: Flags, no_match: Flags) -> list[float]:
-    """Compute the file-level measures, in the order of `COLUMNS`."""
-    s = int((c == 1).sum())
-    false_rate = float(F.sum()) / s if s else float("nan")
-    return [
-        Chances.of_targets(c, T).expected(),
-        float(K.sum()),
-        float(K.mean()),
-        float(s),
-        false_rate,
-        float(no_match.sum()),
-        float((c > 0).sum()),
-    ]
+    """File-level measures of one release, or pooled."""
+    counts = [int(flags.sum()) for flags in (K, F, c == 1, no_match, c > 0)]
+    return measures(len(c), Chances.of_targets(c, T).expected(), *counts)

@@ -15,20 +15,10 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import (
-    Cells,
-    Matches,
-    cell_codes,
-    count_matches,
-    jackknife_error,
-    match_each,
-    match_pooled,
-    number_keys,
-    pair_up,
-)
+from bayes_risk._core.matching import Cells, Matches, cell_codes, jackknife_error, number_keys
 from bayes_risk.release.release import SAME
 
-from .boxes import Boxes, NumericKey, box_up, match_each_box, match_pooled_boxes
+from .boxes import Boxes, NumericKey, box_up, match_each, match_pooled
 from .choices import Strategy, check_effects, checked_choices, claimed
 from .exposure import exposure
 from .input import (
@@ -47,7 +37,7 @@ from .input import (
 from .odds import Outsiders, check_sample, how_many_may_be, per_table
 from .radii import Radius, checked_ends, checked_radius
 from .replicates import Replicates, parts_of_draws, strata
-from .result import IdentificationRisk
+from .result import BY_TABLE, IdentificationRisk
 
 LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
 
@@ -213,15 +203,10 @@ class MatchingKeys(NamedTuple):
         wide = [k._replace(value=np.broadcast_to(k.value, (m, n))) for k in numeric[True]]
         return cls(place, u, z, u_us, z_us, [*wide, *numeric[False]], numeric[True])
 
-    def cells(self, *, fallback: bool, certain: bool, limit: float) -> Cells:
-        """Each target's records by the unsynthesised keys alone."""
-        if self.numeric_us:
-            boxes = box_up(self.u_us, self.z_us, self.place, self.numeric_us, limit=limit)
-            return Cells(boxes.N[0], boxes.own[0], fallback and certain, certain)
-        number, z = self.u_us, self.z_us[0]
-        size = np.bincount(z + 1, minlength=int(number.max()) + 2)[1:]
-        own = (self.place >= 0) & (z[self.place] == number)
-        return Cells(size[number], own, fallback and certain, certain)
+    def boxes(self, limit: float, releases: Ints | slice = slice(None)) -> Boxes:
+        """Who matches in some of the releases; ``limit``: see `Boxes`."""
+        numeric = [key._replace(value=key.value[releases]) for key in self.numeric]
+        return box_up(self.u, self.z[releases], self.place, numeric, limit=limit)
 
 
 def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ints:
@@ -347,16 +332,10 @@ def identification_risk(
     Raises
     ------
     InputError
-        A choice that changes nothing (a strategy without a population, an ellipse without two
-        radii, open ends without a radius);
-        no release (m = 0); no key; a column that is missing, repeated or in both lists; a key
-        listed against what the `Release` says was synthesised; a known column whose released values
-        differ from the original's (list it under ``synthesized``); records that do not correspond
-        (give both tables one index); unknown targets; a numeric key of more than 1,000 values (give
-        it a radius, cut it into categories, or declare it a code with ``astype("category")``); a
-        key stored as text here and as numbers there (make it one type); a radius that is negative
-        or infinite, or is given to a key that holds no numbers or infinite ones; population counts
-        that do not belong to the keys, or differ between targets with the same keys.
+        A choice that changes nothing; a key that is missing, repeated, listed against what the
+        `Release` says was synthesised, stored as text here and as numbers there, or a number of
+        more than 1,000 values without a radius; a known column that was changed; records that do
+        not correspond; targets, radii or population counts that do not belong to the keys.
 
     See Also
     --------
@@ -365,29 +344,13 @@ def identification_risk(
     Notes
     -----
     *Two definitions are published, and they differ much.* Hornby & Hu (2021) compute c, T, K, F in
-    each release and average over releases (row ``mean``). Reiter & Mitra (2009) pool the
-    probabilities over releases first and take the maximum then (row ``pooled``): a record that
-    matches in more releases than the others stands out, which makes many more single matches, true
-    ones and false ones. The first speaks of an intruder who uses one release, the second of one
-    who uses all. Both are reported; for m = 1 they agree.
+    each release and average over releases (row ``mean``): an intruder who uses one release. Reiter
+    & Mitra (2009) pool the probabilities over releases first (row ``pooled``): one who uses all.
+    Both are reported; for m = 1 they agree.
 
-    *True match rate* is per record, sum K / n (Hu 2019; Hornby & Hu 2021). Drechsler & Reiter
-    (2008) divide by s instead; that is one minus our false match rate.
-
-    *Radius.* The ends ``y - r |y|`` and ``y + r |y|`` are floating-point numbers and belong to the
-    interval, which at y = 0 or r = 0 is the value itself. Hornby & Hu (2021) write the same
-    interval for y > 0; their package leaves the ends out, so r = 0 and y <= 0 match nothing there.
-    A continuous column that was not synthesised may have a radius too; the records whose known keys
-    lie within reach are then those of fallback and baseline.
-
-    *Conventions.* Where nothing matches: with the fallback c = N_us, T = 1; without it c = T = 0
-    and T/c is 0. Ties are exact, for keys of fewer than 2^31 records: probabilities are compared
-    as fractions, not as floating-point numbers.
-
-    *Cost.* O(m n log n) time and O(m n) memory: keys become integers, are sorted and counted. The
-    error of the pooled risk adds O(m^2 n) time. With one radius the same, by windows that slide
-    over the sorted values; with more, about as many records are looked at as match, or share the
-    two narrowest keys.
+    *Cost.* O(m n log n) time and O(m n) memory; the error of the pooled risk adds O(m^2 n) time.
+    With several radii about as many records are looked at as match, or share the two narrowest
+    keys. Conventions, exact ties and radii: ``docs/identification.md``.
 
     References
     ----------
@@ -447,14 +410,23 @@ def matched(
         closed=closed,
         also=reason_key(reason, original, sought),
     )
-    cells = coded.cells(fallback=fallback, certain=population is None, limit=choices.limit)
-    task = MatchingTask.from_keys(coded, cells, limit=choices.limit)
+    boxes = coded.boxes(choices.limit)
+    near = box_up(coded.u_us, coded.z_us, coded.place, coded.numeric_us, limit=choices.limit)
+    certain = population is None  # else he takes whom nothing matches to be outside
+    cells = Cells(near.N[0][near.of], near.own[0], fallback and certain, certain)
     release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
     population = per_table(population, release_of)
     check_sample(population, original)
-    odds = how_many_may_be(population, sought.frame, task.N, keys, within)
-    found = task.matches(odds.D)
-    each, claims = (claimed(next(found), choices.strategy) for _ in range(2))
+    odds = how_many_may_be(population, sought.frame, boxes.N[:, boxes.of], keys, within)
+    D = _by_box(odds.D, boxes.of)
+    each = match_each(boxes, D, cells)
+    pooled, *apart = match_pooled(boxes, D, each, cells, left_out=release_of is None)
+    of_parts = partial(_left_out, coded, D, cells, choices.limit)
+    by_release, claims = (claimed(found, choices.strategy) for found in (each, pooled))
+    of_draws: Iterable[Matches] = ()
+    left_out: Iterable[Matches] = apart
+    if release_of is not None:
+        left_out, of_draws = of_parts(strata(release_of)), of_parts(parts_of_draws(release_of))
     return IdentificationRisk(
         index=sought.labels,
         known=tuple(known),
@@ -468,26 +440,14 @@ def matched(
         estimated=odds.estimated,
         strategy=choices.strategy,
         in_file=sought.place >= 0,
-        **_arrays(each, claims),
+        **{name: getattr(by_release, name).T for name in BY_TABLE},
+        **{f"pooled_{name}": getattr(claims, name) for name in BY_TABLE},
         reason=reason is not None,
         baseline=np.where(cells.own, 1 / np.maximum(cells.size, 1), 0.0),
         release_of=release_of,
-        pooled_mcse=_jackknife(
-            found if release_of is None else task.without_each(strata(release_of), odds.D),
-            choices.strategy,
-        ),
-        pooled_draws_mcse=_jackknife(
-            [] if release_of is None else task.without_each(parts_of_draws(release_of), odds.D),
-            choices.strategy,
-        ),
+        pooled_mcse=_jackknife(left_out, choices.strategy),
+        pooled_draws_mcse=_jackknife(of_draws, choices.strategy),
     )
-
-
-def _arrays(each: Matches, pooled: Matches) -> dict[str, Any]:
-    """Name the arrays of the result: (n_t, m) per release, (n_t,) pooled."""
-    names = ("c", "T", "K", "F", "no_match", "outside")
-    by_release = {name: getattr(each, name).T for name in names}
-    return by_release | {f"pooled_{name}": getattr(pooled, name) for name in names}
 
 
 def _jackknife(left_out: Iterable[Matches], strategy: Strategy) -> float:
@@ -496,60 +456,24 @@ def _jackknife(left_out: Iterable[Matches], strategy: Strategy) -> float:
     return jackknife_error(np.array(expected)) if expected else float("nan")
 
 
-class MatchingTask(NamedTuple):
-    """Keys, what to go by where nothing matches, match counts N (m, n_t), and boxes if any.
-
-    ``limit``: how far squared distances may add up (`bayes_risk.matching.boxes.Boxes`).
-    """
-
-    keys: MatchingKeys
-    cells: Cells
-    limit: float
-    boxes: Boxes | None
-    N: Ints
-
-    @classmethod
-    def from_keys(cls, keys: MatchingKeys, cells: Cells, *, limit: float) -> "MatchingTask":
-        """Count the matches."""
-        if not keys.numeric:
-            N = count_matches(keys.z, int(keys.u.max()) + 1)[:, keys.u]
-            return cls(keys, cells, limit, None, N)
-        boxes = box_up(keys.u, keys.z, keys.place, keys.numeric, limit=limit)
-        return cls(keys, cells, limit, boxes, boxes.N)
-
-    def matches(self, D: Array) -> Iterator[Matches]:
-        """Match in each release; pooled; and, for m > 2, pooled without each of them."""
-        u, z, place = self.keys.u, self.keys.z, self.keys.place
-        if self.boxes is not None:
-            each = match_each_box(self.boxes, D, self.cells)
-            yield each
-            yield from match_pooled_boxes(self.boxes, D, each, self.cells)
-            return
-        by_key = _by_key(D, u)
-        each = match_each(u, z, place, by_key, self.cells)
-        pool = partial(match_pooled, pair_up(u, z, by_key, place=place), u, each, self.cells)
-        yield each
-        yield pool()
-        yield from (pool(without=l) for l in range(len(z)) if len(z) > 2)
-
-    def without_each(self, parts: Sequence[Ints], D: Array) -> Iterator[Matches]:
-        """Match pooled over the tables, each part left out in turn; of one part nothing."""
-        for part in parts if len(parts) > 1 else []:
-            kept = np.setdiff1d(np.arange(len(D)), part)
-            numeric = [key._replace(value=key.value[kept]) for key in self.keys.numeric]
-            keys = self.keys._replace(z=self.keys.z[kept], numeric=numeric)
-            found = MatchingTask.from_keys(keys, self.cells, limit=self.limit).matches(D[kept])
-            next(found)  # in each release
-            yield next(found)
+def _left_out(
+    keys: MatchingKeys, D: Array, cells: Cells, limit: float, parts: Sequence[Ints]
+) -> Iterator[Matches]:
+    """Match pooled over the tables, each part left out in turn; of one part nothing."""
+    for part in parts if len(parts) > 1 else []:
+        kept = np.setdiff1d(np.arange(len(D)), part)
+        boxes = keys.boxes(limit, kept)
+        each = match_each(boxes, D[kept], cells)
+        yield from match_pooled(boxes, D[kept], each, cells, left_out=False)
 
 
-def _by_key(D: Array, u: Ints) -> Array:
-    """D of every key, (m, U), from those of its targets."""
-    _, first = np.unique(u, return_index=True)
-    of_key: Array = D[:, first]
-    if (of_key[:, u] != D).any():
+def _by_box(D: Array, of: Ints) -> Array:
+    """D of every box, (m, B), from those of the targets that have it."""
+    _, first = np.unique(of, return_index=True)
+    of_box: Array = D[:, first]
+    if (of_box[:, of] != D).any():
         raise InputError(
             "population gives different counts to targets with the same keys; count people by all "
             "keys, or name the column that tells them apart under known"
         )
-    return of_key
+    return of_box

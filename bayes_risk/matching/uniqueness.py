@@ -6,7 +6,7 @@ Letters: ``f`` sample count and ``F`` population count of a cell. Derivations:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,6 +22,7 @@ from .population import Population
 from .population_cells import KeyLevels, checked_table, distinct
 
 K = (2, 3, 5, 10)
+COLUMNS = ("value", "share", "error", "low", "high", "without")
 WORDS = {
     "sample_uniques": "Alone with their key in the file",
     "below_3": "Sharing it with fewer than 2 others (k-anonymity below 3)",
@@ -36,17 +37,6 @@ PUBLIC = (  # measure, words, whether it counts records
     ("population_uniques", "Of them, alone in the population too", False),
     ("expected_matches", "Expected number of right matches with the population", False),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FileTotal:
-    """A count of records over the file, with what is uncertain about it (NaN: nothing drawn)."""
-
-    value: float  # expected number of records
-    error: float  # Monte Carlo standard error of the value
-    low: float  # 95 % posterior interval of the number itself
-    high: float
-    without: float  # the same for an intruder who knows that the target is in the sample: F_t = f_t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -70,9 +60,8 @@ class Uniqueness(Result):
     risk : ndarray, shape (n,)
         Mean of 1/F: the chance that one of the people with the key, taken at random, is the
         record's; NaN without a population.
-    totals : dict of str to FileTotal
-        ``population_uniques``, ``unique_matches``, ``expected_matches``; empty without a
-        population.
+    totals : DataFrame
+        Rows of `summary` that a population gives; empty without one.
     """
 
     index: pd.Index
@@ -82,7 +71,7 @@ class Uniqueness(Result):
     F: Array
     unique: Array
     risk: Array
-    totals: Mapping[str, FileTotal]
+    totals: pd.DataFrame
 
     @property
     def n(self) -> int:
@@ -124,19 +113,11 @@ class Uniqueness(Result):
         ``high`` (95 % posterior interval; both NaN without draws), ``without`` (for an intruder
         who knows that the target is in the sample; NaN where no intruder comes in).
         """
-        names = ["sample_uniques", *(f"below_{k}" for k in K[1:])]
-        counts = [float((self.f < k).sum()) for k in K]
-        nan = float("nan")
-        rows = {
-            name: [count, count / self.n, nan, nan, nan, nan]
-            for name, count in zip(names, counts, strict=True)
-        }
-        for name, t in self.totals.items():
-            rows[name] = [t.value, t.value / self.n, t.error, t.low, t.high, t.without]
-        columns = ["value", "share", "error", "low", "high", "without"]
-        table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-        table.index.name = "measure"
-        return table
+        rows = {f"below_{k}": float((self.f < k).sum()) for k in K}
+        counted = pd.DataFrame({"value": rows}, columns=list(COLUMNS), dtype=float)
+        counted = counted.rename({"below_2": "sample_uniques"})
+        table = counted if self.totals.empty else pd.concat([counted, self.totals])
+        return table.assign(share=table["value"] / self.n).rename_axis("measure")
 
     def sentence(self) -> str:
         """Say the result in plain words."""
@@ -144,9 +125,9 @@ class Uniqueness(Result):
             f"By {', '.join(map(str, self.keys))}, {self.sample_uniques:,} of {self.n:,} records "
             f"({percent(self.sample_uniques / self.n)}) are unique in the sample"
         )
-        if not self.totals:
+        if self.totals.empty:
             return f"{found}; how many are unique in the population was not asked."
-        one, two = (self.totals[name] for name in ("population_uniques", "unique_matches"))
+        one, two = (self.totals.loc[name] for name in ("population_uniques", "unique_matches"))
         return (
             f"{found}; {_number(one)} of them would be unique in the population, and an intruder "
             f"who looks there for the people behind them would be right {_number(two)} times "
@@ -186,10 +167,9 @@ def _interval(row: Mapping[str, float]) -> str:
     return NONE if np.isnan(row["low"]) else f"{row['low']:,.0f} to {row['high']:,.0f}"
 
 
-def _number(t: FileTotal) -> str:
-    return some(t.value) + (
-        "" if np.isnan(t.low) else f" ({number(t.low, 0)} to {number(t.high, 0)})"
-    )
+def _number(t: Any) -> str:
+    known = "" if np.isnan(t["low"]) else f" ({number(t['low'], 0)} to {number(t['high'], 0)})"
+    return some(t["value"]) + known
 
 
 def poisson_inverse(f: Array, rest: Array) -> Array:
@@ -278,16 +258,10 @@ def uniqueness(
 
     Notes
     -----
-    *Given the population*, F is known: tau_1 counts, and tau_2 adds up 1/F.
-
-    *Log-linear, without draws.* F - f ~ Poisson(r), r = mu (1 - pi)/pi, so that
-    Pr(F = 1 | f = 1) = exp(-r), E(1/F | f = 1) = (1 - exp(-r))/r, and
-    E(1/F | f) = 1F1(1; f+1; -r)/f.
-    These hold mu for known. *With draws* they are averages over the draws of F, with a 95 %
-    posterior interval of the number itself, and the Monte Carlo error of its mean.
-
-    *Weights.* F | f is negative binomial with p = f / (sum of weights): the individual risk of
-    mu-Argus, Pr(F = 1 | f = 1) = p and E(1/F | f) = (p/f) 2F1(1, 1; f+1; 1-p), exact for every f.
+    *Given the population*, F is known: tau_1 counts, and tau_2 adds up 1/F. *Log-linear, without
+    draws*, F - f is Poisson; *with draws* averages over them, with a 95 % posterior interval of the
+    number itself and the Monte Carlo error of its mean. *Weights*: F | f is negative binomial, the
+    individual risk of mu-Argus, exact for every f. Formulas: ``docs/population.md``.
 
     *Without* is the intruder who knows that the target is in the sample: 1/f.
 
@@ -327,7 +301,7 @@ def uniqueness(
         F=found.F[cell],
         unique=found.unique[cell],
         risk=found.risk[cell],
-        totals={} if source is None else _totals(found.totals, f, source),
+        totals=pd.DataFrame() if source is None else _totals(found.totals, f, source),
     )
 
 
@@ -377,16 +351,14 @@ def _rarity(source: Population, F: Array, f: Array) -> Rarity:
     return Rarity(F.mean(axis=0), unique.mean(axis=0), risk.mean(axis=0), totals)
 
 
-def _totals(totals: Array, f: Array, source: Population) -> dict[str, FileTotal]:
-    """File totals of each draw (S, 3), summed up."""
+def _totals(totals: Array, f: Array, source: Population) -> pd.DataFrame:
+    """File totals of each draw (S, 3), summed up; NaN: nothing was drawn."""
     names = ("population_uniques", "unique_matches", "expected_matches")
-    singles, found = float((f == 1).sum()), {}
-    for name, values, without in zip(names, totals.T, (singles, singles, len(f)), strict=True):
-        error = low = high = float("nan")
-        if source.n_draws > 1:
-            ess, _ = ess_and_rhat(values[:, None], int(source.diagnostics["chains"]))
-            error = float(values.std(ddof=1) / np.sqrt(ess[0]))
-            low, high = (float(np.quantile(values, q)) for q in ((1 - MASS) / 2, (1 + MASS) / 2))
-        value, without = float(values.mean()), float(without)
-        found[name] = FileTotal(value=value, error=error, low=low, high=high, without=without)
-    return found
+    each = np.ascontiguousarray(totals.T)
+    found = pd.DataFrame({"value": each.mean(axis=1)}, list(names), list(COLUMNS), dtype=float)
+    if source.n_draws > 1:
+        ess, _ = ess_and_rhat(totals, int(source.diagnostics["chains"]))
+        found["error"] = each.std(axis=1, ddof=1) / np.sqrt(ess)
+        found["low"], found["high"] = np.quantile(each, [(1 - MASS) / 2, (1 + MASS) / 2], axis=1)
+    singles = float((f == 1).sum())
+    return found.assign(without=[singles, singles, float(len(f))])

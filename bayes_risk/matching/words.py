@@ -145,12 +145,16 @@ class Matching(Result):
         rows = self.summary().to_dict("index")
         pooled, mean = rows["pooled"], rows["mean"]
         one = f" With one {self.table_word} only: {number(mean[EXPECTED], 1)} on average."
+        s, true = int(pooled["unique_matches"]), int(pooled["true_matches"])
+        singles = "No record has a unique match."
+        if s:
+            singles = f"{counted(s, 'record')} {'has' if s == 1 else 'have'} a unique match, which "
+            singles += f"is the right one for {true:,} ({percent(true / s)})."
         return (
             f"An intruder who {knows} would be expected to match "
             f"{number(pooled[EXPECTED], 1)}{error} of {whom} "
             f"({percent(pooled[EXPECTED] / self.n)}); without the release "
-            f"{number(self.baseline_expected_match_risk, 1)}.{one * (self.m > 1)} "
-            f"{_singles(pooled)}"
+            f"{number(self.baseline_expected_match_risk, 1)}.{one * (self.m > 1)} {singles}"
         )
 
 
@@ -173,6 +177,15 @@ def _with_error(column: str, table: pd.DataFrame, row: Mapping[str, Any]) -> str
 def _between(row: Mapping[str, Any]) -> str:
     low, high = _written("low", row), _written("high", row)
     return low if low == high else f"{low} to {high}"
+
+
+def measures(n: int, *found: float) -> list[float]:
+    """File-level measures of n targets, in the order of `COLUMNS`.
+
+    ``found``: expected match risk, true and false matches, unique matches, nothing matched, claims.
+    """
+    expected, K, F, s, no_match, claims = map(float, found)
+    return [expected, K, K / n, s, F / s if s else float("nan"), no_match, claims]
 
 
 def summary_table(
@@ -213,12 +226,8 @@ def tables_searched(m: int, release_of: Ints | None) -> str:
     tables = counted(m, "table")
     if not release_of.any():
         return f"{tables} drawn from the model, its parameters known"
-    sizes = np.unique(np.unique(release_of, return_counts=True)[1])
-    each = " or ".join(f"{size:,}" for size in sizes)
     R = len(np.unique(release_of))
-    return f"{tables} drawn from the model given " + (
-        "the release" if R == 1 else f"{R} releases ({each} each)"
-    )
+    return f"{tables} drawn from the model given {'the release' if R == 1 else f'{R} releases'}"
 
 
 def errors_in_words(between: float, draws: float, release_of: Ints | None) -> str:
@@ -230,24 +239,3 @@ def errors_in_words(between: float, draws: float, release_of: Ints | None) -> st
         return f" ({drawn} from the drawing alone)"
     releases = "unknown" if np.isnan(between) else f"+- {two_errors(between, digits=1)}"
     return f" ({releases} between releases; {drawn} from the drawing alone)"
-
-
-def part_of_file(groups: int) -> str:
-    """One of so many equal parts: half, third, 20th part, 21st part."""
-    word = {1: "whole", 2: "half", 3: "third", 4: "quarter"}.get(groups)
-    return word or f"{ordinal(groups)} part"
-
-
-def ordinal(number: int) -> str:
-    """``1st, 2nd, 3rd, 4th, ..., 11th, ..., 21st``."""
-    teens = number % 100 in (11, 12, 13)
-    ending = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number:,}{ending}"
-
-
-def _singles(row: Mapping[Any, float]) -> str:
-    s, true = int(row["unique_matches"]), int(row["true_matches"])
-    if not s:
-        return "No record has a unique match."
-    who = f"{counted(s, 'record')} {'has' if s == 1 else 'have'}"
-    return f"{who} a unique match, which is the right one for {true:,} ({percent(true / s)})."

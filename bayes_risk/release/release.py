@@ -136,22 +136,12 @@ class Release:
     def codes(self, microdata: Microdata, l: int | None = None) -> Codes:
         """Codes of all data sets, shape (m, n, p), or of data set l, counted from 0, shape (n, p).
 
-        Unsynthesised columns are the original's.
-
-        Raises
-        ------
-        InputError
-            Records that do not correspond, levels never declared, or an unsynthesised column or
-            record that differs from the original.
+        Unsynthesised columns and records are the original's, or refused where they differ from it.
         """
         columns = known_columns("synthesized", self.synthesized, microdata.columns)
         if l is not None:
-            return self._codes_of(l + 1, self.datasets[l], columns, microdata)
-        tables = [
-            self._codes_of(number, table, columns, microdata)
-            for number, table in enumerate(self.datasets, start=1)
-        ]
-        return np.stack(tables)
+            return self._codes_of(l, columns, microdata)
+        return np.stack([self._codes_of(l, columns, microdata) for l in range(self.m)])
 
     def replaced(self, n: int) -> Flags:
         """Which of the n records had their values replaced."""
@@ -171,11 +161,9 @@ class Release:
                 f"shape (data sets, records, synthesised columns) = {wanted}"
             )
 
-    def _codes_of(
-        self, l: int, table: pd.DataFrame, columns: list[str], microdata: Microdata
-    ) -> Codes:
-        source = f"release {l}"
-        rows = same_records(microdata.index, table, source)
+    def _codes_of(self, l: int, columns: list[str], microdata: Microdata) -> Codes:
+        source = f"release {l + 1}"
+        rows = same_records(microdata.index, self.datasets[l], source)
         codes = microdata.codes.copy()
         where = [microdata.columns.index(c) for c in columns]
         codes[:, where] = microdata.encode(rows, source, columns)
@@ -187,17 +175,9 @@ class Release:
                 f"column {column!r} of {source} differs from the original for records that "
                 f"`records` says were released unchanged; mend `records`"
             )
-        self._check_unsynthesized(rows, microdata, columns, source)
-        return codes
-
-    def _check_unsynthesized(
-        self, rows: pd.DataFrame, microdata: Microdata, columns: list[str], source: str
-    ) -> None:
         others = [c for c in microdata.columns if c not in columns and c in rows.columns]
-        if not others:
-            return
         where = [microdata.columns.index(c) for c in others]
-        found = microdata.encode(rows, source, others)
+        found = microdata.encode(rows, source, others) if others else codes[:, where]
         changed = ~np.isclose(found, microdata.codes[:, where], rtol=SAME, atol=0.0).all(axis=0)
         if changed.any():
             raise InputError(
@@ -205,6 +185,7 @@ class Release:
                 f"original; name it in synthesized=, or give the records the original's order or "
                 "index"
             )
+        return codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

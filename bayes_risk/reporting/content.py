@@ -1,26 +1,34 @@
-"""What the report says, as the template wants it: assumptions, sections, diagnostics, settings."""
+"""What the report says, as the template wants it: assumptions, doubts, diagnostics, settings."""
 
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bayes_risk._core.formats import PLUS_MINUS, number
+from bayes_risk._core.formats import PLUS_MINUS, counted, number
+from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.reasons import (
+    DRAWS_A_CHAIN,
+    of_chains,
+    of_the_audit,
+    standard_errors,
+)
 from bayes_risk.reporting.verdicts.verdict import Verdict
+from bayes_risk.risk.posterior import MAX_LEFT_OUT, MAX_MCSE
 from bayes_risk.risk.result import AttributeRisk
 
 from . import plots
-from .caveats import doubts
-from .figures import Picture, picture
 from .glossary import citations, glossary
+from .plots import GOOD_KHAT
 from .provenance import Origin
-from .sections import TextTable, section_of
+from .sections import Picture, TextTable, head_of, picture, section_of
 
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
@@ -52,6 +60,7 @@ DIAGNOSTICS = {
     "redraws": "Nearest donors refused by constraints",
     "notes": "What the fits of the prediction models said",
 }
+DOUBTS = "Numbers to be read with care, or not at all."
 WHOLE = ("vulnerable", "kept", "sensitive_cells", "redraws")
 
 
@@ -81,11 +90,15 @@ def page(
     sections = [one._replace(sentence=(said or {}).get(one.name, one.sentence)) for one in sections]
     if attribute is not None:
         at = [one.name for one in sections].index("attribute")
-        told = f"{_of_which_model(attribute)}{sections[at].sentence}"
+        told = sections[at].sentence
+        if attribute.check is not None and attribute.check.failed:  # whose numbers they are
+            only = "The numbers below hold for files of that model alone."
+            told = f"{attribute.check.sentence()} {only} {told}"
         sections[at] = sections[at]._replace(sentence=told)
     names = [section.name for section in sections]
     rhat = None if verdict is None else verdict.thresholds.rhat
     balance = None if attribute is None else attribute.balance
+    found = doubts(attribute, identification, others, diagnostics, rhat)
     return (
         _environment()
         .get_template("report.html.j2")
@@ -97,7 +110,7 @@ def page(
                 *([("Records replaced", replaced)] if replaced else []),
             ],
             origin=origin,
-            doubts=_doubts(attribute, identification, others, diagnostics, rhat),
+            doubts=found and TextTable(DOUBTS, ("Of what", "Why", "What would help"), found),
             assumed=_assumed(attribute),
             sections=sections,
             diagnostics=_diagnostics(diagnostics, attribute),
@@ -175,21 +188,6 @@ def _assumed(risk: AttributeRisk | None) -> str:
     return "and did not make these files" if failed else "not verified"
 
 
-def _of_which_model(risk: AttributeRisk) -> str:
-    """Before the numbers of a model that did not make the files: that they are that model's."""
-    if risk.check is None or not risk.check.failed:
-        return ""
-    return f"{risk.check.sentence()} The numbers below hold for files of that model alone. "
-
-
-def _doubts(*of: Any) -> TextTable | None:
-    found = doubts(*of)
-    if not found:
-        return None
-    caption = "Numbers to be read with care, or not at all."
-    return TextTable(caption, ("Of what", "Why", "What would help"), found)
-
-
 def _quality(risk: AttributeRisk) -> Picture | None:
     if risk.is_exact:  # no weights, no error: nothing to see
         return None
@@ -257,10 +255,14 @@ def _table(name: str, section: Mapping[str, Any]) -> list[str]:
     lines = ["", f"[{name}]"]
     lines += [_pair(k, v) for k, v in kept.items() if not isinstance(v, Mapping)]
     if levels:
-        lines.append(f"# declared levels, not shown: {_toml(levels)}")
+        lines.append(f"# declared levels, not shown: {toml_value(levels)}")
     for key, value in kept.items():
         if isinstance(value, Mapping):
-            lines += ["", f"[{name}.{_key(key)}]", *(_pair(k, v) for k, v in _given(value).items())]
+            lines += [
+                "",
+                f"[{name}.{toml_key(key)}]",
+                *(_pair(k, v) for k, v in _given(value).items()),
+            ]
     return lines
 
 
@@ -269,19 +271,139 @@ def _given(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pair(key: str, value: Any) -> str:
-    return f"{_key(key)} = {_toml(value)}"
+    return f"{toml_key(key)} = {toml_value(value)}"
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """A key as TOML has it."""
     bare = re.fullmatch("[A-Za-z0-9_-]+", name)
     return name if bare else json.dumps(name, ensure_ascii=False)
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as TOML has it."""
     if isinstance(value, Mapping):
         return f"{{ {', '.join(_pair(k, v) for k, v in _given(value).items())} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return json.dumps(value, ensure_ascii=False)  # strings, numbers, lists, true: the same in TOML
+
+
+NAMED = 10  # labels of records that are written out
+
+
+class Caveat(NamedTuple):
+    """Of what, why, and what would help."""
+
+    what: str
+    why: str
+    cure: str
+
+
+def doubts(
+    attribute: AttributeRisk | None,
+    identification: IdentificationRisk | None,
+    others: Sequence[Any],
+    diagnostics: Mapping[str, Any],
+    rhat: float | None,
+) -> list[Caveat]:
+    """All of them; none: nothing was found to object to. ``rhat``: the verdict's own limit."""
+    found = [] if attribute is None else of_attribute(attribute)
+    found += [] if identification is None else of_identification(identification)
+    for part in others:
+        found += of_result(part)
+    return found + of_fit(of_the_audit(attribute, diagnostics), rhat)
+
+
+def of_attribute(risk: AttributeRisk) -> list[Caveat]:
+    """Records marked unreliable, by what is wrong with their numbers."""
+    table = risk.records
+    bad = table[~table["reliable"]]
+    reasons = {
+        f"k-hat is above {GOOD_KHAT}: a few draws decide": bad["khat"] > GOOD_KHAT,
+        f"the error of the probability is above {MAX_MCSE}": ~(bad["mcse"] <= MAX_MCSE),
+        f"more than {100 * MAX_LEFT_OUT:g} % of the posterior lies outside the guesses searched": (
+            bad["left_out"] > MAX_LEFT_OUT
+        ),
+    }
+    cures = (
+        "fit again for these records alone (refit_budget), or take more draws",
+        "take more draws (target_mcse, max_doublings)",
+        "search more guesses (guess_budget)",
+    )
+    found, told = [], np.zeros(len(bad), dtype=bool)
+    for (why, holds), cure in zip(reasons.items(), cures, strict=True):
+        here = holds.to_numpy() & ~told
+        told |= here
+        if here.any():
+            found.append(Caveat(_records("Attribute risk", bad.index[here]), why, cure))
+    if not told.all():
+        why = "the effective number of draws is small, or the error of the log odds large"
+        if risk.modes is not None:
+            why += ", or chains of one mode disagree about these records"
+        found.append(Caveat(_records("Attribute risk", bad.index[~told]), why, cures[1]))
+    return found
+
+
+def of_identification(risk: IdentificationRisk) -> list[Caveat]:
+    """Errors that cannot be told, and counts of the population that are not counted."""
+    found = []
+    if risk.n_releases < 3 and risk.pooled_mcse != risk.pooled_mcse:
+        words = counted(risk.n_releases, "release")
+        why = f"{words}: pooled, the error between releases cannot be told"
+        found.append(Caveat("Identification risk, pooled", why, "make at least 3 releases"))
+    if risk.estimated or risk.population == GIVEN:
+        why = f"population counts are not counted here ({risk.population})"
+        cure = "vary them, or give counts of the population"
+        found.append(Caveat("Identification risk", why, cure))
+    return found
+
+
+def of_result(part: Any) -> list[Caveat]:
+    """What a result objects to by itself; records that it marks unreliable."""
+    _, name, _ = head_of(part)
+    if why := part.doubt():
+        return [Caveat(name, why, CURES[type(part).__name__])]
+    marked = getattr(part, "reliable", None)
+    records = part.records if marked is not None else None
+    if records is None or "reliable" not in records or records["reliable"].all():
+        return []
+    bad = records.index[~records["reliable"]]
+    why = "k-hat, effective number of draws or error are beyond what can be trusted"
+    return [Caveat(_records(name, bad), why, "take more draws, or refit")]
+
+
+CURES = {
+    "Utility": "name fewer columns, or rely on the tree",
+    "Sensitivity": "take more draws, or read these settings as rough",
+    "Comparison": "take more draws for these candidates, or read their risk as rough",
+}
+
+
+def of_fit(diagnostics: Mapping[str, Any], rhat: float | None) -> list[Caveat]:
+    """What the sampler's diagnostics object to; of the chains in the verdict's own sentence."""
+    chains, ess = (float(diagnostics.get(k, "nan")) for k in ("chains", "min_ess"))
+    longer = "sample longer (draws, tune), or with more chains"
+    disagree = standard_errors(diagnostics, rhat) > 2
+    said = [r.sentence for r in of_chains(diagnostics, rhat) if r.cure or disagree]
+    found = [Caveat("Fit", sentence.rstrip("."), longer) for sentence in said]
+    if not disagree and ess < DRAWS_A_CHAIN * chains:
+        wanted = f"{DRAWS_A_CHAIN * chains:,.0f}, {DRAWS_A_CHAIN} a chain"
+        why = f"the smallest effective sample size is {ess:,.0f}, below {wanted}"
+        found.append(Caveat("Fit", why, longer))
+    if diagnostics.get("divergences"):
+        why = f"{int(diagnostics['divergences']):,} divergent transitions: the sampler got stuck"
+        found.append(Caveat("Fit", why, "use tighter priors, or another parametrisation"))
+    if diagnostics.get("truncation_binds"):
+        found.append(Caveat("Fit", "all latent classes are occupied", "allow more (n_classes)"))
+    return found
+
+
+def _records(what: str, labels: Any) -> str:
+    """Of which records, by label."""
+    n = len(labels)
+    shown = ", ".join(str(label) for label in labels[:NAMED])
+    more = f" and {n - NAMED:,} more" if n > NAMED else ""
+    return f"{what}, {counted(n, 'record')}: {shown}{more}"

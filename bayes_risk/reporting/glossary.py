@@ -155,7 +155,9 @@ def glossary(
     """Words and what they mean; ``sections``: names of the other results."""
     found: dict[str, str] = {}
     if risk is not None:
-        found |= _of_attributes(risk)
+        left_out = set(OF_NUMBERS if all(v.n_levels for v in risk.variables) else ())
+        left_out |= set() if risk.certain().any(axis=None) else {"Known for certain"}
+        found |= {word: text for word, text in ATTRIBUTE.items() if word not in left_out}
         found |= {} if risk.balance is None else BALANCE
     for name, words in OTHERS.items():
         if name in {SHARED.get(section, section) for section in sections}:
@@ -165,15 +167,6 @@ def glossary(
         found |= SAMPLED
         found |= CHAINS
     return found | CHAINS if "max_rhat" in diagnostics else found
-
-
-def _of_attributes(risk: AttributeRisk) -> dict[str, str]:
-    left_out: set[str] = set()
-    if all(v.n_levels for v in risk.variables):
-        left_out.update(OF_NUMBERS)
-    if not risk.certain().any(axis=None):
-        left_out.add("Known for certain")
-    return {word: text for word, text in ATTRIBUTE.items() if word not in left_out}
 
 
 AUTHORS = "The bayes_risk developers"

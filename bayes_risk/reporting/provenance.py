@@ -1,11 +1,10 @@
 """The data in a few words, and every file of a run with its hash."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -28,8 +27,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(NamedTuple):
     """The section "Data and files": a sentence, the columns, the files."""
 
     sentence: str
@@ -55,25 +53,20 @@ def origin(
 
 def in_words(described: pd.DataFrame, rows: int) -> str:
     """Records, columns by kind, and missing values."""
-    kinds = [_of_kind(kind, described[described["kind"] == kind]) for kind in KINDS]
+    kinds = []
+    for kind, words in KINDS.items():
+        levels = described["levels"][described["kind"] == kind]
+        if len(levels) and kind == "categorical":
+            low, high = int(levels.min()), int(levels.max())
+            words += f" ({low:,} levels)" if low == high else f" ({low:,} to {high:,} levels)"
+        kinds += [f"{len(levels):,} {words}"] if len(levels) else []
     without = described["missing"][described["missing"] > 0]
     gaps = "no value is missing"
     if len(without):
         where = counted(len(without), "column")
         gaps = f"{number(int(without.sum()))} values are missing, in {where}"
-    told = ", ".join(kind for kind in kinds if kind)
     size = f"{counted(rows, 'record')}, {counted(len(described), 'column')}"
-    return f"{size}: {told}; {gaps}."
-
-
-def _of_kind(kind: str, of: pd.DataFrame) -> str:
-    if of.empty:
-        return ""
-    if kind != "categorical":
-        return f"{len(of):,} {KINDS[kind]}"
-    low, high = int(of["levels"].min()), int(of["levels"].max())
-    levels = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    return f"{len(of):,} categorical ({levels} levels)"
+    return f"{size}: {', '.join(kinds)}; {gaps}."
 
 
 def _columns(described: pd.DataFrame, synthesised: Collection[str]) -> TextTable:

@@ -30,10 +30,8 @@ class Range(NamedTuple):
 def range_of(value: float, n: int, min_count: int, *, whole: bool) -> Range | None:
     """The range that a number of records, or a sum of probabilities over records, is given as.
 
-    All ranges begin at multiples of ``min_count``, the first at 0. The last ends at n and begins at
-    the largest multiple that leaves it ``min_count`` numbers. So "none" and "all" are not told
-    from "few" and "all but few", and of two numbers of which one cannot exceed the other
-    neither narrows the range of the other.
+    Ranges begin at multiples of ``min_count``; the last ends at n and holds as many numbers. So
+    "none" and "all" are not told from "few" and "all but few", and no range narrows another.
 
     >>> range_of(3, 100, 10, whole=True), range_of(57, 100, 10, whole=True)
     (Range(low=0, high=9), Range(low=50, high=59))
@@ -102,9 +100,8 @@ def redact(*results: Any, min_count: int = 10) -> Redacted:
 
     Notes
     -----
-    Ranges begin at multiples of `min_count`, the last takes what is left, so neither totals nor
-    other counts of the same output narrow one (``docs/reading-the-numbers.md``, with what is not
-    promised: several outputs of changed data can be subtracted from one another).
+    Neither totals nor other counts narrow a range; what is not promised:
+    ``docs/reading-the-numbers.md``.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import Any
 
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
-from bayes_risk.evidence.mechanism_result import MechanismCheck
+from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.matching.exposure_result import Exposure, exposure_of
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
@@ -43,10 +43,8 @@ def report(
     Parameters
     ----------
     *parts : results
-        One or more, in any order, one of each kind: AttributeRisk, IdentificationRisk, FileRisk,
-        Exposure (that of the risks, if it is not given), Uniqueness, Utility, ContextMeasures,
-        Membership, PrivacyLoss, FullTableRisk, Reweighting, Sensitivity, IdentificationSweep,
-        Comparison; and any other result of the package. A path may stand last instead of ``path=``.
+        One or more of the package, in any order, one of each kind; Exposure is that of the risks if
+        it is not given. A path may stand last instead of ``path=``.
     path : path of the file to write
         An existing file is replaced, once the new one is complete.
     title : str

@@ -1,18 +1,104 @@
 """Sections of the report: one for each result, its tables and its pictures, in their order."""
 
+import io
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
 from bayes_risk._core.formats import percent
 from bayes_risk.data.base_result import Result, Table
 from bayes_risk.matching.exposure_result import exposure_of
+from bayes_risk.reporting.plots.canvas import own_axes
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.measures import RISKS, UTILITIES
-from bayes_risk.studies.sensitivity_result import name_of
+from bayes_risk.studies.comparison import RISKS, UTILITIES
+from bayes_risk.studies.sensitivity import name_of
 
 from . import plots
-from .figures import Picture, picture
+
+DPI = 150  # of what is drawn as an image: points by the thousand
+_STYLE = {
+    "svg.hashsalt": "bayes_risk",
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.facecolor": "none",
+    "axes.edgecolor": "#8a949c",
+    "axes.labelcolor": "#1b2733",
+    "xtick.color": "#46525c",
+    "ytick.color": "#46525c",
+    "text.color": "#1b2733",
+}
+# colours of the page, which are others on dark screens than on light ones and on paper
+_OF_THE_PAGE = {
+    "#1b2733": "var(--ink)",
+    "#46525c": "var(--soft)",
+    "#8a949c": "var(--axis)",
+    "#666666": "var(--grey)",
+    "#0072b2": "var(--blue)",
+    "#e69f00": "var(--orange)",
+    "#56b4e9": "var(--sky)",
+    "#d55e00": "var(--red)",
+}
+_NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+
+
+class Picture(NamedTuple):
+    """An inline figure: ``svg``, and the caption that says what there is to see."""
+
+    name: str
+    svg: Markup
+    caption: str
+
+
+def picture(
+    name: str, plot: Callable[..., Axes], result: Any, caption: str, *, height: float = 2.9
+) -> Picture:
+    """Draw `plot(result, ax=...)` as inline SVG."""
+    buffer = io.StringIO()
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(6.8, height), dpi=DPI, facecolor="none")
+        plot(result, ax=own_axes(figure))
+        figure.tight_layout()
+        found = figure.subplotpars  # in round shares, so that last bits of numbers change no byte
+        sides = ("left", "right", "bottom", "top", "wspace", "hspace")
+        figure.subplots_adjust(**{side: round(getattr(found, side), 3) for side in sides})
+        # savefig would lay out, and draw, once more
+        FigureCanvasSVG(figure).print_svg(  # type: ignore[no-untyped-call]
+            buffer, metadata=_NO_METADATA
+        )
+    return Picture(
+        name=name, svg=Markup(_inline(buffer.getvalue(), name, caption)), caption=caption
+    )
+
+
+def _inline(svg: str, name: str, caption: str) -> str:
+    """Drop prologue and namespaces (HTML needs none), scale to the page, keep ids apart."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg)
+    svg = re.sub(r'<svg ([^>]*?)\s?width="[^"]*"', r"<svg \1", svg, count=1)
+    svg = re.sub(r'<svg ([^>]*?)\s?height="[^"]*"', r"<svg \1", svg, count=1)
+    svg = re.sub(r'(?<=style=")[^"]*', _by_name, svg)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r"url\(#", f"url(#{name}-", svg)
+    svg = re.sub(r'href="#', f'href="#{name}-', svg)
+    label = str(Markup.escape(caption))
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
+def _by_name(style: re.Match[str]) -> str:
+    """A style with the page's colours by name, so that the page can change them."""
+    text = style[0]
+    for colour, name in _OF_THE_PAGE.items():
+        text = text.replace(colour, name)
+    return text
+
 
 CURVES = 4  # of a sensitivity, and of closeness to numbers
 SQUARES = 30  # columns of a picture of pairs
@@ -108,7 +194,7 @@ def section_of(
     shown = {
         name: table for name, table in part.tables(*how).items() if table.columns or table.title
     }
-    pictures: Callable[..., Any] = PICTURES.get(type(part).__name__, _none)
+    pictures: Callable[..., Any] = PICTURES.get(type(part).__name__, lambda _: [])
     if axes or drawn:
         pictures = partial(pictures, axes=axes, **drawn)
     found = pictures(part)
@@ -137,6 +223,10 @@ def _attribute(risk: AttributeRisk) -> dict[str, list[Picture]]:
         "what was believed beforehand.",
     )
     names = [str(name) for name in risk.closest().index]
+    of_how_many = (
+        f" Of {len(names)} numbers the {CURVES} to which the release brings closest are drawn."
+    )
+    of_how_many *= len(names) > CURVES
     curves = [
         picture(
             f"closeness-{place}",
@@ -144,7 +234,7 @@ def _attribute(risk: AttributeRisk) -> dict[str, list[Picture]]:
             risk,
             f"{name}: expected distance from the true value, in units of what it would be without "
             "the release. Left of the dashed line the release brings the intruder closer; to its "
-            "right it misleads." + _of_how_many(len(names)) * (place == 1),
+            "right it misleads." + of_how_many * (place == 1),
         )
         for place, name in enumerate(names[:CURVES], start=1)
     ]
@@ -157,12 +247,6 @@ def _attribute(risk: AttributeRisk) -> dict[str, list[Picture]]:
         ],
         "": curves,
     }
-
-
-def _of_how_many(numbers: int) -> str:
-    if numbers <= CURVES:
-        return ""
-    return f" Of {numbers} numbers the {CURVES} to which the release brings closest are drawn."
 
 
 def _utility(found: Any) -> list[Picture]:
@@ -248,10 +332,6 @@ def _comparison(found: Any, axes: tuple[str, ...] = (), **drawn: Any) -> list[Pi
         return part.plot(*axes, ax=ax, **drawn)
 
     return [picture("risk-utility", draw, found, caption, height=4.2)]
-
-
-def _none(_: Any) -> list[Picture]:
-    return []
 
 
 def _one(name: str, plot: Any, caption: str, **how: Any) -> Callable[..., list[Picture]]:

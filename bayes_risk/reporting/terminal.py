@@ -16,7 +16,7 @@ from bayes_risk._core.formats import number
 from bayes_risk.data import base_result
 from bayes_risk.reporting.verdicts.reasons import of_the_audit
 from bayes_risk.reporting.verdicts.verdict import Verdict
-from bayes_risk.studies.measures import MEASURES, chosen
+from bayes_risk.studies.comparison import MEASURES, chosen
 
 from .content import replaced
 from .sections import head_of, in_order, parts_of

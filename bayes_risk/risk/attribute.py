@@ -1,21 +1,29 @@
-"""Attribute risk: what the intruder's posterior says of the confidential values of each target."""
+"""Attribute risk: what the intruder's posterior says of the confidential values of each target.
+
+The evidence of an audit, `p(Z^(l) | y*, A, S)`, does not depend on the prior: gathered once and
+kept, it makes every posterior after that an exact re-weighting by Bayes' rule.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, positive
-from bayes_risk.evidence import prior_weights
-from bayes_risk.evidence.by_column import factors_of
+from bayes_risk.data.microdata import Microdata
+from bayes_risk.evidence import balance as balancing
+from bayes_risk.evidence.by_column import FIRST, SEARCHED, by_column, factors_of
 from bayes_risk.evidence.contract import Fit, Progress, Targets, Under, drawn_in_words
-from bayes_risk.evidence.mechanism_check import checked
-from bayes_risk.evidence.mechanism_result import MechanismCheck
-from bayes_risk.evidence.methods import EvidenceMethod, choose_method, in_words, predictive_alone
+from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.leave_one_out import Ratio
+from bayes_risk.evidence.mechanism_check import MechanismCheck, checked
+from bayes_risk.evidence.methods import METHODS, EvidenceMethod, choose_method, in_words
+from bayes_risk.evidence.prior_weights import PriorContext, log_prior, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, Memory, key_of, seed_of
 from bayes_risk.intruder import priors
@@ -23,13 +31,281 @@ from bayes_risk.intruder.grids import Grid, JointGrid, Levels
 from bayes_risk.intruder.guesses import Guesses
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.matching.exposure import exposure
-from bayes_risk.release.release import Release
+from bayes_risk.matching.exposure_result import Exposure
+from bayes_risk.release.release import EncodedRelease, Release
 
-from .kept_evidence import AttributeEvidence
-from .posterior import Limits, certain
+from .posterior import (
+    MAX_LEFT_OUT,
+    MAX_MCSE_LOG_ODDS,
+    Limits,
+    PosteriorSums,
+    at_truth,
+    before_release,
+    certain,
+    error_over_modes,
+    interval,
+    reliable,
+    warn_of_unreliable,
+    weigh,
+)
 from .result import AttributeRisk
 
-MAX_MCSE_LOG_ODDS = 1.0
+SECOND = "predictive"  # beside the flat prior, where the evidence has it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttributeEvidence:
+    """What the release says of every guess, before any prior.
+
+    Attributes
+    ----------
+    microdata, release, encoded : Microdata, Release, EncodedRelease
+        The confidential table; what was released; the same, read against the table.
+    index, case, seed_entropy, exposure, check
+        As in `AttributeRisk`.
+    cases, found : Targets, Evidence
+        Distinct targets and their guesses; log evidence (m, G, n_cases) relative to the truth's.
+    disclosed, log_rest : ndarray, shape (n_cases,)
+        Whether released unchanged; log of what a coarse-to-fine search left out, relative to the
+        truth.
+    searched : Prior, or None
+        The prior that guided such a search; only it can be used then.
+    limits, way, words : Limits, str, mapping of str to str
+        When a number counts as reliable; how the evidence was computed; assumptions but for the
+        prior.
+    any_release : bool
+        Whether any guess could have made any release: not under trees, which show what they hold.
+    factors : tuple of str, or str
+        Columns of the factors of the evidence; or why these cannot be told.
+    before : Ratio, or None
+        Log p(y* | y_A) relative to the truth before anything was published.
+    """
+
+    microdata: Microdata
+    release: Release
+    encoded: EncodedRelease
+    index: pd.Index
+    case: Ints
+    seed_entropy: str
+    exposure: Exposure
+    check: MechanismCheck | None = None
+    cases: Targets
+    found: Evidence
+    disclosed: Flags
+    log_rest: Array
+    searched: priors.Prior | None
+    limits: Limits
+    way: str
+    words: Mapping[str, str]
+    any_release: bool
+    factors: tuple[str, ...] | str
+    before: Ratio | None = None
+
+    def risk(self, prior: priors.Prior | None = None, *, warn: bool = True) -> AttributeRisk:
+        """The intruder's posterior under a prior: Bayes' rule on the evidence kept.
+
+        Parameters
+        ----------
+        prior : as in `attribute_risk`
+            None: the flat prior, and the predictive one beside it where there is one.
+        warn : bool
+            Whether to warn of unreliable records.
+
+        Notes
+        -----
+        Cost: a pass over (G, n_cases), no draw.
+        """
+        summed = PosteriorSums.from_evidence(self.found)
+        risk = self._both(summed) if prior is None else self._risk(prior, summed)
+        if warn:
+            cure = METHODS[self.way].cure
+            if (risk.left_out > MAX_LEFT_OUT).any():
+                cure += "; where the search of a joint grid left much out, raise JointGrid's budget"
+            worst = (
+                f"largest k-hat {risk.khat.max():.2f}, smallest effective number of draws "
+                f"{risk.ess.min():.0f}"
+            )
+            warn_of_unreliable(risk.reliable[risk.case], worst, cure, stacklevel=4)
+        return replace(risk, balance=self.balance(), **self._by_column(risk))
+
+    def _by_column(self, risk: AttributeRisk) -> dict[str, Any]:
+        """Which column gives most away under the main prior, or why it is not told."""
+        log_p = self.found.by_column
+        if isinstance(self.factors, str):
+            return {"not_by_column": self.factors}
+        if self.searched is not None:
+            return {"not_by_column": SEARCHED}
+        if len(self.factors) == 1:
+            log_p = self.found.log_evidence.sum(axis=0)[None]
+        if log_p is None:
+            return {"not_by_column": FIRST}
+        columns = [str(c) for c in self.release.synthesized]
+        return {"by_column": by_column(self.factors, log_p, columns, risk)}
+
+    def balance(self) -> balancing.Balance | None:
+        """The evidence checked by itself; None where its expectation is not known.
+
+        It is known of evidence release by release for an intruder who knows every other record,
+        under models that can make any release from any guess: not of trees, which show what they
+        hold. Records that were not replaced, and targets whose truth is not among the guesses, are
+        left out.
+        """
+        known = self.cases.known is None and self.any_release and self.release.groups is None
+        if not METHODS[self.way].balanced or not known:
+            return None
+        guesses, U = self.cases.guesses, len(self.cases)
+        own = guesses.codes[guesses.truth, np.arange(U)]
+        there = (own == self.cases.profiles[:, self.cases.columns]).all(axis=1) & ~self.disclosed
+        pairs = guesses.counted & there
+        pairs[guesses.truth, np.arange(U)] = False
+        records = np.bincount(self.case, minlength=U)
+        found = self.found
+        return balancing.balance(found.log_evidence, found.deviations, pairs, records)
+
+    def risks(self, given: Mapping[str, priors.Prior]) -> dict[str, AttributeRisk]:
+        """The posterior under each of several priors, by name; see `risk`.
+
+        What the priors have in common is computed once. Nothing is warned of: see the
+        ``unreliable`` row of each summary.
+        """
+        if not isinstance(given, Mapping) or not given:
+            raise InputError('give priors by name: {"uniform": "uniform", "margins": "marginal"}')
+        summed = PosteriorSums.from_evidence(self.found)
+        return {name: self._risk(prior, summed) for name, prior in given.items()}
+
+    def compare(self, given: Mapping[str, priors.Prior]) -> pd.DataFrame:
+        """Compare priors: one row a prior: measures of `AttributeRisk.summary`, and the gain."""
+        rows = {name: measures(risk) for name, risk in self.risks(given).items()}
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def first(self, m: int) -> "AttributeEvidence":
+        """The same of the first m releases alone, from the same fits."""
+        among = len(self.found.log_evidence)
+        if not self.by_release:
+            raise InputError(
+                f"evidence {self.way!r} of these guesses does not come release by release; gather "
+                "it anew for the first releases"
+            )
+        if not 1 <= m <= among:
+            raise InputError(f"m={m} is out of range; give 1 to {among} releases")
+        encoded = self.encoded.first(m)
+        said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
+        words = {**self.words, "releases": f"{said}; the first of {among}"}
+        shown = self.exposure.first(m)
+        found = self.found.first(m)
+        return replace(
+            self, found=found, release=encoded.source, encoded=encoded, words=words, exposure=shown
+        )
+
+    @property
+    def by_release(self) -> bool:
+        """Whether the evidence of the first releases can be read off that of all."""
+        together = len(self.release.by_draw) < self.release.m
+        return METHODS[self.way].by_release and self.searched is None and not together
+
+    def _both(self, summed: PosteriorSums) -> AttributeRisk:
+        """Flat and predictive; where the evidence has no predictive prior, flat and why."""
+        flat = self._risk("uniform", summed)
+        try:
+            beside = {SECOND: self._risk(SECOND, summed)}
+            said = f"flat: {flat.assumptions['prior']}; and beside it {SECOND}: " + str(
+                beside[SECOND].assumptions["prior"]
+            )
+        except InputError as error:
+            why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
+            beside = {}
+            said = f"{flat.assumptions['prior']} (the {SECOND} prior is not there: {why})"
+        return replace(flat, priors=beside, assumptions={**flat.assumptions, "prior": said})
+
+    def _risk(self, prior: priors.Prior, summed: PosteriorSums) -> AttributeRisk:
+        if self.searched is not None and prior is not self.searched:
+            raise InputError(
+                "these guesses were searched coarse to fine, guided by "
+                f"{priors.in_words(self.searched)}; other priors may lead elsewhere: gather the "
+                "evidence anew with search_prior=, or give JointGrid a larger budget"
+            )
+        found, guesses = self.found, self.cases.guesses
+        context = PriorContext(self.microdata, self.cases, self.encoded, found.base)
+        weights = prior_weights(prior, context)
+        how = weights, guesses.truth, self.log_rest, self.disclosed
+        posterior = weigh(found, summed, *how)
+        apart = [weigh(one, PosteriorSums.from_evidence(one), *how) for one in found.apart]
+        trusted = reliable(found, posterior, self.limits, apart)
+        return AttributeRisk(
+            index=self.index,
+            case=self.case,
+            variables=tuple(self.microdata.variables[j] for j in self.cases.columns),
+            guesses=guesses.codes,
+            truth=guesses.truth,
+            log_evidence=found.log_evidence,
+            log_prior=weights.log_p,
+            log_probability=posterior.log_p,
+            mcse_log_evidence=summed.mcse,
+            deviations=posterior.deviations,
+            mcse=posterior.mcse,
+            mcse_log_bayes_factor=error_over_modes([posterior, *apart]),
+            khat=found.khat,
+            ess=found.ess,
+            reliable=trusted | self.disclosed,
+            disclosed=self.disclosed,
+            left_out=posterior.left_out,
+            assumptions=self._assumptions(prior, weights.log_p),
+            seed_entropy=self.seed_entropy,
+            assumed=self.release.assumed,
+            exposure=self.exposure,
+            check=self.check,
+            interval=interval([posterior, *apart]),
+            modes=found.modes,
+            few_chains=found.few_chains,
+            by_mode=np.exp([one.log_truth for one in apart]) if apart else None,
+            before=None
+            if self.before is None
+            else before_release(self.before, guesses, found.few_chains),
+        )
+
+    def __repr__(self) -> str:
+        _, G, U = self.found.log_evidence.shape
+        return (
+            f"AttributeEvidence: {len(self.index):,} records ({U:,} distinct), {G:,} guesses each, "
+            f"{self.release.m} releases; {self.way}. Give it a prior: .risk(prior)"
+        )
+
+    def _assumptions(self, prior: priors.Prior, log_prior: Array) -> dict[str, str]:
+        """All assumptions, in the order of reports."""
+        order = ("records", "columns", "synthesis", "prior", "guesses", "evidence", "releases")
+        own = at_truth(log_prior, self.cases.guesses.truth)
+        excluded = int(np.isneginf(own)[self.case].sum())
+        zero = f" (no mass on the truth of {excluded:,} records)" if excluded else ""
+        said: dict[str, Any] = {**self.words, "prior": f"{priors.in_words(prior)}{zero}"}
+        if self.found.modes is not None:
+            said["evidence"] = f"{said['evidence']}; {self.found.modes.sentence()}"
+            said["synthesis"] += "; the mode of its chain, which the release shows, is known"
+        return {name: said[name] for name in order}
+
+
+COLUMNS = {
+    "mean_probability": ("mean_probability", "value"),
+    "mcse": ("mean_probability", "mcse"),
+    "baseline": ("mean_probability", "baseline"),
+    "median_probability": ("median_probability", "value"),
+    "q95_probability": ("q95_probability", "value"),
+    "max_probability": ("max_probability", "value"),
+    "max_mcse": ("max_probability", "mcse"),
+    "max_baseline": ("max_probability", "baseline"),
+    "share_ranked_first": ("share_ranked_first", "value"),
+    "first_baseline": ("share_ranked_first", "baseline"),
+    "mean_rank": ("mean_rank", "value"),
+    "unreliable": ("unreliable", "value"),
+}
+
+
+def measures(risk: AttributeRisk) -> dict[str, float]:
+    """One row of a comparison of audits."""
+    summary: Any = risk.summary()
+    found = {name: float(summary.at[place]) for name, place in COLUMNS.items()}
+    found["gain"] = found["mean_probability"] - found["baseline"]
+    excluded = np.isneginf(at_truth(risk.log_prior, risk.truth))[risk.case].sum()
+    return found | {"truth_excluded": float(excluded)}
 
 
 def attribute_risk(
@@ -75,16 +351,13 @@ def attribute_risk(
         Records to audit: all whose values were replaced (None), that many drawn at random, or
         named. Of an `Intruder` with ``largest``, the record that holds the largest value (None).
     evidence : str, optional
-        ``"exact"``, ``"predictive"``, ``"imputed"``, ``"independent-releases"``,
-        ``"monte-carlo"``, ``"refit"`` or ``"importance"``.
-        How ``p(Z^(l) | y*, y_-i)`` is computed: in closed form; by leave-one-out predictives of
-        m + 1 fits; in closed form but for what is simulated (kernels in the leaves of trees); by
-        m + 1 fits anew for every target; by the published importance sampler over the fit's own
-        draws. By default the first of these that the fit offers, ``"importance"`` only if asked
-        for. For an intruder who knows only some of the other records and several releases: with the
-        unknown records imputed in the sampler (``"imputed"``), or release by release as if the
-        releases did not share them (``"independent-releases"``, which overrates what is learnt).
-        For a business competitor the model computes it: leave it out.
+        How ``p(Z^(l) | y*, y_-i)`` is computed: ``"exact"``, in closed form; ``"predictive"``, by
+        leave-one-out predictives of m + 1 fits; ``"monte-carlo"``, in closed form but for what is
+        simulated; ``"refit"``, by m + 1 fits anew for every target; ``"importance"``, by the
+        published sampler. By default the first of these that the fit offers, ``"importance"`` only
+        if asked for. Who knows only some other records, with several releases: ``"imputed"`` in the
+        sampler, or ``"independent-releases"``, as if these did not share them, which overrates what
+        is learnt. For a business competitor leave it out.
     target_mcse : float, optional
         Go on sampling until the Monte Carlo error of the log evidence is below this for 95 % of
         (record, guess) pairs, or ``max_doublings`` is spent.
@@ -95,22 +368,15 @@ def attribute_risk(
         At most so many distinct cases with k-hat above threshold are fitted again without the
         target.
     before : bool
-        Also say what the model's predictive gave the truth before anything was published: columns
-        and records that the release leaves as they are belong to the knowledge of who does not know
-        all other records, so that the predictive prior has them already. Costs one more fit.
+        Also say what the model's predictive gave the truth before anything was published: who does
+        not know all other records knows what the release leaves as it is, so that the predictive
+        prior has it already. Costs one more fit.
     random_seed : int, Generator or None
         Same seed, same bytes, for any ``n_jobs``.
     n_jobs : int
         Workers: threads, unless joblib's ``parallel_config`` says something else.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
-
-    Returns
-    -------
-    AttributeRisk
-        Per record: prior and posterior probability of the truth, rank, log Bayes factor, Monte
-        Carlo error, k-hat, ESS; which column gives most away (``by_column``), where the model draws
-        columns one after another.
 
     Raises
     ------
@@ -120,39 +386,24 @@ def attribute_risk(
     Warns
     -----
     UnreliableWeightsWarning
-        Some records are marked unreliable; the message says how many and what to do.
+        Some records are marked unreliable.
 
     Notes
     -----
-    Distinct profiles are computed once. Cost of ``"predictive"``: m augmented fits, then
-    H x U x (sum of levels + G) x K multiplications per fit, in blocks of U. Error: between batches
-    of chains; that of the base fit counts m times, so it is run about m times as long. A record is
-    marked unreliable if its k-hat is above `khat_threshold`, if the standard error of its
-    probability exceeds 0.05, if that of its log odds exceeds 1 (or ``target_mcse``, if given), if
-    chains disagree about it, if modes that the release leaves open differ by more than 0.05, or
-    if a search of a large joint grid left out more than 2 % of the posterior.
+    Cost of ``"predictive"``, distinct profiles once: m augmented fits, then H x U x (sum of levels
+    + G) x K multiplications per fit. Error: between batches of chains; that of the base fit counts
+    m times, so it is run about m times as long. Records are marked unreliable by k-hat
+    (`khat_threshold`), a standard error of the probability above 0.05 or of its log odds above 1
+    (or ``target_mcse``), chains that disagree, modes left open that differ by more than 0.05, or a
+    search of a joint grid that left out more than 2 %.
     """
     how = locals() | {"search_prior": "uniform" if prior is None else prior}
     del how["prior"]
-    return attribute_evidence(**how).risk(prior)  # all other arguments as they came
+    return gather(**how).risk(prior)  # all other arguments as they came
 
 
 def attribute_evidence(
-    fit: Fit,
-    release: Release,
-    *,
-    intruder: Intruder | None = None,
-    guesses: Guesses | Grid | Mapping[str, Grid | Levels] | None = None,
-    search_prior: priors.Prior = "uniform",
-    targets: Any = None,
-    evidence: str | None = None,
-    target_mcse: float | None = None,
-    max_doublings: int = 4,
-    refit_budget: int = 10,
-    before: bool = False,
-    random_seed: int | np.random.Generator | None = None,
-    n_jobs: int = 1,
-    progress: Progress | None = None,
+    fit: Fit, release: Release, *, search_prior: priors.Prior = "uniform", **options: Any
 ) -> AttributeEvidence:
     """Gather the evidence of an audit, to be kept: each prior after that costs Bayes' rule alone.
 
@@ -160,26 +411,20 @@ def attribute_evidence(
 
     Parameters
     ----------
-    fit, release, intruder, guesses
+    fit, release
         As in `attribute_risk`.
     search_prior : as ``prior`` in `attribute_risk`
         Guides the search of a joint grid that is too large to be listed; no other prior can be used
         on its guesses. Without such a grid it is not looked at.
-    targets, evidence, target_mcse, max_doublings, refit_budget, before
-        As in `attribute_risk`.
-    random_seed, n_jobs, progress
-        As in `attribute_risk`.
+    **options
+        Further arguments of `attribute_risk`, which cost the same.
 
     Returns
     -------
     AttributeEvidence
         ``.risk(prior)``, or ``.risks({"name": prior, ...})``.
-
-    Notes
-    -----
-    Cost: that of `attribute_risk`.
     """
-    return gather(**locals())  # all arguments as they came
+    return gather(fit, release, search_prior=search_prior, **options)
 
 
 def gather(
@@ -211,8 +456,10 @@ def gather(
     problem = AuditProblem.prepare(
         fit, release, intruder, guesses, targets, choose=choose, knowing=knowing
     )
-    if under is not None:
-        problem = replace(problem, capabilities=predictive_alone(problem.capabilities))
+    if under is not None:  # re-weighted draws offer no other way
+        can = problem.capabilities
+        some = replace(can, methods=can.methods & {"predictive"}, computed=frozenset())
+        problem = replace(problem, capabilities=some)
     method = choose_method(problem, evidence)
     runner = EvidenceRunner(problem, sampling, n_jobs, progress, memory=memory, under=under)
     budget = Budget(target_mcse, max_doublings, refit_budget)
@@ -224,11 +471,15 @@ def gather(
             "what was known before anything was published is asked of the model's predictive, and "
             f"evidence {method.name!r} has none; leave before= out"
         )
-    unchanged = ~problem.release.replaced[cases.record]
+    unchanged, encoded = ~problem.release.replaced[cases.record], problem.release
+    check = partial(checked, fit, encoded, problem.capabilities, checking)
+    if memory is not None:  # settings of a sweep share it
+        key = ("check", encoded.parameters, *key_of(encoded), *seed_of(checking))
+        check = partial(memory, key, check)
     return AttributeEvidence(
         microdata=fit.microdata,
         release=release,
-        encoded=problem.release,
+        encoded=encoded,
         index=fit.microdata.index[problem.rows],
         case=problem.case,
         cases=cases,
@@ -247,20 +498,9 @@ def gather(
         factors=factors_of(runner.can, method.name, problem.release, cases),
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
         exposure=exposure(fit.microdata, release),
-        check=_checked(problem, checking, memory),
+        check=check(),
         before=runner.before(cases, found) if before else None,
     )
-
-
-def _checked(
-    problem: AuditProblem, rng: np.random.Generator, memory: Memory | None
-) -> MechanismCheck | None:
-    """The check of files made elsewhere; settings of a sweep share it."""
-    release = problem.release
-    make = partial(checked, problem.fit, release, problem.capabilities, rng)
-    if memory is None:
-        return make()
-    return memory(("check", release.parameters, *key_of(release), *seed_of(rng)), make)
 
 
 def _narrowed(
@@ -272,8 +512,8 @@ def _narrowed(
     if finer is None:
         return cases, np.full(len(cases), -np.inf)
     found = method.run(runner, cases, budget._replace(refit_budget=0))
-    log_prior = prior_weights.log_prior(prior, release.microdata, cases, release, found.base)
-    guesses, log_rest = finer(log_prior + found.log_evidence.sum(axis=0))
+    believed = log_prior(prior, release.microdata, cases, release, found.base)
+    guesses, log_rest = finer(believed + found.log_evidence.sum(axis=0))
     return cases.with_guesses(guesses), log_rest
 
 

@@ -5,16 +5,15 @@ the prior: what the intruder could say without the release. What a distance is m
 true guess. Where a grid lets its nearest value stand for the truth, that value is the true guess.
 
 **Monte Carlo error.** A result keeps the standard error of each guess's log evidence, not how these
-errors depend on each other. So probabilities and expectations come with an upper bound of their
-standard error, ``sum_g p_g |f_g - E[f]| sd(E_g)``, to first order (``_mcse_bound``). Modes and
-regions are steps, not smooth, and have none: trust them where the bounds are small.
+depend on each other: probabilities and expectations come with an upper bound of their error,
+``sum_g p_g |f_g - E[f]| sd(E_g)``. Modes and regions are steps, and have none.
 
 Shapes: G joint guesses of U cases in k variables; at most K different values a case, ascending (by
 the first variable, then the next); a case that has fewer of them is padded at the end with its
 largest values, which get no probability.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -81,7 +80,8 @@ def marginalise(
     """
     counted = np.isfinite(log_prior)
     own = codes[truth, np.arange(len(truth))]  # shape (U, k)
-    group, codes = _groups(np.where(counted[..., None], codes, own))  # shape (G, U)
+    codes = np.where(counted[..., None], codes, own)
+    group = _groups(codes)  # shape (G, U)
     size = group.max(axis=0) + 1  # shape (U,)
     K, U = int(size.max()), len(truth)
 
@@ -103,15 +103,15 @@ def marginalise(
     )
 
 
-def _groups(codes: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
-    """Number of each guess's value among the ascending values of its case; and the guesses."""
+def _groups(codes: npt.NDArray[Any]) -> Ints:
+    """Number of each guess's value among the ascending values of its case."""
     order = np.lexsort(np.moveaxis(codes, 2, 0)[::-1], axis=0)  # shape (G, U)
     ordered = np.take_along_axis(codes, order[..., None], axis=0)
     number = np.zeros(order.shape, dtype=np.int64)
     number[1:] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=2), axis=0)
     group = np.empty_like(number)
     np.put_along_axis(group, order, number, axis=0)
-    return group, codes
+    return group
 
 
 def expectation(p: Array, f: Array) -> Array:
@@ -122,9 +122,8 @@ def expectation(p: Array, f: Array) -> Array:
 def error_bound(marginal: Marginal, f: Array) -> Array:
     """Upper bound of the standard error of the posterior expectation of f (K, U); shape (U,).
 
-    To first order ``d E[f] = sum_g p_g (f_g - E[f]) dE_g`` where ``dE_g`` is the error of guess g's
-    log evidence. However these depend on each other, the standard deviation of a sum is at most the
-    sum of standard deviations: ``sum_g p_g |f_g - E[f]| sd(E_g)``.
+    However errors of guesses depend on each other, the standard deviation of a sum is at most the
+    sum of standard deviations.
     """
     return expectation(marginal.spread, np.abs(f - expectation(marginal.posterior, f)))
 
@@ -193,18 +192,15 @@ class GuessPosterior(OfTargets):
         ``Pr(Y_ij = y*_j | Z, A, S)``: the joint posterior added up over the other guessed
         variables.
 
+        Columns: the variable, then ``prior``, ``probability``, ``mcse_bound`` (upper bound of the
+        standard error of the probability) and ``is_truth``. Contains confidential values.
+
         Parameters
         ----------
         label : hashable
             A record, as in ``risk.index``.
         variable : str
             A guessed variable, a number or a category.
-
-        Returns
-        -------
-        DataFrame
-            Columns: the variable, then ``prior``, ``probability``, ``mcse_bound`` (upper bound of
-            the standard error of the probability) and ``is_truth``. Contains confidential values.
         """
         j = _position(self, variable)
         m = _marginal(self, [j], self.case[[self.position(label)]])
@@ -223,11 +219,8 @@ class GuessPosterior(OfTargets):
     def marginal_probability(self) -> pd.DataFrame:
         """Probability of each variable's true value, whatever the values of the others.
 
-        Returns
-        -------
-        DataFrame
-            Indexed as ``risk.records``; columns in two levels, the variable and ``prior``,
-            ``probability``, ``mcse_bound`` (upper bound of the standard error).
+        Indexed as ``risk.records``; columns in two levels, the variable and ``prior``,
+        ``probability``, ``mcse_bound`` (upper bound of the standard error).
         """
         tables = {}
         for j, variable in enumerate(self.variables):
@@ -248,7 +241,8 @@ class GuessPosterior(OfTargets):
 
         With ``y`` the true value and ``Y`` the intruder's posterior for it: the distance of the
         mode, ``E|Y - y|``, ``E(Y - y)^2``, ``Pr(|Y - y| <= r)``, and the smallest set of values
-        that holds 90 % of the posterior. (Distance of the marginal mode: Hornby & Hu 2021.)
+        that holds 90 % of the posterior. (Distance of the marginal mode: Hornby & Hu 2021,
+        arXiv:2103.09805.)
 
         Parameters
         ----------
@@ -277,21 +271,11 @@ class GuessPosterior(OfTargets):
               ``truth_in_region``: 1 or 0. Values that tie for the last places share them.
 
             Last, ``reliable``, as in ``risk.records``.
-
-        Notes
-        -----
-        What the errors are and where there are none: see the top of this module. Distances are
-        measured from the true guess, which a grid with ``truth="nearest"`` puts beside the true
-        value.
-
-        References
-        ----------
-        Hornby, R. & Hu, J. (2021). Bayesian estimation of attribute disclosure risks in synthetic
-        data with the AttributeRiskCalculation R package. arXiv:2103.09805.
         """
         j = number_among(self, variable)
         intervals = _intervals(within, percent)
-        mass = _fraction("mass", mass)
+        if positive("mass", mass) > 1:
+            raise InputError(f"mass={mass!r} is above 1; give a share, 0.9 for 90 %")
         found = by_record(self, [j], lambda m: _closeness(m, intervals, mass))
         return found.assign(reliable=self.reliable[self.case])
 
@@ -300,20 +284,8 @@ class GuessPosterior(OfTargets):
     ) -> pd.Series:
         """Probability that the intruder gives to an interval of one number of one record.
 
-        ``Pr(low <= Y_ij <= high | Z, A, S)``; both ends belong to it.
-
-        Parameters
-        ----------
-        label : hashable
-            A record, as in ``risk.index``.
-        variable : str
-            A guessed variable that is a number.
-        low, high : float
-
-        Returns
-        -------
-        Series
-            ``prior``, ``probability``, ``mcse_bound`` (upper bound of its standard error).
+        ``Pr(low <= Y_ij <= high | Z, A, S)``; both ends belong to it. A series of ``prior``,
+        ``probability``, ``mcse_bound`` (upper bound of its standard error).
         """
         if not low <= high:
             raise InputError(f"low={low!r} and high={high!r} are in the wrong order")
@@ -331,24 +303,20 @@ class GuessPosterior(OfTargets):
     def closeness_summary(self, *, mass: float = 0.9) -> pd.DataFrame:
         """File level: how close the intruder comes to each number on average.
 
-        Parameters
-        ----------
-        mass : float
-            Posterior probability that a record's region holds.
-
-        Returns
-        -------
-        DataFrame
-            One row per guessed variable that is a number; the columns of `closeness` with ``mean_``
-            or, for ``mode_is_truth`` and ``truth_in_region``, ``share_`` in front: means over
-            records. The mean of the ``_mcse_bound`` bounds the standard error of the mean, for
-            records share their draws.
+        One row per guessed variable that is a number; the columns of `closeness` with ``mean_`` or,
+        for ``mode_is_truth`` and ``truth_in_region``, ``share_`` in front: means over records. The
+        mean of the ``_mcse_bound`` bounds the standard error of the mean, for records share their
+        draws.
         """
+
+        def averaged(column: str) -> str:
+            return f"share_{column}" if column.startswith(SHARES) else f"mean_{column}"
+
         rows = {}
         for variable in self.variables:
             if isinstance(variable, Number):
                 table = self.closeness(variable.name, mass=mass).drop(columns="reliable")
-                rows[variable.name] = table.rename(columns=_averaged).mean()
+                rows[variable.name] = table.rename(columns=averaged).mean()
         return pd.DataFrame(rows).T
 
     def closeness_tables(self) -> dict[str, Table]:
@@ -393,9 +361,11 @@ def by_record(
     risk: "GuessPosterior", variables: Sequence[int], measure: Callable[[Marginal], Columns]
 ) -> pd.DataFrame:
     """Measures of every case, block by block, laid out by record."""
-    blocks = [measure(_marginal(risk, variables, u)) for u in _blocks(risk)]
-    columns = {k: np.concatenate([block[k] for block in blocks])[risk.case] for k in blocks[0]}
-    return pd.DataFrame(columns, index=risk.index)
+    G, U = risk.log_prior.shape
+    size = max(1, BLOCK // G)
+    some = [np.arange(start, min(start + size, U)) for start in range(0, U, size)]
+    blocks = [measure(_marginal(risk, variables, u)) for u in some]
+    return risk.by_target({k: np.concatenate([block[k] for block in blocks]) for k in blocks[0]})
 
 
 def number_among(risk: "GuessPosterior", variable: str) -> int:
@@ -431,13 +401,6 @@ def _closeness(m: Marginal, intervals: Mapping[str, tuple[float, float]], mass: 
     return columns | with_prior("truth_in_region", is_truth, inside)
 
 
-def _blocks(risk: "GuessPosterior") -> Iterator[Ints]:
-    G, U = risk.log_prior.shape
-    size = max(1, BLOCK // G)
-    for start in range(0, U, size):
-        yield np.arange(start, min(start + size, U))
-
-
 def _marginal(
     risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer]
 ) -> Marginal:
@@ -462,27 +425,9 @@ def _intervals(
     within: float | Sequence[float] | None, percent: float | Sequence[float] | None
 ) -> dict[str, tuple[float, float]]:
     """Column names, and the distances they stand for: absolute, and in percent of the truth."""
-    found = {}
-    for r in _listed("within", within):
-        found[f"probability_within_{r:.12g}"] = (r, 0.0)
-    for p in _listed("percent", percent):
-        found[f"probability_within_{p:.12g}_percent"] = (0.0, p)
-    return found
-
-
-def _listed(name: str, given: float | Sequence[float] | None) -> list[float]:
-    if given is None:
-        return []
-    values = [given] if np.ndim(given) == 0 else list(given)  # type: ignore[arg-type]
-    return [positive(name, value) for value in values]
-
-
-def _fraction(name: str, value: Any) -> float:
-    number = positive(name, value)
-    if number > 1:
-        raise InputError(f"{name}={value!r} is above 1; give a share, 0.9 for 90 %")
-    return number
-
-
-def _averaged(column: str) -> str:
-    return f"share_{column}" if column.startswith(SHARES) else f"mean_{column}"
+    distances, shares = (
+        [positive(name, value) for value in np.ravel([] if given is None else given).tolist()]
+        for name, given in (("within", within), ("percent", percent))
+    )
+    found = {f"probability_within_{r:.12g}": (r, 0.0) for r in distances}
+    return found | {f"probability_within_{p:.12g}_percent": (0.0, p) for p in shares}

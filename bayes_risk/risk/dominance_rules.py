@@ -32,7 +32,8 @@ def dominance(
     With ``x_(1) >= x_(2) >= ...`` the contributions to a cell and ``T`` their total: the second
     largest knows that the largest has at most ``T - x_(2)``, which errs by ``T - x_(2) - x_(1)``.
     p%-rule: sensitive if that is less than ``p / 100 x_(1)``. (n, k)-dominance: sensitive if the n
-    largest have more than ``k / 100 T`` (Hundepool et al. 2012, section 4.2).
+    largest have more than ``k / 100 T`` (Hundepool et al. 2012, Statistical Disclosure Control,
+    Wiley, section 4.2).
 
     Parameters
     ----------
@@ -64,12 +65,7 @@ def dominance(
     Raises
     ------
     InputError
-        Unknown columns; contributions that are negative, missing or no numbers; p, n or k out of
-        range.
-
-    References
-    ----------
-    Hundepool, A. et al. (2012). Statistical Disclosure Control. Wiley.
+        Contributions that are negative, missing or no numbers; p, n or k out of range.
 
     Examples
     --------
@@ -86,13 +82,10 @@ def dominance(
     known_columns("column and by", [column, *cells], list(df.columns))
     x = pd.Series(_contributions(df, column), index=df.index, name=column)
     if not cells:
-        return pd.DataFrame(
-            [_cell(x.to_numpy(dtype=float), p, n, k)], index=pd.Index(["all"], name="cell")
-        )
+        return pd.DataFrame([_cell(x.to_numpy(), p, n, k)], index=pd.Index(["all"], name="cell"))
     groups = x.groupby([df[c] for c in cells], dropna=False, observed=True)
-    found = {label: _cell(group.to_numpy(dtype=float), p, n, k) for label, group in groups}
-    index = groups.size().index
-    return pd.DataFrame(list(found.values()), index=index)
+    found = [_cell(group.to_numpy(), p, n, k) for _, group in groups]
+    return pd.DataFrame(found, index=groups.size().index)
 
 
 def _contributions(df: pd.DataFrame, column: str) -> Array:

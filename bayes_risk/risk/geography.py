@@ -3,7 +3,7 @@
 Means and errors are as in `closeness`: over the posterior on the guesses, beside it the prior.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,47 +34,38 @@ DISTANCES = ("euclidean", "haversine")
 
 def distance_between(a: Array, b: Array, distance: str) -> Array:
     """Distances of points whose last axis is (x, y), or (longitude, latitude) in degrees; in km."""
-    if distance == "haversine":
-        return _haversine(np.radians(a), np.radians(b))
-    gap = a - b
-    return np.asarray(np.hypot(gap[..., 0], gap[..., 1]))
-
-
-def _haversine(a: Array, b: Array) -> Array:
-    """2 R asin sqrt(sin^2(dlat / 2) + cos lat_a cos lat_b sin^2(dlon / 2)), in km."""
+    if distance != "haversine":
+        gap = a - b
+        return np.asarray(np.hypot(gap[..., 0], gap[..., 1]))
+    # 2 R asin sqrt(sin^2(dlat / 2) + cos lat_a cos lat_b sin^2(dlon / 2))
+    a, b = np.radians(a), np.radians(b)
     half = np.sin((a - b) / 2) ** 2
     h = half[..., 1] + np.cos(a[..., 1]) * np.cos(b[..., 1]) * half[..., 0]
     return np.asarray(2 * EARTH_KM * np.arcsin(np.sqrt(np.minimum(h, 1.0))))
 
 
-class Neighbours:
-    """Points (N, 2), (x, y) or (longitude, latitude) in degrees, to count within circles."""
+def counting(points: Array, distance: str) -> Callable[[Array, Array], Ints]:
+    """How many of some points (N, 2) lie within circles: centres (U, 2), radii (U,), edges too."""
+    spherical = distance == "haversine"
 
-    def __init__(self, points: Array, distance: str) -> None:
-        self._spherical = distance == "haversine"
-        self._tree = cKDTree(self._placed(points))
-
-    def within(self, centres: Array, radius: Array) -> Ints:
-        """How many points lie within circles, their edges included; centres (U, 2), radius (U,)."""
-        placed = self._placed(centres)
-        reach = self._chord(radius) if self._spherical else radius
-        size = np.abs(placed).max(axis=1)
-        reach = reach * (1 + ROUNDING) + 64 * np.finfo(float).eps * size
-        counts = self._tree.query_ball_point(placed, reach, return_length=True)
-        return np.asarray(counts, dtype=np.int64)
-
-    def _placed(self, points: Array) -> Array:
+    def placed(points: Array) -> Array:
         """On the earth: unit vectors, so that near is near across the date line and the poles."""
-        if not self._spherical:
+        if not spherical:
             return points
         lon, lat = np.radians(points).T
-        vectors = [np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)]
-        return np.column_stack(vectors)
+        return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
 
-    @staticmethod
-    def _chord(km: Array) -> Array:
-        """Straight line through the earth, in radii, between points so many km apart."""
-        return np.asarray(2 * np.sin(np.minimum(km / (2 * EARTH_KM), np.pi / 2)))
+    tree = cKDTree(placed(points))
+
+    def within(centres: Array, radius: Array) -> Ints:
+        at, reach = placed(centres), radius
+        if spherical:  # a straight line through the earth, in radii
+            reach = 2 * np.sin(np.minimum(radius / (2 * EARTH_KM), np.pi / 2))
+        reach = reach * (1 + ROUNDING) + 64 * np.finfo(float).eps * np.abs(at).max(axis=1)
+        found = tree.query_ball_point(at, reach, return_length=True)
+        return np.asarray(found, dtype=np.int64)
+
+    return within
 
 
 QUANTILES = {"minimum": 0.0, "q1": 0.25, "median": 0.5}
@@ -119,20 +110,13 @@ def geography(
     Raises
     ------
     InputError
-        Variables that are no numbers or not guessed; a population without them; latitudes beyond
-        90 degrees; ``unique`` of other records.
+        Variables, population or ``unique`` that are not of these records; no angles on the earth.
 
     Notes
     -----
     No table of records by records is made: circles are counted in a tree. Distances are measured
-    from the true guess, which a grid with ``truth="nearest"`` puts beside the true place.
-
-    References
-    ----------
-    Wang, H. & Reiter, J. P. (2012). Multiple imputation for sharing precise geographies in public
-    use data. *Annals of Applied Statistics* 6, 229-252. Paiva, T., Chakraborty, A., Reiter, J. &
-    Gelfand, A. (2014). Imputation of confidential data sets with spatial locations using disease
-    mapping models. *Statistics in Medicine* 33, 1928-1945.
+    from the true guess, which a grid with ``truth="nearest"`` puts beside the true place. Papers:
+    ``docs/reading-the-numbers.md``.
     """
     one_of("distance", distance, DISTANCES)
     names = [x, y]
@@ -145,7 +129,7 @@ def geography(
         counted = risk.guesses[np.isfinite(risk.log_prior)][:, pair]
         _on_earth(np.concatenate([actual, true, counted]), names)
     found = by_record(risk, pair, lambda m: _places(m, distance))
-    neighbours = Neighbours(actual, distance)
+    within = counting(actual, distance)
     reach = 2 * found["R1_mcse_bound"]
     radii = {
         "R2": found["R1"],
@@ -154,7 +138,7 @@ def geography(
         "R2_prior": found["R1_prior"],
     }
     for place, (name, radius) in enumerate(radii.items(), start=3):
-        found.insert(place, name, neighbours.within(true, radius.to_numpy()))
+        found.insert(place, name, within(true, radius.to_numpy()))
     if unique is not None:
         found["unique"] = _flags(unique, risk.index)
     return found.assign(reliable=risk.reliable[risk.case])
@@ -163,18 +147,10 @@ def geography(
 def geography_summary(table: pd.DataFrame) -> pd.DataFrame:
     """File level of `geography`: quantiles over records (Wang & Reiter 2012, Table 2), and shares.
 
-    Parameters
-    ----------
-    table : DataFrame
-        From `geography`.
-
-    Returns
-    -------
-    DataFrame
-        Rows ``R1``, ``R2``, ``mode_distance``; ``mode_is_truth`` and, where ``unique`` was given,
-        ``mode_is_truth_unique``: shares of (unique) records whose posterior mode is the truth
-        (Paiva et al. 2014). Columns ``minimum``, ``q1``, ``median`` (none for shares), ``mean``,
-        ``mean_mcse_bound`` (of R1 alone), the first four with ``_prior``, and ``records``.
+    Rows ``R1``, ``R2``, ``mode_distance``; ``mode_is_truth`` and, where ``unique`` was given,
+    ``mode_is_truth_unique``: shares of (unique) records whose posterior mode is the truth (Paiva et
+    al. 2014). Columns ``minimum``, ``q1``, ``median`` (none for shares), ``mean``,
+    ``mean_mcse_bound`` (of R1 alone), the first four with ``_prior``, and ``records``.
     """
     rows = {name: _quantiles(table, name) for name in ("R1", "R2", "mode_distance")}
     rows["R1"]["mean_mcse_bound"] = table["R1_mcse_bound"].mean()
@@ -190,22 +166,8 @@ def geography_summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unique_patterns(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    """Whether nobody else in the table has a record's values of some columns.
+    """Whether nobody else in the table of all records has a record's values of some columns.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The confidential records, all of them.
-    columns : list of str
-        The attributes that make the pattern.
-
-    Returns
-    -------
-    Series of bool
-        Indexed as the table.
-
-    Examples
-    --------
     >>> people = pd.DataFrame({"sex": ["f", "f", "m"], "age": [30, 30, 41]})
     >>> unique_patterns(people, ["sex", "age"]).tolist()
     [False, False, True]

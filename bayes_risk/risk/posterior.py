@@ -1,15 +1,16 @@
 """From evidence to the intruder's posterior, its Monte Carlo error, and whether to trust it."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import chains_disagree, standard_error
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import Ratio
@@ -17,6 +18,8 @@ from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.intruder.guesses import GuessSet
 
 MAX_MCSE = 0.05  # of a probability
+TIE_TOLERANCE = 1e-9
+MAX_MCSE_LOG_ODDS = 1.0
 MAX_LEFT_OUT = 0.02
 MAX_RANGE = 0.05  # of a probability, between modes that the release leaves open
 REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's estimate
@@ -26,19 +29,42 @@ MAX_APART = 0.4  # of log odds: chains within a factor 1.5, as verdicts count ch
 class PosteriorWeights(NamedTuple):
     """Posterior of the guesses, and how exact the truth's probability is.
 
-    ``log_p`` (G, U); ``deviations`` (F, B, U) of the truth's probability, by fit and batch;
+    ``log_p`` (G, U), ``log_truth`` (U,) of the truth; ``deviations`` (F, B, U) of the truth's
+    probability, by fit and batch;
     ``mcse`` (U,) of it, ``mcse_log_odds`` (U,) of its log odds and ``mcse_log_bayes_factor`` (U,)
     of their change; ``left_out`` (U,): share of the posterior that a search left out;
     ``disagreed`` (U,): chains say more different things of the record than their noise explains.
     """
 
     log_p: Array
+    log_truth: Array
     deviations: Array
     mcse: Array
     mcse_log_odds: Array
     mcse_log_bayes_factor: Array
     left_out: Array
     disagreed: Flags
+
+
+def mcse_of_mean(risk: Any, *, led: bool = False) -> float:
+    """Records share their draws, so the error of a mean is taken from batch means."""
+    means = risk.deviations[:, :, risk.case].mean(axis=2, keepdims=True)
+    return float(standard_error(means, led=led)[0])
+
+
+def warn_of_unreliable(
+    reliable: Flags, worst: str, cure: str, *, what: str = "records", stacklevel: int = 3
+) -> None:
+    """Say how many numbers are not reliable, (n,), if any, how bad they are, and what to do."""
+    doubtful = int((~reliable).sum())
+    if doubtful:
+        said = f"{doubtful} of {len(reliable)} {what} are unreliable ({worst}); {cure}"
+        warnings.warn(said, UnreliableWeightsWarning, stacklevel=stacklevel)
+
+
+def at_truth(values: Array, truth: Ints) -> Array:
+    """Values (G, U) of the true guess of each case, shape (U,)."""
+    return np.asarray(np.take_along_axis(values, truth[None], axis=0)[0])
 
 
 class Limits(NamedTuple):
@@ -93,9 +119,20 @@ def weigh(
     known = np.flatnonzero(disclosed)
     log_p[:, known] = -np.inf
     log_p[truth[known], known] = 0.0
-    _check_possible(log_p, summed.log_evidence)
+    refuted = ~(log_p > -np.inf).any(axis=0)
+    if refuted.any():
+        count = f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets"
+        if (summed.log_evidence[:, refuted] > -np.inf).any(axis=0).all():
+            raise InputError(
+                f"{count} the release rules out every guess that the prior allows; give a prior "
+                'with some mass on every guess: Mixture([(0.99, prior), (0.01, "uniform")])'
+            )
+        raise InputError(
+            f"{count} no guess can have given the release: the truth is not among them; give a "
+            'finer grid, or truth="add"'
+        )
     log_p = log_p - log_sum(log_p)
-    log_truth = np.take_along_axis(log_p, truth[None], axis=0)[0]
+    log_truth = at_truth(log_p, truth)
     p, p_truth = np.exp(log_p), np.exp(log_truth)
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
     moved = _moved(found, prior, truth)
@@ -105,6 +142,7 @@ def weigh(
         log_odds = error / (1.0 - p_truth)
     return PosteriorWeights(
         log_p=log_p,
+        log_truth=log_truth,
         deviations=shift * p_truth,
         mcse=error * p_truth,
         mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
@@ -119,16 +157,12 @@ def disagreed(found: Evidence, shift: Array) -> Flags:
     if found.base is None:  # no chains, or draws that the release weighs
         return np.zeros(shift.shape[-1], dtype=bool)
     disagree: Flags = chains_disagree(shift)
-    apart: Flags = np.ptp(_chains(shift), axis=1).max(axis=0) > MAX_APART
+    chains = 0.5 * (shift[:, 0::2] + shift[:, 1::2])  # of their halves, shape (F, C, U)
+    apart: Flags = np.ptp(chains, axis=1).max(axis=0) > MAX_APART
     return disagree & apart
 
 
-def _chains(deviations: Array) -> Array:
-    """Deviations of whole chains, (F, C, U), of those of their halves."""
-    return np.asarray(0.5 * (deviations[:, 0::2] + deviations[:, 1::2]))
-
-
-def interval(found: Sequence[PosteriorWeights], truth: Ints) -> Array:
+def interval(found: Sequence[PosteriorWeights]) -> Array:
     """Where another audit would find the probability of the truth, at 95 %; shape (2, U).
 
     Two audits differ by the errors of both: 1.96 times the square root of 2 standard errors. Spans
@@ -136,32 +170,30 @@ def interval(found: Sequence[PosteriorWeights], truth: Ints) -> Array:
     """
     ends = []
     for one in found:
-        p = np.exp(np.take_along_axis(one.log_p, truth[None], axis=0)[0])
+        p = np.exp(one.log_truth)
         ends.append((p - REPEATED * one.mcse, p + REPEATED * one.mcse))
     low, high = (np.stack(side) for side in zip(*ends, strict=True))
     return np.asarray(np.clip([low.min(axis=0), high.max(axis=0)], 0.0, 1.0))
 
 
-def error_over_modes(found: Sequence[PosteriorWeights], truth: Ints) -> Array:
+def error_over_modes(found: Sequence[PosteriorWeights]) -> Array:
     """Error of the log Bayes factor (U,) of the first, two of which reach what each mode says."""
     main, *modes = found
     error = main.mcse_log_bayes_factor
     for one in modes:
-        apart = np.abs(_log_odds(one, truth) - _log_odds(main, truth))
+        apart = np.abs(_log_odds(one.log_truth) - _log_odds(main.log_truth))
         settled = np.where(np.isfinite(apart), apart, 0.0)
         error = np.maximum(error, 0.5 * settled + one.mcse_log_bayes_factor)
     return error
 
 
-def _log_odds(found: PosteriorWeights, truth: Ints) -> Array:
-    """Of the truth, (U,)."""
-    log_p = np.take_along_axis(found.log_p, truth[None], axis=0)[0]
+def _log_odds(log_p: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         odds: Array = log_p - np.log(-np.expm1(log_p))
     return odds
 
 
-def before(found: Ratio, guesses: GuessSet, led: bool) -> Array:
+def before_release(found: Ratio, guesses: GuessSet, led: bool) -> Array:
     """Probability of the truth before anything was published, and its error, shape (2, U)."""
     truth = guesses.truth[None]
     log_p = np.where(guesses.counted, found.value, -np.inf)
@@ -200,8 +232,7 @@ def _moved(found: Evidence, prior: PriorWeights, truth: Ints) -> Moved | None:
     b = found.deviations[0] / -float(len(found.log_evidence))
     predictive = np.exp(found.base - log_sum(found.base))
     centre = np.einsum("bgu,gu->bu", b, np.where(np.isneginf(prior.log_p), 0.0, predictive))
-    at_truth = np.take_along_axis(prior.from_base, truth[None], axis=0)[0]
-    return Moved(b, prior.from_base, centre, at_truth)
+    return Moved(b, prior.from_base, centre, at_truth(prior.from_base, truth))
 
 
 def _mean_deviation(found: Evidence, p: Array, moved: Moved | None) -> Array:
@@ -212,8 +243,8 @@ def _mean_deviation(found: Evidence, p: Array, moved: Moved | None) -> Array:
     """
     mean: Array = np.einsum("fbgu,gu->fbu", found.deviations, p)  # zero at the truth
     if moved is not None:
-        b, r, centre, at_truth = moved
-        mean[0] += np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - at_truth)
+        b, r, centre, own = moved
+        mean[0] += np.einsum("bgu,gu->bu", b, p * r) - centre * ((p * r).sum(axis=0) - own)
     return mean
 
 
@@ -230,7 +261,7 @@ def _error_of_change(
     ``d log odds = d log p / (1 - p)``, after the release less before it; both move with the base
     fit where the prior was estimated. Odds that are settled have no error.
     """
-    at_prior = np.take_along_axis(prior.log_p, truth[None], axis=0)[0]
+    at_prior = at_truth(prior.log_p, truth)
     with np.errstate(divide="ignore", invalid="ignore"):
         change = shift / -np.expm1(log_truth)
         if moved is not None:
@@ -240,48 +271,47 @@ def _error_of_change(
     return np.where(settled, 0.0, error)
 
 
-def _check_possible(log_p: Array, log_evidence: Array) -> None:
-    refuted = ~(log_p > -np.inf).any(axis=0)
-    if not refuted.any():
-        return
-    count = f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets"
-    if (log_evidence[:, refuted] > -np.inf).any(axis=0).all():
-        raise InputError(
-            f"{count} the release rules out every guess that the prior allows; give a prior with "
-            'some mass on every guess: Mixture([(0.99, prior), (0.01, "uniform")])'
-        )
-    raise InputError(
-        f"{count} no guess can have given the release: the truth is not among them; give a finer "
-        'grid, or truth="add"'
-    )
-
-
-def by_mode(apart: Sequence[PosteriorWeights], truth: Ints) -> Array | None:
-    """Probability of the truth in each mode left open, (k, U)."""
-    if not apart:
-        return None
-    return np.stack(
-        [np.exp(np.take_along_axis(one.log_p, truth[None], axis=0)[0]) for one in apart]
-    )
-
-
 def reliable(
     found: Evidence,
     posterior: PosteriorWeights,
     limits: Limits,
     apart: Sequence[PosteriorWeights],
-    between: Array | None,
 ) -> Flags:
     """Which cases can be trusted, shape (U,).
 
-    Where the release leaves several modes open, ``apart`` and ``between`` (k, U) them: chains have
-    to agree within each, and the modes about the probability of the truth. Where these lie on
-    both sides of a limit, that is for the verdict, which knows the limit.
+    Where the release leaves several modes open (``apart``), chains have to agree within each, and
+    the modes about the probability of the truth. Where these lie on both sides of a limit, that is
+    for the verdict, which knows the limit.
     """
     doubtful = np.any([one.disagreed for one in apart or (posterior,)], axis=0)
-    if between is not None:
-        doubtful |= np.ptp(between, axis=0) > MAX_RANGE
+    if apart:
+        doubtful |= np.ptp(np.exp([one.log_truth for one in apart]), axis=0) > MAX_RANGE
     exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
     good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)
     trusted: Flags = exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~doubtful
     return trusted
+
+
+def ranks_of(log_p: Array, truth: Ints) -> tuple[Ints, Ints]:
+    """Rank of the truth (1 = likeliest) and how many other guesses tie with it, shape (n,)."""
+    mine = np.take_along_axis(log_p, truth[None, :], axis=0)
+    rank = 1 + (log_p > mine + TIE_TOLERANCE).sum(axis=0)
+    ties = (np.abs(difference(log_p, mine)) <= TIE_TOLERANCE).sum(axis=0) - 1
+    return rank, np.where(np.isfinite(mine[0]), ties, 0)
+
+
+def log_odds(log_p_truth: Array, log_p: Array, truth: Ints) -> Array:
+    """log p/(1-p) of the truth; 1-p is summed over the others, so p near 1 keeps its digits."""
+    others = log_p.copy()
+    np.put_along_axis(others, truth[None, :], -np.inf, axis=0)
+    top = np.maximum(others.max(axis=0), -1e300)
+    with np.errstate(divide="ignore"):
+        rest: Array = top + np.log(np.exp(others - top).sum(axis=0))
+    return log_p_truth - rest
+
+
+def difference(x: Array, y: Array) -> Array:
+    """Difference of logs; NaN where both are the same infinity."""
+    with np.errstate(invalid="ignore"):
+        out: Array = x - y
+    return out

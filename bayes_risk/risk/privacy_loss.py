@@ -1,31 +1,205 @@
 """Realised privacy loss: how far this release moves the odds between any two guesses of a record.
 
-Frozen; made of evidence that an audit has gathered, so it costs nothing more.
+Made of evidence that an audit has gathered, so it costs nothing more.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+from scipy.special import expit, logit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import factor, in_brackets
+from bayes_risk._core.formats import number as written
+from bayes_risk._core.validate import number
+from bayes_risk.data.base_result import OfTargets, Table, Words, doubtful, for_file, measures
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.evidence import Evidence
 
-from .kept_evidence import AttributeEvidence
+from .attribute import AttributeEvidence
 from .posterior import disagreed
-from .privacy_loss_result import PrivacyLoss
 from .result import AttributeRisk
+
+KEPT = ("among_possible", "ruled_out", "khat", "reliable")
+WORDS: Words = {
+    "max_privacy_loss": ("Privacy loss, worst record", "number"),
+    "q95_privacy_loss": ("Privacy loss, 95th percentile", "number"),
+    "median_privacy_loss": ("Privacy loss, median", "number"),
+    "max_even_odds_become": ("Even odds become, at most", "number"),
+    "max_among_possible": ("Privacy loss among guesses that are possible, largest", "number"),
+    "with_guesses_ruled_out": ("Records of whom guesses are ruled out", "count"),
+    "targets": ("Records audited", "count"),
+    "unreliable": ("Marked unreliable", "count"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PrivacyLoss(OfTargets):
+    """``eps_i = max over y*, y' of |log p(Z | y*, A) - log p(Z | y', A)|`` over a record's guesses.
+
+    Of this release, these data and these guesses: no guarantee of differential privacy.
+
+    Attributes
+    ----------
+    index, case, khat, reliable, variables, assumptions, seed_entropy
+        As in `AttributeRisk`, of the evidence: arrays live on cases.
+    loss, mcse : ndarray, shape (n_cases,)
+        eps_i; infinite where the release rules a guess out. Its standard error, the two extreme
+        guesses being taken as they are; two of them reach the loss in each mode that the release
+        leaves open. Of an `AttributeRisk`, which keeps no deviations of guesses, an upper bound, or
+        with chains that the release led the sum of both guesses' errors. NaN if infinite.
+    low : ndarray, shape (n_cases,)
+        The extremes are picked on one half of the draws and their distance is measured on the
+        other: in expectation not above the loss, as ``loss`` is not below it. NaN where that cannot
+        be done.
+    among_possible, ruled_out : ndarray, shape (n_cases,)
+        The loss among guesses that the release does not rule out, and how many it rules out.
+    extremes : ndarray, shape (2, n_cases, q)
+        Codes of the guesses that the release speaks for most, and least.
+    """
+
+    index: pd.Index
+    case: Ints
+    khat: Array
+    reliable: Flags
+    variables: tuple[Variable | Number, ...]
+    assumptions: Mapping[str, str]
+    seed_entropy: str
+    loss: Array
+    mcse: Array
+    low: Array
+    among_possible: Array
+    ruled_out: Ints
+    extremes: npt.NDArray[Any]
+    PICTURE: ClassVar[str] = "plot_privacy_loss"
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target, indexed as the input.
+
+        Columns: ``privacy_loss`` eps_i; its ``mcse``; ``low`` (see the class); ``odds_factor``
+        exp(eps_i), by which the odds of two guesses move at most; ``even_odds_become``, the
+        probability that a guess held at even odds can reach at most; ``among_possible`` and
+        ``ruled_out``; ``khat``; ``reliable``. Without the release the loss is 0.
+        """
+        with np.errstate(over="ignore"):
+            factor = np.exp(self.loss)
+        columns = {
+            "privacy_loss": self.loss,
+            "mcse": self.mcse,
+            "low": self.low,
+            "odds_factor": factor,
+            "even_odds_become": expit(self.loss),
+            **{name: getattr(self, name) for name in KEPT},
+        }
+        return self.by_target(columns)
+
+    def summary(self) -> pd.DataFrame:
+        """File level; columns ``value``, ``mcse``, ``low`` and ``baseline`` (without the release).
+
+        Rows: ``max_privacy_loss`` (of the file: the largest of the records'),
+        ``q95_privacy_loss``, ``median_privacy_loss``; ``max_even_odds_become``;
+        ``max_among_possible``; ``with_guesses_ruled_out``, ``targets``, ``unreliable`` (numbers of
+        records). ``mcse`` and ``low`` are those of the record that holds the maximum; the maximum
+        of noisy losses lies above the largest loss, and ``low`` does not share that bias.
+        """
+        table, nan = self.records, float("nan")
+        loss = table["privacy_loss"]
+        top = table.iloc[int(np.argmax(loss))]
+        p = top["even_odds_become"]
+        rows = {
+            "max_privacy_loss": (loss.max(), top["mcse"], table["low"].max(), 0.0),
+            "q95_privacy_loss": (_quantile(loss, 0.95), nan, _quantile(table["low"], 0.95), 0.0),
+            "median_privacy_loss": (_quantile(loss, 0.5), nan, _quantile(table["low"], 0.5), 0.0),
+            "max_even_odds_become": (p, p * (1 - p) * top["mcse"], expit(table["low"].max()), 0.5),
+            "max_among_possible": (table["among_possible"].max(), nan, nan, 0.0),
+            "with_guesses_ruled_out": (float((table["ruled_out"] > 0).sum()), nan, nan, 0.0),
+            "targets": (float(len(table)), nan, nan, nan),
+            "unreliable": (float((~table["reliable"]).sum()), nan, nan, nan),
+        }
+        return pd.DataFrame.from_dict(
+            rows, orient="index", columns=["value", "mcse", "low", "baseline"]
+        )
+
+    def bounds(self, prior: float) -> pd.DataFrame:
+        """What the probability of a guess, or of any set of guesses, can become.
+
+        Posterior odds differ from prior odds by at most the factor exp(eps_i), so a probability p
+        stays between ``p / (p + (1 - p) exp(eps_i))`` and ``p exp(eps_i) / (p exp(eps_i) + 1 - p)``
+        whatever the prior within and outside the set.
+        One row per target: ``lowest`` and ``highest``.
+        """
+        if not 0 <= number("prior", prior, "a number from 0 to 1") <= 1:
+            raise InputError(f"prior={prior!r} is no probability; give a number from 0 to 1")
+        eps = self.loss[self.case]
+        if prior in (0, 1):  # nothing moves a certainty
+            low = high = np.full(len(eps), float(prior))
+        else:
+            low, high = expit(logit(prior) - eps), expit(logit(prior) + eps)
+        return pd.DataFrame({"lowest": low, "highest": high}, index=self.index)
+
+    def extreme_guesses(self, label: Hashable) -> pd.DataFrame:
+        """The guesses of a record that the release speaks for most and least; near the truth."""
+        codes = self.extremes[:, self.case[self.position(label)]]
+        return self.decoded(codes, pd.Index(["most", "least"]))
+
+    def tables(self) -> dict[str, Table]:
+        """Measures; the records."""
+        return {
+            "measures": measures(self.summary(), WORDS, caption="The audited records."),
+            "records": for_file(self.records, "privacy_loss"),
+        }
+
+    def line(self) -> str:
+        """The loss of the median record, and the largest that is not infinite."""
+        rows = self.summary()["value"]
+        ruled = int(rows["with_guesses_ruled_out"])
+        infinite = f"; infinite for {ruled:,}, of whom guesses are ruled out" if ruled else ""
+        return (
+            f"{written(rows['median_privacy_loss'], 2)} for the median record, at most "
+            f"{written(rows['max_among_possible'], 2)} (0 without the release){infinite}"
+            f"{doubtful(self)}"
+        )
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        table = self.records
+        top = table.iloc[int(np.argmax(table["privacy_loss"]))]
+        ruled = int((table["ruled_out"] > 0).sum())
+        if ruled:
+            moved = (
+                f"For {ruled:,} of {len(table):,} records this release rules guesses out for "
+                "certain, so that their privacy loss is infinite; among the guesses left, odds "
+                f"move by at most the factor {factor(np.exp(table['among_possible'].max()))}."
+            )
+        else:
+            error = in_brackets(top["mcse"], top["privacy_loss"])
+            moved = (
+                "This release moves the odds between two guesses for a record by at most the "
+                f"factor {factor(top['odds_factor'])}: a largest privacy loss of "
+                f"{written(top['privacy_loss'])}{error}, and "
+                f"{written(_quantile(table['privacy_loss'], 0.5))} for the median record (0 "
+                "without the release)."
+            )
+        doubtful = int((~table["reliable"]).sum())
+        doubt = f" {doubtful:,} records are marked unreliable." if doubtful else ""
+        return (
+            f"{self.assumptions['records']} {moved} That is what this release does with these data "
+            f"and these guesses, no guarantee of differential privacy.{doubt}"
+        )
 
 
 def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
     """Realised privacy loss of every record: the widest gap in log evidence between two guesses.
 
     ``eps_i = max over y*, y' of |log p(Z | y*, A) - log p(Z | y', A)|``, so that for any prior and
-    any two guesses ``|log posterior odds - log prior odds| <= eps_i``.
+    any two guesses ``|log posterior odds - log prior odds| <= eps_i`` (McClure & Reiter 2012).
 
     Parameters
     ----------
@@ -44,47 +218,70 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
     More guesses, more loss: the neighbourhood of the truth bounds it from below. The largest of
     noisy numbers is too large on average; ``low`` errs on the other side. Costs a pass over guesses
     and records.
-
-    References
-    ----------
-    McClure, D. and Reiter, J. P. (2012), "Differential privacy and statistical disclosure risk
-    measures: an investigation with binary synthetic data", TDP 5, 535-552.
     """
     if isinstance(evidence, AttributeEvidence):
-        return _of_evidence(evidence)
-    if isinstance(evidence, AttributeRisk):
-        return _of_risk(evidence)
-    raise InputError(
-        f"privacy_loss was given a {type(evidence).__name__}; give what attribute_evidence or "
-        "attribute_risk returns"
-    )
-
-
-def _of_evidence(given: AttributeEvidence) -> PrivacyLoss:
-    if given.searched is not None:
+        of: Any = evidence.found
+        searched, counted = evidence.searched is not None, evidence.cases.guesses.counted
+        codes, words = evidence.cases.guesses.codes, evidence.words
+        variables = tuple(evidence.microdata.variables[j] for j in evidence.cases.columns)
+    elif isinstance(evidence, AttributeRisk):
+        of, searched = evidence, bool(evidence.left_out.any())
+        counted = np.isfinite(evidence.log_prior)
+        codes, words, variables = evidence.guesses, evidence.assumptions, evidence.variables
+    else:
+        raise InputError(
+            f"privacy_loss was given a {type(evidence).__name__}; give what attribute_evidence or "
+            "attribute_risk returns"
+        )
+    if searched:
         raise InputError(
             "these guesses were searched coarse to fine, and those that the release speaks against "
             "most were left out; give JointGrid a larger budget, or a coarser grid"
         )
-    found, guesses = given.found, given.cases.guesses
-    total = np.where(guesses.counted, found.log_evidence.sum(axis=0), np.nan)  # shape (G, U)
-    _check_possible(total)
+    total = np.where(counted, of.log_evidence.sum(axis=0), np.nan)  # shape (G, U)
+    refuted = ~(total > -np.inf).any(axis=0)
+    if refuted.any():
+        raise InputError(
+            f"for {int(refuted.sum())} of {total.shape[1]} distinct targets no guess can have "
+            'given the release: the truth is not among them; give a finer grid, or truth="add"'
+        )
+    most, least = _extremes(total)
+    if isinstance(evidence, AttributeEvidence):
+        mcse, low, reliable = _of_evidence(evidence)
+    else:
+        errors, reliable = evidence.mcse_log_evidence, evidence.reliable
+        mcse, low = _at(errors, most) + _at(errors, least), np.full(total.shape[1], np.nan)
+    ruled_out = np.isneginf(total)
+    possible = np.where(ruled_out, np.nan, total)
+    among = np.nanmax(possible, axis=0) - np.nanmin(possible, axis=0)
+    some = ruled_out.any(axis=0)
+    return PrivacyLoss(
+        index=evidence.index,
+        case=evidence.case,
+        loss=np.where(some, np.inf, among),
+        mcse=np.where(some, np.nan, mcse),
+        low=np.where(some, np.inf, np.minimum(low, among)),
+        among_possible=among,
+        ruled_out=ruled_out.sum(axis=0),
+        khat=of.khat,
+        reliable=reliable,
+        variables=variables,
+        extremes=codes[np.stack([most, least]), np.arange(total.shape[1])],
+        assumptions=words,
+        seed_entropy=evidence.seed_entropy,
+    )
+
+
+def _of_evidence(given: AttributeEvidence) -> tuple[Array, Array, Flags]:
+    """Error of the loss, what does not share its bias, and whether it can be trusted, (U,) each."""
+    found = given.found
     main, *modes = (_of_chains(one, given) for one in (found, *found.apart))
     mcse, good = main.mcse, (found.khat <= given.limits.khat) & (found.ess >= given.limits.ess)
     for one in modes:  # two errors reach what each mode left open says
         mcse = np.maximum(mcse, 0.5 * np.abs(one.loss - main.loss) + one.mcse)
     apart = np.any([one.disagreed for one in modes or [main]], axis=0)
-    return _result(
-        given,
-        total,
-        mcse=mcse,
-        low=np.min([one.low for one in (main, *modes)], axis=0),
-        reliable=(good & ~apart & ~(mcse > given.limits.log_odds)) | given.disclosed,
-        khat=found.khat,
-        variables=tuple(given.microdata.variables[j] for j in given.cases.columns),
-        codes=guesses.codes,
-        words=given.words,
-    )
+    reliable = (good & ~apart & ~(mcse > given.limits.log_odds)) | given.disclosed
+    return mcse, np.min([one.low for one in (main, *modes)], axis=0), reliable
 
 
 class _Loss(NamedTuple):
@@ -96,7 +293,7 @@ class _Loss(NamedTuple):
     loss: Array
     mcse: Array
     low: Array
-    disagreed: npt.NDArray[np.bool_]
+    disagreed: Flags
 
 
 def _of_chains(found: Evidence, given: AttributeEvidence) -> _Loss:
@@ -113,71 +310,6 @@ def _of_chains(found: Evidence, given: AttributeEvidence) -> _Loss:
         low=_low(total, deviations),
         disagreed=disagreed(found, apart),
     )
-
-
-def _of_risk(given: AttributeRisk) -> PrivacyLoss:
-    if given.left_out.any():
-        raise InputError(
-            "these guesses were searched coarse to fine, and those that the release speaks against "
-            "most were left out; give JointGrid a larger budget, or a coarser grid"
-        )
-    total = np.where(np.isfinite(given.log_prior), given.log_evidence.sum(axis=0), np.nan)
-    most, least = _extremes(total)
-    errors = given.mcse_log_evidence
-    return _result(
-        given,
-        total,
-        mcse=_at(errors, most) + _at(errors, least),
-        low=np.full(total.shape[1], np.nan),
-        reliable=given.reliable,
-        khat=given.khat,
-        variables=given.variables,
-        codes=given.guesses,
-        words=given.assumptions,
-    )
-
-
-def _result(
-    given: AttributeEvidence | AttributeRisk,
-    total: Array,
-    *,
-    mcse: Array,
-    low: Array,
-    reliable: Flags,
-    khat: Array,
-    variables: tuple[Variable | Number, ...],
-    codes: npt.NDArray[Any],
-    words: Mapping[str, str],
-) -> PrivacyLoss:
-    ruled_out = np.isneginf(total)
-    possible = np.where(ruled_out, np.nan, total)
-    among = np.nanmax(possible, axis=0) - np.nanmin(possible, axis=0)
-    some = ruled_out.any(axis=0)
-    ends = np.stack(_extremes(total))  # shape (2, U)
-    return PrivacyLoss(
-        index=given.index,
-        case=given.case,
-        loss=np.where(some, np.inf, among),
-        mcse=np.where(some, np.nan, mcse),
-        low=np.where(some, np.inf, np.minimum(low, among)),
-        among_possible=among,
-        ruled_out=ruled_out.sum(axis=0),
-        khat=khat,
-        reliable=reliable,
-        variables=variables,
-        extremes=codes[ends, np.arange(total.shape[1])],
-        assumptions=words,
-        seed_entropy=given.seed_entropy,
-    )
-
-
-def _check_possible(total: Array) -> None:
-    refuted = ~(total > -np.inf).any(axis=0)
-    if refuted.any():
-        raise InputError(
-            f"for {int(refuted.sum())} of {total.shape[1]} distinct targets no guess can have "
-            'given the release: the truth is not among them; give a finer grid, or truth="add"'
-        )
 
 
 def _extremes(total: Array) -> tuple[Ints, Ints]:
@@ -202,3 +334,8 @@ def _low(total: Array, deviations: Array) -> Array:
 def _at(values: Array, guess: Ints) -> Array:
     """Values (..., G, U) at one guess of each case, shape (..., U)."""
     return values[..., guess, np.arange(len(guess))]
+
+
+def _quantile(values: pd.Series, q: float) -> float:
+    """The value that so many records do not exceed; infinite ones count."""
+    return float(np.quantile(values.to_numpy(), q, method="inverted_cdf"))

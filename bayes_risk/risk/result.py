@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.batches import standard_error
 from bayes_risk._core.formats import NONE, counted, in_brackets, number, percent, plain
 from bayes_risk.data.base_result import (
     HEADS,
@@ -22,22 +21,21 @@ from bayes_risk.data.base_result import (
     Table,
     Words,
     measures,
+    of_records,
     span,
     spread,
-    storable,
     value,
 )
 from bayes_risk.evidence.balance import Balance, rows_of
 from bayes_risk.evidence.by_column import first_column, shown_by_column
-from bayes_risk.evidence.mechanism_result import MechanismCheck
+from bayes_risk.evidence.mechanism_check import MechanismCheck
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.intruder.guesses import how_many
 from bayes_risk.matching.exposure_result import Exposure
 
-from . import geography
 from .closeness import GuessPosterior
-from .posterior import REPEATED
-from .truth import difference, log_odds, ranks_of
+from .geography import geography
+from .posterior import REPEATED, at_truth, difference, log_odds, mcse_of_mean, ranks_of
 
 # of a second prior, flat and predictive being computed by default: columns of `records`, rows of
 # `summary`
@@ -67,6 +65,7 @@ SCREEN: Words = {
     "max_probability": ("truth's probability, worst", "number"),
     "share_ranked_first": ("truth ranked first", "share"),
 }
+KEPT = ("mcse_log_bayes_factor", "khat", "ess", "reliable", "disclosed", "left_out")
 DISTANCE = "mean_expected_absolute_error"
 RANGE = "Another audit (95 %)"
 ON_SCREEN = 2  # numbers whose distance stands on the screen
@@ -76,25 +75,18 @@ ON_SCREEN = 2  # numbers whose distance stands on the screen
 class AttributeRisk(GuessPosterior):
     """The intruder's posterior for the confidential values of each target.
 
-    Equation: ``Pr(Y_i = y* | Z, A, S)`` proportional to ``prior(y*) prod_l p(Z^(l) | y*, A, S)``
-    (Hu 2019, section 3.2). Every target has G guesses ``y*``, the truth among them.
+    Every target has G guesses ``y*``, the truth among them; the equation: `attribute_risk`.
 
     Attributes
     ----------
-    index : pandas.Index, length n
-        Labels of the n targets.
-    case : ndarray of int, shape (n,)
-        The case that each target belongs to, ``0 .. n_cases - 1``.
+    index, case : pandas.Index, ndarray of int, length n
+        Labels of the n targets, and the case that each belongs to, ``0 .. n_cases - 1``.
     variables : tuple of Variable or Number, length q
         The synthesised variables, whose values are guessed.
-    guesses : ndarray, shape (G, n_cases, q)
-        The guesses: level codes of categories; a number is its own code.
-    truth : ndarray of int, shape (n_cases,)
-        Which guess is the true one.
-    log_prior : ndarray, shape (G, n_cases)
-        Normalised over guesses; minus infinity marks a guess that is not counted.
-    log_probability : ndarray, shape (G, n_cases)
-        Log posterior probabilities, normalised over guesses.
+    guesses, truth : ndarray, shape (G, n_cases, q) and (n_cases,)
+        Level codes of categories, numbers as they are; and which guess is the true one.
+    log_prior, log_probability : ndarray, shape (G, n_cases)
+        Normalised over guesses; a prior of minus infinity marks a guess that is not counted.
     mcse_log_evidence : ndarray, shape (G, n_cases)
         Monte Carlo standard error of the log evidence summed over releases, relative to the
         truth's.
@@ -108,42 +100,29 @@ class AttributeRisk(GuessPosterior):
         Monte Carlo standard error of the probability of the truth, and of its log Bayes factor.
     khat, ess : ndarray, shape (n_cases,)
         Largest Pareto k-hat over fits (0: no weights were needed), smallest effective sample size.
-    disclosed : ndarray of bool, shape (n_cases,)
-        True for records released unchanged: their values are known for certain.
-    left_out : ndarray, shape (n_cases,)
-        Estimated share of the posterior outside the guesses that a search of a joint grid kept.
-    assumptions : mapping of str to str
-        What the intruder knows and believes, in words: ``records``, ``columns``, ``synthesis``,
-        ``prior``, ``guesses``, ``evidence``, ``releases``.
-    seed_entropy : str
-        The seed that made it.
-    assumed : bool
-        True for files made elsewhere: the synthesis model is assumed, not verified.
-    exposure : Exposure, or None
-        What the files show without a model, of all records; None: not counted.
-    check : MechanismCheck, or None
-        Of files made elsewhere: whether they look like files of the model; None: not checked.
+    disclosed, left_out : ndarray, shape (n_cases,)
+        Whether the record was released unchanged, and so is known for certain; estimated share of
+        the posterior outside the guesses that a search of a joint grid kept.
+    assumptions, seed_entropy : mapping of str to str, str
+        What the intruder knows and believes, in words; the seed that made it.
+    assumed, exposure, check : bool, Exposure or None, MechanismCheck or None
+        Whether the files were made elsewhere, under a model that is assumed; what they show without
+        a model, of all records; whether they look like files of the model.
     priors : mapping of str to AttributeRisk
         The same evidence under other priors, by name: ``"predictive"`` where both were computed.
     balance : Balance or None
         The evidence checked by itself, where that can be done: see `bayes_risk.evidence.balance`.
     interval : ndarray, shape (2, n_cases), or None
-        Where another audit of the release would find the probability of the truth (95 %); spans
-        all modes between which the release does not choose. None: no error.
-    few_chains : bool
-        Whether errors are between a few chains, led or imputing: with Student's t.
-    modes : Modes, or None
-        In which modes the release was found to lead the chains of the audit.
-    by_mode : ndarray, shape (k, n_cases), or None
-        Probability of the truth in each of k modes between which the release does not choose.
-    before : ndarray, shape (2, n_cases), or None
-        What the model's predictive gave the truth before anything was published, and its error.
-        None: not asked for.
-    by_column : DataFrame, or None
-        Which synthesised column gives most away: the probability of the truth without the evidence
-        of each; see `bayes_risk.evidence.by_column`. None: ``not_by_column`` says why.
-    not_by_column : str
-        Why there is no such table, in a phrase.
+        Where another audit of the release would find the probability of the truth (95 %); spans all
+        modes between which the release does not choose. None: no error.
+    few_chains, modes : bool, Modes or None
+        Whether errors are between a few chains, with Student's t; modes that the release led them
+        to.
+    by_mode, before : ndarray, shape (k, n_cases) and (2, n_cases), or None
+        Probability of the truth in each of k modes between which the release does not choose; and
+        by the model's predictive before anything was published, with its error.
+    by_column, not_by_column : DataFrame or None, str
+        Which synthesised column gives most away (`bayes_risk.evidence.by_column`), or why not.
     """
 
     PICTURE: ClassVar[str] = "plot_attribute_risk"
@@ -191,8 +170,7 @@ class AttributeRisk(GuessPosterior):
         log odds of the truth; NaN where the prior settles it: no mass on the truth, or all of it),
         ``mcse_log_bayes_factor``; ``khat``; ``ess``; ``reliable``; ``disclosed`` (released
         unchanged); ``left_out``; where it was asked for ``before`` and its ``mcse_before``. Under
-        each of `priors` those of `BESIDE`, its name
-        behind: ``probability_predictive``.
+        each of `priors` those of `BESIDE`, its name behind: ``probability_predictive``.
         """
         rank, ties = ranks_of(self.log_probability, self.truth)
         prior, probability = self._at_truth(self.log_prior), self._at_truth(self.log_probability)
@@ -209,16 +187,11 @@ class AttributeRisk(GuessPosterior):
                 log_odds(probability, self.log_probability, self.truth),
                 log_odds(prior, self.log_prior, self.truth),
             ),
-            "mcse_log_bayes_factor": self.mcse_log_bayes_factor,
-            "khat": self.khat,
-            "ess": self.ess,
-            "reliable": self.reliable,
-            "disclosed": self.disclosed,
-            "left_out": self.left_out,
+            **{name: getattr(self, name) for name in KEPT},
         }
         if self.before is not None:
             columns |= {"before": self.before[0], "mcse_before": self.before[1]}
-        table = pd.DataFrame({k: v[self.case] for k, v in columns.items()}, index=self.index)
+        table = self.by_target(columns)
         beside = {
             f"{column}_{name}": risk.records[column]
             for name, risk in self.priors.items()
@@ -235,11 +208,10 @@ class AttributeRisk(GuessPosterior):
         file that shows most, ``identical_records``, ``replicated_uniques`` and
         ``genuine_unique_values``, as in `Exposure.most`. The baseline is what the intruder could
         say without the release; the error is NaN where a row has none. Under each of `priors` those
-        of `MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where
-        there is a `balance`; their baseline is what is expected. ``mean_before`` where it was asked
-        for. ``modes``, ``modes_open`` and
-        ``strays`` (starts) where the release has led the chains. ``low`` and ``high``, of
-        probabilities: where another audit would find them, as in `records`.
+        of `MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where there is a
+        `balance`; their baseline is what is expected. ``mean_before`` where it was asked for.
+        ``modes``, ``modes_open`` and ``strays`` (starts) where the release has led the chains.
+        ``low`` and ``high``, of probabilities: where another audit would find them.
         """
         table = self.records
         p, first = table["probability"], (table["rank"] == 1) / (1 + table["ties"])
@@ -265,11 +237,10 @@ class AttributeRisk(GuessPosterior):
         rows |= rows_of(self.balance)
         if self.before is not None:
             rows["mean_before"] = (table["before"].mean(), np.nan, np.nan)
-        if self.modes is not None:
-            found = self.modes
-            counts = {"modes": len(found.table), "modes_open": len(found.kept)}
-            counts["strays"] = len(found.strays)
-            rows |= {name: (count, np.nan, np.nan) for name, count in counts.items()}
+        if (found := self.modes) is not None:
+            counts = len(found.table), len(found.kept), len(found.strays)
+            names = ("modes", "modes_open", "strays")
+            rows |= {n: (count, np.nan, np.nan) for n, count in zip(names, counts, strict=True)}
         columns = ["value", "mcse", "baseline"]
         whole = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
         return whole.join(self._ranges())
@@ -333,18 +304,7 @@ class AttributeRisk(GuessPosterior):
         values["is_truth"] = counted == self.truth[u]
         return values.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
 
-    def geography(
-        self,
-        x: str,
-        y: str,
-        *,
-        population: pd.DataFrame | None = None,
-        unique: Any = None,
-        distance: str = "euclidean",
-    ) -> pd.DataFrame:
-        """How close the intruder comes to a place, one row per target; see `geography`."""
-        how: dict[str, Any] = {"population": population, "unique": unique, "distance": distance}
-        return geography.geography(self, x, y, **how)
+    geography = geography
 
     @property
     def dataset(self) -> xr.Dataset:
@@ -354,29 +314,24 @@ class AttributeRisk(GuessPosterior):
     def to_dataset(self, *, confidential: bool = False) -> xr.Dataset:
         """Labelled arrays for NetCDF; guessed values only if ``confidential``."""
         c = self.case
+        at = ("guess", "record")
         data: dict[str, Any] = {
-            "log_evidence": (("release", "guess", "record"), self.log_evidence[:, :, c]),
-            "prior": (("guess", "record"), np.exp(self.log_prior[:, c])),
-            "posterior": (("guess", "record"), np.exp(self.log_probability[:, c])),
-            "mcse_log_evidence": (("guess", "record"), self.mcse_log_evidence[:, c]),
+            "log_evidence": (("release", *at), self.log_evidence[:, :, c]),
+            "prior": (at, np.exp(self.log_prior[:, c])),
+            "posterior": (at, np.exp(self.log_probability[:, c])),
+            "mcse_log_evidence": (at, self.mcse_log_evidence[:, c]),
             "truth": (("record",), self.truth[c]),
+            "prior_of_truth": (("record",), np.exp(self._at_truth(self.log_prior))[c]),
         }
         if confidential:
-            data["guess_code"] = (("guess", "record", "variable"), self.guesses[:, c])
-        for name, column in self.records.items():
-            key = "prior_of_truth" if name == "prior" else str(name)
-            data[key] = (("record",), column.to_numpy())
-        names = [v.name for v in self.variables]
+            data["guess_code"] = ((*at, "variable"), self.guesses[:, c])
         coords = {
-            "record": storable(self.index),
             "release": np.arange(1, self.log_evidence.shape[0] + 1),
             "guess": np.arange(self.n_guesses),
-            "variable": np.array(names, dtype=str),
+            "variable": np.array([v.name for v in self.variables], dtype=str),
         }
-        attrs = {f"assumption_{k}": v for k, v in self.assumptions.items()}
-        if confidential:
-            attrs |= {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
-        return xr.Dataset(data, coords, attrs | {"random_seed": self.seed_entropy})
+        levels = {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
+        return of_records(self, data, coords).assign_attrs(levels if confidential else {})
 
     def sentence(self) -> str:
         """The result in plain words."""
@@ -385,12 +340,15 @@ class AttributeRisk(GuessPosterior):
         bad, kept = int(rows["unreliable"]), int(rows["disclosed"])
         doubt = f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable."
         certain = f" {kept:,} records were not replaced and are known for certain." * bool(kept)
-        error = in_brackets(worst["mcse"], worst["probability"])
+        error, before = in_brackets(worst["mcse"], worst["probability"]), ""
+        if self.before is not None:
+            mean = number(float(self.before[0, self.case].mean()))
+            before = f"; before anything was published the model's predictive gave it {mean}"
         return (
             f"{self.assumptions['records']} Choosing among {how_many(self.guesses_each)} for each "
             f"of {len(table):,} records, the intruder gives the truth "
             f"{number(rows['mean_probability'])} on average ({number(table['prior'].mean())} "
-            f"without the release{self._before()}) and "
+            f"without the release{before}) and "
             f"{number(worst['probability'])}{error} in the worst case; the truth "
             f"ranks first for {percent(rows['share_ranked_first'])} of records.{certain}{doubt}"
             f"{self._excluded()}{self._given_away()}{self._searched()}"
@@ -403,10 +361,9 @@ class AttributeRisk(GuessPosterior):
             "modes": None if self.modes is None else self.modes.shown(self._means_by_mode),
             "worst": self._worst(),
             "by-column": shown_by_column(self.by_column, self.not_by_column),
+            **self.closeness_tables(),
         }
-        return {
-            name: table for name, table in found.items() if table is not None
-        } | self.closeness_tables()
+        return {name: table for name, table in found.items() if table is not None}
 
     @property
     def is_exact(self) -> bool:
@@ -483,17 +440,11 @@ class AttributeRisk(GuessPosterior):
         """The measures that say most, and the distances from the closest numbers."""
         worst = {"max_probability": SCREEN["max_probability"]}
         words = dict(SCREEN) | self._under_priors(worst, "  worst, {prior} prior")
-        found = self.closest()
-        close = found.head(ON_SCREEN).set_axis(
-            [f"distance from true {n}" for n in found.index[:ON_SCREEN]]
-        )
-        rows = [self.summary()]
+        found, rows = self.closest(), [self.summary()]
+        close = found.head(ON_SCREEN).rename(index="distance from true {}".format)
         if len(close):
-            names = {
-                DISTANCE: "value",
-                f"{DISTANCE}_mcse_bound": "bound",
-                f"{DISTANCE}_prior": "baseline",
-            }
+            sides = {"": "value", "_mcse_bound": "bound", "_prior": "baseline"}
+            names = {f"{DISTANCE}{side}": name for side, name in sides.items()}
             rows.append(close[list(names)].rename(columns=names))
         more = len(found) - ON_SCREEN
         return measures(
@@ -506,11 +457,9 @@ class AttributeRisk(GuessPosterior):
 
     def _worst(self, k: int = 10) -> Table:
         """The records at highest risk, by label; k-hat only where there were weights."""
-        table = self.records.assign(place=np.arange(len(self.index)))
-        worst = table.sort_values("probability", ascending=False, kind="stable").head(k)
-        known = self.certain()
+        p, known = self.records["probability"].to_numpy(), self.certain()
+        given_away = known.to_numpy()[np.argsort(-p, kind="stable")[:k]]
         names = known.columns.astype(str)
-        given_away = known.to_numpy()[worst["place"].to_numpy()]
         columns = [
             ("Probability of the truth", value("probability")),
             ("Error (2 s.e.)", spread("mcse", "probability")),
@@ -524,21 +473,15 @@ class AttributeRisk(GuessPosterior):
         return Table(
             title="The ten records at highest risk",
             caption="Records are named by their label; values are not shown.",
-            frame=worst.assign(known=[", ".join(names[row]) for row in given_away]),
+            frame=self.worst(k).assign(known=[", ".join(names[row]) for row in given_away]),
             head="Record",
             columns=[c for c in columns if c[0] != "k-hat" or not self.is_exact],
         )
 
-    def _before(self) -> str:
-        if self.before is None:
-            return ""
-        mean = number(float(self.before[0, self.case].mean()))
-        return f"; before anything was published the model's predictive gave it {mean}"
-
     def _excluded(self) -> str:
         """Records whose truth the prior gives no mass: no release can change that."""
-        prior = self.log_prior[self.truth, np.arange(len(self.truth))]
-        count = int((np.isneginf(prior) & ~self.disclosed)[self.case].sum())
+        excluded = np.isneginf(self._at_truth(self.log_prior)) & ~self.disclosed
+        count = int(excluded[self.case].sum())
         if not count:
             return ""
         whose = counted(count, "record")
@@ -559,12 +502,10 @@ class AttributeRisk(GuessPosterior):
         return f" The joint grid was searched coarse to fine; {share}." * bool(most)
 
     def _at_truth(self, values: Array) -> Array:
-        return np.asarray(np.take_along_axis(values, self.truth[None, :], axis=0)[0])
+        return at_truth(values, self.truth)
 
     def _mcse_of_mean(self) -> float:
-        """Records share their draws, so the error of a mean is taken from batch means."""
-        means = self.deviations[:, :, self.case].mean(axis=2, keepdims=True)
-        return float(standard_error(means, led=self.few_chains)[0])
+        return mcse_of_mean(self, led=self.few_chains)
 
 
 def _place(row: Mapping[str, Any]) -> str:

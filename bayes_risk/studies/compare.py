@@ -21,13 +21,11 @@ from bayes_risk.matching.risk import identification_risk
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import attribute_risk
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.utilities.assess import utility
 from bayes_risk.utilities.bounds import release_bounds
-from bayes_risk.utilities.result import Utility
+from bayes_risk.utilities.result import Utility, utility
 
-from .comparison import SEEDS, Comparison
+from .comparison import MEASURES, SEEDS, Comparison
 from .grid import no_progress
-from .measures import MEASURES
 
 Files = Release | list[pd.DataFrame]
 Options = Mapping[str, Any]
@@ -270,13 +268,11 @@ def sorted_keys(options: Options, original: pd.DataFrame, files: Files) -> dict[
 
 def sorted_guesses(options: Options, synthesized: Sequence[str]) -> dict[str, Any]:
     """Grids of the columns that are guessed, and knowledge of those alone that were synthesised."""
-    found, intruder = dict(options), options.get("intruder")
-    known: set[str] = set()
+    found, intruder, guesses = dict(options), options.get("intruder"), options.get("guesses")
+    guessed = set(synthesized)
     if isinstance(intruder, Intruder):
         kept = tuple(c for c in intruder.knows_columns if c in synthesized)
-        found["intruder"], known = replace(intruder, knows_columns=kept), set(kept)
-    guessed = set(synthesized) - known
-    guesses = options.get("guesses")
+        found["intruder"], guessed = replace(intruder, knows_columns=kept), guessed - set(kept)
     if isinstance(guesses, JointGrid):
         found["guesses"] = replace(guesses, grids=_only(guesses.grids, guessed))
     elif isinstance(guesses, Mapping):
@@ -368,39 +364,28 @@ def compare(
     progress : callable, optional
         Called as ``progress(candidate, replicates done, replicates in all)``.
 
-    Returns
-    -------
-    Comparison
-        ``.summary()``, ``.pareto()``, ``.plot()``, ``.replicates``, ``.dataset``.
-
     Raises
     ------
     InputError
-        No candidates, something that is none, options that do not exist, nothing to measure;
-        whatever the parts refuse, with the candidate's name in front.
+        What is no candidate or option; whatever the parts refuse, with the candidate's name.
 
     Notes
     -----
-    *The same question for all.* A number of ``targets`` is drawn once, and all candidates are asked
-    about these records. Keys of the matching intruder are sorted for each `Release`: those that it
-    synthesised are matched against released values, the others are known. So are grids of guesses
-    and ``knows_columns``. A neighbourhood still has more guesses where more is synthesised: compare
-    ``gain``, or each risk with its ``baseline``.
+    *The same question for all.* A number of ``targets`` is drawn once; keys, grids of guesses and
+    ``knows_columns`` are sorted for each `Release` by what it synthesised. A neighbourhood still
+    has more guesses where more is: compare ``gain``, or each risk with its ``baseline``.
 
     *Every number is that of its part*, to the byte: ``seed_table`` has the seeds with which
     `attribute_risk` and `utility` were called.
 
-    *Replicates* of a model differ by fit, synthesis and computation; they are what the agency would
-    have got with another seed. They say nothing of another sample from the population.
+    *Replicates* say what another seed would have given, nothing of another sample.
 
     Cost: for each candidate and replicate one fit, release, audit and utility.
 
     References
     ----------
-    Hornby, R. and Hu, J. (2021). Identification risk evaluation of continuous synthesized
-    variables. Transactions on Data Privacy 14, 37-52; arXiv:2006.01298. Figures 8-10.
-    Duncan, G. T., Keller-McNulty, S. A. and Stokes, S. L. (2001). Disclosure risk vs. data utility:
-    the R-U confidentiality map. NISS technical report 121.
+    Hornby & Hu (2021), Transactions on Data Privacy 14, 37-52, Figures 8-10. Duncan, Keller-McNulty
+    & Stokes (2001), NISS technical report 121.
 
     Examples
     --------
@@ -423,7 +408,7 @@ def compare(
     targeted = with_targets(attribute, len(original), rng.spawn(1)[0])
     audit = Audit(original, targeted, identification, utility, n_jobs)
     audit.check()
-    work = _Work(audit, random_seed, progress or no_progress)
+    found, told = dict[tuple[str, int], Measured](), progress or no_progress
     sizes = {
         name: len(candidate.releases) if isinstance(candidate, Brought) else replicates
         for name, candidate in read.items()
@@ -431,8 +416,43 @@ def compare(
     for r in range(max(sizes.values())):  # what is wrong with any of them shows in the first round
         for name, candidate in read.items():
             if r < sizes[name]:
-                work.add(name, candidate, r, sizes[name])
-    return work.result(sizes, None if bounds is False else work.ends(bounds))
+
+                def tell(*_: Any, at: tuple[str, int, int] = (name, r, sizes[name])) -> None:
+                    told(*at)
+
+                tell()
+                found[name, r] = _replicate(audit, random_seed, name, candidate, r, tell)
+                told(name, r + 1, sizes[name])
+    last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
+    ends = None
+    if bounds is not False:
+        ends = _ends(audit, random_seed, bounds, list(last.values()))
+    known = {k for of in found.values() for k, n in of.numbers.items() if n.value == n.value}
+    measures, names = tuple(name for name in MEASURES if name in known), tuple(sizes)
+    shape = (len(names), max(sizes.values()))
+    parts: Array = np.full((3, *shape, len(measures)), np.nan)
+    seeds = np.full((*shape, len(SEEDS)), -1, dtype=np.int64)
+    for (name, r), of in found.items():
+        c = names.index(name)
+        seeds[c, r] = seeds_of(random_seed, name, r)
+        for measure in known.intersection(of.numbers, measures):
+            parts[:, c, r, measures.index(measure)] = of.numbers[measure]
+    absent = Number(NAN, NAN, NAN)
+    return Comparison(
+        names=names,
+        measures=measures,
+        values=parts[0],
+        errors=parts[1],
+        beside=parts[2],
+        seeds=seeds,
+        replicates_of=tuple(sizes.values()),
+        m=tuple(last[name].m for name in names),
+        synthesized=tuple(last[name].synthesized for name in names),
+        ends=None
+        if ends is None
+        else np.array([[row.get(name, absent).value for name in measures] for row in ends]),
+        random_seed=random_seed,
+    )
 
 
 class Measured(NamedTuple):
@@ -449,81 +469,39 @@ def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
     return [int(seed) for seed in source.generate_state(len(SEEDS))]
 
 
-class _Work:
-    """Replicates measured so far."""
+def _replicate(
+    audit: Audit, random_seed: int, name: str, candidate: Candidate | Brought, r: int, tell: Any
+) -> Measured:
+    """One replicate of a candidate made and measured."""
 
-    def __init__(self, audit: Audit, random_seed: int, tell: Progress) -> None:
-        self.audit, self.random_seed, self.tell = audit, random_seed, tell
-        self.found: dict[tuple[str, int], Measured] = {}
+    def measured() -> Measured:
+        seeds, own = seeds_of(random_seed, name, r), ALL
+        if isinstance(candidate, Brought):
+            fit, files = candidate.fit, candidate.releases[r]
+        else:
+            how, own = {"n_jobs": audit.n_jobs, "progress": tell}, candidate.attribute
+            fit, files = candidate.made(audit.original, seeds, how)
+        numbers = audit.measure(fit, files, seeds[2:], own, tell)
+        if isinstance(files, Release):
+            return Measured(numbers, files.m, tuple(map(str, files.synthesized)))
+        return Measured(numbers, len(files), ())
 
-    def add(self, name: str, candidate: Candidate | Brought, r: int, size: int) -> None:
-        """Make one replicate of a candidate and measure it."""
+    try:
+        return stage(f"{name}, replicate {r + 1}", measured)
+    except (InputError, ModelError) as error:
+        raise type(error)(f"candidate {name!r}: {error}") from error
 
-        def tell(*_: Any) -> None:
-            self.tell(name, r, size)
 
-        def measured() -> Measured:
-            seeds, own = seeds_of(self.random_seed, name, r), ALL
-            if isinstance(candidate, Brought):
-                fit, files = candidate.fit, candidate.releases[r]
-            else:
-                how, own = {"n_jobs": self.audit.n_jobs, "progress": tell}, candidate.attribute
-                fit, files = candidate.made(self.audit.original, seeds, how)
-            numbers = self.audit.measure(fit, files, seeds[2:], own, tell)
-            if isinstance(files, Release):
-                return Measured(numbers, files.m, tuple(map(str, files.synthesized)))
-            return Measured(numbers, len(files), ())
-
-        tell()
-        try:
-            self.found[name, r] = stage(f"{name}, replicate {r + 1}", measured)
-        except (InputError, ModelError) as error:
-            raise type(error)(f"candidate {name!r}: {error}") from error
-        self.tell(name, r + 1, size)
-
-    def _last(self) -> dict[str, Measured]:
-        """The last replicate of each candidate."""
-        return {name: found for (name, _), found in self.found.items()}
-
-    def ends(self, bounds: bool | Options) -> list[dict[str, Number]]:
-        """The measures of minimum, maximum and unchanged release."""
-        options: dict[str, Any] = {} if bounds is True else dict(bounds or {})
-        check_names("bounds", options, release_bounds)
-        last = self._last().values()
-        any_made = {name for found in last for name in found.synthesized}
-        made = [name for name in self.audit.original.columns if str(name) in any_made]
-        usual: dict[str, Any] = {"synthesized": made, "m": max(found.m for found in last)}
-        seeds = seeds_of(self.random_seed, "bounds", 0)
-        ends = release_bounds(self.audit.original, random_seed=seeds[1], **usual | options)
-        three = (ends.minimum, ends.maximum, ends.unchanged)
-        return [self.audit.measure_files(release, seeds[3]) for release in three]
-
-    def result(self, sizes: Mapping[str, int], ends: list[dict[str, Number]] | None) -> Comparison:
-        """All of it, in arrays."""
-        taken = (item for one in self.found.values() for item in one.numbers.items())
-        known = {name for name, number in taken if number.value == number.value}
-        measures, names = tuple(name for name in MEASURES if name in known), tuple(sizes)
-        shape = (len(names), max(sizes.values()))
-        parts: Array = np.full((3, *shape, len(measures)), np.nan)
-        seeds = np.full((*shape, len(SEEDS)), -1, dtype=np.int64)
-        for (name, r), found in self.found.items():
-            c = names.index(name)
-            seeds[c, r] = seeds_of(self.random_seed, name, r)
-            for measure in known.intersection(found.numbers, measures):
-                parts[:, c, r, measures.index(measure)] = found.numbers[measure]
-        absent, last = Number(NAN, NAN, NAN), self._last()
-        return Comparison(
-            names=names,
-            measures=measures,
-            values=parts[0],
-            errors=parts[1],
-            beside=parts[2],
-            seeds=seeds,
-            replicates_of=tuple(sizes.values()),
-            m=tuple(last[name].m for name in names),
-            synthesized=tuple(last[name].synthesized for name in names),
-            ends=None
-            if ends is None
-            else np.array([[row.get(name, absent).value for name in measures] for row in ends]),
-            random_seed=self.random_seed,
-        )
+def _ends(
+    audit: Audit, random_seed: int, bounds: bool | Options, last: Sequence[Measured]
+) -> list[dict[str, Number]]:
+    """The measures of minimum, maximum and unchanged release."""
+    options: dict[str, Any] = {} if bounds is True else dict(bounds or {})
+    check_names("bounds", options, release_bounds)
+    any_made = {name for found in last for name in found.synthesized}
+    made = [name for name in audit.original.columns if str(name) in any_made]
+    usual: dict[str, Any] = {"synthesized": made, "m": max(found.m for found in last)}
+    seeds = seeds_of(random_seed, "bounds", 0)
+    ends = release_bounds(audit.original, random_seed=seeds[1], **usual | options)
+    three = (ends.minimum, ends.maximum, ends.unchanged)
+    return [audit.measure_files(release, seeds[3]) for release in three]

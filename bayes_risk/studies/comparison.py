@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,93 @@ from bayes_risk._core.formats import NONE, PLUS_MINUS, error, number, percent, p
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.base_result import Result, Table, draw
 
-from .measures import MEASURES, UTILITY, chosen
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+ATTRIBUTE, IDENTIFICATION, UTILITY = "attribute", "identification", "utility"
+
+
+class Measure(NamedTuple):
+    """A measure in words; ``lower``: whether less is better for whoever releases."""
+
+    words: str
+    kind: str
+    lower: bool = True
+
+
+_MODELS = {
+    "main": "main effects",
+    "interactions": "main effects and interactions",
+    "cart": "a tree",
+}
+_TABLES = {"margins": "single columns", "pairs": "pairs of columns"}
+_PROBABILITY = "probability of the truth"
+
+MEASURES: dict[str, Measure] = {
+    "mean_probability": Measure(f"{_PROBABILITY}, mean over records", ATTRIBUTE),
+    "gain": Measure(f"what the release adds to the {_PROBABILITY}", ATTRIBUTE),
+    "median_probability": Measure(f"{_PROBABILITY}, median over records", ATTRIBUTE),
+    "q95_probability": Measure(f"{_PROBABILITY}, 95 % of records below", ATTRIBUTE),
+    "max_probability": Measure(f"{_PROBABILITY}, worst record", ATTRIBUTE),
+    "share_ranked_first": Measure("share of records whose truth ranks first", ATTRIBUTE),
+    "mean_rank": Measure("mean rank of the truth", ATTRIBUTE, lower=False),
+    "unreliable": Measure("records whose numbers are unreliable", ATTRIBUTE),
+    "expected_match_risk": Measure("expected correct matches", IDENTIFICATION),
+    "true_match_rate": Measure("true match rate", IDENTIFICATION),
+    "false_match_rate": Measure("false match rate", IDENTIFICATION, lower=False),
+    "mean_expected_match_risk": Measure(
+        "expected correct matches, mean over data sets", IDENTIFICATION
+    ),
+    "mean_true_match_rate": Measure("true match rate, mean over data sets", IDENTIFICATION),
+    "mean_false_match_rate": Measure(
+        "false match rate, mean over data sets", IDENTIFICATION, lower=False
+    ),
+    **{
+        f"{name}_{model}": Measure(f"{words} ({told})", UTILITY)
+        for name, words in {
+            "pmse": "pMSE",
+            "ratio": "ratio of pMSE to chance",
+            "standardized": "standardised pMSE",
+            "specks": "SPECKS",
+        }.items()
+        for model, told in _MODELS.items()
+    },
+    **{
+        f"{table}_{name}": Measure(f"{words} of {told}", UTILITY)
+        for table, told in _TABLES.items()
+        for name, words in {
+            "total_variation": "total variation",
+            "hellinger": "Hellinger distance",
+            "worst_ratio": "worst ratio of pMSE to chance",
+        }.items()
+    },
+    "pairs_mutual_information": Measure("largest difference of mutual information", UTILITY),
+    "pairs_correlation": Measure("largest difference of correlations", UTILITY),
+    "interval_overlap": Measure("overlap of confidence intervals, mean", UTILITY, lower=False),
+    "lowest_interval_overlap": Measure(
+        "overlap of confidence intervals, lowest", UTILITY, lower=False
+    ),
+    "largest_standardized_difference": Measure(
+        "largest standardised difference of estimates", UTILITY
+    ),
+}
+RISKS = tuple(name for name, measure in MEASURES.items() if measure.kind != UTILITY)
+UTILITIES = tuple(name for name, measure in MEASURES.items() if measure.kind == UTILITY)
+
+
+def chosen(role: str, name: str | None, measured: tuple[str, ...]) -> str:
+    """The measure of an axis, ``"risk"`` or ``"utility"``; None: the first usual one."""
+    usual = ("mean_probability", "expected_match_risk") if role == "risk" else ("pmse_cart",)
+    allowed = [n for n in (RISKS if role == "risk" else UTILITIES) if n in measured]
+    if not allowed:
+        asked = "attribute= or identification=" if role == "risk" else "utility="
+        raise InputError(f"no {role} was measured; give {asked} to compare")
+    if name is None:
+        return next((n for n in usual if n in allowed), allowed[0])
+    if name not in allowed:
+        raise InputError(f"{role}={name!r} is no {role} that was measured; give one of {allowed}")
+    return name
 
 
 def dominates(losses: Array) -> Flags:
@@ -32,13 +115,12 @@ def on_front(losses: Array) -> Flags:
 
 
 def drawn_means(replicates: Array, errors: Array, size: int, rng: np.random.Generator) -> Array:
-    r"""Draws (size, 2) of where the mean of replicates (R, 2) may lie.
+    """Draws (size, 2) of where the mean of replicates (R, 2) may lie.
 
-    Of R > 1 replicates with mean :math:`\bar x` and covariance S, draws of
-    :math:`\bar x + t`, t bivariate Student with R - 1 degrees of freedom and scale S / R (the
-    posterior of each mean under a flat prior of mean and log variance). With deviations D of shape
-    (R, 2) and w standard normal, :math:`D^\top w / \sqrt{R (R - 1)}` has covariance S / R. Of one
-    replicate, normal draws with its Monte Carlo errors (NaN: none).
+    Of R > 1 replicates, draws about their mean of a bivariate Student distribution with R - 1
+    degrees of freedom and scale S / R, S their covariance: with deviations D (R, 2) and w standard
+    normal, ``D' w / sqrt(R (R - 1))`` has covariance S / R. Of one replicate, normal draws with its
+    Monte Carlo errors (NaN: none).
     """
     R, mean = len(replicates), replicates.mean(axis=0)
     if R == 1:
@@ -65,27 +147,18 @@ class Comparison(Result):
 
     Attributes
     ----------
-    names : tuple of str, length C
-        The candidates.
-    measures : tuple of str, length M
-        What was measured: keys of `bayes_risk.studies.measures`.
-    values : ndarray, shape (C, R, M)
-        R is the largest number of replicates; NaN where a candidate has fewer, or where a measure
-        does not exist for it.
-    errors : ndarray, shape (C, R, M)
-        Monte Carlo error of each number by itself: of a risk that of the computation, of utility
-        that between the m data sets; NaN where there is none.
+    names, measures : tuple of str, length C and M
+        The candidates; what was measured, keys of `MEASURES`.
+    values, errors : ndarray, shape (C, R, M)
+        By replicate, and the Monte Carlo error of each number by itself (of utility between the m
+        data sets); NaN where there is none.
     beside : ndarray, shape (C, R, M)
         Of a risk, what it is without the release (``baseline``); of utility, what a release drawn
         from the truth has on average (``null``).
     seeds : ndarray of int64, shape (C, R, 4)
         Of fit, release, attribute risk and utility; -1 where there was no such replicate.
-    replicates_of : tuple of int, length C
-        Number of replicates of each candidate.
-    m : tuple of int, length C
-        Number of data sets of a release.
-    synthesized : tuple of tuple of str, length C
-        What each candidate replaces; empty where that is not known.
+    replicates_of, m, synthesized : tuple, length C
+        Replicates and data sets of each candidate, and what it replaces (empty: not known).
     ends : ndarray, shape (3, M), or None
         The measures of `release_bounds`: minimum, maximum and unchanged; None: not asked for.
     random_seed : int
@@ -107,12 +180,11 @@ class Comparison(Result):
     @property
     def replicates(self) -> pd.DataFrame:
         """One row per candidate and replicate, columns the measures."""
-        rows, flat = self._rows(), self.values.reshape(-1, len(self.measures))
-        kept = [k for k, (c, r) in enumerate(rows) if r <= self.replicates_of[c]]
-        index = pd.MultiIndex.from_tuples(
-            [(self.names[rows[k][0]], rows[k][1]) for k in kept], names=["candidate", "replicate"]
-        )
-        return pd.DataFrame(flat[kept], index, list(self.measures))
+        R, flat = self.values.shape[1], self.values.reshape(-1, len(self.measures))
+        of = [(name, r) for name in self.names for r in range(1, R + 1)]
+        index = pd.MultiIndex.from_tuples(of, names=["candidate", "replicate"])
+        kept = np.arange(R) < np.array(self.replicates_of)[:, None]
+        return pd.DataFrame(flat, index, list(self.measures))[kept.ravel()]
 
     @property
     def seed_table(self) -> pd.DataFrame:
@@ -181,40 +253,42 @@ class Comparison(Result):
     def pareto(self, risk: str | None = None, utility: str | None = None) -> pd.DataFrame:
         """Who is on the front: the candidates that no other beats in both risk and utility.
 
+        One row per candidate that has both measures, the most useful first: ``risk``,
+        ``risk_mcse``, ``utility``, ``utility_mcse``; ``on_front``; ``dominated_by``, the names of
+        those who are at least as good in both, and better in one; ``probability`` of being on the
+        front, given how far the means may be off (NaN: the candidate's errors are not known, and it
+        counts as exact for the others); ``in_doubt``: neither below 0.025 nor above 0.975, or not
+        known.
+
         Parameters
         ----------
         risk, utility : str, optional
             Measures; by default the mean probability of the truth, or the expected correct matches,
             and the pMSE of a tree.
 
-        Returns
-        -------
-        DataFrame
-            One row per candidate that has both measures, the most useful first: ``risk``,
-            ``risk_mcse``, ``utility``, ``utility_mcse``; ``on_front``; ``dominated_by``, the names
-            of those who are at least as good in both, and better in one; ``probability`` of being
-            on the front, given how far the means may be off (NaN: the candidate's errors are not
-            known, and it counts as exact for the others); ``in_doubt``: neither below 0.025 nor
-            above 0.975, or not known.
-
         Notes
         -----
-        The probability comes from 4,000 draws of all means, of each candidate from a bivariate
-        Student distribution with R - 1 degrees of freedom whose covariance is that of its
-        replicates: candidates are independent, risk and utility of a replicate are not. Same seed,
-        same draws. Two replicates tell next to nothing, and the probability says so.
+        The probability comes from 4,000 draws of all means (`drawn_means`): candidates are
+        independent, risk and utility of a replicate are not. Same seed, same draws. Two replicates
+        tell next to nothing, and the probability says so.
         """
-        losses, errors, places = self._losses(risk, utility)
-        means = np.array([of.mean(axis=0) for of in losses])
+        of = self._axes(risk, utility)
+        sign = [1 if MEASURES[name].lower else -1 for name in of]  # 1: less is better
+        found = {name: self.points(name, *of)[:, ::-1] * sign for name in self.names}
+        names = [name for name, points in found.items() if len(points)]
+        if not names:
+            raise InputError(f"no candidate has both {of[0]!r} and {of[1]!r}; choose others")
+        losses, at = [found[name] for name in names], [self.measures.index(name) for name in of]
+        errors = np.array([[self._row(self.names.index(name), k)[2] for k in at] for name in names])
+        means = np.array([points.mean(axis=0) for points in losses])
         rng = np.random.default_rng(self.random_seed)
         drawn = [
-            drawn_means(of, error, DRAWS, child)
-            for of, error, child in zip(losses, errors, rng.spawn(len(losses)), strict=True)
+            drawn_means(points, error, DRAWS, child)
+            for points, error, child in zip(losses, errors, rng.spawn(len(losses)), strict=True)
         ]
         share = on_front(np.stack(drawn, axis=1)).mean(axis=0)
         share[np.isnan(errors).any(axis=1)] = np.nan
-        beaten, names = dominates(means), [self.names[c] for c in places]
-        sign = self._signs(risk, utility)
+        beaten = dominates(means)
         table = pd.DataFrame(
             {
                 "risk": sign[0] * means[:, 0],
@@ -244,17 +318,16 @@ class Comparison(Result):
 
         Parameters
         ----------
-        risk, utility : str, optional
-            Measures, as in `pareto`.
+        risk, utility
+            As in `pareto`.
         kind : {"boxes", "rectangles", "points"}
-            Two-dimensional box plots (Hornby & Hu 2021, Figure 10): a rectangle from the first to
-            the third quartile of both measures, whiskers to the ends, a cross at the medians;
-            rectangles over the replicates (Figures 8 and 9); or the replicates, and their mean with
-            two standard errors.
+            Two-dimensional box plots (Hornby & Hu 2021, Figure 10): a rectangle between the
+            quartiles of both measures, whiskers to the ends, a cross at the medians; rectangles
+            over the replicates (Figures 8 and 9); or the replicates, and their mean with two
+            standard errors.
         whiskers : float, optional
-            None: they end at the smallest and the largest value, as in the paper. A number such as
-            1.5: at the last value within so many interquartile ranges of the rectangle; replicates
-            beyond are drawn one by one.
+            None: to the smallest and the largest value, as in the paper. A number such as 1.5: to
+            the last within so many interquartile ranges; replicates beyond are drawn one by one.
         bounds : bool
             Mark the releases at the ends of the scale, which `compare` must have been asked for.
         ax : matplotlib Axes, optional
@@ -262,7 +335,7 @@ class Comparison(Result):
         one_of("kind", kind, KINDS)
         if whiskers is not None and not whiskers > 0:
             raise InputError(f"whiskers={whiskers!r}; give a number above 0, say 1.5, or None")
-        of = (chosen("risk", risk, self.measures), chosen("utility", utility, self.measures))
+        of = self._axes(risk, utility)
         if bounds and (self.bounds is None or not set(of) <= set(self.bounds.columns)):
             raise InputError(
                 "bounds=True needs releases at the ends of the scale, of which matching and "
@@ -283,7 +356,7 @@ class Comparison(Result):
         """The result in plain words, of measures as in `pareto`; by default the usual."""
         if not self._has_map:
             return f"{len(self.names)} candidates, {_counted(self.replicates_of)}."
-        of = chosen("risk", risk, self.measures), chosen("utility", utility, self.measures)
+        of = self._axes(risk, utility)
         return front_sentence(self.pareto(*of), of) + self._unlike(of[0])
 
     def doubt(self) -> str:
@@ -295,13 +368,7 @@ class Comparison(Result):
         return f"Marked unreliable: {'; '.join(some)}." if some else ""
 
     def tables(self, risk: str | None = None, utility: str | None = None) -> dict[str, Table]:
-        """Measures of the candidates, those of the map among them.
-
-        Parameters
-        ----------
-        risk, utility : str, optional
-            As in `pareto`.
-        """
+        """Measures of the candidates, those of the map (as in `pareto`) among them."""
         table, most = self.summary(), max(self.replicates_of)
         wanted = {*SHOWN, risk, utility}
         found = Table(
@@ -310,13 +377,15 @@ class Comparison(Result):
                 "other seeds). Risks are to be read against the same without the release, utility "
                 "against a release drawn from the truth."
             ),
-            frame=table[[measure in wanted for _, measure in table.index]],
+            frame=table.assign(against=table["baseline"].fillna(table["null"]))[
+                [measure in wanted for _, measure in table.index]
+            ],
             head="Candidate and measure",
             labels=lambda of: f"{of[0]}: {MEASURES[of[1]].words if of[1] in MEASURES else of[1]}",
             columns=[
                 ("Mean", lambda row: _forms(row)[0](row["mean"])),
-                ("Error (2 s.e.)", _spread),
-                ("To read against", lambda row: _forms(row)[0](_against(row))),
+                ("Error (2 s.e.)", lambda row: _forms(row)[1](row["mcse"], row["mean"])),
+                ("To read against", lambda row: _forms(row)[0](row["against"])),
             ],
         )
         return {"measures": found}
@@ -363,46 +432,17 @@ class Comparison(Result):
         )
 
     def _row(self, c: int, k: int) -> list[float]:
-        x = self.values[c, : self.replicates_of[c], k]
+        x = self.values[c, :, k]
         x = x[~np.isnan(x)]
         sd = float(x.std(ddof=1)) if len(x) > 1 else float("nan")
         beside, utility = _mean(self.beside[c, :, k]), MEASURES[self.measures[k]].kind == UTILITY
         sides = [float("nan"), beside] if utility else [beside, float("nan")]
-        return [float(x.mean()), sd, self._error(c, k), *sides, len(x)]
+        error = sd / np.sqrt(len(x)) if len(x) > 1 else _mean(self.errors[c, :, k])
+        return [float(x.mean()), sd, float(error), *sides, len(x)]
 
-    def _error(self, c: int, k: int) -> float:
-        x = self.values[c, :, k]
-        n = int((~np.isnan(x)).sum())
-        if n > 1:
-            return float(np.nanstd(x, ddof=1) / np.sqrt(n))
-        return _mean(self.errors[c, :, k])
-
-    def _signs(self, risk: str | None, utility: str | None) -> tuple[int, int]:
-        """1: less is better; -1: more is."""
-        of = (chosen("risk", risk, self.measures), chosen("utility", utility, self.measures))
-        signs = [1 if MEASURES[name].lower else -1 for name in of]
-        return signs[0], signs[1]
-
-    def _losses(
-        self, risk: str | None, utility: str | None
-    ) -> tuple[list[Array], Array, list[int]]:
-        """Risk and utility of the replicates, less being better, their errors, and whose."""
-        of = chosen("risk", risk, self.measures), chosen("utility", utility, self.measures)
-        at, signs = [self.measures.index(name) for name in of], self._signs(*of)
-        losses, errors, places = [], [], []
-        for c, name in enumerate(self.names):
-            both = self.points(name, *of)[:, ::-1] * signs
-            if len(both):
-                losses.append(both)
-                errors.append([self._error(c, k) for k in at])
-                places.append(c)
-        if not places:
-            raise InputError(f"no candidate has both {of[0]!r} and {of[1]!r}; choose others")
-        return losses, np.array(errors), places
-
-    def _rows(self) -> list[tuple[int, int]]:
-        R = self.values.shape[1]
-        return [(c, r) for c in range(len(self.names)) for r in range(1, R + 1)]
+    def _axes(self, risk: str | None, utility: str | None) -> tuple[str, str]:
+        """The measures of the map."""
+        return chosen("risk", risk, self.measures), chosen("utility", utility, self.measures)
 
 
 def front_sentence(table: pd.DataFrame, of: tuple[str, str]) -> str:
@@ -435,14 +475,6 @@ def _forms(row: Mapping[str, Any]) -> tuple[Callable[[float], str], Callable[...
     """How a measure and its error are written: rates as per cent."""
     rate = row["label"][1].endswith("_rate")
     return (percent, lambda mcse, _: percent_error(mcse)) if rate else (number, error)
-
-
-def _spread(row: Mapping[str, Any]) -> str:
-    return _forms(row)[1](row["mcse"], row["mean"])
-
-
-def _against(row: Mapping[str, Any]) -> float:
-    return float(row["null"] if pd.isna(row["baseline"]) else row["baseline"])
 
 
 def _with_error(row: Mapping[str, Any], which: str) -> str:

@@ -58,7 +58,10 @@ def checked_base(
     releases: Any, known: Any, synthesized: Any, options: Mapping[str, Any], over: Any
 ) -> Base:
     """Lists of names; radii and rules for missing values belong to keys."""
-    base = Base(releases, _names("known", known), _names("synthesized", synthesized), options)
+    for what, names in (("known", known), ("synthesized", synthesized)):
+        if isinstance(names, str):
+            raise InputError(f"{what}={names!r}; give a list of column names")
+    base = Base(releases, list(known), list(synthesized), options)
     if not isinstance(over, Mapping) or not over:
         raise InputError("over is empty; name what to sweep, e.g. over={'m': [1, 2, 5]}")
     radius = over.get("radius", {})
@@ -97,16 +100,6 @@ def axes_of(base: Base, over: Mapping[str, Any]) -> Dimensions:
             names = ["radius", "known", "m", "strategy", *LABELLED]
             raise InputError(f"over names {name!r}; what can be swept is {names}")
     return axes
-
-
-def calls_of(base: Base, axes: Dimensions) -> list[dict[str, Any]]:
-    """Arguments of `identification_risk` for every combination of settings, in order."""
-    calls = [
-        _call(base, {name: axes[name][place][1] for name, place in setting.items()})
-        for setting in every_setting(axes)
-    ]
-    _settle_effects(calls)
-    return calls
 
 
 def _call(base: Base, setting: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,12 +158,6 @@ def _settle_effects(calls: Sequence[dict[str, Any]]) -> None:
             raise refused[0][1]
         for call, _ in refused:
             call[name] = DEFAULTS[name]
-
-
-def _names(what: str, names: Any) -> list[str]:
-    if isinstance(names, str):
-        raise InputError(f"{what}={names!r}; give a list of column names")
-    return list(names)
 
 
 def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
@@ -236,19 +223,16 @@ class IdentificationSweep(Result):
         return [str(name) for name in self.dataset.dims if name != "rule"]
 
     def worst(self, measure: str = RISK, rule: str = "pooled") -> dict[str, Any]:
-        """The settings at which a measure is largest, and its value there.
+        """The settings at which a measure is largest, by name, and its value there.
+
+        For the expected match risk also ``mcse`` and ``baseline``. Of radii this is the maximising
+        radius of Hornby & Hu (2021).
 
         Parameters
         ----------
         measure : str
             A variable of the dataset.
         rule : {"pooled", "mean"}
-
-        Returns
-        -------
-        dict
-            Setting by name, the measure, and for the expected match risk ``mcse`` and ``baseline``.
-            Of radii this is the maximising radius of Hornby & Hu (2021).
         """
         beside = ("mcse", "baseline") if measure == RISK else ()
         dataset = self._by(measure, rule)
@@ -364,8 +348,7 @@ def identification_sweep(
     Raises
     ------
     InputError
-        Nothing to sweep, an unknown name, an empty list, m above the number of releases, and
-        whatever `identification_risk` refuses; a choice that changes nothing in any combination.
+        A choice that changes nothing in any combination; what `identification_risk` refuses.
 
     Notes
     -----
@@ -389,7 +372,12 @@ def identification_sweep(
     """
     base = checked_base(releases, known, synthesized, options, over)
     axes = axes_of(base, over)
-    found = [matched(original, **call) for call in calls_of(base, axes)]
+    calls = [
+        _call(base, {name: axes[name][place][1] for name, place in setting.items()})
+        for setting in every_setting(axes)
+    ]
+    _settle_effects(calls)
+    found = [matched(original, **call) for call in calls]
     dims, shape = list(axes), shape_of(axes)
     tables = [risk.summary().loc[["pooled", "mean"], list(COLUMNS)] for risk in found]
     values = np.stack([t.to_numpy(float) for t in tables]).reshape(*shape, 2, len(COLUMNS))

@@ -10,25 +10,281 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError
-from bayes_risk._core.validate import at_least, number, one_of
+from bayes_risk._core.formats import NONE, error, number
+from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import number as checked_number
+from bayes_risk.data.base_result import Drawn, Table, count, draw, for_file, value
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights, linear_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.release.release import Release
-from bayes_risk.risk.attribute import attribute_risk
+from bayes_risk.risk.attribute import attribute_risk, measures
+from bayes_risk.risk.posterior import at_truth
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.tables import group_edges, group_of, total_variation
 
-from .reweighting_result import Reweighting, Round
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PARTS = 10  # numbers are cut at their deciles
+CHANCE = 0.025  # of a record whose risk did not change to seem to have risen
+CLEARLY = 2.0  # times as many as that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Round:
+    """One fit, release and audit."""
+
+    weights: Array  # shape (n,): of all records, as given to the fit
+    risk: AttributeRisk
+    release: Release
+    # ``margins`` and ``pairs``: mean distance of tables (`reweighting.table_distances`)
+    utility: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Reweighting(Drawn):
+    """Risk and utility of synthesis before and after records were weighed down by their risk.
+
+    Attributes
+    ----------
+    rounds, fit : tuple of Round, Fit
+        Round 0 has all weights 1; the last, whose fit this is, is the one to release.
+    until, share : float or None, float
+        Threshold of the probability of the truth, and share of records that may stay above it.
+    reason, seed_entropy : str
+        Why it stopped; the seed that made it.
+    """
+
+    rounds: tuple[Round, ...]
+    fit: Any
+    until: float | None
+    share: float
+    reason: str
+    seed_entropy: str
+    PICTURE: ClassVar[str] = "plot_before_after"
+
+    @property
+    def release(self) -> Release:
+        """The release of the last round."""
+        return self.rounds[-1].release
+
+    @property
+    def risk(self) -> AttributeRisk:
+        """The audit of the last round."""
+        return self.rounds[-1].risk
+
+    @property
+    def weights(self) -> pd.Series:
+        """Weights of the last round, one a record of the table."""
+        index = self.fit.microdata.index
+        return pd.Series(self.rounds[-1].weights, index=index, name="weight")
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target of the audits.
+
+        Columns: ``prior``; ``before`` and ``after``, the probability of the truth in the first and
+        last round; ``error``, the standard error of their difference, the chance of the synthesis
+        included (m = 1: of Monte Carlo alone); ``weight`` in the last round; ``moderate`` (not
+        above the threshold before; without one, not among the highest 5 %); ``rose`` (moderate, and
+        risen by more than the error explains: one in 40 does so by chance); ``beyond`` (by how much
+        more); ``newly_above`` (moderate before, above the threshold now).
+        """
+        first, last = self.rounds[0].risk, self.rounds[-1].risk
+        before, after = first.records["probability"], last.records["probability"]
+        error = np.hypot(_standard_error(first), _standard_error(last))
+        limit = before.quantile(0.95) if self.until is None else self.until
+        moderate = (before <= limit).to_numpy()
+        beyond = (after - before).to_numpy() - _times(first) * error
+        rose = moderate & (beyond > 0)
+        return pd.DataFrame(
+            {
+                "prior": first.records["prior"],
+                "before": before,
+                "after": after,
+                "error": error,
+                "weight": self.weights.loc[first.index].to_numpy(),
+                "moderate": moderate,
+                "rose": rose,
+                "beyond": np.where(rose, beyond, 0.0),
+                "newly_above": moderate & (after > (1.0 if self.until is None else limit)),
+            }
+        )
+
+    @property
+    def risk_rose(self) -> bool:
+        """Whether moderate records rose ("whack-a-mole").
+
+        Above the threshold, or clearly more of them than by chance.
+        """
+        table = self.records
+        by_chance = CHANCE * table["moderate"].sum()
+        many = table["rose"].sum() > max(CLEARLY * by_chance, 1)
+        return len(self.rounds) > 1 and bool(many or table["newly_above"].any())
+
+    def summary(self) -> pd.DataFrame:
+        """One row per round.
+
+        Columns: ``mean_probability`` of the truth and its Monte Carlo error ``mcse``;
+        ``max_probability`` and ``mcse_max``; ``above`` (records above the threshold; NaN without
+        one); ``mean_weight`` and ``min_weight`` of all records; ``margins`` and ``pairs``, mean
+        distances of tables from the original; ``unreliable`` records.
+        """
+        rows = []
+        for one in self.rounds:
+            found, p = measures(one.risk), one.risk.records["probability"]
+            rows.append(
+                {
+                    **{name: found[name] for name in ("mean_probability", "mcse")},
+                    "max_probability": found["max_probability"],
+                    "mcse_max": found["max_mcse"],
+                    "above": np.nan if self.until is None else int((p > self.until).sum()),
+                    "mean_weight": float(one.weights.mean()),
+                    "min_weight": float(one.weights.min()),
+                    **one.utility,
+                    "unreliable": int(found["unreliable"]),
+                }
+            )
+        return pd.DataFrame(rows, index=pd.RangeIndex(len(rows), name="round"))
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        rows = self.summary()
+        first, last = rows.iloc[0], rows.iloc[-1]
+        risk, worst, margins, pairs = (
+            (number(first[name]), number(last[name]))
+            for name in ("mean_probability", "max_probability", "margins", "pairs")
+        )
+        above = ""
+        if self.until is not None:
+            above = (
+                f"; above {self.until:g}: {first['above']:.0f} records, then {last['above']:.0f}"
+            )
+        return (
+            f"Stopped after round {len(rows) - 1}: {self.reason}. The truth's probability went "
+            f"from {risk[0]} to {risk[1]} on average and from {worst[0]} to {worst[1]} in the "
+            f"worst case{above}. Margins are {margins[0]}, then {margins[1]} away from the "
+            f"original's, pairwise tables {pairs[0]}, then {pairs[1]}. {self.moderate_in_words()}"
+        )
+
+    def moderate_in_words(self) -> str:
+        """How many records of moderate risk rose, by how much, and how many would by chance."""
+        table = self.records
+        count, among = int(table["rose"].sum()), int(table["moderate"].sum())
+        said = (
+            f"Of {among:,} records of moderate risk, {count:,} rose by more than the error "
+            f"explains ({CHANCE * among:.0f} would by chance)"
+        )
+        if count:
+            by = table["beyond"][table["rose"]]
+            said += f", by {number(by.mean())} beyond it on average and {number(by.max())} at most"
+        if self.until is not None:
+            said += f"; {int(table['newly_above'].sum()):,} are above the threshold now"
+        if not self.risk_rose:
+            return f"{said}."
+        return f"{said}: weighing some records down has exposed others; more rounds would help."
+
+    def plot_path(self, ax: "Axes | None" = None) -> "Axes":
+        """Risk against the distance of pairwise tables, round by round."""
+        return draw("plot_path", self, ax=ax)
+
+    def screen(self) -> Table:
+        """Risk and utility before and after."""
+        rows = self.summary()
+        n, above = len(rows) - 1, "" if self.until is None else f"above {self.until:g}"
+        ends = {0: "before"} | ({n: f"after: {self.reason.partition(':')[0]}"} if n else {})
+        return Table(
+            frame=rows,
+            head=f"Reweighting ({n} round{'s' if n != 1 else ''} after the first)",
+            labels=ends,
+            columns=[
+                ("truth, mean", value("mean_probability")),
+                ("worst", value("max_probability")),
+                (above, lambda row: "" if pd.isna(row["above"]) else f"{int(row['above']):,}"),
+                ("pairs off by", value("pairs")),
+            ],
+        )
+
+    def tables(self) -> dict[str, Table]:
+        """Risk and utility, round by round; the records."""
+        rows = self.summary()
+        above = "above" if self.until is None else f"above {self.until:g}"
+        without = float(self.risk.records["prior"].mean())
+        return {
+            "rounds": Table(
+                frame=rows,
+                note=(
+                    "All that a report says of attribute and identification risk beside this is of "
+                    "the last release."
+                ),
+                caption=(
+                    "Probability of the truth, mean over records and in the worst case, two "
+                    f"standard errors in brackets ({number(without)} on average without the "
+                    "release); then how far one-way and two-way tables are from the original's "
+                    "(total variation, 0 to 1)."
+                ),
+                head="Round",
+                labels=lambda r: f"{r} (all weights 1)" if r == 0 else str(r),
+                columns=[
+                    ("Truth, mean", lambda row: _with_error(row, "mean_probability", "mcse")),
+                    ("Truth, worst", lambda row: _with_error(row, "max_probability", "mcse_max")),
+                    (f"Records {above}", count("above")),
+                    ("Mean weight", value("mean_weight")),
+                    ("Least weight", value("min_weight")),
+                    ("Margins off by", value("margins")),
+                    ("Pairs off by", value("pairs")),
+                ],
+            ),
+            "records": for_file(self.records, "reweighting"),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sentence, why it stopped, and the rounds."""
+        return {
+            "sentence": self.sentence(),
+            "reason": self.reason,
+            "until": self.until,
+            "rounds": self.summary(),
+        }
+
+
+def _with_error(row: Mapping[str, Any], column: str, mcse: str) -> str:
+    spread = error(float(row[mcse]), float(row[column]))
+    return number(float(row[column])) + ("" if spread in ("0", NONE) else f" ({spread})")
+
+
+def _standard_error(risk: AttributeRisk) -> Array:
+    """Of each target's probability: Monte Carlo, and for m > 1 the chance of the synthesis.
+
+    Each release moves the log evidence by e_l(g), relative to the truth; to first order it moves
+    the truth's probability by ``- p_truth sum_g p_g e_l(g)``, so the variance of the sum over m
+    releases is m times that between releases.
+    """
+    m = len(risk.log_evidence)
+    variance = risk.mcse**2
+    if m > 1:
+        p = np.exp(risk.log_probability)  # shape (G, U)
+        e = np.where(np.isfinite(risk.log_evidence), risk.log_evidence, 0.0)
+        moved = -at_truth(p, risk.truth) * np.einsum("mgu,gu->mu", e, p)
+        variance = variance + m * moved.var(axis=0, ddof=1)
+    return np.asarray(np.sqrt(variance)[risk.case], dtype=float)
+
+
+def _times(risk: AttributeRisk) -> float:
+    """How many errors a record rises by chance one time in 40: Student's t of 2 (m - 1) degrees."""
+    from scipy.stats import norm, t
+
+    m = len(risk.log_evidence)
+    return float(norm.isf(CHANCE) if m == 1 else t.isf(CHANCE, 2 * (m - 1)))
 
 
 def table_distances(data: Microdata, release: Release) -> dict[str, float]:
@@ -101,7 +357,7 @@ class LinearWeights:
 
     def __post_init__(self) -> None:
         for name in ("c", "g", "floor"):
-            number(name, getattr(self, name))
+            checked_number(name, getattr(self, name))
         if not 0 < self.floor <= 1:
             raise InputError(f"floor={self.floor!r} is outside (0, 1]; give 0.02, say")
         if not (np.isfinite(self.c) and self.c >= 0 and np.isfinite(self.g)):
@@ -154,22 +410,13 @@ def reweight(
     fit, synthesis, audit : mapping, optional
         Options of ``model.fit``, ``fit.synthesize`` and `attribute_risk`. Records that the audit
         does not target keep weight 1.
-    random_seed : int, Generator or None
-        Same seed, same result.
-    progress : callable, optional
-        Called as ``progress(stage, done, total)``, the stage with its round.
-
-    Returns
-    -------
-    Reweighting
-        ``.summary()`` round by round, ``.records`` before and after, ``.release`` and ``.fit`` of
-        the last round, ``.weights``, ``.sentence()``, ``.plot()``.
+    random_seed, progress
+        As in `attribute_risk`, the stage with its round.
 
     Raises
     ------
     InputError
-        A model that takes no weights; a threshold or share outside their ranges; a rule that gives
-        weights outside (0, 1] or of another length; options that belong elsewhere.
+        A model that takes no weights; a threshold, share, rule or option that does not fit.
 
     Warns
     -----
@@ -194,7 +441,10 @@ def reweight(
         with within("round"):
             fitted, found = _round(model, df, weights, (child, audit_seed), options, progress, r)
         done.append(found)
-        reason = _reason(found.risk, until, share)
+        reason = None
+        if until is not None and (found.risk.records["probability"] > until).mean() <= share:
+            kept = "no record" if share == 0 else f"at most {100 * share:g} % of the records"
+            reason = f"the threshold holds: {kept} above {until:g}"
         if reason is None and r < n_rounds:
             index = fitted.microdata.index
             new = _reweighted(rule, found.risk, weights, index, until if r else None)
@@ -225,9 +475,9 @@ def _checked_rule(model: Any, df: Any, until: Any, share: Any, weights_from: Any
         )
     if not hasattr(df, "columns"):
         raise InputError(f"the table is a {type(df).__name__}; give a pandas DataFrame")
-    if until is not None and not 0 < number("until", until) < 1:
+    if until is not None and not 0 < checked_number("until", until) < 1:
         raise InputError(f"until={until!r} is no probability above 0 and below 1")
-    if not 0 <= number("share", share) < 1:
+    if not 0 <= checked_number("share", share) < 1:
         raise InputError(f"share={share!r} is no share of records: give 0 or more, below 1")
     if isinstance(weights_from, str):
         one_of("weights_from", weights_from, ("linear",))
@@ -248,14 +498,6 @@ def _checked(*given: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         if ours := sorted({"random_seed", "progress", "weights"} & set(one)):
             raise InputError(f"{name} has {ours}, which reweight itself gives; leave them out")
     return options
-
-
-def _reason(risk: AttributeRisk, until: float | None, share: float) -> str | None:
-    """Why to stop, if the threshold holds."""
-    if until is None or float((risk.records["probability"] > until).mean()) > share:
-        return None
-    kept = "no record" if share == 0 else f"at most {100 * share:g} % of the records"
-    return f"the threshold holds: {kept} above {until:g}"
 
 
 def _reweighted(

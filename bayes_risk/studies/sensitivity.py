@@ -1,211 +1,261 @@
 """Attribute risk over many settings: priors, knowledge, guesses, mechanism, m, hyper-priors."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
-from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import at_least, one_of
-from bayes_risk.evidence.contract import Fit, drawn
-from bayes_risk.intruder.guesses import Neighbourhood
-from bayes_risk.intruder.intruder import Intruder
+from bayes_risk._core.formats import error, number, plain, signed
+from bayes_risk.data.base_result import Result, Table, draw, spread
+from bayes_risk.evidence.contract import Fit
 from bayes_risk.release.release import Release
-from bayes_risk.risk.kept_evidence import AttributeEvidence
-from bayes_risk.risk.prior_comparison import measures
+from bayes_risk.risk.attribute import measures
 
-from .grid import Dimensions, every_setting, labels_of, listed, no_progress, own_label, shape_of
-from .hyper_priors import Declarations, Gathered, check_hyper
-from .sensitivity_result import Sensitivity
-
-FACTORS = (
-    "prior",
-    "intruder",
-    "knows_records",
-    "knows_columns",
-    "guesses",
-    "classes",
-    "parameters",
-    "evidence",
-    "m",
-    "hyper",
+from .grid import (
+    HYPER,
+    Declarations,
+    Setting,
+    Swept,
+    audit_of,
+    labels_of,
+    measured,
+    no_progress,
+    shape_of,
+    swept,
+    value_in_words,
+    worst_setting,
 )
-HYPER = "hyper "
-SHARES = {"none": 0.0, "all-but-target": 1.0}
-Setting = dict[str, int]  # which value of each factor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Place = tuple[int, ...]  # of a value of every factor
+RISK = "mean_probability"
+NAMES = {
+    "prior": "prior",
+    "knows_records": "records known",
+    "knows_columns": "columns known",
+    "guesses": "guesses",
+    "classes": "classes, as believed",
+    "parameters": "parameters, as believed",
+    "evidence": "computed by",
+    "m": "data sets (m)",
+}
+# the error and the baseline that go with a measure, where there are any
+BESIDE = {
+    "mean_probability": ("mcse", "baseline"),
+    "gain": ("mcse", None),
+    "max_probability": ("max_mcse", "max_baseline"),
+    "share_ranked_first": (None, "first_baseline"),
+}
 
 
-class Swept(NamedTuple):
-    """Factors, and the setting around which they are varied."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Sensitivity(Result):
+    """Attribute risk under many settings of what the intruder believes, knows and is told.
 
-    axes: Dimensions
-    base: Setting
+    Attributes
+    ----------
+    dataset : xarray.Dataset
+        A dimension for each factor (``prior``, ``knows_records``, ``m``, ``hyper level_prior``,
+        ...). Variables are the columns of `AttributeEvidence.compare`, NaN at settings that were
+        not computed; with hyper-parameters also ``hyper_khat`` (k-hat of the ratio of hyper-priors;
+        NaN where no weights were tried) and ``hyper_refitted`` (1: the model was fitted anew).
+    base : mapping of factor to label
+        The setting around which factors were varied.
+    """
 
-    def value(self, name: str, setting: Setting) -> Any:
-        """The value of a factor."""
-        return self.axes[name][setting[name]][1]
+    dataset: xr.Dataset
+    base: Mapping[str, Any]
 
-    def settings(self, *, one_at_a_time: bool) -> list[Setting]:
-        """Which settings are computed, priors left out (every prior goes with each of them)."""
-        axes = {name: pairs for name, pairs in self.axes.items() if name != "prior"}
-        found = every_setting(axes)
-        if not one_at_a_time:
-            return found
-        return [s for s in found if sum(s[n] != self.base[n] for n in axes) <= 1]
+    @property
+    def factors(self) -> list[str]:
+        """What was varied."""
+        return [str(name) for name in self.dataset.dims]
 
+    def summary(self) -> pd.DataFrame:
+        """One row a setting that was computed; columns are the variables of the dataset."""
+        frame = self.dataset.to_dataframe(dim_order=self.factors)
+        return frame[frame[RISK].notna()]
 
-def swept(fit: Any, release: Release, over: Any, base: Any, options: Mapping[str, Any]) -> Swept:
-    """Read the factors; every message names the one that is wrong."""
-    if not isinstance(over, Mapping) or not over:
-        raise InputError('over is empty; name what to vary, e.g. over={"m": [1, 2, 5]}')
-    axes: Dimensions = {}
-    for name, values in over.items():
-        one_of("over", name, FACTORS)
-        if name in options:
-            raise InputError(f"{name!r} stands in over and beside it; give it once")
-        axes |= _axes(name, values, fit, release)
-    if "intruder" in axes and {"knows_records", "knows_columns"} & set(axes):
-        raise InputError(
-            "over has 'intruder' and what an intruder knows; give either whole intruders, or "
-            "knows_records and knows_columns"
+    def worst(self, measure: str = RISK) -> dict[str, Any]:
+        """The setting at which a measure is largest: label by factor, and its value there.
+
+        And where it has them its ``mcse`` and ``baseline``.
+
+        Parameters
+        ----------
+        measure : str
+            A variable of the dataset.
+        """
+        beside = zip(("mcse", "baseline"), BESIDE.get(measure, ()), strict=False)
+        found = {name: column for name, column in beside if column is not None}
+        return worst_setting(self.dataset, measure, self.factors, found)
+
+    def along(self, factor: str) -> xr.Dataset:
+        """The dataset along one factor, the others at their base."""
+        if factor not in self.factors:
+            raise InputError(f"factor={factor!r} was not varied; give one of {self.factors}")
+        return self.dataset.sel({n: v for n, v in self.base.items() if n != factor})
+
+    def tornado(self, measure: str = RISK) -> pd.DataFrame:
+        """How far each factor by itself moves a measure from the base setting, widest first.
+
+        One row a factor: ``low`` and ``high`` of the measure, the values ``at_low`` and ``at_high``
+        of the factor that give them, the measure at the ``base``, ``range`` (high less low), and
+        ``mcse`` of the larger of the two (NaN: the measure has none).
+
+        Parameters
+        ----------
+        measure : str
+            A variable of the dataset.
+        """
+        measured(self.dataset, measure)
+        rows = {name: self._row(name, measure) for name in self.factors}
+        frame = pd.DataFrame.from_dict(rows, orient="index")
+        return frame.sort_values("range", ascending=False, kind="stable")
+
+    def plot(
+        self, factor: str | None = None, *, measure: str = RISK, ax: "Axes | None" = None
+    ) -> "Axes":
+        """A tornado of all factors; of one factor a curve over its numbers, or bars.
+
+        Parameters
+        ----------
+        factor : str, optional
+            Which; all of them by default.
+        measure : str
+            A variable of the dataset.
+        ax : matplotlib Axes, optional
+        """
+        measured(self.dataset, measure)
+        if factor is None:
+            return draw("plot_tornado", self, measure=measure, ax=ax)
+        return draw("plot_factor", self, factor, measure=measure, ax=ax)
+
+    def sentence(self) -> str:
+        """The risk of the base setting, and the setting of the largest mean."""
+        return f"{self.base_sentence()} {self.worst_sentence()}"
+
+    def base_sentence(self) -> str:
+        """The risk of the study's own audit."""
+        base = self.dataset.sel(dict(self.base))
+        mean, most = (float(base[f"{which}_probability"]) for which in ("mean", "max"))
+        spread, without = error(float(base["mcse"]), mean), number(float(base["baseline"]))
+        return (
+            f"The audit of the study: the intruder gives the truth {number(mean)} on "
+            f"average{f' ({spread})' if spread != '0' else ''}, {without} without the release; "
+            f"{number(most)} in the worst case."
         )
-    return Swept(axes, _base(axes, dict(base or {}), fit, release))
 
-
-def _axes(name: str, values: Any, fit: Any, release: Release) -> Dimensions:
-    if name == "hyper":
-        if not isinstance(values, Mapping) or not values:
-            raise InputError(
-                f"over['hyper']={values!r}; give a dict of hyper-parameter to a list of values"
-            )
-        check_hyper(fit, list(values))
-        return {f"{HYPER}{k}": _hyper(k, v, fit) for k, v in values.items()}
-    pairs = _labelled(name, values)
-    if name == "m":
-        for _, m in pairs:
-            if at_least("over: m", m, 1) > release.m:
-                raise InputError(f"over: m={m}, and the release has {release.m} data sets")
-    if name == "classes":
-        for _, classes in pairs:
-            one_of("over: classes", classes, ("new", "own"))
-    if name == "parameters":
-        for _, way in pairs:
-            one_of("over: parameters", way, fit.parameters)
-    if name == "guesses":
-        pairs = [(k, Neighbourhood(v) if isinstance(v, int) else v) for k, v in pairs]
-    if name == "intruder" and not all(isinstance(v, Intruder) for _, v in pairs):
-        raise InputError("over['intruder'] holds something that is no Intruder; give Intruder(...)")
-    return {name: _ordered(pairs) if name in ("m", "knows_records") else pairs}
-
-
-def _labelled(name: str, values: Any) -> list[tuple[Any, Any]]:
-    """Labels and values of a dict; of a list whose values label themselves."""
-    if isinstance(values, Mapping) and values:
-        return [(str(k), v) for k, v in values.items()]
-    given = listed(
-        name, values, "a dict of label to value, or a list of values that label themselves"
-    )
-    labels = [_label(name, value) for value in given]
-    if len(set(labels)) < len(labels):
-        raise InputError(f"over: {name!r} names a value twice ({labels}); name each once")
-    if not all(isinstance(label, int | float) for label in labels):
-        labels = [str(label) for label in labels]
-    return list(zip(labels, given, strict=True))
-
-
-def _label(name: str, value: Any) -> Any:
-    if name == "knows_records" and isinstance(value, str):
-        return SHARES.get(value, value)
-    if name == "knows_columns":
-        return " + ".join(map(str, value)) if len(value) else "none"
-    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
-        return value.item() if isinstance(value, np.number) else value
-    return str(own_label(value))
-
-
-def _ordered(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    numbers = all(isinstance(label, int | float) for label, _ in pairs)
-    return sorted(pairs, key=lambda pair: pair[0]) if numbers else pairs
-
-
-def _hyper(name: str, values: Any, fit: Any) -> list[tuple[Any, Any]]:
-    """Values of a hyper-parameter, the fitted one always among them."""
-    own: Any = 1.0 if name == "power" else getattr(fit.model, name)
-    pairs = _labelled(f"hyper {name}", values)
-    if not any(_same(value, own) for _, value in pairs):
-        as_fitted = "as fitted" if isinstance(values, Mapping) else _label(name, own)
-        if not all(isinstance(label, int | float) for label in (as_fitted, pairs[0][0])):
-            pairs, as_fitted = [(str(k), v) for k, v in pairs], str(as_fitted)
-        pairs = [(as_fitted, own), *pairs]
-    return _ordered(pairs)
-
-
-def _same(x: Any, y: Any) -> bool:
-    return type(x) is type(y) and repr(x) == repr(y) or (np.ndim(x) == 0 and x == y)
-
-
-def _base(axes: Dimensions, given: dict[str, Any], fit: Any, release: Release) -> Setting:
-    """The base label of each factor: given, what an audit takes by default, or the first."""
-    known = {name.removeprefix(HYPER): name for name in axes}
-    base: Setting = {}
-    for name in given:
-        if name not in axes and name not in known:
-            raise InputError(f"base names {name!r}, which over does not vary ({list(axes)})")
-    for name, pairs in axes.items():
-        labels = [label for label, _ in pairs]
-        bare = name.removeprefix(HYPER)  # a regression's "prior" is no intruder's
-        wanted = given.get(name, None if bare in axes else given.get(bare))
-        if wanted is not None and wanted not in labels:
-            raise InputError(f"base: {name!r} has no value {wanted!r}; it has {labels}")
-        base[name] = (
-            labels.index(wanted) if wanted is not None else _usual(name, pairs, fit, release)
+    def worst_sentence(self) -> str:
+        """The setting of the largest mean, in so far as it differs from the base."""
+        worst = self.worst()
+        moved = [
+            f"{name_of(name)}: {value_in_words(name, worst[name])}"
+            for name in self.factors
+            if worst[name] != self.base[name]
+        ]
+        where = "at the base" if not moved else f"at {'; '.join(moved)}"
+        return (
+            f"Largest mean: {number(worst['mean_probability'])} ({number(worst['baseline'])} "
+            f"without the release), {where}."
         )
-    return base
+
+    def doubt(self) -> str:
+        """Settings with unreliable records, and the one that has most; empty: there are none."""
+        table = self.summary()["unreliable"].reset_index()
+        some = table[table["unreliable"] > 0]
+        if some.empty:
+            return ""
+        worst = some.sort_values("unreliable", kind="stable").iloc[-1].to_dict()
+        moved = [n for n in self.factors if n != "prior" and worst[n] != self.base[n]]
+        where = "; ".join(f"{name_of(n)}: {value_in_words(n, worst[n])}" for n in moved)
+        return (
+            f"Records are marked unreliable at {len(some):,} of {len(table):,} settings, the most "
+            f"({worst['unreliable']:,.0f} records) at {where or 'the base'}"
+        )
+
+    def screen(self) -> Table:
+        """How far each factor by itself moves the risk, and the most that the release adds."""
+        return Table(
+            frame=self.tornado(),
+            head="One factor at a time",
+            labels=lambda name: name_of(str(name)),
+            columns=[
+                ("lowest", lambda row: number(row["low"])),
+                ("at", lambda row: value_in_words(row["label"], row["at_low"])),
+                ("highest", lambda row: number(row["high"])),
+                ("at", lambda row: value_in_words(row["label"], row["at_high"])),
+                ("adds at most", lambda row: signed(float(self.along(row["label"])["gain"].max()))),
+            ],
+        )
+
+    def tables(self) -> dict[str, Table]:
+        """How far each factor by itself moves the risk."""
+        found = Table(
+            frame=self.tornado(),
+            head="Factor",
+            caption=(
+                "Probability of the truth, mean over records, in brackets the same without the "
+                "release; one factor at a time, widest first."
+            ),
+            labels=lambda name: name_of(str(name)),
+            columns=[
+                ("Lowest", lambda row: self._end(row, "low")),
+                ("At", lambda row: value_in_words(row["label"], row["at_low"])),
+                ("Highest", lambda row: self._end(row, "high")),
+                ("At", lambda row: value_in_words(row["label"], row["at_high"])),
+                ("Error (2 s.e.)", spread("mcse", "low")),
+            ],
+        )
+        return {"tornado": found}
+
+    def _end(self, row: Mapping[str, Any], side: str) -> str:
+        """The lowest or highest risk along a factor, beside what holds without the release."""
+        name = row["label"]
+        without = float(self.along(name)["baseline"].sel({name: row[f"at_{side}"]}))
+        return f"{number(float(row[side]))} ({number(without)})"
+
+    def _row(self, factor: str, measure: str) -> dict[str, Any]:
+        line = self.along(factor)
+        values, labels = line[measure].to_numpy(), line[factor].to_numpy()
+        low, high = int(np.nanargmin(values)), int(np.nanargmax(values))
+        error = BESIDE.get(measure, (None, None))[0]
+        return {
+            "low": values[low],
+            "high": values[high],
+            "at_low": labels[low],
+            "at_high": labels[high],
+            "base": float(self.dataset[measure].sel(dict(self.base))),
+            "range": values[high] - values[low],
+            "mcse": float("nan") if error is None else float(line[error][[low, high]].max()),
+        }
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{self.dataset.sizes[name]} of {name}" for name in self.factors)
+        at = ", ".join(f"{name} = {label}" for name, label in self.base.items())
+        base = self.dataset.sel(dict(self.base))
+        risk, without = float(base[RISK]), float(base["baseline"])
+        table = self.tornado().to_string(float_format=plain)
+        return (
+            f"Sensitivity: {sizes}\nThe intruder gives the truth {number(risk)} on average "
+            f"({number(without)} without the release) at {at}.\nOne factor at a time:"
+            f"\n\n{table}"
+        )
 
 
-def _usual(name: str, pairs: list[tuple[Any, Any]], fit: Any, release: Release) -> int:
-    if name.startswith(HYPER):
-        bare = name.removeprefix(HYPER)
-        own: Any = 1.0 if bare == "power" else getattr(fit.model, bare)
-    else:
-        own = {
-            "prior": "uniform",
-            "knows_records": "all-but-target",
-            "knows_columns": (),
-            "classes": release.classes,
-            "parameters": drawn(fit, release),
-            "m": release.m,
-        }.get(name)
-    for place, (_, value) in enumerate(pairs):
-        if name == "knows_columns" and not len(value):
-            return place
-        if own is not None and _same(value, own):
-            return place
-    return 0
-
-
-def audit_of(
-    swept: Swept, setting: Setting, release: Release, options: Mapping[str, Any]
-) -> tuple[Release, dict[str, Any]]:
-    """The release and the arguments of `attribute_evidence` that a setting stands for, m aside."""
-    how = {k: v for k, v in options.items() if k != "prior"}
-    said = {n: swept.value(n, setting) for n in setting if n in ("knows_records", "knows_columns")}
-    if said:
-        how["intruder"] = replace(how.get("intruder") or Intruder(), **said)
-    for name in ("intruder", "guesses", "evidence"):
-        if name in setting:
-            how[name] = swept.value(name, setting)
-    if "classes" in setting and swept.value("classes", setting) != release.classes:
-        release = replace(release, classes=swept.value("classes", setting))
-    if "parameters" in setting:
-        release = replace(release, parameters=swept.value("parameters", setting))
-    elif f"{HYPER}bootstrap" in setting:  # says how shares of leaves were drawn
-        release = replace(release, parameters=None)
-    return release, how
+def name_of(factor: str) -> str:
+    """A factor for people."""
+    if factor.startswith(HYPER):
+        return f"model: {factor.removeprefix(HYPER)}"
+    return NAMES.get(factor, factor)
 
 
 OPTIONS = frozenset(
@@ -233,19 +283,16 @@ def sensitivity(
     fit, release
         As for `attribute_risk`.
     over : mapping of factor to values
-        What to vary. A dict gives labels; a list of values that label themselves will do.
+        What to vary, a dict of label to value, or a list of values that label themselves.
 
-        - ``"prior"``: priors. They are taken from the same evidence, all of them at every setting;
+        - ``"prior"``: priors, all of them from the same evidence at every setting;
         - ``"knows_records"``, ``"knows_columns"``: of an `Intruder`; or ``"intruder"``: whole ones;
         - ``"guesses"``: sets of guesses; an integer d stands for ``Neighbourhood(d)``;
-        - ``"classes"``: the mechanism that the intruder takes the release to have, "new" or "own";
-        - ``"parameters"``: how the intruder takes the parameters behind the data sets to have been
-          drawn, of ``fit.parameters``;
-        - ``"evidence"``: how the evidence is computed;
+        - ``"classes"``, ``"parameters"``, ``"evidence"``: the mechanism that the intruder takes the
+          release to have, how its parameters were drawn, how the evidence is computed;
         - ``"m"``: numbers of data sets, the first so many of them;
-        - ``"hyper"``: dict of hyper-parameter of the model's declaration to values. The intruder
-          then takes the model to have been declared so. ``"power"``: every hyper-prior is raised to
-          a power (Kallioinen et al. 2023), below 1 weaker, above 1 stronger.
+        - ``"hyper"``: dict of hyper-parameter of the model's declaration to values, or ``"power"``
+          of all (Kallioinen et al. 2023, Statistics and Computing 34, 57): ``docs/sensitivity.md``.
     base : mapping of factor to label, optional
         The setting around which one factor is varied at a time. By default what `attribute_risk`
         takes by default, and the hyper-parameters that were fitted; else the first value.
@@ -262,11 +309,6 @@ def sensitivity(
     **options
         Further arguments of `attribute_risk`, the same for all.
 
-    Returns
-    -------
-    Sensitivity
-        ``.dataset``, ``.summary()``, ``.tornado()``, ``.worst()``, ``.plot()``.
-
     Raises
     ------
     InputError
@@ -279,11 +321,6 @@ def sensitivity(
     byte. Fewer data sets are read off the same fits, whose base fit is then longer than it would
     be. Posteriors that settings have in common are sampled once. Cost: one `attribute_evidence`
     for each setting of the factors that are neither ``prior`` nor ``m``.
-
-    References
-    ----------
-    Kallioinen, Paananen, Buerkner & Vehtari (2023), "Detecting and diagnosing prior and likelihood
-    sensitivity with power-scaling", Statistics and Computing 34, 57.
 
     Examples
     --------
@@ -307,15 +344,23 @@ def sensitivity(
         random_seed = int(np.random.default_rng().integers(2**31))
     how = {**options, "random_seed": random_seed}
     declared = Declarations(fit, refit, random_seed, reweight=reweight)
-    table, groups = _Table(factors), _groups(factors, one_at_a_time)
+    groups, rows = _groups(factors, one_at_a_time), dict[Place, dict[str, float]]()
     done, total, tell = 0, sum(map(len, groups)), how.get("progress") or no_progress
     tell("settings", done, total)
     for group in groups:
         with within("setting"):
-            _fill(table, group, declared, release, how)
+            rows |= _measured(factors, group, declared, release, how)
         done += len(group)
         tell("settings", done, total)
-    return table.result(one_at_a_time, random_seed)
+    axes, coords, shape = list(factors.axes), labels_of(factors.axes), shape_of(factors.axes)
+    every = [rows.get(place, {}) for place in product(*map(range, shape))]
+    data = {
+        name: (axes, np.reshape([row.get(name, np.nan) for row in every], shape))
+        for name in dict.fromkeys(name for row in rows.values() for name in row)
+    }
+    attrs = {"one_at_a_time": int(one_at_a_time), "random_seed": str(random_seed)}
+    base = {name: coords[name][place] for name, place in factors.base.items()}
+    return Sensitivity(dataset=xr.Dataset(data, coords, attrs), base=base)
 
 
 def _groups(factors: Swept, one_at_a_time: bool) -> list[list[Setting]]:
@@ -327,15 +372,21 @@ def _groups(factors: Swept, one_at_a_time: bool) -> list[list[Setting]]:
     return [sorted(group, key=lambda s: -s.get("m", 0)) for group in groups.values()]
 
 
-def _fill(
-    table: "_Table",
+def _measured(
+    factors: Swept,
     group: list[Setting],
     declared: Declarations,
     release: Release,
     how: dict[str, Any],
-) -> None:
-    """Evidence of the most data sets, that of fewer read off it if it comes release by release."""
-    factors, gathered = table.factors, None
+) -> dict[Place, dict[str, float]]:
+    """Measures by setting and prior.
+
+    Of the most data sets first; those of fewer are read off their evidence if it comes release by
+    release.
+    """
+    gathered, rows = None, {}
+    named = factors.axes.get("prior", [("", how.get("prior", "uniform"))])
+    priors = {str(place): prior for place, (_, prior) in enumerate(named)}
     hyper = {n.removeprefix(HYPER): factors.value(n, group[0]) for n in group[0] if HYPER in n}
     shown, arguments = audit_of(factors, group[0], release, how)
     for setting in group:
@@ -345,39 +396,9 @@ def _fill(
         evidence = gathered.evidence
         if evidence.release.m != m:
             evidence = evidence.first(m)
-        table.put(setting, evidence, gathered, how.get("prior", "uniform"))
-
-
-class _Table:
-    """Measures by setting, NaN where nothing was computed."""
-
-    def __init__(self, factors: Swept) -> None:
-        self.factors = factors
-        self.values: dict[str, Array] = {}
-
-    def put(self, setting: Setting, evidence: AttributeEvidence, how: Gathered, prior: Any) -> None:
-        """The row of every prior."""
-        named = self.factors.axes.get("prior", [("", prior)])
-        rows = evidence.risks({str(place): value for place, (_, value) in enumerate(named)})
-        for place, risk in rows.items():
-            row = measures(risk)
-            if any(name.startswith(HYPER) for name in setting):
-                row |= {"hyper_khat": how.khat, "hyper_refitted": float(how.refitted)}
-            where = {**setting, "prior": int(place)}
-            at = tuple(where[name] for name in self.factors.axes)
-            for name, value in row.items():
-                self.values.setdefault(name, np.full(shape_of(self.factors.axes), np.nan))[at] = (
-                    value
-                )
-
-    def result(self, one_at_a_time: bool, random_seed: int) -> Sensitivity:
-        """All of it, labelled."""
-        axes = self.factors.axes
-        coords = labels_of(axes)
-        data = {name: (list(axes), values) for name, values in self.values.items()}
-        attrs: dict[str, Any] = {
-            "one_at_a_time": int(one_at_a_time),
-            "random_seed": str(random_seed),
-        }
-        base = {name: coords[name][place] for name, place in self.factors.base.items()}
-        return Sensitivity(dataset=xr.Dataset(data, coords, attrs), base=base)
+        more = {"hyper_khat": gathered.khat, "hyper_refitted": float(gathered.refitted)}
+        for k, risk in evidence.risks(priors).items():
+            places = {**setting, "prior": int(k)}
+            place = tuple(places[name] for name in factors.axes)
+            rows[place] = measures(risk) | (more if hyper else {})
+    return rows

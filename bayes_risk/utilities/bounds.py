@@ -25,17 +25,13 @@ class ReleaseBounds:
 
     Attributes
     ----------
-    minimum : Release
-        Values drawn uniformly over levels or range: they say nothing of anybody.
-    maximum : Release
-        Values redrawn from records with the same pattern: what synthesis can do at most that keeps
-        everything but who is who within a pattern.
-    unchanged : Release
-        The original, m times: nothing was done.
-    patterns : tuple of str
-        Columns whose combinations are the patterns.
-    alone : int
-        Records with a pattern of their own, whose values the maximum leaves as they are.
+    minimum, maximum, unchanged : Release
+        Values drawn uniformly over levels or range, which say nothing of anybody; values redrawn
+        from records with the same pattern, what synthesis can do at most that keeps everything but
+        who is who within a pattern; the original, m times.
+    patterns, alone : tuple of str, int
+        Columns whose combinations are the patterns; records with a pattern of their own, whose
+        values the maximum leaves as they are.
     """
 
     minimum: Release
@@ -116,7 +112,8 @@ def release_bounds(
         Number of data sets of each release.
     how : {"bootstrap", "permute"}
         Within a pattern every record takes all synthesised values of one record, drawn with
-        replacement (Hu & Savitsky 2018), or exchanged, which keeps the values of each pattern.
+        replacement (Hu & Savitsky 2018, arXiv:1809.10074), or exchanged, which keeps the values of
+        each pattern.
     numbers : list of str, optional
         Synthesised columns drawn uniformly over their range at the minimum: numeric ones with more
         than 20 distinct values by default. All others over the levels (a ``category`` column's,
@@ -137,14 +134,7 @@ def release_bounds(
 
     Notes
     -----
-    *Not a bound of every measure.* They bound what synthesis given the patterns can do on average:
-    a release whose model knows more columns than the patterns (or copies records) can be above the
-    maximum, and by chance a draw can be below the minimum.
-
-    References
-    ----------
-    Hu, J. and Savitsky, T. D. (2018). Bayesian data synthesis and disclosure risk quantification:
-    an application to the Consumer Expenditure Surveys. arXiv:1809.10074.
+    They bound what synthesis given the patterns can do on average: see ``docs/utility.md``.
 
     Examples
     --------

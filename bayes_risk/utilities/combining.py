@@ -1,12 +1,13 @@
-"""Combining rules: one inference from the same analysis of each of m partially synthetic data sets.
+"""Combining rules, and how far what analyses say of releases agrees with what the original says.
 
-Reiter (2003) for single quantities, Reiter (2005) for several at once. An analyst treats each data
+Reiter (2003, Survey Methodology 29, 181-188) for single quantities, Reiter (2005, J. of Statistical
+Planning and Inference 131, 365-377) for several at once. An analyst treats each data
 set as if it were the original, and brings m estimates with their variances.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from scipy import stats
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, number
+
+from .tables import Tables
 
 Brought = tuple[Array, Array, list[Any] | None]  # q (m, k), u (m, k, k), names
 Named = tuple[pd.Series, pd.DataFrame]  # q (k,), u (k, k)
@@ -178,10 +181,8 @@ class CombinedEstimates:
         T = u-bar + b / m; off the diagonal NaN, where only variances were given.
     within, between : ndarray, shape (k, k)
         u-bar and b.
-    m : int
-        Number of data sets.
-    confidence : float
-        Of the intervals.
+    m, confidence : int, float
+        Number of data sets; confidence of the intervals.
     """
 
     table: pd.DataFrame
@@ -213,22 +214,20 @@ class CombinedEstimates:
         Notes
         -----
         F is an approximation: it assumes many records, and b about proportional to u. With t of at
-        most 4, and always with k = 1, ``w = (k + 1) (m - 1) (1 + 1/r)^2 / 2``, as Li, Raghunathan &
-        Rubin (1991) have it for missing data; with k = 1 the test is that of the interval. So few
-        data sets reject too often: with m = 2 and k = 3, where everything is synthesised, 2 % of
-        true hypotheses at the 1 % level.
-
-        References
-        ----------
-        Reiter, J. P. (2005), "Significance tests for multi-component estimands from multiply
-        imputed, synthetic microdata", J. of Statistical Planning and Inference 131, 365-377.
+        most 4, and always with k = 1, ``w = (k + 1) (m - 1) (1 + 1/r)^2 / 2`` (Li, Raghunathan &
+        Rubin 1991); with k = 1 the test is that of the interval. With m = 2 it rejects too often.
         """
         present = self.table.index.tolist()
         chosen = known_columns("names", present if names is None else names, present)
         if not chosen:
             raise InputError("names is empty; name at least one quantity to test")
         where = [present.index(name) for name in chosen]
-        difference = self.table["estimate"].to_numpy(dtype=float)[where] - _null(null, len(chosen))
+        values, k = np.asarray(null, dtype=float), len(chosen)
+        if values.ndim > 1 or values.size not in (1, k) or not np.isfinite(values).all():
+            raise InputError(
+                f"null={null!r} must be one number, or one for each of the {k} quantities"
+            )
+        difference = self.table["estimate"].to_numpy(dtype=float)[where] - values
         cut = np.ix_(where, where)
         return _wald(difference, self.within[cut], self.between[cut], self.m)
 
@@ -278,16 +277,9 @@ def combine(
     -----
     The rules are for *partially* synthetic data made by draws from a posterior predictive
     distribution, with the same records in every data set, some of whose values were replaced. Data
-    in which all records are new need other rules. The variance within is taken as if the data set
-    were original; so are its degrees of freedom, which count as infinite. Where all data sets give
-    the same estimate, b is 0 and the interval that of one data set. The t distribution is an
-    approximation: where everything is synthesised, 95 % intervals cover 92.9 % with m = 2, and 95 %
-    from m = 5 on.
-
-    References
-    ----------
-    Reiter, J. P. (2003), "Inference for partially synthetic, public use microdata sets", Survey
-    Methodology 29, 181-188.
+    in which all records are new need other rules. Degrees of freedom within a data set count as
+    infinite. The t distribution is an approximation: where everything is synthesised, 95 %
+    intervals cover 92.9 % with m = 2, and 95 % from m = 5 on.
 
     Examples
     --------
@@ -339,26 +331,13 @@ def _wald(difference: Array, within: Array, between: Array, m: int) -> JointTest
     # with u = L L': tr(b u^-1) = tr(L^-1 b L'^-1) and the form is |L^-1 d|^2
     r = float(np.trace(np.linalg.solve(lower, np.linalg.solve(lower, between).T))) / (m * k)
     statistic = float((np.linalg.solve(lower, difference) ** 2).sum()) / (k * (1 + r))
-    w = _denominator(k, m, r)
+    t, w = k * (m - 1), np.inf  # r = 0: no variance between the data sets
+    if r > 0 and (t <= 4 or k == 1):
+        w = (k + 1) * (m - 1) * (1 + 1 / r) ** 2 / 2
+    elif r > 0:
+        w = float(4 + (t - 4) * (1 + (1 - 2 / t) / r) ** 2)
     p = stats.f.sf(statistic, k, w) if np.isfinite(w) else stats.chi2.sf(k * statistic, k)
     return JointTest(statistic=statistic, df_numerator=k, df_denominator=w, p_value=float(p))
-
-
-def _denominator(k: int, m: int, r: float) -> float:
-    """Degrees of freedom w; r = 0: no variance between the data sets."""
-    t = k * (m - 1)
-    if r <= 0:
-        return np.inf
-    if t <= 4 or k == 1:
-        return (k + 1) * (m - 1) * (1 + 1 / r) ** 2 / 2
-    return float(4 + (t - 4) * (1 + (1 - 2 / t) / r) ** 2)
-
-
-def _null(null: Any, k: int) -> Array:
-    values = np.asarray(null, dtype=float)
-    if values.ndim > 1 or values.size not in (1, k) or not np.isfinite(values).all():
-        raise InputError(f"null={null!r} must be one number, or one for each of the {k} quantities")
-    return np.broadcast_to(values, k)
 
 
 def _labels(names: Sequence[Any] | None, brought: list[Any] | None, k: int) -> list[Any]:
@@ -368,3 +347,127 @@ def _labels(names: Sequence[Any] | None, brought: list[Any] | None, k: int) -> l
     if len(labels) != k or len(set(labels)) != k:
         raise InputError(f"names={labels} must be {k} different labels, one for each quantity")
     return labels
+
+
+Analysis = Callable[[pd.DataFrame], Any]
+
+COLUMNS = (
+    "original",
+    "std_error_original",
+    "low_original",
+    "high_original",
+    "release",
+    "std_error",
+    "low",
+    "high",
+    "standardized_difference",
+    "interval_overlap",
+)
+RULES = ("partially synthetic", "fully synthetic")
+
+
+class Inference(NamedTuple):
+    """What analyses gave.
+
+    ``names``: (analysis, quantity) of K quantities; ``combined``: (K, 10) by `COLUMNS`; ``each``:
+    overlap and standardised difference of every release on its own, (m, K, 2).
+    """
+
+    names: list[tuple[str, str]]
+    combined: Array
+    each: Array
+
+
+class _Interval(NamedTuple):
+    """Estimates, standard errors and ends, each (K,)."""
+
+    estimate: Array
+    std_error: Array
+    low: Array
+    high: Array
+
+
+def inferences(
+    analyses: Mapping[str, Analysis], tables: Tables, rules: str, confidence: float
+) -> Inference:
+    """Fit every analysis to every table; releases are combined by the rules."""
+    names: list[tuple[str, str]] = []
+    combined, each = [], []
+    for analysis, fit in analyses.items():
+        quantities, whole, apart = _one(analysis, fit, tables, rules, confidence)
+        names += [(str(analysis), str(q)) for q in quantities]
+        combined.append(whole)
+        each.append(apart)
+    if not names:
+        return Inference([], np.empty((0, len(COLUMNS))), np.empty((tables.m, 0, 2)))
+    return Inference(names, np.concatenate(combined), np.concatenate(each, axis=1))
+
+
+def interval_overlap(low: Array, high: Array, other_low: Array, other_high: Array) -> Array:
+    """Mean share of each interval that the other covers (Karr et al. 2006).
+
+    1: the same; 0: they touch; below: a gap, in units of their mean length.
+    """
+    shared = np.minimum(high, other_high) - np.maximum(low, other_low)
+    return np.asarray(0.5 * (shared / (high - low) + shared / (other_high - other_low)))
+
+
+def fully_synthetic(q: Array, u: Array, confidence: float) -> tuple[Array, ...]:
+    """Estimate, standard error and ends where every record is a new draw from the population.
+
+    ``T = (1 + 1/m) b - u`` with ``(m - 1) (1 - m u / ((m + 1) b))^2`` degrees of freedom
+    (Raghunathan, Reiter & Rubin 2003); where T is not above 0, u in its stead (Reiter 2002, samples
+    of the original's size).
+    """
+    m, b, within = len(q), q.var(axis=0, ddof=1), u.mean(axis=0)
+    total = (1 + 1 / m) * b - within
+    positive = total > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = np.where(positive, (m - 1) * (1 - m * within / ((m + 1) * b)) ** 2, np.inf)
+    error = np.sqrt(np.where(positive, total, within))
+    half = stats.t.ppf((1 + confidence) / 2, df) * error
+    estimate = q.mean(axis=0)
+    return estimate, error, estimate - half, estimate + half
+
+
+def _one(
+    analysis: str, fit: Analysis, tables: Tables, rules: str, confidence: float
+) -> tuple[Sequence[Any], Array, Array]:
+    fits = [fit(table.copy()) for table in tables.frames]
+    for found in fits:
+        if not isinstance(found, pd.DataFrame) and not hasattr(found, "cov_params"):
+            raise InputError(
+                f"analysis {analysis!r} gives a {type(found).__name__}; let it give a fitted model "
+                "of statsmodels, or a DataFrame with the columns estimate and std_error"
+            )
+    try:
+        q, covariances, brought = read_estimates(fits, None)
+    except InputError as error:
+        raise InputError(
+            f"analysis {analysis!r}, where data set 0 is the original: {error}"
+        ) from None
+    names = list(range(q.shape[1])) if brought is None else brought
+    u = np.diagonal(covariances, axis1=1, axis2=2)
+    alone = [_alone(q[l], u[l], confidence) for l in range(len(q))]
+    apart = np.array([_agreement(alone[0], one) for one in alone[1:]]).transpose(0, 2, 1)
+    both = alone[1]
+    if tables.m > 1 and rules == "fully synthetic":
+        both = _Interval(*fully_synthetic(q[1:], u[1:], confidence))
+    elif tables.m > 1:
+        found = combine(q[1:], u[1:], confidence=confidence).table
+        both = _Interval(*(found[c].to_numpy() for c in ("estimate", "std_error", "low", "high")))
+    difference, overlap = _agreement(alone[0], both)
+    return names, np.column_stack([*alone[0], *both, difference, overlap]), apart
+
+
+def _alone(q: Array, u: Array, confidence: float) -> _Interval:
+    """One table taken as it is: large-sample interval."""
+    error = np.sqrt(u)
+    half = stats.norm.ppf((1 + confidence) / 2) * error
+    return _Interval(q, error, q - half, q + half)
+
+
+def _agreement(original: _Interval, other: _Interval) -> tuple[Array, Array]:
+    """Difference in the original's standard errors, and overlap of the intervals."""
+    difference = (other.estimate - original.estimate) / original.std_error
+    return difference, interval_overlap(original.low, original.high, other.low, other.high)

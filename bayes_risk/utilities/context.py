@@ -124,15 +124,7 @@ def context_measures(
     lookups: int = 5_000,
     random_seed: int | np.random.Generator | None = None,
 ) -> ContextMeasures:
-    r"""Replicated uniques, DiSCO, CAP measures and distances to the closest record.
-
-    With :math:`d_q` and :math:`s_q` records of the original and the release that carry key q, and
-    :math:`d_{tq}, s_{tq}` those that have target t besides (Raab, Nowok & Dibben 2024)
-
-    .. math:: \mathrm{repU} = \frac{\#\{q: d_q = 1, s_q = 1\}}{N_d}, \quad
-              \mathrm{DiSCO} = \sum_{tq: s_{tq} = s_q > 0} \frac{d_{tq}}{N_d}, \quad
-              \mathrm{DCAP} = \sum_{tq} \frac{d_{tq}}{N_d} \frac{s_{tq}}{s_q}, \quad
-              \mathrm{TCAP} = \frac{\sum_{tq: s_{tq} = s_q > 0} d_{tq}}{\sum_{q: s_q > 0} d_q}.
+    """Replicated uniques, DiSCO, CAP measures and distances to the closest record.
 
     They are for comparison with other tools. None of them is a probability that a record is
     identified or a value disclosed: for those see `identification_risk` and `attribute_risk`.
@@ -162,16 +154,13 @@ def context_measures(
     Returns
     -------
     ContextMeasures
-        Shares (multiply by 100 for synthpop's numbers), and distances.
+        Shares (multiply by 100 for synthpop's numbers), and distances; its ``meanings()`` defines
+        every row, and ``docs/utility.md`` has the literature.
 
     Raises
     ------
     InputError
         No keys; a target among the keys; columns that are missing; kinds that do not fit.
-
-    See Also
-    --------
-    ContextMeasures : What comes back; `ContextMeasures.meanings` defines every row.
 
     Notes
     -----
@@ -180,15 +169,6 @@ def context_measures(
     Euclidean, numbers over the original's range, 1 between any two levels.
 
     *Cost.* O((n + n') log n) for keys and targets; lookups x n distances.
-
-    References
-    ----------
-    Raab, G. M., Nowok, B. and Dibben, C. (2024). Practical privacy metrics for synthetic data.
-    arXiv:2406.16826.
-    Taub, J., Elliot, M., Pampaka, M. and Smith, D. (2018). Differential correct attribution
-    probability for synthetic data: an exploration. PSD 2018, 122-137.
-    Little, C., Elliot, M. and Allmendinger, R. (2022). Comparing the utility and disclosure risk of
-    synthetic data with samples of microdata. PSD 2022, 234-249.
 
     Examples
     --------

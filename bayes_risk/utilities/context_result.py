@@ -1,8 +1,8 @@
 """Context measures of releases: what each is, a share of what, what it is not; those found."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,17 +10,21 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array
-from bayes_risk._core.formats import NONE, number, percent
+from bayes_risk._core.formats import NONE, begun, number, percent
 from bayes_risk.data.base_result import Drawn, Public, Table, for_file
+
+_ORIGINAL, _RELEASE = "records of the original", "records of the release"
+_LOOKED_UP = "released records looked up"
 
 
 class Meaning(NamedTuple):
-    """In words: the measure, its denominator, what it does not say, and what it compares with."""
+    """The measure as its authors write it, in words, what it does not say, its denominator."""
 
+    written: str
     is_: str
-    denominator: str
     is_not: str
-    compare: str
+    of: str = _ORIGINAL
+    compare: str = ""  # the measure that it compares with
 
 
 _ONE_FILE = "It is a property of one file and says nothing of the other."
@@ -41,141 +45,124 @@ _NOT_NEAR = (
     "from all may still be given away by a single column."
 )
 MEANINGS = {
-    "uio": Meaning(
-        "UiO: records of the original whose key nobody else there holds",
-        "records of the original",
-        _ONE_FILE,
-        "",
-    ),
+    "uio": Meaning("UiO", "records of the original whose key nobody else there holds", _ONE_FILE),
     "uis": Meaning(
-        "UiS: records of the release whose key no other record there shows",
-        "records of the release",
+        "UiS",
+        "records of the release whose key no other record there shows",
         _ONE_FILE,
-        "uio",
+        of=_RELEASE,
+        compare="uio",
     ),
     "uiois": Meaning(
-        "UiOiS: uniques of the original whose key the release shows, once or more",
-        "records of the original",
+        "UiOiS",
+        "uniques of the original whose key the release shows, once or more",
         _NO_INTRUDER,
-        "uio",
+        compare="uio",
     ),
     "repu": Meaning(
-        "repU, replicated uniques: uniques of the original whose key is unique in the release too",
-        "records of the original",
+        "repU",
+        "replicated uniques: uniques of the original whose key is unique in the release too",
         _NO_INTRUDER,
-        "uio",
+        compare="uio",
     ),
     "dorig": Meaning(
-        "Dorig: records of the original whose key leaves one value of the target there",
-        "records of the original",
-        _ONE_FILE,
-        "",
+        "Dorig", "records of the original whose key leaves one value of the target there", _ONE_FILE
     ),
     "dsyn": Meaning(
-        "Dsyn: records of the release whose key leaves one value of the target there",
-        "records of the release",
+        "Dsyn",
+        "records of the release whose key leaves one value of the target there",
         _ONE_FILE,
-        "dorig",
+        of=_RELEASE,
+        compare="dorig",
     ),
     "iso": Meaning(
-        "iSO: records of the original whose key the release shows",
-        "records of the original",
+        "iSO",
+        "records of the original whose key the release shows",
         "It says whether there is anything to look up, not what is learnt.",
-        "",
     ),
     "dis": Meaning(
-        "DiS: records of the original whose key leaves one value of the target in the release",
-        "records of the original",
-        "The value may be wrong: see disco.",
-        "dorig",
+        "DiS",
+        "records of the original whose key leaves one value of the target in the release",
+        "The value may be wrong: see DiSCO.",
+        compare="dorig",
     ),
     "disco": Meaning(
-        "DiSCO: records of the original whose key leaves one value of the target in the release, "
-        "and it is theirs",
-        "records of the original",
+        "DiSCO",
+        "records of DiS whose one value is theirs",
         _NOT_BAYES,
-        "dorig",
+        compare="dorig",
     ),
     "disdio": Meaning(
-        "DiSDiO: records of DiSCO whose key leaves one value in the original too",
-        "records of the original",
+        "DiSDiO",
+        "records of DiSCO whose key leaves one value in the original too",
         "Nobody without the original can tell these records from the rest of DiSCO.",
-        "dorig",
+        compare="dorig",
     ),
     "correct": Meaning(
-        "Share of apparent disclosures that are right: DiSCO over DiS",
-        "records in DiS",
+        "DiSCO over DiS",
+        "share of apparent disclosures that are right",
         "It speaks of the records with an apparent disclosure alone, however few they are.",
-        "",
+        of="records in DiS",
     ),
     "base_cap": Meaning(
-        "baseCAPd: right guesses of somebody who knows the target's distribution and no key",
-        "records of the original",
+        "baseCAPd",
+        "right guesses of somebody who knows the target's distribution and no key",
         "It is the reference of CAP measures, not a measure of the release.",
-        "",
     ),
     "capd": Meaning(
-        "CAPd: right guesses of somebody who draws a record of the original with the key",
-        "records of the original",
+        "CAPd",
+        "right guesses of somebody who draws a record of the original with the key",
         _ONE_FILE,
-        "base_cap",
+        compare="base_cap",
     ),
     "caps": Meaning(
-        "CAPs: the same of the release's own records in the release",
-        "records of the release",
+        "CAPs",
+        "the same of the release's own records in the release",
         _ONE_FILE,
-        "base_cap",
+        of=_RELEASE,
+        compare="base_cap",
     ),
     "dcap": Meaning(
-        "DCAP: right guesses of somebody who draws a record of the release with the key; "
-        "none where it shows no such key",
-        "records of the original",
+        "DCAP",
+        "right guesses of somebody who draws a record of the release with the key, if there is one",
         _NOT_RISK,
-        "capd",
+        compare="capd",
     ),
     "tcap": Meaning(
-        "TCAP (Little et al. 2022): the records of DiSCO among those whose key the release shows",
-        "records in iSO",
+        "TCAP",
+        "the records of DiSCO among those whose key the release shows (Little et al. 2022)",
         _NOT_BAYES,
-        "dorig",
+        of="records in iSO",
+        compare="dorig",
     ),
     "dcr_zero": Meaning(
-        "Released records that agree with some record of the original in every column compared",
-        "released records looked up",
+        "DCR = 0",
+        "released records that agree with some record of the original in every column compared",
         _NOT_NEAR,
-        "",
+        of=_LOOKED_UP,
     ),
     "dcr_median": Meaning(
-        "DCR: median distance of released records to the closest record of the original "
-        "(numbers over their range, 1 between different levels)",
-        "released records looked up",
+        "DCR, median",
+        "median distance of released records to the closest record of the original (numbers "
+        "over their range, 1 between different levels)",
         _NOT_NEAR,
-        "",
+        of=_LOOKED_UP,
     ),
     "dcr_5_percent": Meaning(
-        "DCR: 5 % of released records are at least so close to a record of the original",
-        "released records looked up",
+        "DCR, 5 %",
+        "5 % of released records are at least so close to a record of the original",
         _NOT_NEAR,
-        "",
+        of=_LOOKED_UP,
     ),
     "closer_than_holdout": Meaning(
-        "Released records closer to the original than to as many records held out, ties half",
-        "released records looked up",
-        "Half is what a release has that learnt the population and no record; a few records learnt "
-        "by heart do not move it.",
-        "",
+        "Closer than holdout",
+        "released records closer to the original than to as many records held out, ties half",
+        "Half is what a release has that learnt the population and no record; a few records "
+        "learnt by heart do not move it.",
+        of=_LOOKED_UP,
     ),
 }
-
-
 DRAWN = ("repu", "disco", "dcap", "tcap", "dcr_zero")
-WRITTEN = {  # as their authors write them
-    **{"uio": "UiO", "uis": "UiS", "uiois": "UiOiS", "repu": "repU", "dorig": "Dorig"},
-    **{"dsyn": "Dsyn", "iso": "iSO", "dis": "DiS", "disco": "DiSCO", "disdio": "DiSDiO"},
-    **{"correct": "DiSCO over DiS", "base_cap": "baseCAPd", "capd": "CAPd", "caps": "CAPs"},
-    **{"dcap": "DCAP", "tcap": "TCAP", "dcr_zero": "DCR = 0", "dcr_median": "DCR, median"},
-    **{"dcr_5_percent": "DCR, 5 %", "closer_than_holdout": "Closer than holdout"},
-}
 DISTANCES = ("dcr_median", "dcr_5_percent")  # the others are shares of records
 PUBLIC = ("uio", "uis", "uiois", "repu", "dorig", "dsyn", "iso", "dis", "disco")  # of a whole file
 
@@ -191,18 +178,12 @@ class ContextMeasures(Drawn):
     keys, targets : tuple of str
     rows : tuple of (str, str), length K
         Target (empty: none) and measure.
-    value, of : ndarray, shape (m, K)
-        Measures, and the number of records that they are shares of.
-    given_compare : ndarray, shape (m, K)
-        What distances compare with; NaN where that is another row.
-    replicated : ndarray, shape (n,)
-        Share of releases in which the record is a replicated unique.
-    disclosed : ndarray, shape (T, n)
-        Share of releases in which the record is in DiSCO of each target.
-    compared : tuple of str
-        Columns of the distances.
-    has_holdout : bool
-        Whether records held out were given.
+    value, of, given_compare : ndarray, shape (m, K)
+        Measures, the number of records that they are shares of, and what distances compare with.
+    replicated, disclosed : ndarray, shape (n,) and (T, n)
+        Share of releases in which the record is a replicated unique, or in DiSCO of each target.
+    compared, has_holdout : tuple of str, bool
+        Columns of the distances; whether records held out were given.
     seed_entropy : str
         The seed of the draws.
     """
@@ -280,7 +261,8 @@ class ContextMeasures(Drawn):
     def meanings(self) -> pd.DataFrame:
         """What every measure here is, what it is a share of, and what it is not."""
         names = list(dict.fromkeys(measure for _, measure in self.rows))
-        rows = [(MEANINGS[n].is_, MEANINGS[n].denominator, MEANINGS[n].is_not) for n in names]
+        found = [MEANINGS[name] for name in names]
+        rows = [(one.is_, one.of, one.is_not) for one in found]
         index = pd.Index(names, name="measure")
         return pd.DataFrame(rows, index=index, columns=["is", "share_of", "is_not"])
 
@@ -307,7 +289,7 @@ class ContextMeasures(Drawn):
             "measures": Table(
                 caption=f"Keys: {keys}. {what}. Shares are of so many records.",
                 frame=rows,
-                labels=_of_target,
+                labels=lambda row: _named(*row),
                 columns=[
                     ("Value", lambda row: _form(row)(row["value"])),
                     ("Over releases", _range if self.m > 1 else lambda _: NONE),
@@ -316,7 +298,7 @@ class ContextMeasures(Drawn):
                 ],
                 public=[
                     Public(
-                        MEANINGS[name].is_ + (f" ({target})" if target else ""),
+                        f"{_named(target, name)}: {MEANINGS[name].is_}",
                         int(row["of"]) * row["value"],
                         int(row["of"]),
                     )
@@ -327,14 +309,8 @@ class ContextMeasures(Drawn):
             "meanings": Table(
                 caption="What the measures are, and are not.",
                 frame=self.meanings(),
-                labels=lambda name: WRITTEN.get(name, name),
-                columns=[
-                    ("What it is", _definition),
-                    (
-                        "What it is not",
-                        lambda row: re.sub(r"(?<=see )\w+", _as_written, row["is_not"]),
-                    ),
-                ],
+                labels=lambda name: MEANINGS[name].written,
+                columns=[("What it is", _definition), ("What it is not", itemgetter("is_not"))],
             ),
             "file": Table(
                 frame=rows.set_axis(pd.Index(names, name="measure")), file="context_measures"
@@ -389,9 +365,9 @@ def _form(row: Mapping[str, Any]) -> Callable[[float], str]:
     return number if row["label"][1] in DISTANCES else percent
 
 
-def _of_target(label: tuple[str, str]) -> str:
-    name = WRITTEN.get(label[1], label[1])
-    return f"{name} of {label[0]}" if label[0] else name
+def _named(target: str, measure: str) -> str:
+    written = MEANINGS[measure].written
+    return f"{written} of {target}" if target else written
 
 
 def _range(row: Mapping[str, Any]) -> str:
@@ -406,18 +382,11 @@ def _beside(row: Mapping[str, Any]) -> str:
     if value == NONE:
         return NONE
     if other:
-        return f"{value} ({WRITTEN.get(other, other)})"
+        return f"{value} ({MEANINGS[other].written})"
     return value if measure == "closer_than_holdout" else f"{value} (original)"
 
 
 def _definition(row: Mapping[str, Any]) -> str:
-    """The definition without the name, which stands beside it, and what it is a share of."""
-    head, colon, rest = row["is"].partition(": ")
-    told = rest if colon and head == WRITTEN.get(row["label"]) else row["is"]
+    """The definition, and what it is a share of."""
     of = "" if row["label"] in DISTANCES else f" A share of: {row['share_of']}."
-    return f"{told[0].upper()}{told[1:]}.{of}"
-
-
-def _as_written(found: re.Match[str]) -> str:
-    """Names of measures as their authors write them."""
-    return WRITTEN.get(found[0], found[0])
+    return f"{begun(row['is'])}.{of}"

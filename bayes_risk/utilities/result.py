@@ -1,6 +1,6 @@
-"""Utility of releases, frozen."""
+"""Utility: what an analyst still finds in a release of what the original holds."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,12 +9,16 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core.arrays import Array
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import NONE, number, plain
+from bayes_risk._core.validate import at_least, one_of
+from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, Public, Table, span, value
+from bayes_risk.release.release import Release
 
-from .inferences import COLUMNS
-from .propensity import MAX_PREDICTORS, MEASURES, MODELS
-from .tables import MARGIN_MEASURES, PAIR_MEASURES
+from .combining import COLUMNS, RULES, Analysis, inferences
+from .propensity import MAX_PREDICTORS, MEASURES, MODELS, propensity
+from .tables import MARGIN_MEASURES, PAIR_MEASURES, columns_of, margins, pairs, tables_of
 
 ROWS = 10  # pairs, columns and estimates, the worst first
 WORDS = {
@@ -55,34 +59,20 @@ class Utility(Drawn):
 
     Attributes
     ----------
-    margin_names : tuple of str, length J
-        Synthesised columns.
-    pair_names : tuple of (str, str), length P
-        Pairs of columns of which one at least was synthesised.
-    estimate_names : tuple of (str, str), length K
-        Analysis and quantity.
+    margin_names, pair_names, estimate_names : tuple, length J, P and K
+        Synthesised columns; pairs of which one at least was; analysis and quantity.
     scores : ndarray, shape (m, 3, 7)
         Propensity-score measures by release and model.
-    margin_measures : ndarray, shape (m, J, 8)
-    pair_measures : ndarray, shape (m, P, 14)
-    combined : ndarray, shape (K, 10)
-        Estimates from the original and from all releases together.
-    agreement : ndarray, shape (m, K, 2)
-        Standardised difference and interval overlap of each release on its own.
-    synthesized, unsynthesized : tuple of str
-        Columns compared.
-    left_out : tuple of str
-        Columns of the original that some release lacks.
+    margin_measures, pair_measures : ndarray, shape (m, J, 8) and (m, P, 14)
+    combined, agreement : ndarray, shape (K, 10) and (m, K, 2)
+        Estimates from the original and from all releases together; standardised difference and
+        interval overlap of each release on its own.
+    synthesized, unsynthesized, left_out : tuple of str
+        Columns compared, and those of the original that some release lacks.
     n_records : tuple of int, length m + 1
         Records of the original and of each release.
-    rules : str
-        Combining rules for the releases.
-    confidence : float
-        Of the intervals.
-    permutations : int
-        Trees grown for the null of CART, over all releases together.
-    seed_entropy : str
-        The seed that made it.
+    rules, confidence, permutations, seed_entropy
+        As given to `utility`; the seed that made it.
     """
 
     margin_names: tuple[str, ...]
@@ -174,9 +164,8 @@ class Utility(Drawn):
         Columns: ``value`` (mean over releases); ``sd``, ``lowest`` and ``highest`` over releases;
         ``null``, what a release drawn from the truth shows on average (NaN: not known).
         """
-        rows = {**self._propensity_rows(), **self._table_rows(), **self._estimate_rows()}
         return pd.DataFrame.from_dict(
-            {name: _spread(values, null) for name, (values, null) in rows.items()},
+            {name: _spread(values, null) for name, values, null in self._rows()},
             orient="index",
             columns=["value", "sd", "lowest", "highest", "null"],
         ).rename_axis("measure")
@@ -310,45 +299,28 @@ class Utility(Drawn):
         table["ratio_sd"] = ratio.std(axis=0, ddof=1) if self.m > 1 else np.nan
         return table
 
-    def _propensity_rows(self) -> dict[str, tuple[Array, float]]:
-        rows: dict[str, tuple[Array, float]] = {}
+    def _rows(self) -> Iterator[tuple[str, Array, float]]:
+        """Measures of the file level: name, values by release, and what chance alone gives."""
+        nan = float("nan")
         for k, model in enumerate(MODELS):
             of = dict(zip(MEASURES, self.scores[:, k].T, strict=True))
-            nulls = {
-                "pmse": float(of["null_pmse"].mean()),
-                "ratio": 1.0,
-                "standardized": 0.0,
-                "specks": float("nan"),
-            }
-            rows |= {f"{name}_{model}": (of[name], null) for name, null in nulls.items()}
-        return rows
-
-    def _table_rows(self) -> dict[str, tuple[Array, float]]:
-        rows: dict[str, tuple[Array, float]] = {}
+            nulls = {"pmse": float(of["null_pmse"].mean()), "ratio": 1.0, "standardized": 0.0}
+            for name in (*nulls, "specks"):
+                yield f"{name}_{model}", of[name], nulls.get(name, nan)
         for word, values in (("margins", self.margin_measures), ("pairs", self.pair_measures)):
             if not values.shape[1]:
                 continue
             of = dict(zip(PAIR_MEASURES, np.moveaxis(values, 2, 0), strict=False))
             for name in ("total_variation", "hellinger"):
-                null = float(of[f"null_{name}"].mean())
-                rows[f"{word}_{name}"] = (of[name].mean(axis=1), null)
-            rows[f"{word}_worst_ratio"] = (_largest(of["ratio"]), float("nan"))
-            for name in ("mutual_information", "correlation"):
-                if word == "pairs":
-                    largest = _largest(np.abs(of[f"{name}_difference"]))
-                    rows[f"pairs_{name}"] = (largest, float("nan"))
-        return rows
-
-    def _estimate_rows(self) -> dict[str, tuple[Array, float]]:
-        if not self.estimate_names:
-            return {}
-        difference, overlap = np.moveaxis(self.agreement, 2, 0)
-        nan = float("nan")
-        return {
-            "interval_overlap": (overlap.mean(axis=1), nan),
-            "lowest_interval_overlap": (overlap.min(axis=1), nan),
-            "largest_standardized_difference": (np.abs(difference).max(axis=1), nan),
-        }
+                yield f"{word}_{name}", of[name].mean(axis=1), float(of[f"null_{name}"].mean())
+            yield f"{word}_worst_ratio", _largest(of["ratio"]), nan
+            for name in ("mutual_information", "correlation") if word == "pairs" else ():
+                yield f"pairs_{name}", _largest(np.abs(of[f"{name}_difference"])), nan
+        if self.estimate_names:
+            difference, overlap = np.moveaxis(self.agreement, 2, 0)
+            yield "interval_overlap", overlap.mean(axis=1), nan
+            yield "lowest_interval_overlap", overlap.min(axis=1), nan
+            yield "largest_standardized_difference", np.abs(difference).max(axis=1), nan
 
     def _worst(self) -> str:
         if not self.pair_names:
@@ -433,3 +405,142 @@ def _arrays(
 
 def _releases(m: int) -> str:
     return "the release" if m == 1 else f"each of {m} releases"
+
+
+def utility(
+    original: pd.DataFrame,
+    release: Release | pd.DataFrame | Sequence[pd.DataFrame],
+    *,
+    columns: Sequence[str] | None = None,
+    synthesized: Sequence[str] | None = None,
+    analyses: Mapping[str, Analysis] | None = None,
+    rules: str = "partially synthetic",
+    confidence: float = 0.95,
+    numbers: Sequence[str] | None = None,
+    groups: int = 5,
+    missing: str = "level",
+    permutations: int = 20,
+    random_seed: int | np.random.Generator | None = None,
+    n_jobs: int = 1,
+) -> Utility:
+    """How like the original its releases are, and what analyses make of them.
+
+    The propensity score's mean squared error pMSE with its expectation for a release drawn from the
+    truth (Snoke et al. 2018), SPECKS (Bowen, Liu & Su 2021), one- and two-way tables, mutual
+    information and correlations of pairs, and the overlap of confidence intervals (Karr et al.
+    2006): see ``docs/utility.md``.
+
+    Parameters
+    ----------
+    original : DataFrame of n records
+        The confidential file. Never changed.
+    release : Release, DataFrame, or list of m DataFrames
+        The released files, made by whatever means. Those of a `Release` may leave out columns that
+        were not synthesised. Where every column was synthesised, numbers of records may differ.
+    columns : list of str, optional
+        Columns to compare; all that the releases hold by default.
+    synthesized : list of str, optional
+        Which columns were synthesised; all by default, or those of the `Release`. The others must
+        hold the original's values, record by record: nulls take into account that they cannot
+        differ.
+    analyses : dict of str to function, optional
+        Functions of a DataFrame that return a fitted model of statsmodels (or a DataFrame with the
+        columns ``estimate`` and ``std_error``).
+    rules : {"partially synthetic", "fully synthetic"}
+        Combining rules for m > 1: those of `combine`; or of Raghunathan, Reiter & Rubin (2003) for
+        files in which every record is a new draw from the population.
+    confidence : float
+        Of the intervals.
+    numbers : list of str, optional
+        Columns that are numbers: numeric ones with more than 20 distinct values by default. All
+        others are categories.
+    groups : int
+        Into how many groups numbers are cut for tables, at the original's quantiles.
+    missing : {"level", "error"}
+        Missing values are a level (a group) of their own, or an error.
+    permutations : int
+        How many trees are grown for the null of CART, over all releases together; at least 2.
+    random_seed, n_jobs
+        As in `attribute_risk`.
+
+    Returns
+    -------
+    Utility
+        Large distances are bad; ``ratio`` is 1 on average for a release drawn from the truth.
+
+    Raises
+    ------
+    InputError
+        Columns that cannot be compared, or differ from the original's without being synthesised; an
+        analysis that returns something else, or other quantities for another table.
+
+    Notes
+    -----
+    *Models.* Logistic regression on main effects, and with all products of two columns (left out,
+    as NaN, with more than 1,000 predictors); CART with at least 20 records a leaf, its null from
+    trees grown on permuted labels. *Nulls* are of a release drawn from the original's own
+    distribution, the original being fixed: ``docs/utility.md``.
+
+    *Cost.* m (p^2 / 2) tables of n records; m logistic fits on distinct rows, with K predictors
+    O(K^2) each; m + permutations trees.
+
+    References
+    ----------
+    ``docs/utility.md`` has them; Bowen, Liu & Su (2021), Metron 79, 1-31.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> original = pd.DataFrame({"sex": list("ffmm") * 9, "job": list("aabb") * 9})
+    >>> synthetic = original.assign(job=list("abab") * 9)
+    >>> found = utility(original, synthetic, synthesized=["job"], random_seed=1)
+    >>> found.pairs[["total_variation", "null_total_variation"]].round(2).to_dict("records")
+    [{'total_variation': 0.5, 'null_total_variation': 0.0}]
+    """
+    one_of("rules", rules, RULES)
+    at_least("groups", groups, 2)
+    at_least("permutations", permutations, 2)
+    if not 0 < checked_number("confidence", confidence, "0.95") < 1:
+        raise InputError(f"confidence={confidence} must lie between 0 and 1, say 0.95")
+    rng = np.random.default_rng(random_seed)
+    tables = tables_of(original, release, columns, synthesized)
+    coded = columns_of(tables, numbers, groups, missing)
+    margin_names, margin = margins(coded, tables.replaced)
+    pair_names, pair = pairs(coded, tables.replaced, n_jobs)
+    found = inferences(checked_analyses(analyses), tables, rules, confidence)
+    return Utility(
+        margin_names=tuple(margin_names),
+        pair_names=tuple(pair_names),
+        estimate_names=tuple(found.names),
+        scores=propensity(
+            coded,
+            replaced=tables.replaced,
+            permutations=permutations,
+            rng=rng.spawn(1)[0],
+            n_jobs=n_jobs,
+        ),
+        margin_measures=margin,
+        pair_measures=pair,
+        combined=found.combined,
+        agreement=found.each,
+        synthesized=tables.made,
+        unsynthesized=tables.kept,
+        left_out=tables.left_out,
+        n_records=tuple(len(frame) for frame in tables.frames),
+        rules=rules,
+        confidence=float(confidence),
+        permutations=permutations,
+        seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+    )
+
+
+def checked_analyses(analyses: Any) -> Mapping[str, Analysis]:
+    """Functions of a table by name."""
+    if analyses is None:
+        return {}
+    if not isinstance(analyses, Mapping) or not all(callable(f) for f in analyses.values()):
+        raise InputError(
+            "analyses must be a dict of name to function of a DataFrame, such as "
+            '{"income": lambda df: smf.ols("income ~ age", df).fit()}'
+        )
+    return analyses

@@ -69,7 +69,7 @@ def tables_of(
     columns: Sequence[str] | None,
     synthesized: Sequence[str] | None,
 ) -> Tables:
-    """Check and put side by side; see `bayes_risk.utilities.assess.utility` for what is allowed."""
+    """Check and put side by side; see `bayes_risk.utilities.result.utility` for what is allowed."""
     if len(checked_table(original, "original")) < 2:
         raise InputError(f"original has {len(original)} records; give at least 2")
     given = listed(release.datasets if isinstance(release, Release) else release)
@@ -187,7 +187,22 @@ def _check_kept(
 
 def floats(name: str, parts: Sequence[pd.Series]) -> list[Array]:
     """Numbers of a column in every table, missing ones NaN; text and infinite values refused."""
-    return [_floats(part, name, source(l)) for l, part in enumerate(parts)]
+    found = []
+    for l, column in enumerate(parts):
+        try:
+            values = column.to_numpy(dtype=float, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"column {name!r} is a number in the original, and {source(l)} holds text; store "
+                "it as one type"
+            ) from None
+        if np.isinf(values).any():
+            raise InputError(
+                f"column {name!r} of {source(l)} holds infinite values; mend or drop them"
+            )
+        check_magnitude(values, name, source(l))
+        found.append(values)
+    return found
 
 
 def category_codes(name: str, parts: Sequence[pd.Series]) -> tuple[list[Ints], int]:
@@ -203,20 +218,6 @@ def _number(name: str, parts: Sequence[pd.Series], made: bool, groups: int) -> C
     edges = group_edges(values[0], groups)
     cells = tuple(group_of(v, edges) for v in values)
     return Column(name, made, True, values, cells, len(edges) + 2)
-
-
-def _floats(column: pd.Series, name: str, where: str) -> Array:
-    try:
-        values = column.to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"column {name!r} is a number in the original, and {where} holds text; store it as one "
-            "type"
-        ) from None
-    if np.isinf(values).any():
-        raise InputError(f"column {name!r} of {where} holds infinite values; mend or drop them")
-    check_magnitude(values, name, where)
-    return values
 
 
 def _category(name: str, parts: Sequence[pd.Series], made: bool) -> Column:

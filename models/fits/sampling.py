@@ -1,6 +1,6 @@
-"""How long chains run, what `pymc.sample` is told, what is kept of it, and how well they mixed."""
+"""How long chains run, what `pymc.sample` is told, what is kept of it, and sums over draws."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,18 +8,21 @@ import numpy as np
 import xarray as xr
 
 from bayes_risk._compat import draws_object, group, group_names
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.validate import at_least
+
+MAX_CELLS = 2_000_000  # numbers in an array of rows x draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Length:
-    """How long to sample: kept draws and warm-up of each of so many chains."""
+    """How long to sample: kept draws, ``thin`` steps apart, and warm-up, of so many chains."""
 
     draws: int
     tune: int
     chains: int
+    thin: int = 1
 
     @classmethod
     def checked(cls, *, draws: int, tune: int, chains: int) -> "Length":
@@ -87,3 +90,21 @@ def taken_apart(data: xr.Dataset) -> dict[str, Any]:
     plain = (str, int, float)
     found["attrs"] = {k: v for k, v in found["attrs"].items() if isinstance(v, plain)}
     return found
+
+
+def blocks(U: int, per_target: int) -> Iterator[slice]:
+    """Slices of targets such that an array of rows x draws stays small."""
+    size = max(MAX_CELLS // max(per_target, 1), 1)
+    for begin in range(0, U, size):
+        yield slice(begin, min(begin + size, U))
+
+
+def log_sums_of_batches(terms: Array, batch: Ints, axis: int) -> Array:
+    """log sum exp over the draws of each batch, which lie along an axis; overwrites ``terms``."""
+    starts = np.flatnonzero(np.diff(batch, prepend=-1))
+    top = np.maximum(np.maximum.reduceat(terms, starts, axis=axis), -1e300)
+    terms -= np.repeat(top, np.diff(starts, append=len(batch)), axis=axis)
+    np.exp(terms, out=terms)
+    with np.errstate(divide="ignore"):
+        sums: Array = np.log(np.add.reduceat(terms, starts, axis=axis)) + top
+    return sums

@@ -1,21 +1,21 @@
-"""What all fits do alike to synthesise: read the request, and make the release of the tables.
+"""What fits do alike: read a request, make the release of the tables, put a guess into a table.
 
 A fit adds how one table is drawn. Each table is drawn by its own child generator, so that the first
 data sets are the same however many follow.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bayes_risk._core.arrays import Flags
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.evidence.contract import Fit
+from bayes_risk.evidence.contract import Fit, Progress, Targets
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 
@@ -123,9 +123,9 @@ class Request:
             parameters=way,
         )
 
-    def draws(self) -> Iterable[tuple[int, np.random.Generator]]:
-        """Draw of Theta and generator of each table."""
-        return zip(self.draw_index or (), self.rngs, strict=True)
+    def draws(self) -> Iterable[tuple[Any, np.random.Generator]]:
+        """Draw of Theta, or None, and generator of each table."""
+        return zip(self.draw_index or (None,) * len(self.rngs), self.rngs, strict=True)
 
     def release(self, tables: Iterable[Codes], *, classes: str = "new") -> Release:
         """The release of the coded tables."""
@@ -177,3 +177,32 @@ def made_columns(
     if without:
         raise InputError(f"the release has column {without[0]!r} synthesised, for which {lacking}")
     return [c for c in modelled if c in names]
+
+
+def with_guess(codes: Codes, targets: Targets, g: int, u: int) -> Codes:
+    """Coded rows of all records (n, ...), guess g in the place of target u."""
+    out = codes.copy()
+    out[targets.record[u], targets.columns] = targets.guesses.codes[g, u]
+    return out
+
+
+def log_p_of_guesses(
+    microdata: Microdata,
+    targets: Targets,
+    m: int,
+    log_p: Callable[[Microdata], Array],
+    progress: Progress | None,
+) -> Array:
+    """log p(Z^(l) | y) of the table under each guess, shape (m, G, U).
+
+    ``log_p`` fits a table anew and returns what it makes of the m data sets, shape (m,). U x G
+    fits.
+    """
+    out = np.empty((m, *targets.guesses.codes.shape[:2]))
+    for u in range(len(targets)):
+        for g in range(out.shape[1]):
+            codes = with_guess(microdata.codes, targets, g, u)
+            out[:, g, u] = log_p(replace(microdata, codes=codes))
+        if progress is not None:
+            progress("refits", u + 1, len(targets))
+    return out

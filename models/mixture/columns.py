@@ -10,15 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata, Number
 
 from .state import Given, Prior, Units, units_of
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 LARGEST = 2.0**53
 
 
@@ -41,13 +39,13 @@ class Rows(NamedTuple):
         """These and other rows below one another."""
         return Rows(*(np.vstack(parts) for parts in zip(self, *others, strict=True)))
 
-    def beside(self, other: "Rows", levels: Mask) -> "Rows":
+    def beside(self, other: "Rows", levels: Flags) -> "Rows":
         """Two values of every number, and of the ``levels`` (q,)."""
         right = other._replace(positions=other.positions[:, levels])
         pairs: Any = zip(self, right, strict=True)
         return Rows(*(np.hstack(pair) for pair in pairs))
 
-    def without(self, hidden: Mask, padding: int) -> "Rows":
+    def without(self, hidden: Flags, padding: int) -> "Rows":
         """The same, the ``hidden`` (n, V) or (V,) values not told."""
         p, r = self.counts.shape[1], self.reals.shape[1]
         hidden = np.broadcast_to(hidden, (len(self.positions), p + r + self.positions.shape[1]))
@@ -69,7 +67,7 @@ class Rows(NamedTuple):
         given: Given | None = None,
         left_out: int | None = None,
         power: Array | None = None,
-        kept: Mask | None = None,
+        kept: Flags | None = None,
     ) -> Units:
         """Distinct rows; see `units_of`."""
         numbers = (self.counts, self.exposure, self.reals)
@@ -103,7 +101,7 @@ class Columns:
     exposure: int | None = None
     location: Array
     scale: Array
-    log: Mask
+    log: Flags
     width: Array
     missing: Array
 
@@ -236,7 +234,7 @@ def checked_count(name: str, x: Array) -> None:
     refuse(name, "above 2**53", x > LARGEST, "count in thousands, or drop them")
 
 
-def refuse(name: str, what: str, bad: Mask, cure: str) -> None:
+def refuse(name: str, what: str, bad: Flags, cure: str) -> None:
     """An error that says of how many records a column is what it may not be."""
     if bad.any():
         raise InputError(

@@ -30,8 +30,7 @@ from .masses import (
     log_poisson,
     stirling_error,
 )
-from .sweep import TINY, cumulate, draw_class, draw_levels, log_gamma_draw
-from .sweep import draw_labels as draw_level_labels
+from .sweep import TINY, class_masses, cumulate, draw_class, draw_levels, log_gamma_draw
 
 FAR = -40.0  # a class this far below the best gets no mass: 4e-18 of it
 LARGE = 2.0**20  # counts above get the second pass; below, a first-pass mass is right to 1e-8
@@ -40,7 +39,7 @@ ALMOST_ONE = 1.0 - 2.0**-53
 PARAMETERS = 5  # of a number in a class
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_zero(log_psi, log_alive, mean):
     """log(psi + (1 - psi) exp(-mean)): a zero of either kind."""
     alive = log_alive - mean
@@ -48,7 +47,7 @@ def log_zero(log_psi, log_alive, mean):
     return top + math.log(math.exp(log_psi - top) + math.exp(alive - top))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_count(x, mean, psi, inflated):
     """Log probability of one count, a structural zero or Poisson."""
     if not inflated:
@@ -58,7 +57,7 @@ def log_count(x, mean, psi, inflated):
     return math.log1p(-psi) + log_poisson(x, mean)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_normal(x, mean, precision):
     """log Normal(x; mean, 1 / precision)."""
     return 0.5 * (math.log(precision) - LOG_2_PI - precision * (x - mean) ** 2)
@@ -67,11 +66,17 @@ def log_normal(x, mean, precision):
 # --- the label of a unit, given the parameters ------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
-def tables_of(pi, phi, layout):
-    """Logs of weights, of phi, of 1 - psi, and of a zero at exposure 1."""
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def levels_alone(data, power):
+    """Whether units have levels alone and count in full: then products will do, without logs."""
+    return data[1].shape[1] + data[3].shape[1] + power.shape[0] == 0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def tables_of(pi, phi, layout, needed=True):
+    """Logs of weights, of phi, of 1 - psi, and of a zero at exposure 1; empty if not needed."""
     p, r, inflated = layout[2].shape[0], layout[6].shape[0], layout[4]
-    D, K = phi.shape
+    D, K = phi.shape if needed else (0, 0)
     log_pi, log_phi = np.empty(K), np.zeros((D, K))
     log_alive, at_zero = np.zeros((p, K)), np.zeros((p, K))
     for k in range(K):
@@ -128,7 +133,7 @@ def log_class_masses(data, u, phi, layout, tables, out):
     return largest(out)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})
 def largest(out):
     """The largest entry; the flags let it be found in vectors."""
     top = out[0]
@@ -137,7 +142,7 @@ def largest(out):
     return top
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def refine(data, u, phi, layout, tables, out):
     """Masses against the best class instead, of classes within reach of it; others none."""
     positions, counts, exposure, reals = data
@@ -183,7 +188,7 @@ def refine(data, u, phi, layout, tables, out):
     out[b] = 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def exponentials(top, out):
     """out[k] = exp(out[k] - top), 0 below exp(-40), to 1e-10 of itself; in vectors, not one by one.
 
@@ -213,7 +218,7 @@ def exponentials(top, out):
         out[k] = t if gap > FAR else 0.0
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def cumulated_masses(data, power, u, phi, layout, tables, out):
     """Running sums of p(k | unit u), to the unit's power, up to a factor."""
     top = log_class_masses(data, u, phi, layout, tables, out)
@@ -225,7 +230,7 @@ def cumulated_masses(data, power, u, phi, layout, tables, out):
     cumulate(out)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def structural(rng, psi, mean, copies):
     """How many of so many zeros are structural."""
     q, found = psi / (psi + (1.0 - psi) * math.exp(-mean)), 0
@@ -234,40 +239,35 @@ def structural(rng, psi, mean, copies):
     return found
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_structural(rng, data, u, k, copies, phi, layout, dead):
     """dead[c]: how many zeros of count c are structural, of the copies of a unit in class k."""
-    _, counts, exposure, _ = data
     p = layout[2].shape[0]
-    for c in range(counts.shape[1]):
-        e, j = exposure[u, c], c % p
+    for c in range(data[1].shape[1]):
+        e, j = data[2][u, c], c % p
         dead[c] = 0
-        if layout[4] and e > 0.0 and counts[u, c] == 0.0:
+        if layout[4] and e > 0.0 and data[1][u, c] == 0.0:
             dead[c] = structural(rng, phi[p + j, k], e * phi[j, k], copies)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
-def add_unit(data, u, k, w, copies, dead, layout, n, M):
-    """Count the copies of a unit in class k, w each; ``dead[c]`` of their zeros are structural."""
-    positions, counts, exposure, reals = data
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def add_numbers(data, u, k, w, copies, dead, layout, M):
+    """Count the numbers of copies of a unit in class k, w each; dead[c] zeros are structural."""
     p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
-    n[k] += w * copies
-    for c in range(counts.shape[1]):
-        e, j = exposure[u, c], c % p
+    for c in range(data[1].shape[1]):  # arrays are not taken out first: that counts references
+        e, j = data[2][u, c], c % p
         if e > 0.0:
             alive = copies - dead[c]
-            M[j, k] += w * copies * counts[u, c]
+            M[j, k] += w * copies * data[1][u, c]
             M[p + j, k] += w * dead[c]
             M[D + j, k] += w * alive * e
             M[D + p + j, k] += w * alive
-    for c in range(reals.shape[1]):
-        x, j = reals[u, c], c % r
+    for c in range(data[3].shape[1]):
+        x, j = data[3][u, c], c % r
         if x == x:
             M[2 * p + j, k] += w * copies * x
             M[2 * p + r + j, k] += w * copies * x * x
             M[D + 2 * p + j, k] += w * copies
-    for j in range(positions.shape[1]):
-        M[positions[u, j], k] += w * copies
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -276,39 +276,43 @@ def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
 
     ``units``: data, multiplicities, powers (none: all 1). ``first_label[u]`` keeps the label of one
     individual of unit u, ``flags[u, c]``, if there are any, which of its zeros are structural.
+    Levels are added here, not by a function: that would count references for each unit.
     """
     data, multiplicity, power = units
-    if data[1].shape[1] + data[3].shape[1] + power.shape[0] == 0:
-        draw_level_labels(rng, data[0], multiplicity, pi, phi, n, M, first_label)
-        return
-    K, tables = pi.shape[0], tables_of(pi, phi, layout)
-    masses, copies = np.empty(K), np.zeros(K, np.int64)
-    dead = np.zeros(data[1].shape[1], np.int64)
+    positions, K, numbers = data[0], pi.shape[0], data[1].shape[1] + data[3].shape[1] > 0
+    products = levels_alone(data, power)
+    tables, masses = tables_of(pi, phi, layout, not products), np.empty(K)
+    copies, dead = np.zeros(K, np.int64), np.zeros(data[1].shape[1], np.int64)
     n[:] = 0.0
     M[:] = 0.0
     for u in range(multiplicity.shape[0]):
         w = power[u] if power.shape[0] > 0 else 1.0
-        cumulated_masses(data, power, u, phi, layout, tables, masses)
-        k = draw_class(rng, masses)
-        first_label[u] = k
-        copies[k] += 1
+        if products:
+            class_masses(positions[u], pi, phi, masses)
+            cumulate(masses)
+        else:
+            cumulated_masses(data, power, u, phi, layout, tables, masses)
+        one = draw_class(rng, masses)
+        first_label[u] = one
+        copies[one] += 1
         for _ in range(multiplicity[u] - 1):
             copies[draw_class(rng, masses)] += 1
-        draw_structural(rng, data, u, k, copies[k], phi, layout, dead)
-        add_unit(data, u, k, w, copies[k], dead, layout, n, M)
-        if flags.shape[0] > 0:
-            for c in range(flags.shape[1]):
-                flags[u, c] = dead[c] > 0 and rng.random() * copies[k] < dead[c]
-        copies[k] = 0
-        if multiplicity[u] > 1:
-            for k in range(K):
-                if copies[k] > 0:
-                    draw_structural(rng, data, u, k, copies[k], phi, layout, dead)
-                    add_unit(data, u, k, w, copies[k], dead, layout, n, M)
-                    copies[k] = 0
+        alone = multiplicity[u] == 1
+        for k in range(one if alone else 0, one + 1 if alone else K):
+            if copies[k] == 0:
+                continue
+            if numbers:
+                draw_structural(rng, data, u, k, copies[k], phi, layout, dead)
+                add_numbers(data, u, k, w, copies[k], dead, layout, M)
+                for c in range(flags.shape[1] if k == one and flags.shape[0] > 0 else 0):
+                    flags[u, c] = dead[c] > 0 and rng.random() * copies[k] < dead[c]
+            n[k] += w * copies[k]
+            for j in range(positions.shape[1]):
+                M[positions[u, j], k] += w * copies[k]
+            copies[k] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_row_labels(rng, data, pi, phi, layout, label):
     """A class for each row given its values: label[i] ~ p(k | row i, pi, phi)."""
     tables, masses, power = tables_of(pi, phi, layout), np.empty(pi.shape[0]), np.empty(0)
@@ -317,7 +321,7 @@ def draw_row_labels(rng, data, pi, phi, layout, label):
         label[i] = draw_class(rng, masses)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_terms(data, u, pi, phi, layout, out):
     """out[k] = log(pi_k p(unit u | k)), the densities complete."""
     positions, counts, exposure, reals = data
@@ -337,7 +341,7 @@ def log_terms(data, u, pi, phi, layout, out):
         out[k] = total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_sum_of(terms):
     """log sum exp; -inf of nothing."""
     top = -math.inf
@@ -352,7 +356,7 @@ def log_sum_of(terms):
     return top + math.log(total)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_masses(data, pi, phi, layout, out):
     """out[h, u] = log sum_k pi_hk p(row u | k, phi_h)."""
     terms = np.empty(pi.shape[1])
@@ -365,7 +369,7 @@ def fill_log_masses(data, pi, phi, layout, out):
 # --- parameters given sums --------------------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def real_given(n, total, squares, prior):
     """m, kappa, a, b of a real's class, given its sums; the prior's where nobody is left."""
     m, kappa, a, b = prior[0], prior[1], prior[2], prior[3]
@@ -377,7 +381,7 @@ def real_given(n, total, squares, prior):
     return mean, more, a + 0.5 * n, b + 0.5 * max(left, 0.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_numbers(rng, M, layout, first, last, phi):
     """Draw the parameters of numbers first .. last - 1, the counts before the reals, given sums."""
     _, _, shape, rate, inflated, beta, reals = layout
@@ -403,7 +407,7 @@ def draw_numbers(rng, M, layout, first, last, phi):
                 phi[2 * p + j, k] = m + rng.standard_normal() / math.sqrt(kappa * precision)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_parameters(rng, M, layout, phi):
     """All of phi given sums."""
     draw_numbers(rng, M, layout, 0, layout[2].shape[0] + layout[6].shape[0], phi)
@@ -413,13 +417,13 @@ def draw_parameters(rng, M, layout, phi):
 # --- masses with the parameters integrated out ------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_rise(x, w):
     """log Gamma(x + w) - log Gamma(x)."""
     return math.lgamma(x + w) - math.lgamma(x)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_share(here, total, w):
     """log E[x^w], x ~ Beta(here, total - here)."""
     if w == 1.0:
@@ -427,12 +431,20 @@ def log_share(here, total, w):
     return log_rise(here, w) - log_rise(total, w)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_top(kappa, a, b, w):
+    """log E[Normal(m; mean, 1 / precision)^w], the largest of a real's class."""
+    rise = math.lgamma(a + 0.5 * w) - math.lgamma(a) - 0.5 * w * (LOG_2_PI + math.log(b))
+    return rise + 0.5 * math.log(kappa / (kappa + w))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def number_parameters(M, phi, layout, fixed, v, k, gone, out):
     """Parameters of number v in class k, values taken out of its sums (or put in, weight < 0).
 
     Counts: shape, rate, Stirling error of the shape, chance of a structural zero; a rate of 0: the
-    shape is the rate of the count itself. Reals: m, kappa, a, b; kappa = 0: mean and precision.
+    shape is the rate of the count itself. Reals: m, kappa, a, b and the largest log density; kappa
+    = 0: mean and precision.
     ``gone[i]``: weight, value, exposure, whether a structural zero.
     """
     _, _, shape, rate, inflated, beta, reals = layout
@@ -466,10 +478,10 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
         if w != 0.0:
             n, total, squares = n - w, total - w * x, squares - w * x * x
     out[0], out[1], out[2], out[3] = real_given(n, total, squares, reals[j])
-    out[4] = math.lgamma(out[2] + 0.5) - math.lgamma(out[2])
+    out[4] = log_top(out[1], out[2], out[3], 1.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_number(x, e, of, is_real, inflated, w, constants):
     """log E[p(x | class)^w] of a number with parameters ``of``; of NaN, or at exposure 0, nothing.
 
@@ -484,16 +496,9 @@ def log_number(x, e, of, is_real, inflated, w, constants):
         m, kappa, a, b = of[0], of[1], of[2], of[3]
         if kappa == 0.0:
             return w * (log_normal(x, m, a) + constants[0])
-        rise = of[4] if w == 1.0 else math.lgamma(a + 0.5 * w) - math.lgamma(a)
-        share = kappa * w / (kappa + w)
-        spread = 0.5 * share * (x - m) ** 2
-        return (
-            w * constants[0]
-            + rise
-            - 0.5 * w * (LOG_2_PI + math.log(b))
-            + 0.5 * math.log(kappa / (kappa + w))
-            - (a + 0.5 * w) * math.log1p(spread / b)
-        )
+        top = of[4] if w == 1.0 else log_top(kappa, a, b, w)
+        spread = 0.5 * kappa * w / (kappa + w) * (x - m) ** 2
+        return w * constants[0] + top - (a + 0.5 * w) * math.log1p(spread / b)
     if e <= 0.0 or x != x:
         return 0.0
     if not is_count(x):
@@ -510,7 +515,7 @@ def log_number(x, e, of, is_real, inflated, w, constants):
     return log_zero(math.log(psi), math.log1p(-psi), -out)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_level(M, phi, layout, fixed, row, q, k, gone, w):
     """log E[phi^w] of a level in class k; ``gone[i]``: weight and row taken out of its sums."""
     if fixed:
@@ -530,7 +535,7 @@ def log_level(M, phi, layout, fixed, row, q, k, gone, w):
 # --- marginal likelihoods of classes -----------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_marginal_count(M, layout, j, k, seen, of):
     """log p(sums of count j in class k | class `seen`), `of` being parameters given that class.
 
@@ -548,7 +553,7 @@ def log_marginal_count(M, layout, j, k, seen, of):
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_marginal_real(M, layout, j, k, of):
     """log p(values of real j in class k), ``of``: m, kappa, a, b of mean and precision."""
     p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
@@ -558,7 +563,7 @@ def log_marginal_real(M, layout, j, k, of):
     return out + 0.5 * math.log(of[1] / kappa) - 0.5 * n * LOG_2_PI
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_marginal_levels(M, layout, q, k, seen):
     """log p(levels of column q in class k | class `seen`): a Dirichlet-multinomial."""
     starts, level = layout[0], layout[1]
@@ -571,7 +576,7 @@ def log_marginal_levels(M, layout, q, k, seen):
     return out - log_rise(before, total)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_marginal(M, layout, k, seen):
     """log p(class k | class `seen`), all parameters integrated out; an empty class was not seen.
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
@@ -36,9 +37,6 @@ from .sweep import draw_rows
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
 from .zeros import possible_rows
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 IMPUTED_SHARE = 4  # an imputed draw costs m and the base chains' sets of sums
 OWN_CLASSES = (
     'classes="own" is not offered for a fit with record weights: a record would leave its trace in '
@@ -54,18 +52,6 @@ IN_WORDS = {
     "release, multiplied as if the releases did not share the records that are not known (an "
     "approximation)",
 }
-
-
-def ways_knowing(m: int, whole: bool, zeros: bool) -> frozenset[str]:
-    """Ways to the evidence of m data sets for an intruder who knows only some other records.
-
-    ``whole``: every column was synthesised; ``zeros``: the table has structural zeros.
-    """
-    if zeros and not whole:
-        return frozenset()
-    if m == 1:
-        return frozenset({"predictive"})
-    return frozenset({"independent-releases"} if zeros else {"imputed", "independent-releases"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +86,7 @@ class MixtureFit:
     posterior: MixturePosterior
     diagnostics: dict[str, float]
     weights: Array | None = None
-    known: Mask | None = None
+    known: Flags | None = None
     whole: MixturePosterior | None = None
     lengths: Lengths | None = None
 
@@ -168,10 +154,12 @@ class MixtureFit:
             )
         if why := why_all_must_be_known(self, release):
             return may.refused(why)
-        zeros = self.prior.zeros is not None
-        whole = bool(release.columns[self.columns.order].all())
-        methods = ways_knowing(release.m, whole, zeros)
-        return replace(may, methods=methods, in_words=IN_WORDS)
+        zeros, methods = self.prior.zeros is not None, {"predictive"}
+        if zeros and not release.columns[self.columns.order].all():
+            methods = set()
+        elif release.m > 1:
+            methods = {"independent-releases"} if zeros else {"imputed", "independent-releases"}
+        return replace(may, methods=frozenset(methods), in_words=IN_WORDS)
 
     def check(self, release: EncodedRelease) -> None:
         """Whether the model can have drawn a release.
@@ -221,7 +209,7 @@ class MixtureFit:
 
     def knowing(
         self,
-        known: Mask,
+        known: Flags,
         release: EncodedRelease,
         *,
         rng: np.random.Generator,
@@ -233,10 +221,11 @@ class MixtureFit:
         As many draws as the fit has.
         """
         base = self.posterior
-        how = self._mechanism(release, 0)
+        shown = ~release.columns[self.columns.order]
+        fit = replace(self, posterior=replace(base, shown=shown), known=known, whole=base)
         refitted = partial(
             base.refitted,
-            how.before(known),
+            fit._units_before(),
             thin=base.thin,
             tune=max(base.n_sweeps // 4, 50),
             rng=rng,
@@ -244,8 +233,7 @@ class MixtureFit:
             tick=ticker(progress, "known records", base.n_draws),
         )
         posterior = stage("fit to known records", refitted)
-        posterior = replace(posterior, shown=~how.synthesized)
-        return replace(self, posterior=posterior, known=known, whole=base)
+        return replace(fit, posterior=replace(posterior, shown=shown))
 
     def informed(self, release: EncodedRelease) -> MixturePosterior:
         """p(Theta | y): every release informs all of it."""
@@ -368,10 +356,8 @@ class MixtureFit:
                 draw_rows(rng, known, pi, phi, prior.starts, made, out)
             codes[np.ix_(request.mask, where)] = out
             return codes
-        new, exposure = (
-            np.empty((len(rows.positions), len(made))),
-            columns.exposures(codes[request.mask]),
-        )
+        new = np.empty((len(rows.positions), len(made)))
+        exposure = columns.exposures(codes[request.mask])
         if classes == "new":
             rows = rows.without(synthesized, prior.width - 1)
         label = self._labels(rows, h, rng)
@@ -501,8 +487,8 @@ class MixtureFit:
         """log p(Z^(l) | Theta_h, and y where classes are own), (m, H); of some draws if given."""
         return self.posterior.log_release(release, draws)
 
-    def _units_before(self, left_out: int) -> Units:
-        """The table without one record."""
+    def _units_before(self, left_out: int | None = None) -> Units:
+        """The known records, perhaps without one, and what a release leaves as it is of others."""
         rows = self.columns.rows(self.microdata.codes, self.prior)
         shown, known = self.posterior.shown, self.known
         if known is None or shown is None:

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._compat import add_group
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError, TruncationWarning
-from bayes_risk._core.validate import at_least
+from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Progress
@@ -28,8 +29,6 @@ from .zeros import log_possible
 DIAGNOSED = 300
 SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
 
-Array = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -41,6 +40,18 @@ class Run:
     n_jobs: int
     progress: Progress | None
     sample: bool = True
+
+    @classmethod
+    def checked(
+        cls, *, draws: int, tune: int, chains: int, thin: int, sampler: str, **how: Any
+    ) -> "Run":
+        """From the arguments of a `fit`; counts out of range are an InputError."""
+        return cls(
+            length=Length.checked(draws=draws, tune=tune, chains=chains),
+            thin=at_least("thin", thin, 1),
+            sampler=one_of("sampler", sampler, ("gibbs", "nuts")),
+            **how,
+        )
 
 
 def checked_splits(

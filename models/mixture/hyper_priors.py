@@ -9,18 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln
 from scipy.stats import gamma
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.models.mixture.levels.predictive import LatentPredictive
 
 from .posterior import MixturePosterior
 from .state import Prior
-
-Array = npt.NDArray[np.float64]
 
 
 def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> tuple[float, float]:
@@ -48,25 +45,7 @@ def power_scaled_dpmpm(model: Any, power: float) -> Any:
     return replace(model, concentration_prior=concentration, level_prior=level)
 
 
-def prior_of(prior: Prior, model: Any) -> Prior:
-    """The layout of a fit with the hyper-parameters of another declaration."""
-    shape, rate = model.concentration_prior
-    return replace(prior, concentration=(float(shape), float(rate)), level=float(model.level_prior))
-
-
-def predictives_under(
-    posterior: MixturePosterior, model: Any, targets: Targets, *, rng: np.random.Generator
-) -> list[tuple[Predictive, Array]]:
-    """Predictives under other hyper-parameters, with the log ratio of priors of each draw (H,)."""
-    other = prior_of(posterior.prior, model)
-    found = []
-    for part in replace(posterior, prior=other).predictives(targets, rng=rng):
-        assert isinstance(part, LatentPredictive)
-        found.append((part, _log_ratio(part, posterior, other)))
-    return list(found)
-
-
-def _log_ratio(part: LatentPredictive, posterior: MixturePosterior, other: Prior) -> Array:
+def _log_ratio(part: Any, posterior: MixturePosterior, other: Prior) -> Array:
     """log p_1 / p_0 of labels and concentration, and of level probabilities that are not out."""
     old, draws = posterior.prior, posterior.draws
     ratio = gamma.logpdf(draws.alpha, other.concentration[0], scale=1.0 / other.concentration[1])
@@ -109,12 +88,17 @@ class HyperpriorReweighting:
     def predictives(
         self, posterior: MixturePosterior, targets: Targets, *, rng: np.random.Generator
     ) -> list[tuple[Predictive, Array]]:
-        """Predictives, with the log weights of the draws (H,)."""
-        return predictives_under(posterior, self.model, targets, rng=rng)
+        """Predictives, with the log ratio of priors of each draw (H,)."""
+        other = self.started(posterior)
+        parts = other.predictives(targets, rng=rng)
+        return [(part, _log_ratio(part, posterior, other.prior)) for part in parts]
 
     def started(self, posterior: MixturePosterior) -> MixturePosterior:
         """The posterior, to be sampled under the other declaration from where it stopped."""
-        return replace(posterior, prior=prior_of(posterior.prior, self.model))
+        shape, rate = self.model.concentration_prior
+        level, concentration = float(self.model.level_prior), (float(shape), float(rate))
+        prior = replace(posterior.prior, concentration=concentration, level=level)
+        return replace(posterior, prior=prior)
 
 
 def same_but(model: Any, other: Any, *names: str) -> bool:

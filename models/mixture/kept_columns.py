@@ -20,65 +20,13 @@ import math
 import numba
 import numpy as np
 
-from .sweep import TINY, draw_alpha, draw_labels, draw_levels, draw_stick
+from .families import draw_parameters, log_count, log_normal, log_terms
+from .sweep import TINY, draw_alpha, draw_stick
 
 BIG, FEW = 1e20, 8  # BIG ** (FEW + 1) is still a number
 
 
-@numba.njit(cache=True, nogil=True)
-def conditional_sweep(
-    rng, positions, multiplicity, given, starts, a, prior, alpha, log_left, pi, phi, n, M, label
-):
-    """One sweep of p(theta, labels | y, Z) with Z_i drawn given y_us,i; returns alpha."""
-    z_positions, z_multiplicity, us, c, us_columns = given
-    n_z, M_z = np.zeros_like(n), np.zeros_like(M)
-    z_label = np.zeros(z_positions.shape[0], np.int64)
-    draw_labels(rng, positions, multiplicity, pi, phi, n, M, label)
-    draw_labels(rng, z_positions, z_multiplicity, pi, phi, n_z, M_z, z_label)
-    g = us_masses(us, phi)
-    return update_given(
-        rng, (us, c, us_columns), starts, a, prior,
-        alpha, log_left, pi, phi, n, M, n_z, M_z, g,
-    )  # fmt: skip
-
-
-@numba.njit(cache=True, nogil=True)
-def update_given(
-    rng, given, starts, a, prior, alpha, log_left, pi, phi, n, M, n_z, M_z, g
-):  # fmt: skip
-    """Weights and levels from the counts of confidential and synthetic rows; returns alpha.
-
-    ``given``: unsynthesised parts, how often each divides, their columns. n and M become the sums.
-    """
-    us, c, us_columns = given
-    log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, c)
-    proposal = np.empty_like(phi)
-    draw_levels(rng, M, starts, a, proposal)
-    for j in range(us_columns.shape[0]):
-        update_levels(rng, us[j], c, starts, us_columns[j], proposal, M_z, pi, phi, g)
-    M += M_z
-    n += n_z
-    draw_levels(rng, M, starts, a, proposal)
-    free = np.ones(starts.shape[0] - 1, np.bool_)
-    free[us_columns] = False
-    for j in range(free.shape[0]):
-        if free[j]:
-            phi[starts[j] : starts[j + 1]] = proposal[starts[j] : starts[j + 1]]
-    return draw_alpha(rng, n.shape[0] - 1, log_rest, prior)
-
-
-@numba.njit(cache=True, nogil=True)
-def us_masses(us, phi):
-    """g[k, v] = prod_{j in us} phi_kj(y_vj); us[j, v] are rows of phi."""
-    g = np.ones((phi.shape[1], us.shape[1]))
-    for j in range(us.shape[0]):
-        for k in range(phi.shape[1]):
-            for v in range(us.shape[1]):
-                g[k, v] *= phi[us[j, v], k]
-    return g
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_ratio(S_new, inverse, c):
     """sum_v c_v log(S_v' / S_v), given 1 / S_v; one logarithm for many factors."""
     total, product = 0.0, 1.0
@@ -95,7 +43,7 @@ def log_ratio(S_new, inverse, c):
     return total + math.log(product)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def mixed(pi, g):
     """S_v = sum_k pi_k g[k, v]."""
     S = np.zeros(g.shape[1])
@@ -105,7 +53,7 @@ def mixed(pi, g):
     return S
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def later_masses(log_left, g):
     """T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 - V_j), shape (K - 1, V).
 
@@ -123,7 +71,7 @@ def later_masses(log_left, g):
     return T
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
     """Propose each V_k from Beta(1 + n_k, alpha + n_{>k}); returns log pi_K."""
     K = n.shape[0]
@@ -153,7 +101,7 @@ def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
     return log_rest
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def sums_after(pi, g):
     """R[k, v] = sum_{l>k} pi_l g[l, v], shape (K, V)."""
     R = np.zeros(g.shape)
@@ -163,7 +111,7 @@ def sums_after(pi, g):
     return R
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def update_levels(rng, rows, c, starts, column, proposal, M_z, pi, phi, g):
     """Propose phi_kj from Dirichlet(a + M_kj), class by class; rows[v] is the level of part v.
 
@@ -189,3 +137,130 @@ def update_levels(rng, rows, c, starts, column, proposal, M_z, pi, phi, g):
                 phi[r, k] = proposal[r, k]
         for v in range(c.shape[0]):
             head[v] += pi[k] * g[k, v]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def part_masses(parts, phi, layout):
+    """g[k, v] = p(v-th unsynthesised part | k), with numbers relative to its likeliest class."""
+    K, V = phi.shape[1], parts[0].shape[0]
+    g, terms, even = np.ones((K, V)), np.empty(K), np.ones(K)
+    if parts[1].shape[1] + parts[3].shape[1] == 0:
+        for j in range(parts[0].shape[1]):
+            for k in range(K):
+                for v in range(V):
+                    g[k, v] *= phi[parts[0][v, j], k]
+        return g
+    for v in range(V):
+        log_terms(parts, v, even, phi, layout, terms)
+        top = terms.max()
+        for k in range(K):
+            g[k, v] = math.exp(terms[k] - top)
+    return g
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_gain_of(M, new, phi, layout, v, k):
+    """log p(sums | new) / p(sums | phi) of number v in class k."""
+    p, r, D = layout[2].shape[0], layout[6].shape[0], phi.shape[0]
+    if v < p:
+        ratio, step = math.log(new[v, k] / phi[v, k]), new[v, k] - phi[v, k]
+        gain = M[v, k] * ratio - M[D + v, k] * step
+        if layout[4]:
+            here, then = phi[p + v, k], new[p + v, k]
+            gain += M[p + v, k] * math.log(then / here)
+            gain += M[D + p + v, k] * (math.log1p(-then) - math.log1p(-here))
+        return gain
+    j = 2 * p + v - p
+    n, total, squares = M[D + p + v, k], M[j, k], M[j + r, k]
+    gain = 0.5 * n * math.log(new[j + r, k] / phi[j + r, k])
+    gain -= 0.5 * new[j + r, k] * (squares - 2.0 * new[j, k] * total + n * new[j, k] ** 2)
+    gain += 0.5 * phi[j + r, k] * (squares - 2.0 * phi[j, k] * total + n * phi[j, k] ** 2)
+    return gain
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def rows_of(layout, D, v):
+    """First and last row of phi, and further rows, of a number."""
+    p, r = layout[2].shape[0], layout[6].shape[0]
+    return (v, p + v) if v < p else (p + v, p + r + v)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def factors_of(parts, phi, new, layout, v, k, more):
+    """more[part] = p(number v of the part | new) / p(... | phi) in class k."""
+    _, counts, exposure, reals = parts
+    p = layout[2].shape[0]
+    here, also = rows_of(layout, phi.shape[0], v)
+    for i in range(more.shape[0]):
+        more[i] = 1.0
+        if v < p and exposure[i, v] > 0.0:
+            x, e = counts[i, v], exposure[i, v]
+            gain = log_count(x, e * new[here, k], new[also, k], layout[4])
+            gain -= log_count(x, e * phi[here, k], phi[also, k], layout[4])
+            more[i] = math.exp(gain)
+        elif v >= p and reals[i, v - p] == reals[i, v - p]:
+            x = reals[i, v - p]
+            gain = log_normal(x, new[here, k], new[also, k])
+            more[i] = math.exp(gain - log_normal(x, phi[here, k], phi[also, k]))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def update_numbers(rng, parts, c, v, proposal, M_z, layout, pi, phi, g):
+    """Propose the parameters of number v from those given y alone, class by class.
+
+    S_v is summed from what lies before, in and after class k, as in `update_levels`.
+    """
+    inverse, R = 1.0 / np.maximum(mixed(pi, g), TINY), sums_after(pi, g)
+    V = c.shape[0]
+    head, S_new, more = np.zeros(V), np.empty(V), np.empty(V)
+    here, also = rows_of(layout, phi.shape[0], v)
+    for k in range(pi.shape[0]):
+        gain = log_gain_of(M_z, proposal, phi, layout, v, k)
+        factors_of(parts, phi, proposal, layout, v, k, more)
+        for i in range(V):
+            S_new[i] = head[i] + pi[k] * g[k, i] * more[i] + R[k, i]
+        if math.log(rng.random()) < gain - log_ratio(S_new, inverse, c):
+            for i in range(V):
+                g[k, i] *= more[i]
+                inverse[i] = 1.0 / max(S_new[i], TINY)
+            phi[here, k], phi[also, k] = proposal[here, k], proposal[also, k]
+        for i in range(V):
+            head[i] += pi[k] * g[k, i]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def update_given(rng, given, layout, prior, alpha, log_left, pi, phi, sums, sums_z, g):
+    """Weights and parameters from the sums of confidential and synthetic rows; returns alpha.
+
+    ``given``: unsynthesised parts, how often each divides, their rows of levels (w, V) and which
+    columns those are. ``sums`` become those of both.
+    """
+    parts, c, us, us_columns = given
+    (n, M), (n_z, M_z) = sums, sums_z
+    p, r, starts = layout[2].shape[0], layout[6].shape[0], layout[0]
+    log_rest = update_sticks(rng, n, n_z, alpha, log_left, pi, g, c)
+    proposal = phi.copy()
+    draw_parameters(rng, M, layout, proposal)
+    kept = np.zeros(p + r + starts.shape[0] - 1, np.bool_)
+    for j in range(us_columns.shape[0]):
+        update_levels(rng, us[j], c, starts, us_columns[j], proposal, M_z, pi, phi, g)
+        kept[p + r + us_columns[j]] = True
+    for v in range(p + r):
+        if (
+            (parts[2][:, v] > 0.0).any()
+            if v < p
+            else (parts[3][:, v - p] == parts[3][:, v - p]).any()
+        ):
+            update_numbers(rng, parts, c, v, proposal, M_z, layout, pi, phi, g)
+            kept[v] = True
+    M += M_z
+    n += n_z
+    draw_parameters(rng, M, layout, proposal)
+    for v in range(p + r):
+        if not kept[v]:
+            here, also = rows_of(layout, phi.shape[0], v)
+            phi[here], phi[also] = proposal[here], proposal[also]
+    for j in range(starts.shape[0] - 1):
+        if not kept[p + r + j]:
+            phi[starts[j] : starts[j + 1]] = proposal[starts[j] : starts[j + 1]]
+    return draw_alpha(rng, n.shape[0] - 1, log_rest, prior)

@@ -20,7 +20,7 @@ LARGE = 15.0
 LOG_2_PI = math.log(2.0 * math.pi)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def gap(v):
     """v - log(1 + v) without cancellation; v > -1.
 
@@ -36,7 +36,7 @@ def gap(v):
     return r * (v - 2.0 * s * tail)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def stirling_error(x):
     """log Gamma(x + 1) - (x + 1/2) log x + x - log(2 pi) / 2, for x > 0."""
     if x < LARGE:
@@ -48,7 +48,7 @@ def stirling_error(x):
     return series / x
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def count_constant(x):
     """delta(x) + log(2 pi x) / 2, what a count costs whatever its distribution; 0 for x = 0."""
     if x <= 0.0:
@@ -56,13 +56,13 @@ def count_constant(x):
     return stirling_error(x) + 0.5 * (LOG_2_PI + math.log(x))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def is_count(x):
     """Whether x is a whole number, not below 0."""
     return x >= 0.0 and x == math.floor(x)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_deviance(x, mean):
     """x log(mean / x) + x - mean, at most 0, without cancellation near mean = x."""
     if x == 0.0:
@@ -77,7 +77,7 @@ def log_deviance(x, mean):
     return x * math.log(mean / x) + x - mean
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_poisson(x, mean):
     """log Poisson(x; mean) by Loader's expansion: right to 1e-15 of itself at any size of count."""
     if x == 0.0:
@@ -89,7 +89,7 @@ def log_poisson(x, mean):
     return log_deviance(x, mean) - rest - 0.5 * LOG_2_PI - 0.5 * math.log(x)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_negative_binomial(x, A, B, e, constant, error):
     """log of the mass of x | r ~ Poisson(e r) with r ~ Gamma(A, rate B), r integrated out.
 
@@ -105,7 +105,7 @@ def log_negative_binomial(x, A, B, e, constant, error):
     return stirling_error(total) - error - constant + 0.5 * math.log(A / total) - lost
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def deviance(x, change, expected):
     """x f(change / x), expected being x + change: Loader's bd0."""
     if expected < NEAR * x:
@@ -113,7 +113,7 @@ def deviance(x, change, expected):
     return x * gap(change / x)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def power_constant(x, w):
     """log Gamma(w x + 1) - w log Gamma(x + 1) - w x log w, by Stirling errors, which do not cancel.
 
@@ -125,7 +125,7 @@ def power_constant(x, w):
     return logs + stirling_error(w * x) - w * stirling_error(x)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def count_constants(values, w, out):
     """`power_constant` of counts and `count_constant` of w times them; of no counts, anything."""
     for i in range(values.shape[0]):

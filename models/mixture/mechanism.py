@@ -3,15 +3,12 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk.release.release import EncodedRelease
 
 from .columns import Columns, Rows
 from .state import Given, Prior, Units
-
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,8 +35,8 @@ class Mechanism:
 
     y: Rows
     z: Rows
-    synthesized: Mask
-    replaced: Mask
+    synthesized: Flags
+    replaced: Flags
     own: bool
     padding: int
     exposure: Array
@@ -67,7 +64,7 @@ class Mechanism:
         )
 
     @property
-    def conditional(self) -> Mask:
+    def conditional(self) -> Flags:
         """Variables that the release was drawn given, shape (V,)."""
         return np.zeros(len(self.synthesized), dtype=bool) if self.own else ~self.synthesized
 
@@ -92,7 +89,7 @@ class Mechanism:
         self,
         left_out: int | None = None,
         weights: Array | None = None,
-        known: Mask | None = None,
+        known: Flags | None = None,
     ) -> Units:
         """What the sampler sees of the table and release, perhaps without one record's values.
 
@@ -121,7 +118,7 @@ class Mechanism:
         found = rows.units(given, left_out, power, kept)
         return replace(found, unit=found.unit[:n])
 
-    def around(self, known: Mask, *, release: bool = True) -> tuple[Units, Rows]:
+    def around(self, known: Flags, *, release: bool = True) -> tuple[Units, Rows]:
         """Units of the known records with the release, or alone; and rows of the other records.
 
         The rows of these are whole, to be imputed: divisors of released rows are those of all.
@@ -139,7 +136,7 @@ class Mechanism:
         found = held.units(given)
         return replace(found, unit=found.unit[: int(known.sum())]), rows.take(~known)
 
-    def given(self, whose: Mask, left_out: int | None = None) -> Given:
+    def given(self, whose: Flags, left_out: int | None = None) -> Given:
         """Synthetic rows of records whose own values are held too, and their denominators."""
         p_r = len(self.synthesized) - self.y.positions.shape[1]
         divided = np.where(whose, 1 + len(self.others), 0)
@@ -156,8 +153,3 @@ class Mechanism:
             parts=parts.units(),
             columns=np.flatnonzero(kept[p_r:]),
         )
-
-    def before(self, known: Mask, left_out: int | None = None) -> Units:
-        """Before the release: known records, and what it leaves as it is of the others."""
-        rows = self.y.without(~known[:, None] & self.synthesized, self.padding)
-        return rows.units(left_out=left_out, kept=known | ~self.synthesized.all())

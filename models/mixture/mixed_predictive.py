@@ -17,55 +17,18 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
-from .families import (
-    PARAMETERS,
-    log_sum_of,
-)
+from .families import PARAMETERS, log_sum_of
+from .gibbs import Sums
 from .masses import count_constants
-from .mixed import sums_of
-from .mixed_terms import (
-    add_draw,
-    fill_draw,
-    first_changes,
-    guess_masses,
-    log_guess,
-    point_terms,
-    put_aside,
-    rest_terms,
-    scale,
-)
-from .state import NO_ZEROS, Draws, Prior, Units, mixed_data, n_normalised
+from .mixed_terms import add_draw, fill_draw, points_of, put_aside, rest_terms, room_of
+from .state import Prior
 
 
-@numba.njit(cache=True, nogil=True)
-def collapse_draws(rng, data, layout, theta, wanted, out):
-    """Labels anew for each draw; fills n, M, label and structural zeros of wanted units.
-
-    ``wanted`` lists units; synthetic rows that were drawn given others, and records that fell into
-    structural zeros, are among the sums, but for weights. ``out[4]``: how many records fell.
-    """
-    families, zero, N = layout
-    all_pi, all_phi = theta
-    all_n, all_M, all_label, all_flags, fallen = out
-    U, K = data[0][1].shape[0], all_pi.shape[1]
-    n_z, M_z = np.zeros(K), np.zeros(all_M.shape[1:])
-    label, flags = np.zeros(U, np.int64), np.zeros((U, all_flags.shape[2]), np.bool_)
-    for h in range(all_pi.shape[0]):
-        fallen[h] = sums_of(
-            rng, data, families, zero, N, all_pi[h], all_phi[h], all_n[h], all_M[h], n_z, M_z,
-            label, flags,
-        )[0]  # fmt: skip
-        if data[3].shape[0] > 0:
-            all_M[h] += M_z
-        for i in range(wanted.shape[0]):
-            all_label[h, i] = label[wanted[i]]
-            all_flags[h, i] = flags[wanted[i]]
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def truth_masses(tables, layout, fixed, targets, out):
     """out[h, u] = log p_h(values of the target, the target taken out), given what is given."""
     all_n, all_alpha, all_pi, all_M, all_phi, integrated = tables
@@ -83,115 +46,30 @@ def truth_masses(tables, layout, fixed, targets, out):
                 out[h, u] -= log_sum_of(terms)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def guess_sums(tables, layout, fixed, targets, guesses, log_weights, batch, out):
     """out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i)."""
     all_n, all_alpha, all_pi, all_M, all_phi, integrated = tables
-    columns, points, _, n_points, truth_at, cells, _ = guesses
     H, K, D, V = all_n.shape[0], all_n.shape[1], all_phi.shape[1], targets[2].shape[1]
-    (U, B, G), q, C = out.shape, points.shape[1], points.shape[2]
-    P, T, terms = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), np.empty(K)
-    rest, products = np.empty(K), np.empty((q, K))
-    L, R = np.empty((q, C, K)), np.empty((q, C, K))
-    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
-    room[0][columns] = True
+    P, T, cells = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), guesses[5]
+    found = room_of(guesses, V, K)
+    _, terms, rest, L, _, _, _, masses = found
+    U, B, _ = out.shape
     sums, relative = np.zeros(out.shape), np.full((U, B), -math.inf)
-    first, masses = np.empty((U, G), np.int64), np.empty(G)
     out[:] = -math.inf
-    first_changes(cells, first)
     for h in range(H):
         b, pi = batch[h], all_pi[h, : 0 if integrated else K]
         fill_draw(all_M[h], all_phi[h], layout, fixed, P, T)
         draw = all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T
         for u in range(U):
-            rest_terms(draw, layout, fixed, targets, h, u, 1, room, rest)
-            point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L)
-            kept, top = scale(rest, L, n_points, u, R, products[0])
-            log_v = log_weights[h, u] - log_guess(rest, L, truth_at, u, 0, terms)
-            guess_masses(R, cells, u, first, kept, products, masses)
+            top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
+            log_v = log_weights[h, u] - log_truth
             relative[u, b] = add_draw(
                 rest, L, cells, u, masses, log_v, top, sums[u, b], relative[u, b], out[u, b], terms
             )
     for u in range(U):
         for b in range(B):
             put_aside(sums[u, b], relative[u, b], out[u, b])
-
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sums:
-    """What the predictives need of each draw.
-
-    Attributes
-    ----------
-    draws : Draws
-    n : ndarray, shape (H, K)
-        Weights of classes.
-    M : ndarray, shape (H, D + 2 p + r, K)
-        Sums, as in `families.py`.
-    fixed : ndarray of bool, shape (V,)
-        Variables kept at their drawn parameters.
-    integrated : bool
-        Whether the weights of classes are integrated out.
-    fallen : ndarray of int, shape (H,)
-        How many records fell into the structural zeros.
-    """
-
-    draws: Draws
-    n: Array
-    M: Array
-    fixed: Mask
-    integrated: bool
-    fallen: Ints
-
-    @classmethod
-    def at_theta(cls, draws: Draws, prior: Prior) -> "Sums":
-        """Nothing integrated out."""
-        H, K = draws.pi.shape
-        return cls(
-            draws=draws,
-            n=np.zeros((H, K)),
-            M=np.zeros((H, prior.n_sums, K)),
-            fixed=np.ones(prior.n_numbers + len(prior.starts) - 1, dtype=bool),
-            integrated=False,
-            fallen=np.zeros(H, np.int64),
-        )
-
-
-def collapse(
-    prior: Prior, units: Units, draws: Draws, fixed: Mask, wanted: Ints, *, rng: np.random.Generator
-) -> tuple[Sums, npt.NDArray[np.int16], Mask]:
-    """Labels anew for each draw, then sums by class instead of parameters.
-
-    A label drawn from p(z | y, theta_h) makes (theta_h, z) a draw of the joint posterior, so the
-    chain itself need not keep labels. Labels (H, U) and structural zeros (H, U, 2 p) are kept of
-    the ``wanted`` units (U,) only; -1: of nobody, class K. Cost: one sweep a draw.
-    """
-    (H, K), p = draws.pi.shape, prior.n_counts
-    kept, place = np.unique(wanted[wanted >= 0], return_inverse=True)
-    n, M = np.empty((H, K)), np.empty((H, prior.n_sums, K))
-    c = 0 if prior.inflation is None else units.counts.shape[1]
-    label, flags = np.empty((H, len(kept)), np.int16), np.zeros((H, len(kept), c), np.bool_)
-    fallen = np.zeros(H, np.int64)
-    zero = (prior.zeros or NO_ZEROS).arrays
-    collapse_draws(
-        rng,
-        mixed_data(units),
-        (prior.layout, zero, n_normalised(units)),
-        (draws.pi, draws.phi),
-        kept,
-        (n, M, label, flags, fallen),
-    )
-    labels = np.full((H, len(wanted)), K, np.int16)
-    labels[:, wanted >= 0] = label[:, place]
-    drawn = np.zeros((H, len(wanted), 2 * p), np.bool_)
-    drawn[:, wanted >= 0, :c] = flags[:, place]
-    sums = Sums(draws=draws, n=n, M=M, fixed=fixed, integrated=not fixed.any(), fallen=fallen)
-    return sums, labels, drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -221,8 +99,8 @@ class Cases:
     exposure: Array
     linked: Array
     held: Array
-    given: Mask
-    given_linked: Mask
+    given: Flags
+    given_linked: Flags
     power: Array
     columns: Ints
     guesses: Array
@@ -236,8 +114,8 @@ class Cases:
         targets: Targets,
         *,
         linked: Array | None,
-        conditional: Mask,
-        shown: Mask | None = None,
+        given: Flags,
+        shown: Flags | None = None,
     ) -> "Cases":
         """Join targets with their own synthetic values (n, V).
 
@@ -250,7 +128,7 @@ class Cases:
         exposure[:, :p] = columns.exposures(targets.profiles)
         tied = np.full(values.shape, np.nan) if linked is None else linked[targets.record]
         fitted = targets.fitted[:, None]
-        told = np.broadcast_to(conditional if shown is None else shown, values.shape)
+        told = np.broadcast_to(given if shown is None else shown, values.shape)
         guesses = columns.points(targets.guesses.codes, targets.columns, prior)
         every = np.concatenate([guesses, values[None][:, :, guessed]])
         volume = np.zeros(every.shape)
@@ -262,7 +140,7 @@ class Cases:
             exposure=exposure,
             linked=tied,
             held=np.where(fitted | told, values, np.nan),
-            given=conditional | (~fitted & told),
+            given=given | (~fitted & told),
             given_linked=np.broadcast_to(~fitted, values.shape),
             power=targets.weight,
             columns=guessed,
@@ -334,35 +212,31 @@ class MixedPredictive:
     sums: Sums
     cases: Cases
     label: npt.NDArray[np.int16]
-    structural: Mask
+    structural: Flags
     batch: Ints
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h without i), given what is given of i, shape (H, block)."""
         targets = self._targets(block)
         out = np.empty(targets[0].shape)
-        truth_masses(self._tables(), self.prior.layout, self.sums.fixed, targets, out)
+        truth_masses(*self._draws, targets, out)
         return out
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         targets, B = self._targets(block), int(self.batch.max()) + 1
         out = np.empty((targets[0].shape[1], B, len(self.cases.guesses)))
-        guess_sums(
-            self._tables(),
-            self.prior.layout,
-            self.sums.fixed,
-            targets,
-            self.cases.points(block, self.prior.n_counts),
-            np.ascontiguousarray(log_weights),
-            self.batch,
-            out,
-        )
+        guesses = self.cases.points(block, self.prior.n_counts)
+        weights = np.ascontiguousarray(log_weights)
+        guess_sums(*self._draws, targets, guesses, weights, self.batch, out)
         return np.ascontiguousarray(out.transpose(1, 2, 0))
 
-    def _tables(self) -> tuple[Any, ...]:
+    @property
+    def _draws(self) -> tuple[Any, ...]:
+        """What the kernels take first: draws, families, fixed variables."""
         s, d = self.sums, self.sums.draws
-        return s.n, d.alpha, d.pi, s.M, d.phi, s.integrated
+        tables = s.n, d.alpha, d.pi, s.M, d.phi, s.integrated
+        return tables, self.prior.layout, s.fixed
 
     def _targets(self, block: slice) -> tuple[npt.NDArray[Any], ...]:
         some = (self.label[:, block], self.structural[:, block])

@@ -22,6 +22,7 @@ import numpy as np
 from .families import (
     FAR,
     HALF_LOG_2PI,
+    PARAMETERS,
     log_level,
     log_number,
     log_rise,
@@ -37,7 +38,7 @@ LEAST = 1e-250
 STEP = 200.0  # of logs, beyond which a sum is put aside
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_powers(n, alpha, pi, removed, w, out):
     """log E[pi_k^w | labels, w less in class `removed`], sticks integrated out; or of pi itself.
 
@@ -64,7 +65,7 @@ def log_powers(n, alpha, pi, removed, w, out):
     out[K - 1] = log_rest
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_draw(M, phi, layout, fixed, P, T):
     """Parameters of all numbers and logs of all levels, nobody taken out."""
     starts, p_r, nothing = layout[0], layout[2].shape[0] + layout[6].shape[0], np.zeros((0, 4))
@@ -81,7 +82,7 @@ def fill_draw(M, phi, layout, fixed, P, T):
                 T[row, k] = math.log(max(here, TINY) / total)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def told_of(held, linked, exposure, flags, power, h, u, v, p):
     """What the data hold of variable v of a target.
 
@@ -91,7 +92,7 @@ def told_of(held, linked, exposure, flags, power, h, u, v, p):
     return power[u], held[u, v], linked[u, v], exposure[u, v], flag, of_z
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def set_gone(told, own, given_z, gone):
     """What is taken out of the sums of a class before a value of a variable is looked at.
 
@@ -107,7 +108,7 @@ def set_gone(told, own, given_z, gone):
     return gone[0, 0] != 0.0 or gone[1, 0] != 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of):
     """log E[p(x)^w] of variable v in class k; ``changed``: something is ``gone`` from its sums."""
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
@@ -122,7 +123,7 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
     return log_number(x, e, of, v >= p, layout[4], w, constants)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants, gone, of, out):
     """Add to out[k] the log of E[p(x)^w] of variable v; class k0 without the target."""
     p_r, e = layout[2].shape[0] + layout[6].shape[0], told[3]
@@ -144,14 +145,14 @@ def add_value(M, phi, P, T, layout, fixed, v, told, k0, x, given_z, w, constants
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_add(x, y):
     """log(exp x + exp y)."""
     top, other = max(x, y), min(x, y)
     return top if other == -math.inf else top + math.log1p(math.exp(other - top))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def both_kinds(M, phi, layout, told, v, k, own, gone, of):
     """Chance that the own synthetic zero of a count is structural; parameters if not, and if so.
 
@@ -169,7 +170,7 @@ def both_kinds(M, phi, layout, told, v, k, own, gone, of):
     return psi / (psi + (1.0 - psi) * math.exp(alive))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_of_both(share, x, e, of, w, constants):
     """log mass of a count whose class has a parameter set with chance 1 - share, or another."""
     first = log_number(x, e, of[0], False, True, w, constants)
@@ -177,7 +178,7 @@ def log_of_both(share, x, e, of, w, constants):
     return log_add(math.log1p(-share) + first, math.log(share) + second)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     """out[k]: log of the class's weight and of the target's values; its class without the target.
 
@@ -213,7 +214,7 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
     return anything
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def class_points(M, phi, P, T, layout, fixed, v, told, k, own, x, constants, gone, of, out):
     """out[c, k]: log mass of each point x[c] of variable v in class k."""
     p, p_r = layout[2].shape[0], layout[2].shape[0] + layout[6].shape[0]
@@ -234,7 +235,7 @@ def class_points(M, phi, P, T, layout, fixed, v, told, k, own, x, constants, gon
             out[c, k] = log_number(x[c], e, of[0], v >= p, layout[4], w, constants[c])
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def bounds(rest, L, n_points, u, k):
     """Largest and smallest log mass that any guess can have in a class."""
     most, least = rest[k], rest[k]
@@ -246,7 +247,7 @@ def bounds(rest, L, n_points, u, k):
     return most, least
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def highest(P, p, r, columns, k):
     """Largest log density that a guess of weight 1 can have in class k; masses are at most 1."""
     total = 0.0
@@ -256,11 +257,11 @@ def highest(P, p, r, columns, k):
             if of[1] == 0.0:
                 total += 0.5 * math.log(of[2]) - HALF_LOG_2PI
             else:
-                total += of[4] - HALF_LOG_2PI - 0.5 * math.log(of[3])
+                total += of[4]
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
     """L[i, c, k] of the classes that matter; minus infinity of those that cannot.
 
@@ -301,7 +302,7 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
             least = bounds(rest, L, n_points, u, first)[1]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def scale(rest, L, n_points, u, R, base):
     """Probabilities of points over the likeliest, for the classes that matter to some guess.
 
@@ -329,7 +330,7 @@ def scale(rest, L, n_points, u, R, base):
     return kept, top
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_guess(rest, L, cells, u, g, terms):
     """Log mass of one guess over all classes, by logs alone."""
     for k in range(rest.shape[0]):
@@ -339,7 +340,7 @@ def log_guess(rest, L, cells, u, g, terms):
     return log_sum_of(terms)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def first_changes(cells, out):
     """out[u, g]: the first column in which a guess differs from the one before."""
     U, G, q = cells.shape
@@ -351,7 +352,7 @@ def first_changes(cells, out):
             out[u, g] = i
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def guess_masses(R, cells, u, first, kept, products, masses):
     """Masses of guesses over the likeliest; products of what a guess shares with the one before.
 
@@ -369,7 +370,7 @@ def guess_masses(R, cells, u, first, kept, products, masses):
         masses[g] = mass
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_draw(rest, L, cells, u, masses, log_v, top, sums, relative, small, terms):
     """Add exp(log_v) times the mass of every guess to the sums (G,) of a batch.
 
@@ -391,10 +392,35 @@ def add_draw(rest, L, cells, u, masses, log_v, top, sums, relative, small, terms
     return relative
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def put_aside(sums, relative, small):
     """Move sums (G,) to the logs of what is too small."""
     for g in range(sums.shape[0]):
         if sums[g] > 0.0:
             small[g] = log_add(small[g], math.log(sums[g]) + relative)
             sums[g] = 0.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def room_of(guesses, V, K):
+    """Room for `rest_terms`, and for `points_of` and what is found by it."""
+    columns, points, _, _, _, cells, _ = guesses
+    (_, q, C), G = points.shape, cells.shape[1]
+    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
+    room[0][columns] = True
+    first = np.empty(cells.shape[:2], np.int64)
+    first_changes(cells, first)
+    L, R, products = np.empty((q, C, K)), np.empty((q, C, K)), np.empty((q, K))
+    return room, np.empty(K), np.empty(K), L, R, products, first, np.empty(G)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def points_of(draw, layout, fixed, targets, guesses, h, u, found):
+    """Masses of all guesses by a draw; log of what they are over, and log of the truth's."""
+    room, terms, rest, L, R, products, first, masses = found
+    _, _, _, n_points, truth_at, cells, _ = guesses
+    rest_terms(draw, layout, fixed, targets, h, u, 1, room, rest)
+    point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L)
+    kept, top = scale(rest, L, n_points, u, R, products[0])
+    guess_masses(R, cells, u, first, kept, products, masses)
+    return top, log_guess(rest, L, truth_at, u, 0, terms)

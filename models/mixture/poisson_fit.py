@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes
@@ -15,9 +16,9 @@ from bayes_risk.evidence.contract import Capabilities, Simulated, Targets, witho
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .business.intruder import weaker, weaker_in_words
+from .business import intruder as competitors
 from .business.totals import checked_quantile, dealt, groups_of, small_groups
-from .fit import Ints, MixtureFit
+from .fit import MixtureFit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -69,8 +70,8 @@ class PoissonMixtureFit(MixtureFit):
 
         Parameters
         ----------
-        m : int
-            Number of data sets, at least 1.
+        m, parameters, random_seed
+            As of `MixtureFit.synthesize`; by default MM and TCMM draw Theta anew from all chains.
         columns : list of str, optional
             Counts to synthesise, all by default.
         records : mask, or list of record labels, optional
@@ -80,10 +81,6 @@ class PoissonMixtureFit(MixtureFit):
             its own values were drawn to. MM and TCMM: always its own.
         quantile : float, optional
             TCMM: another one than the model declares.
-        parameters : {"one-mode", "independent", "shared"}, optional
-            How Theta is drawn: for each data set anew from one chain, whose mode the data sets
-            share (the default of MP), from all chains (that of MM and TCMM), or once for all.
-        random_seed : int, Generator or None
 
         Returns
         -------
@@ -164,7 +161,8 @@ class PoissonMixtureFit(MixtureFit):
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """What is offered for a release and an intruder."""
-        if not intruder.is_competitor and not self._keeps_totals(release):
+        keeps_totals = self.model.kind != "MP" or release.groups is not None
+        if not intruder.is_competitor and not keeps_totals:
             return MixtureFit.capabilities(self, release, intruder)
         may = Capabilities(
             closed_form=self,
@@ -185,10 +183,6 @@ class PoissonMixtureFit(MixtureFit):
             '"second-largest" (with largest=), "all-but-two" (with other=) or "all-but-target"'
         )
 
-    def _keeps_totals(self, release: EncodedRelease) -> bool:
-        """Whether the release shows the confidential total of every synthesised column."""
-        return self.model.kind != "MP" or release.groups is not None
-
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
@@ -201,31 +195,21 @@ class PoissonMixtureFit(MixtureFit):
         InputError
             A release whose totals are not the confidential ones.
         """
-        self._check_totals(release)
+        codes, columns = self.microdata.codes, release.columns
+        total = codes[:, columns].sum(axis=0)
+        names = [c for c in self.microdata.columns if c in release.synthesized]
+        for l, found in enumerate(release.codes[:, :, columns].sum(axis=1), start=1):
+            if (found != total).any():
+                j = int(np.argmax(found != total))
+                raise InputError(
+                    f"column {names[j]!r} of release {l} does not add up to what the original adds "
+                    f'up to, and kind={self.model.kind!r} keeps totals: audit with kind="MP" a '
+                    "release that does not"
+                )
         own = targets.profiles[:, targets.columns]  # shape (U, q)
         same = (targets.guesses.codes == own[None]).all(axis=2)  # shape (G, U)
         log_p = np.where(same, 0.0, -np.inf)
         return Simulated.exact(np.repeat(log_p[None], len(release.by_draw), axis=0))
 
-    def _check_totals(self, release: EncodedRelease) -> None:
-        """Whether every synthesised column adds up to its confidential total."""
-        names = [c for c in self.microdata.columns if c in release.synthesized]
-        total = self.microdata.codes[:, release.columns].sum(axis=0)
-        for l, found in enumerate(release.codes[:, :, release.columns].sum(axis=1), start=1):
-            if (found != total).any():
-                j = int(np.argmax(found != total))
-                raise InputError(
-                    f"column {names[j]!r} of release {l} adds up to {found[j]:.0f} and the "
-                    f"original to {total[j]:.0f}; kind={self.model.kind!r} keeps totals: audit "
-                    'with kind="MP" a release that does not'
-                )
-
-    def weaker(
-        self, intruder: Intruder, release: EncodedRelease, targets: Targets, **how: Any
-    ) -> Simulated:
-        """The evidence for business competitors."""
-        return weaker(self, intruder, release, targets, **how)
-
-    def weaker_in_words(self, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
-        """How that was computed, one phrase for reports."""
-        return weaker_in_words(self, intruder, release, targets)
+    weaker = competitors.weaker
+    weaker_in_words = competitors.weaker_in_words

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.disjoint_boxes import guesses_held
 from bayes_risk.evidence.contract import Predictive, Targets
@@ -19,9 +20,9 @@ from bayes_risk.release.release import EncodedRelease
 
 from .columns import Columns
 from .families import fill_log_masses
-from .levels import predictive as levels_alone
+from .gibbs import Sums, collapse
 from .mechanism import Mechanism
-from .mixed_predictive import Cases, MixedPredictive, Sums, collapse
+from .mixed_predictive import Cases, MixedPredictive
 from .sampler import doubled, run_chains
 from .state import Draws, Prior, Units, joined
 from .zeros import (
@@ -30,9 +31,6 @@ from .zeros import (
     log_possible,
     log_possible_release,
 )
-
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 def log_masses(units: Units, draws: Draws, prior: Prior) -> Array:
@@ -70,9 +68,9 @@ class MixturePosterior:
     units: Units
     draws: Draws
     thin: int
-    conditional: Mask
+    conditional: Flags
     linked: Array | None = None
-    shown: Mask | None = None
+    shown: Flags | None = None
 
     @property
     def n_draws(self) -> int:
@@ -99,21 +97,39 @@ class MixturePosterior:
         return [self.collapsed(targets, rng)]
 
     def collapsed(self, targets: Targets, rng: np.random.Generator) -> Any:
-        """The same: of levels that all count in full by the fast loops of `predictive.py`."""
-        unit = self.units.unit[targets.record]
-        if not self.tabulates:
-            part = self._of_numbers(targets, unit, rng)
-            return self._possible(part, targets, unit >= 0, part.sums.fallen)
-        levels = self._of_levels(targets, unit, rng)
-        fallen = levels.tables.fallen
-        return self._possible(levels, targets, levels.unit >= 0, fallen)
+        """The same: of levels that all count in full by the fast loops of `levels`."""
+        data = self.prior, self.units, self.draws, self.conditional
+        sums, label, structural = collapse(*data, self.units.unit[targets.record], rng=rng)
+        how: Any = {"linked": self.linked, "given": self.conditional, "shown": self.shown}
+        part = self._part(sums, targets, label, structural, **how)
+        return self._possible(part, targets, sums.fallen)
+
+    def _part(
+        self,
+        sums: Sums,
+        targets: Targets,
+        label: npt.NDArray[np.int16],
+        structural: Flags,
+        **how: Any,
+    ) -> Any:
+        """Join draws and targets; ``how``: linked, given and shown values."""
+        prior, batch = self.prior, batch_of_draws(len(self.draws), self.draws.n_chains)
+        if self.tabulates:
+            return predictive_of_levels(Tables.of(sums, prior), prior, targets, label, batch, **how)
+        return MixedPredictive(
+            prior=prior,
+            sums=sums,
+            cases=Cases.of(prior, self.columns, targets, **how),
+            label=label,
+            structural=structural,
+            batch=batch,
+        )
 
     def _possible(
         self,
         part: Any,
         targets: Targets,
-        left_out: Mask,
-        fallen: npt.NDArray[np.int64] | None,
+        fallen: npt.NDArray[np.int64],
         log_factor: Array | None = None,
     ) -> Any:
         """The same of what is possible; ``fallen`` (H,) records fell into the structural zeros."""
@@ -131,102 +147,28 @@ class MixturePosterior:
         )
         given = self.conditional[prior.n_numbers :]
         if log_factor is None and not given.any():
-            assert fallen is not None
             log_factor = log_factors(self.units, fallen)
         return TruncatedPredictive(
             inner=part,
             zeros=prior.zeros,
             impossible=impossible,
-            left_out=left_out,
+            left_out=part.label[0] < prior.n_classes,
             log_factor=log_factor,
             given=given,
         )
 
-    def _of_levels(
-        self, targets: Targets, unit: npt.NDArray[np.int64], rng: np.random.Generator
-    ) -> LatentPredictive:
-        asked = None
-        if self.prior.zeros is None:  # labels of the targets' units are all that is looked up
-            asked = np.unique(unit[unit >= 0])
-            unit = np.where(unit >= 0, np.searchsorted(asked, unit), -1)
-        tables = levels_alone.collapse(
-            self.prior,
-            self.units,
-            self.draws,
-            fixed=self.conditional,
-            integrate_weights=not self.conditional.any(),
-            asked=asked,
-            rng=rng,
-        )
-        return predictive_of_levels(
-            tables,
-            self.prior,
-            targets,
-            unit=unit,
-            linked=self.linked,
-            given=self.conditional,
-            n_chains=self.draws.n_chains,
-            shown=self.shown,
-        )
-
-    def _of_numbers(
-        self, targets: Targets, unit: npt.NDArray[np.int64], rng: np.random.Generator
-    ) -> MixedPredictive:
-        data = self.prior, self.units, self.draws, self.conditional
-        sums, label, structural = collapse(*data, unit, rng=rng)
-        cases = Cases.of(
-            self.prior,
-            self.columns,
-            targets,
-            linked=self.linked,
-            conditional=self.conditional,
-            shown=self.shown,
-        )
-        return MixedPredictive(
-            prior=self.prior,
-            sums=sums,
-            cases=cases,
-            label=label,
-            structural=structural,
-            batch=batch_of_draws(len(self.draws), self.draws.n_chains),
-        )
-
     def at_theta(self, targets: Targets, linked: Array | None) -> Predictive:
         """p(y* | Theta_h) itself: nothing integrated out, nobody left out."""
-        prior, draws, (H, K) = self.prior, self.draws, self.draws.pi.shape
-        none = np.zeros(len(self.conditional), dtype=bool)
-        if not self.tabulates:
-            return MixedPredictive(
-                prior=prior,
-                sums=Sums.at_theta(draws, prior),
-                cases=Cases.of(prior, self.columns, targets, linked=linked, conditional=none),
-                label=np.full((H, len(targets)), K, np.int16),
-                structural=np.zeros((H, len(targets), 2 * prior.n_counts), dtype=bool),
-                batch=batch_of_draws(len(draws), draws.n_chains),
-            )
-        tables = Tables(
-            Q=draws.phi,
-            tau=np.ones((H, len(none), K)),
-            n=np.zeros((H, K), np.int64),
-            alpha=draws.alpha,
-            pi=draws.pi,
-            label=np.zeros((H, 1), np.int16),
-            fixed=~none,
-        )
-        part = predictive_of_levels(
-            tables,
-            prior,
-            targets,
-            unit=np.full(len(targets), -1),
-            linked=linked,
-            given=none,
-            n_chains=draws.n_chains,
-        )
+        prior, draws, (H, K), U = self.prior, self.draws, self.draws.pi.shape, len(targets)
+        sums, nobody = Sums.at_theta(draws, prior), np.full((H, U), K, np.int16)
+        structural = np.zeros((H, U, 2 * prior.n_counts), dtype=bool)
+        given = np.zeros(len(self.conditional), dtype=bool)
+        part = self._part(sums, targets, nobody, structural, linked=linked, given=given)
         if prior.zeros is None:
-            return part
+            whole: Predictive = part
+            return whole
         factor = np.repeat(-log_possible(prior.zeros, draws)[:, None], 2, axis=1)
-        none_left_out = np.zeros(len(targets), dtype=bool)
-        cut: Predictive = self._possible(part, targets, none_left_out, None, factor)
+        cut: Predictive = self._possible(part, targets, sums.fallen, factor)
         return cut
 
     def of_chains(self, which: npt.NDArray[np.integer]) -> "MixturePosterior":
@@ -249,7 +191,7 @@ class MixturePosterior:
         rng: np.random.Generator,
         n_jobs: int = 1,
         linked: Array | None = None,
-        conditional: Mask | None = None,
+        conditional: Flags | None = None,
         tick: Callable[[int], None] = lambda done: None,
     ) -> "MixturePosterior":
         """The same model on other data, started where these chains stopped."""
@@ -302,12 +244,11 @@ def predictive_of_levels(
     tables: Tables,
     prior: Prior,
     targets: Targets,
-    *,
-    unit: npt.NDArray[np.int64],
+    label: npt.NDArray[np.int16],
+    batch: npt.NDArray[np.int64],
     linked: Array | None,
-    given: Mask,
-    n_chains: int,
-    shown: Mask | None = None,
+    given: Flags,
+    shown: Flags | None = None,
 ) -> LatentPredictive:
     """Join tables of draws and targets.
 
@@ -325,7 +266,7 @@ def predictive_of_levels(
     in_data = (held >= 0).any(axis=1) | (conditioned >= 0).any(axis=1)
     return LatentPredictive(
         tables=tables,
-        unit=np.where(in_data, unit, -1),
+        label=np.where(in_data, label, np.int16(prior.n_classes)),
         truth=truth,
         linked=z,
         columns=targets.columns,
@@ -333,5 +274,5 @@ def predictive_of_levels(
         held=held,
         observed=np.where(given | in_part, truth, -1),
         conditioned=conditioned,
-        batch=batch_of_draws(len(tables.alpha), n_chains),
+        batch=batch,
     )

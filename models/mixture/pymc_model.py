@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
@@ -19,6 +18,7 @@ from pymc.util import get_random_generator
 from scipy.special import gammaln
 
 from bayes_risk._compat import draws_name, group
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Microdata
 
@@ -26,7 +26,6 @@ from .columns import Columns
 from .sampler import run_chain
 from .state import Draws, Prior, State, Units, ZeroLayout, n_normalised
 
-Array = npt.NDArray[np.float64]
 Blocks = Mapping[str, slice]
 BELOW_ONE = float(np.nextafter(1.0, 0.0))
 

@@ -2,7 +2,7 @@
 
 The same sweep serves PyMC (one call a draw, `pymc_model.py`) and the many fits of an audit, which
 run here without PyMC's bookkeeping: two chains of a fit are two threads outside the interpreter
-lock. Plain tables of levels have a faster compiled loop than mixtures of other families.
+lock.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,31 +10,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.parallel import Ticks, in_order
-from bayes_risk.models.mixture.levels.split_merge import owners, sweep_with_splits, variables
 
-from . import sweep as kernel
-from . import zeros as cut_off
-from .kept_columns import conditional_sweep
-from .mixed import run as run_mixed
+from .gibbs import run
 from .state import (
-    NO_ZEROS,
     Draws,
     Prior,
     State,
     Units,
-    given_arrays,
     joined,
-    mixed_data,
     n_normalised,
+    sampled,
 )
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Progress = Callable[[str, int, int], None]
 
 CHUNK = 20
@@ -148,57 +140,6 @@ def start_together(phi: Array) -> State:
     return State(alpha=1.0, log_left=log_left, pi=pi, phi=phi)
 
 
-@numba.njit(cache=True, nogil=True)
-def _run(  # type: ignore[no-untyped-def]  # a kernel: numba reads no annotations
-    rng, data, layout, prior, state, thin, swaps, out, first, last
-):
-    """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated."""
-    positions, multiplicity, given = data
-    starts, a, splits = layout
-    alpha, log_left, pi, phi = state
-    K = pi.shape[0]
-    n, M = np.zeros(K, np.int64), np.zeros(phi.shape, np.int64)
-    label = np.zeros(positions.shape[0], np.int64)
-    splits *= given[2].shape[0] == 0  # their ratio knows no denominators
-    owner, variable = owners(multiplicity if splits > 0 else multiplicity[:0]), variables(starts)
-    z, tally = np.zeros(owner.shape[0], np.int16), np.zeros((2, 2), np.int64)
-    for h in range(first, last):
-        for _ in range(thin):
-            if splits > 0:
-                alpha[0] = sweep_with_splits(
-                    rng, (positions, owner), (starts, a, variable), prior, swaps, splits,
-                    alpha[0], log_left, pi, phi, n, M, z, tally,
-                )  # fmt: skip
-            elif given[2].shape[0] == 0:
-                alpha[0] = kernel.sweep(
-                    rng, positions, multiplicity, starts, a, prior, swaps,
-                    alpha[0], log_left, pi, phi, n, M, label,
-                )  # fmt: skip
-            else:
-                alpha[0] = conditional_sweep(
-                    rng, positions, multiplicity, given, starts, a, prior,
-                    alpha[0], log_left, pi, phi, n, M, label,
-                )  # fmt: skip
-        kernel.keep_draw(state, n, out, h)
-
-
-def compiled(prior: Prior, units: Units) -> tuple[Callable[..., None], tuple[Any, ...]]:
-    """The compiled loop, with what it takes of the units and of the prior's layout.
-
-    Every loop is called ``loop(rng, data, layout, concentration, state, thin, swaps, out, first,
-    last)``.
-    """
-    if units.power is not None or units.has_numbers:
-        zero = (prior.zeros or NO_ZEROS).arrays
-        layout: Any = (prior.layout, zero, n_normalised(units), prior.splits)
-        return run_mixed, (mixed_data(units), layout)
-    data: Any = (units.positions, units.multiplicity, given_arrays(units.given))
-    if prior.zeros is not None:
-        layout = (prior.starts, prior.level, prior.zeros.arrays, n_normalised(units))
-        return cut_off.run, (data, layout)
-    return _run, (data, (prior.starts, prior.level, prior.splits))
-
-
 def run_chain(
     prior: Prior,
     units: Units,
@@ -214,13 +155,13 @@ def run_chain(
     K, D = prior.n_classes, prior.width
     alpha = np.array([start.alpha])
     state = (alpha, start.log_left.copy(), start.pi.copy(), start.phi.copy())
-    loop, data = compiled(prior, units)
-    fixed = (*data, np.array(prior.concentration), state)
-    loop(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
+    layout = prior.layout, n_normalised(units), prior.splits
+    fixed = *sampled(units, prior), layout, np.array(prior.concentration), state
+    run(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
     out = _room(draws, K, D)
     for first in range(0, draws, CHUNK):  # in chunks, so that progress shows and Ctrl-C is heard
         last = min(first + CHUNK, draws)
-        loop(rng, *fixed, thin, prior.swaps, out, first, last)
+        run(rng, *fixed, thin, prior.swaps, out, first, last)
         tick(last - first)
     return Draws(
         alpha=out[0], log_left=out[1], pi=out[2], phi=out[3], n_occupied=out[4], n_chains=1

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from bayes_risk._core.arrays import Array, Flags, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -203,6 +201,22 @@ class Given:
     parts: Units
     columns: Ints
 
+    @classmethod
+    def nothing(cls) -> "Given":
+        """No rows."""
+        none = Units(
+            positions=np.empty((0, 0), np.int32),
+            multiplicity=np.empty(0, np.int64),
+            unit=np.empty(0, np.int64),
+        )
+        return cls(rows=none, parts=none, columns=np.empty(0, np.int64))
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """What compiled loops take: rows, parts, their number and levels (w, V), columns."""
+        levels = np.ascontiguousarray(self.parts.positions.T)
+        return self.rows.arrays, self.parts.data, self.parts.multiplicity, levels, self.columns
+
 
 Numbers = tuple[Array, Array, Array]  # counts, exposures, reals of some rows
 
@@ -218,6 +232,9 @@ class State:
     log_left: Array
     pi: Array
     phi: Array
+
+
+DRAWN = ("alpha", "log_left", "pi", "phi", "n_occupied")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -252,26 +269,13 @@ class Draws:
 
     def take(self, which: npt.NDArray[np.integer], n_chains: int) -> "Draws":
         """Some of the draws."""
-        return Draws(
-            alpha=self.alpha[which],
-            log_left=self.log_left[which],
-            pi=self.pi[which],
-            phi=self.phi[which],
-            n_occupied=self.n_occupied[which],
-            n_chains=n_chains,
-        )
+        return Draws(n_chains=n_chains, **{x: getattr(self, x)[which] for x in DRAWN})
 
 
 def joined(chains: Sequence[Draws]) -> Draws:
     """Chains put after one another."""
-    return Draws(
-        alpha=np.concatenate([c.alpha for c in chains]),
-        log_left=np.concatenate([c.log_left for c in chains]),
-        pi=np.concatenate([c.pi for c in chains]),
-        phi=np.concatenate([c.phi for c in chains]),
-        n_occupied=np.concatenate([c.n_occupied for c in chains]),
-        n_chains=sum(c.n_chains for c in chains),
-    )
+    arrays = {x: np.concatenate([getattr(c, x) for c in chains]) for x in DRAWN}
+    return Draws(n_chains=sum(c.n_chains for c in chains), **arrays)
 
 
 def units_of(
@@ -320,38 +324,7 @@ def n_normalised(units: Units) -> int:
     return total
 
 
-def given_arrays(given: Given | None) -> tuple[npt.NDArray[np.integer], ...]:
-    """The tuple that the compiled loop of levels takes; empty arrays if nothing is conditional."""
-    if given is None:
-        rows, counts = np.empty((0, 0), np.int32), np.empty(0, np.int64)
-        return rows, counts, rows, counts, counts
-    return (
-        given.rows.positions,
-        given.rows.multiplicity,
-        np.ascontiguousarray(given.parts.positions.T),
-        given.parts.multiplicity,
-        given.columns,
-    )
-
-
-NO_ZEROS = ZeroLayout(
-    starts=np.zeros(1, np.int64),
-    boxes=np.zeros((0, 1), dtype=bool),
-    of=np.zeros((0, 0), np.int64),
-    narrow=np.zeros(0, dtype=bool),
-    ptr=np.zeros(1, np.int64),
-    rows=np.zeros(0, np.int64),
-)
-
-
-def mixed_data(units: Units) -> tuple[Any, ...]:
-    """What the loop of all families takes: units, synthetic rows, and what divides these."""
-    if units.given is None:
-        rows, counts = np.empty((0, 0), np.int32), np.empty(0, np.int64)
-        nothing = np.empty((0, 0))
-        data = (rows, nothing, nothing, nothing)
-        return units.arrays, (data, counts, np.empty(0)), data, counts, rows, counts
-    given = units.given
-    us = np.ascontiguousarray(given.parts.positions.T)
-    parts = given.parts
-    return units.arrays, given.rows.arrays, parts.data, parts.multiplicity, us, given.columns
+def sampled(units: Units, prior: Prior) -> tuple[Any, ...]:
+    """What the compiled loop takes: units, what is drawn given others, structural zeros."""
+    given = None if units.given is None else units.given.arrays
+    return units.arrays, given, None if prior.zeros is None else prior.zeros.arrays

@@ -13,16 +13,12 @@ import math
 
 import numba
 import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.integer]
 
 RESCALE_EVERY = 16
 TINY = 1e-300
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def class_masses(positions, pi, phi, out):
     """out[k] proportional to pi_k prod_j phi_k(level j); rescaled so that nothing underflows."""
     K = pi.shape[0]
@@ -41,7 +37,7 @@ def class_masses(positions, pi, phi, out):
             out[k] *= phi[a, k]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_masses(positions, pi, phi, out):
     """out[h, u] = log sum_k pi_hk prod_j phi_hk(level j of row u)."""
     K = pi.shape[1]
@@ -56,7 +52,7 @@ def fill_log_masses(positions, pi, phi, out):
             out[h, u] += math.log(max(total, TINY))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def scaled_product(positions, phi, masses):
     """Multiply rows of phi into masses; returns the log of what was divided out on the way."""
     scale = 0.0
@@ -73,7 +69,7 @@ def scaled_product(positions, phi, masses):
     return scale
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def rescale(masses):
     """Divide by the largest entry."""
     top = TINY
@@ -83,14 +79,14 @@ def rescale(masses):
         masses[k] /= top
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def cumulate(masses):
     """Running sums, in place."""
     for k in range(1, masses.shape[0]):
         masses[k] += masses[k - 1]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_class(rng, cumulated):
     """Index k with probability proportional to its mass: how many running sums lie below u."""
     last = cumulated.shape[0] - 1
@@ -101,43 +97,7 @@ def draw_class(rng, cumulated):
     return k
 
 
-@numba.njit(cache=True, nogil=True)
-def draw_labels(rng, positions, multiplicity, pi, phi, n, M, first_label):
-    """Class labels z ~ p(z | y, pi, phi) of all units; fills the counts n[K] and M[D, K].
-
-    ``first_label[u]`` keeps the label of one individual of unit u.
-    """
-    K = pi.shape[0]
-    masses = np.empty(K)
-    copies = np.zeros(K, np.int64)
-    n[:] = 0
-    M[:] = 0
-    for u in range(positions.shape[0]):
-        class_masses(positions[u], pi, phi, masses)
-        cumulate(masses)
-        k = draw_class(rng, masses)
-        first_label[u] = k
-        copies[k] += 1
-        for _ in range(multiplicity[u] - 1):
-            copies[draw_class(rng, masses)] += 1
-        if multiplicity[u] == 1:
-            add_unit(positions[u], k, copies, n, M)
-        else:
-            for k in range(K):
-                if copies[k] > 0:
-                    add_unit(positions[u], k, copies, n, M)
-
-
-@numba.njit(cache=True, nogil=True)
-def add_unit(positions, k, copies, n, M):
-    """Count the copies of a unit that fell into class k, and forget them."""
-    n[k] += copies[k]
-    for j in range(positions.shape[0]):
-        M[positions[j], k] += copies[k]
-    copies[k] = 0
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_levels(rng, M, starts, a, phi):
     """phi_kj ~ Dirichlet(a + M_kj), one row of levels after the other."""
     K = M.shape[1]
@@ -154,7 +114,7 @@ def draw_levels(rng, M, starts, a, phi):
                 phi[c, k] /= total[k]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_gamma_draw(rng, shape):
     """Log of a standard gamma draw; exact where the draw itself would underflow (shapes near 0).
 
@@ -165,7 +125,7 @@ def log_gamma_draw(rng, shape):
     return math.log(rng.standard_gamma(shape + 1.0)) + math.log(max(rng.random(), TINY)) / shape
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_stick(rng, here, after, alpha):
     """V ~ Beta(1 + here, alpha + after); returns V and log(1 - V)."""
     x = log_gamma_draw(rng, 1.0 + here)
@@ -175,7 +135,7 @@ def draw_stick(rng, here, after, alpha):
     return math.exp(x - total), y - total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_sticks(rng, n, alpha, log_left, pi):
     """V_k ~ Beta(1 + n_k, alpha + n_{>k}) and pi_k = V_k prod_{l<k} (1 - V_l); returns log pi_K.
 
@@ -193,13 +153,13 @@ def draw_sticks(rng, n, alpha, log_left, pi):
     return log_rest
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_alpha(rng, n_sticks, log_rest, prior):
     """alpha ~ Gamma(a + K - 1, rate b - log pi_K)."""
     return max(rng.standard_gamma(prior[0] + n_sticks) / (prior[1] - log_rest), TINY)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_order(here, after, alpha):
     """log E[V^here (1 - V)^after] for V ~ Beta(1, alpha), up to what no order changes."""
     return (
@@ -209,7 +169,7 @@ def log_order(here, after, alpha):
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def swap_neighbours(rng, alpha, n, M):
     """Metropolis swaps of neighbouring classes, sticks integrated out (module notes, "order").
 
@@ -232,20 +192,7 @@ def swap_neighbours(rng, alpha, n, M):
         after += n[k + 1]
 
 
-@numba.njit(cache=True, nogil=True)
-def sweep(
-    rng, positions, multiplicity, starts, a, prior, swaps, alpha, log_left, pi, phi, n, M, label
-):
-    """One blocked Gibbs sweep: labels, order, weights, level probabilities; returns alpha."""
-    draw_labels(rng, positions, multiplicity, pi, phi, n, M, label)
-    if swaps:
-        swap_neighbours(rng, alpha, n, M)
-    log_rest = draw_sticks(rng, n, alpha, log_left, pi)
-    draw_levels(rng, M, starts, a, phi)
-    return draw_alpha(rng, n.shape[0] - 1, log_rest, prior)
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def keep_draw(state, n, out, h):
     """Write a point of a chain, and how many classes are occupied there, as draw h."""
     out_alpha, out_left, out_pi, out_phi, out_occupied = out
@@ -256,7 +203,7 @@ def keep_draw(state, n, out, h):
     out_occupied[h] = (n > 0).sum()
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_rows(rng, positions, pi, phi, starts, columns, out):
     """Synthetic level codes: a class given a record's positions, then a level for each column.
 

@@ -3,33 +3,49 @@
 Chains over the unknown rows, the parameters of each release and base chains (see the kernels). Of
 each draw sums by class are kept, from which predictives are read. The law of a draw is that of
 tables with the target in them: as it is, where the intruder would know the record if it were not
-the target, else as imputed. Left out it leaves h(y*), the joint density of the target's values
-given all else; an imputed row also leaves a normaliser, 1 / sum_y h(y), estimated without bias by
-q(y_t) / h(y_t) at the imputed values y_t.
+the target, else as imputed, r. With it taken out of all B = m + W sets of sums h(y) is left, the
+joint density of its values given all else; `docs/weaker-knowledge.md` has it, and its normaliser
+where the row was imputed.
+
+``tables``: n (H, B, K), M (H, B, ., K), alpha (H, B), pi (H, B, K), fixed variables with a release
+and before (2, V), m. ``targets``: labels (H, B, U), structural zeros (H, B, U, 2 p), values (U, V),
+exposures (U, V), constants (U, V, 2), synthetic values (m + 1, U, V) and their constants, who is
+known (U,), imputed values (H, U, F), what is given of own and synthetic values (U, V), weights
+(U,), and the imputed variables (F,).
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns, Rows
+from .families import PARAMETERS, log_sum_of
+from .masses import count_constants
 from .mechanism import Mechanism
 from .mixed_predictive import Cases
-from .state import NO_ZEROS, Draws, Prior, Units, mixed_data
-from .unknown_kernels import keep, start_base, sweeps
-from .unknown_predictive import guess_densities, truth_densities
+from .mixed_terms import (
+    SMALL,
+    fill_draw,
+    log_add,
+    log_guess,
+    points_of,
+    rest_terms,
+    room_of,
+)
+from .state import Draws, Given, Prior, Units
+from .unknown_kernels import keep, log_power_of_mean, start_base, sweeps
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 BASE_CHAINS = 8
 SWEEPS_A_CALL = 20
 
@@ -51,7 +67,7 @@ class UnknownRecords:
     prior: Prior
     columns: Columns
     hows: Sequence[Mechanism]
-    known: Mask
+    known: Flags
 
     @property
     def free(self) -> Ints:
@@ -90,32 +106,32 @@ class UnknownRecords:
         )
 
     @property
-    def fixed(self) -> Mask:
+    def fixed(self) -> Flags:
         """Variables that stay at their drawn parameters, with a data set and before, (2, V)."""
         conditional = self.hows[0].conditional
         return np.stack([conditional, np.zeros_like(conditional)])
 
     @property
     def layout(self) -> tuple[Any, ...]:
-        """Families, structural zeros, and by i log(i), log(i + a) and the sum of log(i + d_j a)."""
+        """Families, and by i log(i), log(i + a) and the sum of log(i + d_j a)."""
         prior, i = self.prior, np.arange(len(self.known) + 2.0)
         divisors = i[:, None] + np.diff(prior.starts) * prior.level
         logs = np.log(np.maximum(i, 1.0)), np.log(i + prior.level), np.log(divisors).sum(axis=1)
-        return prior.layout, NO_ZEROS.arrays, logs
+        return prior.layout, logs
 
     def data(self) -> tuple[Any, ...]:
         """The units as the kernels take them; a chain writes its unknown rows into them."""
-        every: list[Any] = [mixed_data(u) for u, _ in self.parts]
         units = [
             (
-                *(np.concatenate([x, z]) for x, z in zip(u[0], rows, strict=True)),
-                np.append(u[1], np.ones(len(rows[0]), np.int64)),
+                *(np.concatenate([x, z]) for x, z in zip(u.data, rows, strict=True)),
+                np.append(u.multiplicity, np.ones(len(rows[0]), np.int64)),
             )
-            for (u, *_), (_, rows) in zip(every, self.parts, strict=True)
+            for u, rows in self.parts
         ]
-        given = [(*one[1][0], one[1][1]) for one in every]
+        every = [(u.given or Given.nothing()).arrays for u, _ in self.parts]
+        given = [(*one[0][0], one[0][1]) for one in every]
         given[-1] = tuple(x[:0] for x in given[0])
-        return stacked(units), stacked(given), *every[0][2:]
+        return stacked(units), stacked(given), *every[0][1:]
 
     def rows(self) -> tuple[Any, ...]:
         """What the kernels take of the unknown rows."""
@@ -141,10 +157,6 @@ class UnknownRecords:
             np.ascontiguousarray(e[:, kinds]),
         )
 
-    def start(self, l: int) -> Array:
-        """Imputed values to start from, as data set l shows them, (R, F)."""
-        return np.ascontiguousarray(self.hows[l].z.values[~self.known][:, self.free])
-
 
 def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> tuple[npt.NDArray[Any], ...]:
     """Arrays of all blocks below one another, and where each block begins."""
@@ -152,8 +164,7 @@ def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> tuple[npt.NDArray
     return *(np.ascontiguousarray(np.concatenate(x)) for x in zip(*blocks, strict=True)), ends
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Kept:
+class Kept(NamedTuple):
     """Draws that are kept, H in all, chain after chain; B = m + W sets of sums in each.
 
     ``n (H, B, K)``, ``M (H, B, ., K)``, ``alpha (H, B)``, ``pi (H, B, K)``; labels ``(H, B, N +
@@ -166,11 +177,8 @@ class Kept:
     alpha: Array
     pi: Array
     label: npt.NDArray[np.int16]
-    flags: Mask
+    flags: Flags
     rows: Array
-
-    def __len__(self) -> int:
-        return len(self.alpha)
 
     @classmethod
     def room(cls, problem: UnknownRecords, H: int) -> "Kept":
@@ -188,64 +196,36 @@ class Kept:
             rows=np.empty((H, len(problem.tracked), len(problem.free))),
         )
 
-    @property
-    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
-        """All of it, in order."""
-        return tuple(getattr(self, f.name) for f in fields(self))
-
-    def take(self, which: slice) -> "Kept":
-        """Some of the draws."""
-        return Kept(**{f.name: getattr(self, f.name)[which] for f in fields(self)})
-
-
-def joined(parts: Sequence[Kept]) -> Kept:
-    """Put chains after one another."""
-    names = [f.name for f in fields(Kept)]
-    return Kept(**{x: np.concatenate([getattr(part, x) for part in parts]) for x in names})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Chain:
-    """Where a chain is; the kernels write into these arrays.
-
-    Attributes
-    ----------
-    state : tuple of arrays
-        Of the B sets concentration (B,), log(1 - V) (B, K - 1), weights (B, K), phi (B, D, K); of
-        base chains sums n (W, K) and M (W, ., K), labels (W, R) and structural zeros (W, R, p) of
-        the unknown rows.
-    y : ndarray, shape (R, F)
-        Imputed values.
-    done : ndarray
-        Sweeps so far, and the sum over them of the share of rows accepted.
-    """
-
-    state: tuple[npt.NDArray[Any], ...]
-    y: Array
-    done: Array
-
     @classmethod
-    def started(
-        cls, problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator
-    ) -> "Chain":
-        """Parameters from draws far apart, unknown rows as data set l shows them."""
-        prior, W, y = problem.prior, BASE_CHAINS, problem.start(l)
-        far = np.linspace(0, len(draws) - 1, len(problem.hows) + W).astype(int)
-        some = draws.take(rng.permutation(far), 1)
-        state = (
-            *(some.alpha, some.log_left, some.pi, some.phi),
-            np.zeros((W, prior.n_classes)),
-            np.zeros((W, prior.n_sums, prior.n_classes)),
-            np.zeros((W, len(y)), np.int64),
-            np.zeros((W, len(y), prior.n_counts), np.bool_),
-        )
-        start_base(rng, problem.data(), problem.layout, problem.rows(), state, y)
-        return cls(state=state, y=y, done=np.zeros(2))
+    def joined(cls, parts: Sequence["Kept"]) -> "Kept":
+        """Chains after one another."""
+        return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
-    def copy(self) -> "Chain":
-        """The same place, apart."""
-        state = tuple(x.copy() for x in self.state)
-        return Chain(state=state, y=self.y.copy(), done=self.done.copy())
+
+Chain = tuple[npt.NDArray[Any], ...]
+"""Where a chain is; the kernels write into these arrays.
+
+Of the B sets concentration (B,), log(1 - V) (B, K - 1), weights (B, K), phi (B, D, K); of base
+chains sums n (W, K) and M (W, ., K), labels (W, R) and structural zeros (W, R, p) of the unknown
+rows; last the imputed values (R, F).
+"""
+
+
+def started(problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Generator) -> Chain:
+    """Parameters from draws far apart, unknown rows as data set l shows them."""
+    prior, W = problem.prior, BASE_CHAINS
+    y = np.ascontiguousarray(problem.hows[l].z.values[~problem.known][:, problem.free])
+    far = np.linspace(0, len(draws) - 1, len(problem.hows) + W).astype(int)
+    some = draws.take(rng.permutation(far), 1)
+    state = (
+        *(some.alpha, some.log_left, some.pi, some.phi),
+        np.zeros((W, prior.n_classes)),
+        np.zeros((W, prior.n_sums, prior.n_classes)),
+        np.zeros((W, len(y)), np.int64),
+        np.zeros((W, len(y), prior.n_counts), np.bool_),
+    )
+    start_base(rng, problem.data(), problem.layout, problem.rows(), state, y)
+    return *state, y
 
 
 def run_chain(
@@ -259,7 +239,7 @@ def run_chain(
     tick: Callable[[int], None] = lambda done: None,
 ) -> tuple[Kept, Chain]:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
-    chain, kept, prior = start.copy(), Kept.room(problem, draws), problem.prior
+    chain, kept, prior = tuple(x.copy() for x in start), Kept.room(problem, draws), problem.prior
     data, layout, rows = problem.data(), problem.layout, problem.rows()
     wanted, tracked, fixed = problem.wanted, problem.tracked, problem.fixed[0]
     concentration = np.array(prior.concentration)
@@ -267,17 +247,12 @@ def run_chain(
     def advance(n: int) -> None:
         for first in range(0, n, SWEEPS_A_CALL):  # so that Ctrl-C is heard
             more = min(SWEEPS_A_CALL, n - first)
-            share = sweeps(
-                rng, data, layout, concentration, prior.swaps, rows, chain.state, chain.y, more
-            )
-            chain.done[:] += more, more * share
+            sweeps(rng, data, layout, concentration, prior.swaps, rows, chain[:-1], chain[-1], more)
 
     advance(tune)
     for h in range(draws):
         advance(thin)
-        keep(
-            rng, data, layout, fixed, rows, chain.state, chain.y, wanted, tracked, kept.arrays, h
-        )  # fmt: skip
+        keep(rng, data, layout, fixed, rows, chain[:-1], chain[-1], wanted, tracked, tuple(kept), h)
         tick(1)
     return kept, chain
 
@@ -287,15 +262,14 @@ def run_chains(
     starts: Sequence[Chain],
     *,
     draws: int,
-    tune: int,
-    thin: int,
     rng: np.random.Generator,
     n_jobs: int,
     tick: Callable[[int], None] = lambda done: None,
+    **how: Any,
 ) -> tuple[list[Kept], list[Chain]]:
     """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
     jobs = [
-        partial(run_chain, problem, start, draws=draws, tune=tune, thin=thin, rng=child)
+        partial(run_chain, problem, start, draws=draws, rng=child, **how)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
     found = list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
@@ -324,43 +298,22 @@ class Imputed:
 
     @classmethod
     def sampled(
-        cls,
-        problem: UnknownRecords,
-        start: Draws,
-        *,
-        draws: int,
-        tune: int,
-        thin: int,
-        rng: np.random.Generator,
-        n_jobs: int,
-        tick: Callable[[int], None] = lambda done: None,
+        cls, problem: UnknownRecords, start: Draws, *, rng: np.random.Generator, **how: Any
     ) -> "Imputed":
-        """As many chains as ``start`` has, each started from draws of one of them."""
+        """As many chains as ``start`` has, each started from draws of one; see `run_chains`."""
         first, then = rng.spawn(2)
         pairs = zip(start.chains(), first.spawn(start.n_chains), strict=True)
         starts = [
-            Chain.started(problem, part, c % len(problem.hows), child)
+            started(problem, part, c % len(problem.hows), child)
             for c, (part, child) in enumerate(pairs)
         ]
-        kept, chains = run_chains(
-            problem, starts, draws=draws, tune=tune, thin=thin, rng=then, n_jobs=n_jobs, tick=tick
-        )
-        return cls(problem=problem, kept=joined(kept), chains=chains, thin=thin)
+        kept, chains = run_chains(problem, starts, rng=then, **how)
+        return cls(problem=problem, kept=Kept.joined(kept), chains=chains, thin=how["thin"])
 
     @property
     def n_draws(self) -> int:
         """Number H of draws kept."""
-        return len(self.kept)
-
-    @property
-    def n_sweeps(self) -> int:
-        """Sweeps of each chain."""
-        return self.thin * (len(self.kept) // len(self.chains))
-
-    @property
-    def acceptance(self) -> float:
-        """Share of proposed rows that were accepted."""
-        return float(np.mean([chain.done[1] / chain.done[0] for chain in self.chains]))
+        return len(self.kept.alpha)
 
     def predictives(
         self, targets: Targets, *, rng: np.random.Generator
@@ -370,19 +323,138 @@ class Imputed:
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "Imputed":
         """Chains twice as long, every other draw kept."""
-        size = len(self.kept) // len(self.chains)
-        new, chains = run_chains(
-            self.problem,
-            self.chains,
-            draws=size - size // 2,
-            tune=0,
-            thin=2 * self.thin,
-            rng=rng,
-            n_jobs=n_jobs,
-        )
-        old = [self.kept.take(slice(c * size + 1, (c + 1) * size, 2)) for c in range(len(chains))]
-        kept = joined([part for pair in zip(old, new, strict=True) for part in pair])
-        return replace(self, kept=kept, chains=chains, thin=2 * self.thin)
+        size, every = self.n_draws // len(self.chains), list[Any](self.kept)
+        how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * self.thin}
+        new, chains = run_chains(self.problem, self.chains, rng=rng, n_jobs=n_jobs, **how)
+        parts = []
+        for c, kept in enumerate(new):
+            old = Kept(*(x[c * size + 1 : (c + 1) * size : 2] for x in every))
+            parts += [old, kept]
+        return replace(self, kept=Kept.joined(parts), chains=chains, thin=2 * self.thin)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def sets_of(tables, layout, h, P, T):
+    """Fill parameters and logs of all sets of a draw."""
+    _, all_M, _, _, fixed, m = tables
+    p, r = layout[2].shape[0], layout[6].shape[0]
+    D = all_M.shape[2] - 2 * p - r
+    for b in range(all_M.shape[1]):
+        fill_draw(all_M[h, b], all_M[h, b, :D], layout, fixed[int(b >= m)], P[b], T[b])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def set_of(tables, P, T, h, b):
+    """One set as the predictives of a single fit take it, and its fixed variables."""
+    all_n, all_M, all_alpha, all_pi, fixed, m = tables
+    here = fixed[int(b >= m)]
+    pi = all_pi[h, b, : all_pi.shape[2] if here.any() else 0]
+    draw = all_n[h, b], all_alpha[h, b], pi, all_M[h, b], all_M[h, b, : T.shape[1]], P[b], T[b]
+    return draw, here
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def case_of(targets, x, constants, held, h, b):
+    """Targets of one set with these values; ``held`` stands in the tables."""
+    label, flags, _, exposure, _, linked, z_constants, _, _, given, given_z, w, _ = targets
+    v = min(b, linked.shape[0] - 1)
+    return (
+        label[h], flags[h], x, exposure, linked[v], held, given, given_z, w, constants,
+        z_constants[v],
+    )  # fmt: skip
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def hold_rows(targets, h, p, held, constants):
+    """What stands in the tables, the truth or an imputed row, and constants of its counts."""
+    known, imputed, free = targets[7], targets[8], targets[12]
+    for u in range(known.shape[0]):
+        if not known[u]:
+            for c in range(free.shape[0]):
+                held[u, free[c]] = imputed[h, u, c]
+            count_constants(held[u, :p], 1.0, constants[u, :p])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_joint(log_p, tilt, m):
+    """log h, but for the normaliser of the tilt, from the log densities of the B sets."""
+    return log_p[:m].sum() - log_power_of_mean(log_p[m:] - tilt, m - 1)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def sets_room(tables, layout):
+    """Room for parameters and logs of all sets of a draw."""
+    _, B, K = tables[0].shape
+    p, r = layout[2].shape[0], layout[6].shape[0]
+    return np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, tables[1].shape[2] - 2 * p - r, K))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def truth_densities(tables, layout, targets, out):
+    """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h."""
+    truth, constants, known, m = targets[2], targets[4], targets[7], tables[5]
+    (H, B, K), p = tables[0].shape, layout[2].shape[0]
+    (P, T), terms = sets_room(tables, layout), np.empty(K)
+    room = np.zeros(truth.shape[1], np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
+    held, of_held = truth.copy(), np.zeros(constants.shape)
+    log_p, log_r, log_q = np.empty(B), np.empty(B), np.empty(m)
+    for h in range(H):
+        sets_of(tables, layout, h, P, T)
+        hold_rows(targets, h, p, held, of_held)
+        for u in range(truth.shape[0]):
+            for b in range(B):
+                draw, fixed = set_of(tables, P, T, h, b)
+                case = case_of(targets, truth, constants, held, h, b)
+                rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
+                log_p[b] = log_sum_of(terms)
+                log_r[b] = log_p[b]
+                if not known[u]:
+                    case = case_of(targets, held, of_held, held, h, b)
+                    rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
+                    log_r[b] = log_sum_of(terms)
+                    if b < m:
+                        rest_terms(draw, layout, fixed, case, b, u, 2, room, terms)
+                        log_q[b] = log_r[b] - log_sum_of(terms)
+            norm = (m - 1) * (log_sum_of(-log_r[m:]) - math.log(B - m))
+            out[h, u] = log_joint(log_p, log_r[m:], m) + norm
+            if not known[u]:
+                log_h = log_joint(log_r, log_r[m:], m) + norm
+                out[h, u] += log_sum_of(log_q) - math.log(m) - log_h
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def guess_densities(tables, layout, targets, guesses, log_weights, batch, out):
+    """Add log of the batch's sum of exp(log_weights) h(y*) / h(y_i) to out[b, g, u]."""
+    truth, constants, known, m = targets[2], targets[4], targets[7], tables[5]
+    (H, B, K), p, cells = tables[0].shape, layout[2].shape[0], guesses[5]
+    U, G, _ = cells.shape
+    (P, T), by_points = sets_room(tables, layout), room_of(guesses, truth.shape[1], K)
+    room, terms, rest, L, _, _, _, masses = by_points
+    held, of_held = truth.copy(), np.zeros(constants.shape)
+    log_p, found, tilt = np.empty(B), np.empty((G, B)), np.empty(B)
+    for h in range(H):
+        sets_of(tables, layout, h, P, T)
+        hold_rows(targets, h, p, held, of_held)
+        for u in range(U):
+            for b in range(B):
+                draw, fixed = set_of(tables, P, T, h, b)
+                case = case_of(targets, truth, constants, held, h, b)
+                top, log_p[b] = points_of(draw, layout, fixed, case, guesses, b, u, by_points)
+                for g in range(G):
+                    if masses[g] > SMALL:
+                        found[g, b] = math.log(masses[g]) + top
+                    else:
+                        found[g, b] = log_guess(rest, L, cells, u, g, terms)
+                tilt[b] = log_p[b]
+                if not known[u] and b >= m:
+                    case = case_of(targets, held, of_held, held, h, b)
+                    rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
+                    tilt[b] = log_sum_of(terms)
+            log_v = log_weights[h, u] - log_joint(log_p, tilt[m:], m)
+            for g in range(G):
+                if found[g].min() > -math.inf:
+                    log_h = log_joint(found[g], tilt[m:], m)
+                    out[batch[h], g, u] = log_add(out[batch[h], g, u], log_v + log_h)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -406,7 +478,7 @@ class ImputedPredictive:
 
     problem: UnknownRecords
     kept: Kept
-    known: Mask
+    known: Flags
     column: Ints
     cases: Sequence[Cases]
     batch: Ints
@@ -419,7 +491,7 @@ class ImputedPredictive:
         known, S = problem.known, len(problem.tracked)
         row = np.minimum(np.cumsum(~known) - 1, S - 1)  # one may stand for all
         place = np.where(known, np.cumsum(known) - 1, int(known.sum()) + row)
-        kind = {"conditional": ~problem.hows[0].synthesized}
+        kind = {"given": ~problem.hows[0].synthesized}
         tied = [*(how.linked for how in problem.hows), None]
         return cls(
             problem=problem,
@@ -429,13 +501,13 @@ class ImputedPredictive:
             cases=[
                 Cases.of(problem.prior, problem.columns, targets, linked=z, **kind) for z in tied
             ],
-            batch=batch_of_draws(len(kept), n_chains),
+            batch=batch_of_draws(len(kept.alpha), n_chains),
         )
 
     def log_truth(self, block: slice) -> Array:
         """log h(y_i) of each draw, with the normaliser of imputed rows, shape (H, block)."""
         targets = self._targets(block)
-        out = np.empty((len(self.kept), len(targets[2])))
+        out = np.empty((len(self.kept.alpha), len(targets[2])))
         truth_densities(self._tables(), self.problem.prior.layout, targets, out)
         return out
 
@@ -478,7 +550,7 @@ class ImputedPredictive:
             self.known[block],
             np.ascontiguousarray(kept.rows[:, np.maximum(column - N, 0)])
             if kept.rows.shape[1]
-            else np.zeros((len(kept), len(column), kept.rows.shape[2])),
+            else np.zeros((len(kept.alpha), len(column), kept.rows.shape[2])),
             given,
             np.ones_like(given),
             power,

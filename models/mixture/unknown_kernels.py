@@ -1,16 +1,8 @@
 """Compiled: a sampler over records that an intruder does not know, given several releases.
 
-The law is p(y)^(1-m) prod_l p(Theta^l) p(y | Theta^l) p(Z^(l) | ., Theta^l). One sweep draws
-
-1. each Theta^l given y and Z^(l), by the sweep of a fit with these data;
-2. *base chains*, whose labels are draws of p(labels | y), anew one after another, in between
-3. each unknown row: proposed from p(. | Theta^l) of one l, accepted by the weights
-   prod_{l' != l} p(y_j | Theta^l') / p(y_j | y_-j)^(m-1).
-
-The labels of the base chains are draws given y, so that p(y' | y_-j) / p(y_j | y_-j) is the mean
-over them of the ratio of predictives, row j taken out of the sums. These follow every change of a
-row at once: else the rows of one sweep would answer those of the last, and swing for m > 2.
-Derivation: `docs/weaker-knowledge.md`.
+The law, the sweep and the *base chains* are derived in `docs/weaker-knowledge.md`. The base chains
+follow every change of a row at once: else the rows of one sweep would answer those of the last, and
+swing for m > 2.
 
 There are B = m + W sets of parameters, those of the releases and then those of the base chains:
 concentration, log(1 - V), weights and phi; of base chains also sums ``n[W, K]`` and ``M[W, ., K]``,
@@ -37,10 +29,9 @@ from .families import (
     log_number,
     number_parameters,
 )
+from .gibbs import collapse_draws, run
+from .kept_columns import rows_of
 from .masses import count_constant
-from .mixed import rows_of
-from .mixed import run as run_mixed
-from .mixed_predictive import collapse_draws
 from .mixed_terms import fill_draw
 from .sweep import (
     TINY,
@@ -52,36 +43,30 @@ from .sweep import (
 )
 
 
-@numba.njit(cache=True, nogil=True)
-def power_of_mean(total, squares, W, power):
-    """mean^power of W values with this sum and sum of squares, less what their noise adds to it.
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_power_of_mean(log_p, power):
+    """log of mean^power of W values, given by their logs, less what their noise adds to it.
 
     E[x^-k] = p^-k (1 + k (k + 1) v / 2 W + ..) for the mean x of W values of squared coefficient of
     variation v: the negative powers that are divided by would be too small.
     """
+    W, top, total, squares = log_p.shape[0], log_p.max(), 0.0, 0.0
+    for b in range(W):
+        p = math.exp(log_p[b] - top)
+        total += p
+        squares += p * p
     mean = total / W
     v = max(squares / W - mean * mean, 0.0) * W / (W - 1.0) / (mean * mean)
     out = 1.0 + 0.5 * power * (power + 1) * v / W
     for _ in range(power):
         out *= mean
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def log_power_of_mean(log_p, power):
-    """The same in logs."""
-    top, total, squares = log_p.max(), 0.0, 0.0
-    for b in range(log_p.shape[0]):
-        p = math.exp(log_p[b] - top)
-        total += p
-        squares += p * p
-    return math.log(power_of_mean(total, squares, log_p.shape[0], power)) + power * top
+    return math.log(out) + power * top
 
 
 # --- masses of a row in all classes -----------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_terms(x, e, variables, n, P, T, sizes, first, out):
     """Add to out[k] log p(values | class k); counts only where they matter beside class `first`.
 
@@ -112,7 +97,7 @@ def add_terms(x, e, variables, n, P, T, sizes, first, out):
         add_counts(x, e, variables, n, P, sizes, first, out)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def add_counts(x, e, variables, n, P, sizes, first, out):
     """The same of counts alone, after all else."""
     p, _, inflated = sizes
@@ -138,7 +123,7 @@ def add_counts(x, e, variables, n, P, sizes, first, out):
             out[k] += term
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
 def total_of(masses):
     """Their sum."""
     total = 0.0
@@ -147,7 +132,7 @@ def total_of(masses):
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_mass(x, e, variables, start, n, P, T, sizes, first, out):
     """out[k] = exp(start[k]) p(values | class k) over the largest; log of the sum of all."""
     for k in range(out.shape[0]):
@@ -158,7 +143,7 @@ def log_mass(x, e, variables, start, n, P, T, sizes, first, out):
     return top + math.log(total_of(out))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_weights(n, logs, log_alpha, falls, out):
     """Log weights of classes, sticks integrated out, less log divisors of levels; by tables.
 
@@ -178,7 +163,7 @@ def log_weights(n, logs, log_alpha, falls, out):
 # --- unknown rows -----------------------------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_values(rng, e, free, absent, phi, layout, k, out):
     """Values of the imputed variables from class k; NaN where a number is drawn to be missing."""
     starts, p, r = layout[0], layout[2].shape[0], layout[6].shape[0]
@@ -203,7 +188,7 @@ def draw_values(rng, e, free, absent, phi, layout, k, out):
             out[c] = math.nan
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def move(x, e, variables, flags, k, by, layout, sizes, level_logs, M, P, T):
     """Put values into class k, or take them out; its parameters follow."""
     p, r, _ = sizes
@@ -230,7 +215,7 @@ def move(x, e, variables, flags, k, by, layout, sizes, level_logs, M, P, T):
         number_parameters(M, T, layout, False, v, k, np.zeros((0, 4)), P[v, k])
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_flags(rng, x, e, variables, k, sizes, P, flags):
     """Which zeros are structural, given the class and its sums."""
     for c in range(variables.shape[0]):
@@ -241,18 +226,9 @@ def draw_flags(rng, x, e, variables, k, sizes, P, flags):
             flags[v] = x[c] == 0.0 and rng.random() * (psi + alive) < psi
 
 
-@numba.njit(cache=True, nogil=True)
-def same(x, y):
-    """Whether two rows agree."""
-    for j in range(x.shape[0]):
-        if x[j] != y[j]:
-            return False
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
-    """Propose and accept rows first .. last - 1 once each; returns how many were accepted."""
+    """Propose and accept rows first .. last - 1 once each."""
     free, all_e, absent, kinds, n_own, shown, shown_e = rows
     _, _, _, phi, n, M, label, flags = state
     log_pi, all_P, all_T, log_alpha = tables
@@ -262,7 +238,6 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
     given, start, everybody = np.empty((m, K)), np.empty(K), np.ones(K)
     masses, before, after = np.empty(K), np.empty((W, K)), np.empty((W, K))
     new, change = np.empty(free.shape[0]), np.empty(W)
-    accepted = 0
     for j in range(first, last):
         old, e, own_x, own_e = y[j], all_e[j], shown[0, j, :n_own], shown_e[j, :n_own]
         for l in range(m):
@@ -276,8 +251,7 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
         cumulate(masses)
         k = draw_class(rng, masses)
         draw_values(rng, e, free, absent, phi[chosen], layout, k, new)
-        if same(new, old):
-            accepted += 1
+        if np.array_equal(new, old):
             continue
         gain = 0.0
         for l in range(m):
@@ -297,7 +271,6 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
             change[b] -= log_mass(old, e, free, start, n_b, P, T, sizes, own, before[b])
         gain -= log_power_of_mean(change, m - 1)
         taken = math.log(max(rng.random(), TINY)) < gain
-        accepted += taken
         if taken:
             old[:] = new
         for b in range(W):
@@ -311,13 +284,12 @@ def impute_rows(rng, layout, logs, rows, state, tables, y, first, last):
             n[b, own] += 1.0
             move(own_x, own_e, own_kinds, zeros, own, 1.0, layout, sizes, level_logs, M_b, P, T)
             move(old, e, free, zeros, own, 1.0, layout, sizes, level_logs, M_b, P, T)
-    return accepted
 
 
 # --- sweeps -----------------------------------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def block(stacked, l):
     """Units of data set l."""
     positions, counts, exposure, reals, times, ptr = stacked
@@ -325,16 +297,16 @@ def block(stacked, l):
     return (positions[s], counts[s], exposure[s], reals[s]), times[s], np.empty(0)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def part_of(data, l):
     """Data set l as a fit takes it, the unknown rows last; block m is the table alone."""
     units, given, parts, c, us, us_columns = data
     here = block(given, l)
     s = slice(0, c.shape[0] if l < given[5].shape[0] - 2 else 0)
-    return block(units, l), here, parts, c[s], us, us_columns
+    return block(units, l), (here, parts, c[s], us, us_columns)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def write_rows(data, rows, layout, y):
     """Put the unknown rows last among a data set's units."""
     positions, counts, exposure, reals = data
@@ -355,7 +327,7 @@ def write_rows(data, rows, layout, y):
                 exposure[u, v] = e[i, c] if told else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def label_base(rng, table, layout, pi, phi, n, M, label, flags):
     """Labels of the table, of which sums are kept, and labels and zeros of the unknown rows."""
     (R, p), U = flags.shape, table[1].shape[0]
@@ -365,7 +337,7 @@ def label_base(rng, table, layout, pi, phi, n, M, label, flags):
     flags[:] = all_flags[U - R :, :p]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def start_base(rng, data, layout, rows, state, y):
     """Labels and sums of all base chains, given their parameters."""
     _, _, pi, phi, n, M, label, flags = state
@@ -374,12 +346,10 @@ def start_base(rng, data, layout, rows, state, y):
     table = block(data[0], m)
     write_rows(table[0], rows, layout[0], y)
     for b in range(W):
-        label_base(
-            rng, table, layout[0], pi[m + b], phi[m + b], n[b], M[b], label[b], flags[b]
-        )  # fmt: skip
+        label_base(rng, table, layout[0], pi[m + b], phi[m + b], n[b], M[b], label[b], flags[b])
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_base(M, alpha, layout, level_logs, P, T, log_alpha):
     """What `impute_rows` looks up of one base chain: parameters, logs of levels, of alpha + i."""
     for k in range(M.shape[1]):
@@ -391,10 +361,10 @@ def fill_base(M, alpha, layout, level_logs, P, T, log_alpha):
         log_alpha[i] = math.log(alpha + i)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
-    """Sweeps of the whole; returns the share of rows accepted."""
-    families, zero, logs = layout
+    """Sweeps of the whole."""
+    families, logs = layout
     alpha, log_left, pi, phi, n, M, label, flags = state
     (B, D, K), (W, R), starts = phi.shape, label.shape, families[0]
     m, p_r = B - W, families[2].shape[0] + families[6].shape[0]
@@ -407,13 +377,12 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
     table, log_alpha = block(data[0], m), np.empty((W, logs[0].shape[0]))
     for b in range(W):
         fill_base(M[b], alpha[m + b], families, logs[1], P[m + b], T[m + b], log_alpha[b])
-    accepted = 0
     for _ in range(n_sweeps):
         for l in range(m):
-            part, s = part_of(data, l), slice(l, l + 1)
-            write_rows(part[0][0], rows, families, y)
-            run_mixed(
-                rng, part, (families, zero, 0, 0), concentration,
+            (units, given), s = part_of(data, l), slice(l, l + 1)
+            write_rows(units[0], rows, families, y)
+            run(
+                rng, units, given, None, (families, 0, 0), concentration,
                 (alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
             )  # fmt: skip
             fill_draw(M[0], phi[l], families, fixed, P[l], T[l])
@@ -429,21 +398,20 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, y, n_sweeps):
             write_rows(table[0], rows, families, y)
             label_base(rng, table, families, pi[at], phi[at], n[b], M[b], label[b], flags[b])
             fill_base(M[b], alpha[at], families, logs[1], P[at], T[at], log_alpha[b])
-            accepted += impute_rows(
+            impute_rows(
                 rng, families, logs, rows, state, (log_pi, P, T, log_alpha), y,
                 b * R // W, (b + 1) * R // W,
             )  # fmt: skip
-    return accepted / max(n_sweeps * R, 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
     """Write a state as draw h: sums with Theta integrated out, and the tracked rows.
 
     ``wanted[m + 1, .]``: units of which labels and structural zeros are kept. Of ``fixed``
     variables of the releases M holds the drawn parameters.
     """
-    families, zero = layout[0], layout[1]
+    families = layout[0]
     alpha, log_left, pi, phi, n, M = state[:6]
     all_n, all_M, all_alpha, all_pi, all_label, all_flags, all_rows = out
     (B, D, _), W, starts = phi.shape, n.shape[0], families[0]
@@ -454,10 +422,10 @@ def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
         if b >= m:
             draw_sticks(rng, n[b - m], alpha[b], log_left[b], pi[b])
             draw_parameters(rng, M[b - m], families, phi[b])
-        part = part_of(data, l)
-        write_rows(part[0][0], rows, families, y)
+        units, given = part_of(data, l)
+        write_rows(units[0], rows, families, y)
         collapse_draws(
-            rng, part, (families, zero, 0), (pi[s], phi[s]), wanted[l],
+            rng, units, given, None, (families, 0), (pi[s], phi[s]), wanted[l],
             (all_n[h, s], all_M[h, s], all_label[h, s], all_flags[h, s], fallen),
         )  # fmt: skip
         all_alpha[h, b], all_pi[h, b] = alpha[b], pi[b]

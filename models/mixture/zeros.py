@@ -21,20 +21,12 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.disjoint_boxes import held
 from bayes_risk._core.errors import ModelError
-from bayes_risk.models.mixture.levels.predictive_kernels import fill_levels
 
-from .kept_columns import update_given, us_masses
 from .state import Draws, Prior, Units, ZeroLayout, n_normalised
 from .sweep import (
     TINY,
     cumulate,
-    draw_alpha,
     draw_class,
-    draw_labels,
-    draw_levels,
-    draw_sticks,
-    keep_draw,
-    swap_neighbours,
 )
 
 ROUNDING = 1e-13
@@ -42,7 +34,7 @@ LEAST = 1e-9  # of what is left: no more than a billion fallen records for each 
 FEW = 8
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def factor_masses(zero, phi):
     """G[f, k] = sum of phi over the levels of factor f; 1 for factors that leave out none."""
     _, _, narrow, ptr, rows = zero
@@ -56,7 +48,7 @@ def factor_masses(zero, phi):
     return G
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def box_masses(zero, G, columns):
     """prod over the given columns of G: mass of each box in each class, shape (B, K)."""
     _, of, narrow, _, _ = zero
@@ -70,7 +62,7 @@ def box_masses(zero, G, columns):
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_zero_mass(zero, pi, phi, out):
     """out[h] = pi_0, the mass of all boxes under draw h."""
     columns = np.arange(zero[1].shape[1])
@@ -82,7 +74,7 @@ def fill_zero_mass(zero, pi, phi, out):
                 out[h] += pi[h, k] * mass[b, k]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fall(rng, N, zero, pi, phi, n, M):
     """Add to n[K] and M[D, K] the n_0 ~ NegBinomial(N, pi_0) records that fell into the boxes.
 
@@ -112,7 +104,7 @@ def fall(rng, N, zero, pi, phi, n, M):
     return fallen
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_fallen_levels(rng, zero, T, phi, M):
     """Deal T[f, k] records to the levels of their factor in proportion to phi; adds to M."""
     _, _, narrow, ptr, rows = zero
@@ -135,7 +127,7 @@ def draw_fallen_levels(rng, zero, T, phi, M):
                     break
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def meets(boxes, b, rows, v, columns):
     """Whether box b holds the levels rows[j, v] of the given columns, j along rows."""
     for j in range(columns.shape[0]):
@@ -144,7 +136,7 @@ def meets(boxes, b, rows, v, columns):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
     """The same for releases drawn given unsynthesised values; returns c + what fell, part by part.
 
@@ -188,7 +180,7 @@ def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def deal(rng, total, shares, whole, counts):
     """Add a multinomial of `total` to counts; few one by one, many by binomials. Spoils shares."""
     if total == 0:
@@ -209,93 +201,7 @@ def deal(rng, total, shares, whole, counts):
     counts[shares.shape[0] - 1] += left
 
 
-@numba.njit(cache=True, nogil=True)
-def draw_counts(rng, data, N, zero, pi, phi, n, M, label):
-    """Labels of the units and the records that fell: counts of both; returns n_0."""
-    draw_labels(rng, data[0], data[1], pi, phi, n, M, label)
-    return fall(rng, N, zero, pi, phi, n, M)
-
-
-@numba.njit(cache=True, nogil=True)
-def draw_counts_given(rng, given, zero, g, pi, phi, n, M):
-    """The same of synthetic rows drawn given unsynthesised values; returns c with what fell."""
-    label = np.zeros(given[0].shape[0], np.int64)
-    draw_labels(rng, given[0], given[1], pi, phi, n, M, label)
-    return fall_given(rng, zero, given[2], given[4], given[3], pi, phi, g, n, M)
-
-
-@numba.njit(cache=True, nogil=True)
-def run(rng, data, layout, prior, state, thin, swaps, out, first, last):
-    """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated."""
-    positions, multiplicity, given = data
-    starts, a, zero, N = layout
-    alpha, log_left, pi, phi = state
-    K, units = pi.shape[0], (positions, multiplicity)
-    n, M = np.zeros(K, np.int64), np.zeros(phi.shape, np.int64)
-    label = np.zeros(positions.shape[0], np.int64)
-    for h in range(first, last):
-        for _ in range(thin):
-            draw_counts(rng, units, N, zero, pi, phi, n, M, label)
-            if given[2].shape[0] == 0:
-                if swaps:
-                    swap_neighbours(rng, alpha[0], n, M)
-                log_rest = draw_sticks(rng, n, alpha[0], log_left, pi)
-                draw_levels(rng, M, starts, a, phi)
-                alpha[0] = draw_alpha(rng, K - 1, log_rest, prior)
-            else:
-                g, n_z, M_z = us_masses(given[2], phi), np.zeros_like(n), np.zeros_like(M)
-                c = draw_counts_given(rng, given, zero, g, pi, phi, n_z, M_z)
-                alpha[0] = update_given(
-                    rng, (given[2], c, given[4]), starts, a, prior,
-                    alpha[0], log_left, pi, phi, n, M, n_z, M_z, g,
-                )  # fmt: skip
-        keep_draw(state, n, out, h)
-
-
-@numba.njit(cache=True, nogil=True)
-def collapse_fallen(rng, data, given, theta, layout, out):
-    """Fill Q, tau, n, labels and n_0 of every draw: records and what fell, drawn anew."""
-    pi, phi = theta
-    starts, a, fixed, zero, N = layout
-    Q, tau, n, label, fallen = out
-    n_z, M = np.zeros(pi.shape[1], np.int64), np.zeros(phi.shape[1:], np.int64)
-    M_z, u_label = np.zeros_like(M), np.zeros(data[0].shape[0], np.int64)
-    for h in range(pi.shape[0]):
-        fallen[h] = draw_counts(rng, data, N, zero, pi[h], phi[h], n[h], M, u_label)
-        if given[2].shape[0] > 0:
-            g = us_masses(given[2], phi[h])
-            draw_counts_given(rng, given, zero, g, pi[h], phi[h], n_z, M_z)
-            M += M_z
-        label[h] = u_label
-        fill_levels(M, phi[h], starts, a, fixed, Q[h], tau[h])
-
-
-def collapse_fallen_into(
-    prior: Prior,
-    units: Units,
-    draws: Draws,
-    given: tuple[npt.NDArray[np.integer], ...],
-    fixed: Flags,
-    out: tuple[npt.NDArray[np.generic], ...],
-    *,
-    rng: np.random.Generator,
-) -> Ints:
-    """Fill Q, tau, n and labels with the records that fell counted; how many did, shape (H,)."""
-    zeros, fallen = prior.zeros, np.empty(len(draws), np.int64)
-    if zeros is None:
-        raise TypeError("the prior has no structural zeros")
-    collapse_fallen(
-        rng,
-        (units.positions, units.multiplicity),
-        given,
-        (draws.pi, draws.phi),
-        (prior.starts, prior.level, fixed, zeros.arrays, n_normalised(units)),
-        (*out, fallen),
-    )
-    return fallen
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_possible(tables, given, label, truth, zero, out):
     """out[h, u] = log of the share of what is possible, given the target's unsynthesised values.
 
@@ -327,7 +233,7 @@ def fill_log_possible(tables, given, label, truth, zero, out):
             out[h, u] = math.log(max(1.0 - within / max(weights.sum(), TINY), LEAST))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def own_share(zero, G, tau, truth, u, b, k, columns):
     """Mass of box b in the class k of target u, with the target taken out of the counts."""
     boxes, of, narrow, _, _ = zero
@@ -339,7 +245,7 @@ def own_share(zero, G, tau, truth, u, b, k, columns):
     return share
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_possible_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
     """Synthetic level codes that are possible together with what is known; out (n, q).
 
@@ -365,7 +271,11 @@ def draw_possible_rows(rng, positions, zero, known, pi, phi, starts, columns, ou
             masses[k] = pi[k]
             for j in range(us.shape[0]):
                 masses[k] *= phi[us[j, i], k]
-            masses[k] *= share_left(within_alive(alive, tails, 0, k))
+            within = 0.0
+            for b in range(B):
+                if alive[b]:
+                    within += tails[0, b, k]
+            masses[k] *= share_left(within)
         cumulate(masses)
         drawn = draw_class(rng, masses)
         for j in range(columns.shape[0]):
@@ -376,23 +286,13 @@ def draw_possible_rows(rng, positions, zero, known, pi, phi, starts, columns, ou
                 alive[b] = alive[b] and boxes[b, level]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def share_left(within):
     """What is left of one; nothing where that is rounding."""
     return 1.0 - within if within < 1.0 - ROUNDING else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
-def within_alive(alive, tails, j, k):
-    """Mass, from column j on, of the boxes that hold all that was drawn before."""
-    total = 0.0
-    for b in range(alive.shape[0]):
-        if alive[b]:
-            total += tails[j, b, k]
-    return total
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_possible_level(rng, begin, end, boxes, alive, tails, j, k, phi):
     """One level of column j in class k, weighted with what stays possible after it."""
     weights = np.empty(end - begin)
@@ -526,10 +426,8 @@ class TruncatedPredictive:
     def _log_factor(self, block: slice) -> Array:
         if self.log_factor is not None:
             return self.log_factor[:, np.where(self.left_out[block], 0, 1)]
-        unit, t = self.inner.unit[block], self.inner.tables
-        H, K = t.n.shape
-        label = np.where(unit >= 0, t.label[:, np.maximum(unit, 0)], K)
-        out = np.empty((H, len(unit)))
+        t, label = self.inner.tables, self.inner.label[:, block]
+        out = np.empty(label.shape)
         fill_log_possible(
             (t.Q, t.tau, t.pi),
             self.given,

@@ -3,9 +3,9 @@
 Exact: it needs no draws, for the chance of what was released is known. See `docs/pmm.md`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.guessed import with_guess
-from bayes_risk.models.fits.synthesis import Request
+from bayes_risk.models.fits.synthesis import Request, with_guess
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .mechanism import Mechanism, cell_keys, fit_mechanism
@@ -26,9 +25,8 @@ ROWS = 2**17  # of guessed tables at a time
 MAX_REFITS = 300  # sets of kept records to which the models are fitted anew in one call
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Other:
-    """A guess under which other records would have been synthesised.
+class _Other(NamedTuple):
+    """A guess under which other records would have been synthesised, (n,) ``chosen``.
 
     ``rows`` is the guessed table, ``possible`` (m,) the data sets it could have made.
     """
@@ -38,44 +36,6 @@ class _Other:
     chosen: Flags
     rows: Codes
     possible: Flags
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Selections:
-    """Which guesses make other records sensitive than the truth does, told from counts of cells.
-
-    A sensitive record that leaves its cell leaves its neighbours sensitive. Where it comes to, a
-    cell of fewer than the threshold stays small; a cell of just so many is small no more, and its
-    records are kept; in a larger one it is kept itself.
-
-    ``cell`` (n,) of each record, ``guessed`` (G, U) where a guess puts the target, ``differ``
-    (G, U), never for targets that are kept.
-    """
-
-    cell: Ints
-    guessed: Ints
-    differ: Flags
-
-    @classmethod
-    def from_targets(cls, fit: "PMMFit", targets: Targets) -> "_Selections":
-        """Cells of all records, and of the targets under each guess."""
-        data, model, n = fit.microdata, fit.model, len(fit.rows)
-        rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
-        tables = (fit.rows[:, : len(data.columns)], rows.reshape(-1, rows.shape[2]))
-        keys = [cell_keys(data, table, model.identifying, model.cuts) for table in tables]
-        cell = np.unique(np.vstack(keys), axis=0, return_inverse=True)[1].ravel()
-        cell, other = cell[:n], cell[n:].reshape(rows.shape[:2])
-        count = np.bincount(cell, minlength=int(cell.max(initial=0) + other.max(initial=0)) + 1)
-        own = cell[targets.record]
-        differ = (other != own) & (count[other] >= model.threshold) & fit.chosen[targets.record]
-        return cls(cell, other[alike], differ[alike])
-
-    def chosen(self, fit: "PMMFit", targets: Targets, g: int, u: int) -> Flags:
-        """Sensitive records under such a guess, shape (n,)."""
-        out = fit.chosen.copy()
-        out[targets.record[u]] = False
-        out[self.cell == self.guessed[g, u]] = False
-        return out
 
 
 def log_evidence(
@@ -90,19 +50,50 @@ def log_evidence(
     """
     z = list(release.codes)
     own = _own(fit, targets, z)
-    selections = _Selections.from_targets(fit, targets)
+    differ, chosen = _selections(fit, targets)
     if fit.model.selection == "known":
         for factor in own:
-            factor[:, selections.differ] = -np.inf  # whatever the column
+            factor[:, differ] = -np.inf  # whatever the column
         return Simulated.product(own)
+    record, each = np.flatnonzero(fit.chosen), np.zeros((len(z), len(fit.chosen)))
+    each[:, record] = [_chances(fit.base, fit.rows, record, codes) for codes in z]
+    others = each.sum(axis=1)[:, None] - each[:, targets.record]
     out: Array = own.sum(axis=0)
-    out += _of_others(fit, targets, z)
-    out[:, selections.differ] = -np.inf
+    out += others[:, None]
+    out[:, differ] = -np.inf
     found = []
-    for g, u in np.argwhere(selections.differ).tolist():
-        other = _considered(fit, targets, g, u, selections.chosen(fit, targets, g, u), z)
-        found += [other] if other.possible.any() else []
+    for g, u in np.argwhere(differ).tolist():
+        sensitive = chosen(g, u)
+        rows = with_guess(fit.rows, targets, g, u)
+        kept = rows[~sensitive, : len(fit.microdata.columns)]  # released as the guess has them
+        possible = np.array([bool((kept == codes[~sensitive]).all()) for codes in z])
+        found += [_Other(g, u, sensitive, rows, possible)] if possible.any() else []
     return Simulated.exact(_refitted(fit, out, found, z, progress))
+
+
+def _selections(fit: "PMMFit", targets: Targets) -> tuple[Flags, Callable[[int, int], Flags]]:
+    """Which guesses (G, U) make other records sensitive than the truth does, and which records.
+
+    Told from counts of cells. A sensitive record that leaves its cell leaves its neighbours
+    sensitive. Where it comes to, a cell of fewer than the threshold stays small; a cell of just so
+    many is small no more, and its records are kept; in a larger one it is kept itself.
+    """
+    data, model, n = fit.microdata, fit.model, len(fit.rows)
+    rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
+    tables = (fit.rows[:, : len(data.columns)], rows.reshape(-1, rows.shape[2]))
+    keys = [cell_keys(data, table, model.identifying, model.cuts) for table in tables]
+    every = np.unique(np.vstack(keys), axis=0, return_inverse=True)[1].ravel()
+    cell, guessed = every[:n], every[n:].reshape(rows.shape[:2])[alike]
+    count = np.bincount(cell, minlength=int(every.max()) + 1)
+    differ = (guessed != cell[targets.record]) & (count[guessed] >= model.threshold)
+
+    def chosen(g: int, u: int) -> Flags:
+        out = fit.chosen.copy()
+        out[targets.record[u]] = False
+        out[cell == guessed[g, u]] = False
+        return out
+
+    return differ & fit.chosen[targets.record], chosen
 
 
 def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
@@ -112,8 +103,15 @@ def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
     hit = np.flatnonzero(fit.chosen[targets.record])
     step = max(1, ROWS // (m * G))
     for start in range(0, len(hit), step):
-        block = hit[start : start + step]
-        out[..., block] = _own_of(fit, targets, z, block)
+        which = hit[start : start + step]
+        record = targets.record[which]
+        rows = np.repeat(fit.rows[record][None], G, axis=0)  # shape (G, block, p + e)
+        rows[:, :, targets.columns] = targets.guesses.codes[:, which]
+        released = np.stack([codes[record][:, fit.base.columns] for codes in z])
+        released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, block, q)
+        flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
+        chance = fit.base.log_chances(flat, released.reshape(len(flat), -1))
+        out[..., which] = chance.reshape(len(chance), m, G, -1)
     truth = np.take_along_axis(out, targets.guesses.truth[None, None, None], axis=2)
     if not np.isfinite(truth).all():
         raise InputError(
@@ -123,54 +121,21 @@ def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
     return out
 
 
-def _own_of(fit: "PMMFit", targets: Targets, z: Sequence[Codes], which: Ints) -> Array:
-    """The same of a few targets, none of which is kept, shape (q, m, G, len(which))."""
-    guesses, record = targets.guesses.codes[:, which], targets.record[which]
-    m, G = len(z), len(guesses)
-    rows = np.repeat(fit.rows[record][None], G, axis=0)  # shape (G, U, p + e)
-    rows[:, :, targets.columns] = guesses
-    released = np.stack([codes[record][:, fit.base.columns] for codes in z])
-    released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, U, q)
-    flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
-    chance = fit.base.log_chances(flat, released.reshape(len(flat), -1))
-    return chance.reshape(len(chance), m, G, -1)
-
-
-def _of_others(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
-    """log of the chance of all synthetic values but the target's own, shape (m, 1, U)."""
-    record = np.flatnonzero(fit.chosen)
-    each = np.zeros((len(z), len(fit.chosen)))
-    each[:, record] = [_chances(fit.base, fit.rows, record, codes) for codes in z]
-    out: Array = each.sum(axis=1)[:, None] - each[:, targets.record]
-    return out[:, None]
-
-
 def _chances(made: Mechanism, rows: Codes, record: Ints, z: Codes) -> Array:
     """log of the chance of the synthetic values of some records."""
     if not len(record):
         return np.zeros(0)
-    return made.log_chance(rows[record], z[record][:, made.columns])
-
-
-def _considered(
-    fit: "PMMFit", targets: Targets, g: int, u: int, chosen: Flags, z: Sequence[Codes]
-) -> _Other:
-    """Whether all records that a guess keeps were released as the guess has them."""
-    rows = with_guess(fit.rows, targets, g, u)
-    kept = rows[~chosen, : len(fit.microdata.columns)]
-    possible = np.array([bool((kept == codes[~chosen]).all()) for codes in z])
-    return _Other(g, u, chosen, rows, possible)
+    return np.asarray(made.log_chances(rows[record], z[record][:, made.columns]).sum(axis=0))
 
 
 def _refitted(
-    fit: "PMMFit",
-    out: Array,
-    found: Sequence[_Other],
-    z: Sequence[Codes],
-    progress: Progress | None,
+    fit: "PMMFit", out: Array, found: Sequence[_Other], z: Sequence[Codes], progress: Any
 ) -> Array:
     """The mechanism fitted to the records that each such guess keeps, one fit for equal sets."""
-    names = [_multiset(other.rows[~other.chosen]) for other in found]
+    names = []
+    for other in found:  # the same for the same records in any order
+        rows, count = np.unique(other.rows[~other.chosen], axis=0, return_counts=True)
+        names.append(rows.tobytes() + count.tobytes())
     distinct = dict(zip(names, found, strict=True))
     if len(distinct) > MAX_REFITS:
         raise InputError(
@@ -192,12 +157,6 @@ def _refitted(
         for l in np.flatnonzero(other.possible).tolist():
             out[l, other.g, other.u] = _chances(made[name], other.rows, record, z[l]).sum()
     return out
-
-
-def _multiset(kept: Codes) -> bytes:
-    """The same for the same records in any order."""
-    rows, count = np.unique(kept, axis=0, return_counts=True)
-    return rows.tobytes() + count.tobytes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -255,20 +214,9 @@ class PMMFit:
     ) -> Release:
         """Draw m synthetic data sets: other fill-ins and ties, the same models and donors.
 
-        Parameters
-        ----------
-        m : int
-            Number of data sets, at least 1. More than one lets anybody see which records differ.
-        columns : list of str, optional
-            The model's order, or nothing: other columns need another declaration.
-        parameters : {"plug-in"}, optional
-            Donors are found by estimated means; there is no other way.
-        random_seed : int, Generator or None
-
-        Returns
-        -------
-        Release
-            Its ``records`` are the sensitive ones.
+        More than one lets anybody see which records differ. ``columns`` are the model's order, or
+        left out; ``parameters`` are "plug-in" alone, donors being found by estimated means. The
+        release's ``records`` are the sensitive ones.
         """
         order = list(self.model.order)
         if columns is not None and set(known_columns("columns", columns, order)) != set(order):
@@ -291,16 +239,10 @@ class PMMFit:
         return codes
 
     def closed_form(
-        self,
-        evidence: str,
-        release: EncodedRelease,
-        targets: Targets,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None,
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U)."""
-        return log_evidence(self, release, targets, progress)
+        return log_evidence(self, release, targets, how["progress"])
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets

@@ -59,7 +59,11 @@ class Design:
         spread = raw.std(axis=0)
         centre = np.where(number, raw.mean(axis=0), 0.0)
         scale = np.where(number & (spread > 0), spread, 1.0)
-        kept = _independent((raw - centre) / scale)
+        x, kept = (raw - centre) / scale, []
+        if columns:
+            _, r, pivot = qr(x - x.mean(axis=0), mode="economic", pivoting=True)
+            size = np.abs(np.diag(r))
+            kept = sorted(pivot[: int((size > 1e-9 * max(size[0], 1.0)).sum())].tolist())
         return cls(tuple(columns[c] for c in kept), centre[kept], scale[kept])
 
     def __call__(self, codes: Codes) -> Array:
@@ -72,15 +76,6 @@ def _raw(codes: Codes, columns: Sequence[tuple[int, float | None]]) -> Array:
     for place, (j, level) in enumerate(columns):
         out[:, place] = codes[:, j] if level is None else codes[:, j] == level
     return out
-
-
-def _independent(x: Array) -> list[int]:
-    if not x.shape[1]:
-        return []
-    _, r, pivot = qr(x - x.mean(axis=0), mode="economic", pivoting=True)
-    size = np.abs(np.diag(r))
-    rank = int((size > 1e-9 * max(size[0], 1.0)).sum())
-    return sorted(int(c) for c in pivot[:rank])
 
 
 def fit_means(

@@ -248,12 +248,8 @@ class Mechanism:
             allowed |= ~allowed.any(axis=1, keepdims=True)
         return allowed
 
-    def log_chance(self, rows: Codes, z: Codes) -> Array:
-        """log p(synthetic values z of each row | the row, kept records), shape (R,)."""
-        return np.asarray(self.log_chances(rows, z).sum(axis=0))
-
     def log_chances(self, rows: Codes, z: Codes) -> Array:
-        """The same step by step, each given the steps before it, shape (q, R).
+        """log p(synthetic values z of each row | the row, kept records), step by step (q, R).
 
         ``rows`` (R, p + e) are confidential, ``z`` (R, q) in the order of the steps. The chance
         that the released value is taken, given the released values of the variables before and the
@@ -342,20 +338,9 @@ def fit_mechanism(
         others = [j for j in range(kept.shape[1]) if j != column]
         means = fit_means(kind, whole, column, variables, others)
         values, held = np.unique(whole[:, column], return_counts=True)
-        steps.append(
-            Step(
-                column=column,
-                model=means,
-                donors=Donors(
-                    means.means(alike),
-                    alike[:, column].astype(float),
-                    count.astype(float),
-                    model.donors,
-                ),
-                values=values.astype(float),
-                shares=held / held.sum(),
-            )
-        )
+        given = means.means(alike), alike[:, column].astype(float), count.astype(float)
+        donors = Donors(*given, model.donors)
+        steps.append(Step(column, means, donors, values.astype(float), held / held.sum()))
     seconds = time.perf_counter() - began
     filled = model.later == "filled"
     return Mechanism(data, tuple(steps), tuple(model.constraints), filled, seconds)

@@ -6,7 +6,7 @@ The model is built once more for other rows and the graphs are compared: what di
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,7 @@ class Builder:
     dims: frozenset[str] = frozenset()
 
     @classmethod
-    def of(
-        cls, build: Callable[[pd.DataFrame], Any], columns: tuple[str, ...], microdata: Microdata
-    ) -> "Builder":
+    def of(cls, build: Any, columns: tuple[str, ...], microdata: Microdata) -> "Builder":
         """Build twice more to see what the model takes of the table, and which are continuous."""
         first = cls(build=build, columns=columns, microdata=microdata)
         model = first.model(microdata.codes)
@@ -50,13 +48,7 @@ class Builder:
         whole = {v.name for v in microdata.variables if isinstance(v, Number) and v.whole}
         observed = observed_by(model, held_columns(model, first), columns)
         continuous = {c for c, rv in observed.items() if np.dtype(rv.dtype).kind == "f"}
-        return cls(
-            build=build,
-            columns=columns,
-            microdata=microdata,
-            continuous=frozenset(continuous & whole),
-            dims=frozenset(dims),
-        )
+        return replace(first, continuous=frozenset(continuous & whole), dims=frozenset(dims))
 
     def table(self, codes: Codes) -> pd.DataFrame:
         """Rows as ``build`` sees them: numbers, and categories with all their levels."""

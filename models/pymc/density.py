@@ -1,26 +1,26 @@
-"""Log densities of rows under the user's model, and draws of them, compiled once.
+"""Log densities of rows and guesses under the user's model, and draws, compiled once.
 
 Rows and draws of Theta are taken a few at a time, so that memory is bounded.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._core.arrays import Array
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
+from bayes_risk.evidence.contract import Targets
+from bayes_risk.models.fits.sampling import blocks, log_sums_of_batches
 
 from .contract import ROW_BY_ROW, Builder, check_order, densities, held_columns, observed_by
 
 Theta = dict[str, npt.NDArray[Any]]  # draws by name, draws on the first axis
 Values = list[npt.NDArray[Any]]  # of each pm.Data
-Block = tuple[slice, Callable[[slice], Array]]
 ROWS = 1024  # rows at a time
 DRAWS = 128  # draws at a time: 1 MB an array
 SAME = 1e-9  # relative: vectorised logarithms may differ in the last digits
@@ -124,39 +124,26 @@ class Engine:
             part: Array = log_p([theta[name][h] for name in self.free], values)
         return part
 
-    def blocks(self, codes: Codes, columns: Sequence[str], theta: Theta) -> Iterator[Block]:
-        """Rows a few at a time: where they stand, and the function of draws that `at` is."""
-        for first in range(0, len(codes), ROWS):
-            values = self.values(codes[first : first + ROWS])
-            yield (
-                slice(first, first + len(values[0])),
-                partial(self._number, columns, values, theta),
-            )
-
-    def _number(self, columns: Sequence[str], values: Values, theta: Theta, h: slice) -> Array:
-        part = self.at(columns, values, theta, h)
-        if not (part < np.inf).all():
-            raise ModelError(
-                f"the model gives a row the log density {part[~(part < np.inf)][0]}; look for logs "
-                "of negative numbers or 0/0 at values that build did not expect, for scales that "
-                "can be 0, or narrow the guesses"
-            )
-        return part
-
     def log_p(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
         """log p(row | theta_h) of rows, summed over columns, shape (H, rows)."""
         out = np.empty((len(next(iter(theta.values()))), len(codes)))
-        for rows, log_p in self.blocks(codes, columns, theta):
-            for h in chunks(0, len(out)):
-                out[h, rows] = log_p(h)
+        for first in range(0, len(codes), ROWS):
+            values = self.values(codes[first : first + ROWS])
+            for h in (slice(h, h + DRAWS) for h in range(0, len(out), DRAWS)):
+                out[h, first : first + ROWS] = self.at(columns, values, theta, h)
+        if not (out < np.inf).all():
+            raise ModelError(
+                f"the model gives a row the log density {out[~(out < np.inf)][0]}; look for logs "
+                "of negative numbers or 0/0 at values that build did not expect, for scales that "
+                "can be 0, or narrow the guesses"
+            )
         return out
 
     def total(self, codes: Codes, theta: Theta, columns: Sequence[str]) -> Array:
         """The same summed over rows too, shape (H,)."""
         out = np.zeros(len(next(iter(theta.values()))))
-        for _, log_p in self.blocks(codes, columns, theta):
-            for h in chunks(0, len(out)):
-                out[h] += log_p(h).sum(axis=1)
+        for first in range(0, len(codes), ROWS):
+            out += self.log_p(codes[first : first + ROWS], theta, columns).sum(axis=1)
         return out
 
     def draw(self, column: str, codes: Codes, theta: Theta, rng: np.random.Generator) -> Array:
@@ -165,12 +152,6 @@ class Engine:
             make = self.once(("draw", column), lambda: _draw(self, column))
             values = make(theta, self.values(codes), rng)
         return _allowed(self.builder, column, values)
-
-
-def chunks(first: int, stop: int) -> Iterator[slice]:
-    """Draws a few at a time."""
-    for h in range(first, stop, DRAWS):
-        yield slice(h, min(h + DRAWS, stop))
 
 
 def _log_p(engine: Engine, columns: Sequence[str]) -> Callable[..., Array]:
@@ -234,3 +215,49 @@ def _allowed(builder: Builder, column: str, drawn: npt.NDArray[Any]) -> Array:
             "categories"
         )
     return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PyMCPredictive:
+    """Draws of p(y* | theta_h) for the U targets; nothing is integrated out.
+
+    With record weights, p(y* | theta_h) to the power of the target's.
+
+    ``batch`` (H,) numbers halves of chains; ``theta`` holds the draws by name.
+    """
+
+    engine: Engine
+    theta: Theta
+    targets: Targets
+    batch: Ints
+
+    def log_truth(self, block: slice) -> Array:
+        """log p(y_i | theta_h), all observed variables of the row, to its power; shape (H, U)."""
+        columns = self.engine.builder.columns
+        log_p = self.engine.log_p(self.targets.profiles[block], self.theta, columns)
+        if not np.isfinite(log_p).all():
+            u = int(np.argmax(~np.isfinite(log_p).all(axis=0)))
+            record = self.engine.builder.microdata.index[self.targets.record[block][u]]
+            raise ModelError(
+                f"record {record!r} has density zero at some draws of the parameters, so it cannot "
+                "be left out of the fit by a weight; give the model a likelihood that allows every "
+                "value the table holds"
+            )
+        return log_p * self.targets.weight[block]
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """log sum over a batch of weights_h p(y*|theta_h) / p(y_i|theta_h), shape (B, G, U)."""
+        t, columns = self.targets, self.engine.builder.columns
+        codes, cell = t.rows(frozenset(t.columns.tolist()), block)  # shape (G', U, p)
+        counted = t.guesses.counted[:, block]
+        log_v, power = log_weights - self.log_truth(block), t.weight[block]
+        out = np.full((self.batch.max() + 1, *counted.shape), -np.inf)
+        for some in blocks(counted.shape[1], len(counted) * len(self.batch)):
+            wanted = counted[:, some]
+            u = some.start + np.nonzero(wanted)[1]
+            given = codes[cell, some][wanted].astype(float, copy=False)
+            rows, which = np.unique(given, axis=0, return_inverse=True)
+            log_p = self.engine.log_p(rows, self.theta, columns)[:, which.ravel()]
+            terms = log_p * power[u] + log_v[:, u]
+            out[:, :, some][:, wanted] = log_sums_of_batches(terms, self.batch, axis=0)
+        return out

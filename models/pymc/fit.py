@@ -1,6 +1,6 @@
 """A fitted model of the user's own: synthesis, augmented fits, densities for the evidence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,7 +10,6 @@ import numpy.typing as npt
 from bayes_risk._compat import group
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import Capabilities, Progress, Targets
@@ -18,12 +17,11 @@ from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
-from bayes_risk.models.fits.synthesis import Request, Synthesis
+from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import Builder
-from .density import Engine
-from .predictive import PyMCPredictive
+from .density import Engine, PyMCPredictive
 from .sampler import MIN_TUNE, Condition, PyMCPosterior, pseudo_posterior
 
 DIAGNOSED = 300
@@ -76,9 +74,7 @@ class PyMCFit(Synthesis):
             f"model, {order}, each given the columns before it{in_words(self.weights)}"
         )
 
-    @property
-    def _modelled(self) -> Sequence[str]:
-        return self.columns
+    _modelled = columns
 
     def _tables(self, request: Request) -> Iterator[Codes]:
         return (self._table(h, request, rng) for h, rng in request.draws())
@@ -109,33 +105,24 @@ class PyMCFit(Synthesis):
         release before it; what was not synthesised enters once, with the table.
         """
         base = self.posterior
-        return base.given(
-            self._condition(release, l),
-            draws=base.n_draws // base.n_chains,
-            rng=rng,
-            n_jobs=n_jobs,
-            tick=ticker(progress, f"release {l + 1}", base.n_draws),
-        )
+        tick = ticker(progress, f"release {l + 1}", base.n_draws)
+        draws = base.n_draws // base.n_chains
+        return base.given(self._condition(release, l), draws, rng=rng, n_jobs=n_jobs, tick=tick)
 
     def without(
-        self,
-        record: int,
-        release: EncodedRelease | None,
-        l: int,
-        *,
-        start: PyMCPosterior,
-        rng: np.random.Generator,
+        self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Any
     ) -> PyMCPosterior:
         """The posterior ``start`` again, with the confidential values of one record left out."""
         condition = self.posterior.condition if release is None else self._condition(release, l)
         draws = max(start.n_draws // start.n_chains // 2, 4)
-        return start.given(replace(condition, left_out=record), draws=draws, rng=rng)
+        again: PyMCPosterior = start.given(replace(condition, left_out=record), draws, rng=rng)
+        return again
 
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None
     ) -> PyMCPredictive:
         """p(y* | Theta_h) at the fit's own draws."""
-        return self.posterior.predictive(targets)
+        return self.posterior.predictives(targets)[0]
 
     def log_release(
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
@@ -162,19 +149,14 @@ class PyMCFit(Synthesis):
 
     def _synthesized(self, release: EncodedRelease) -> tuple[str, ...]:
         """Synthesised columns in the model's order, if the model made the release."""
-        names = known_columns("synthesized", release.synthesized, self.microdata.columns)
-        foreign = [c for c in names if c not in self.columns]
-        if foreign:
-            raise InputError(
-                f"the release replaced {foreign}, which the model does not draw; it draws "
-                f"{list(self.columns)}"
-            )
+        draws = f"the model draws nothing; it draws {list(self.columns)}"
+        names = made_columns(release, self.microdata, self.columns, draws)
         if release.classes != "new":
             raise InputError(
                 f"classes={release.classes!r} is a mechanism of latent-class models; a release of "
                 'the user\'s own model has classes="new"'
             )
-        return tuple(c for c in self.columns if c in names)
+        return tuple(names)
 
     def _condition(self, release: EncodedRelease, l: int) -> Condition:
         return replace(
@@ -205,7 +187,8 @@ def fitted(
     if sample:
         idata = kept_chains(lambda: pm.sample(model=pseudo, **options), length)
         chains = group(idata, "posterior")
-        theta = {name: _flat(chains[name]) for name in engine.free}
+        values = {name: chains[name].to_numpy() for name in engine.free}
+        theta = {name: x.reshape(-1, *x.shape[2:]) for name, x in values.items()}
     else:
         theta = _begun(pseudo, engine, length, options["random_seed"])
     posterior = PyMCPosterior(
@@ -238,12 +221,6 @@ def _begun(pseudo: Any, engine: Engine, length: Length, seed: int) -> dict[str, 
         values = [np.ones(tuple(shapes[name])) for name in engine.free]
     found = dict(zip(engine.free, map(np.asarray, values), strict=True))
     return {name: np.broadcast_to(v, (H, *v.shape)) for name, v in found.items()}
-
-
-def _flat(draws: Any) -> Any:
-    """Chain after chain."""
-    values = draws.to_numpy()
-    return values.reshape(-1, *values.shape[2:])
 
 
 def _diagnose(idata: Any, theta: dict[str, Any], chains: int) -> dict[str, float]:

@@ -23,9 +23,9 @@ from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
+from bayes_risk.models.fits.sampling import Length
 
-from .density import Engine, Theta
-from .predictive import PyMCPredictive
+from .density import Engine, PyMCPredictive, Theta
 
 Point = dict[str, npt.NDArray[Any]]
 MIN_TUNE = 100
@@ -119,15 +119,6 @@ def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
     return model
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Length:
-    """Kept draws, warm-up, and steps between kept draws."""
-
-    draws: int
-    tune: int
-    thin: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sampler:
     """A compiled step for p(Theta | y, Z) with any y, Z of given columns.
@@ -160,7 +151,7 @@ class Sampler:
                 pm.Potential(f"__release{l}", rows.total(model, condition.columns))
         others = [rv for rv in model.observed_RVs if rv.name not in engine.observed.values()]
         model.observed_RVs = type(model.observed_RVs)(others)
-        inward = _inward(model)
+        inward, outward = _maps(model)
         value_names = [v.name for v in model.value_vars]
         H = len(next(iter(theta.values())))
         points = [
@@ -176,7 +167,7 @@ class Sampler:
             fresh=step.sampling_state,
             values=value_names,
             inward=inward,
-            outward=_outward(model),
+            outward=outward,
         )
 
     def run(
@@ -198,18 +189,15 @@ class Sampler:
             ]
             found = []
             with self.engine.lock:
-                self._condition(condition)
+                self.y.put(condition.y, condition.weights)
+                for rows, z in zip(self.z, condition.z, strict=True):
+                    rows.put(z, condition.replaced.astype(float))
                 for chain in in_order(jobs, n_jobs=n_jobs, what="chains", where="forks"):
                     found.append(chain)
                     tick(length.draws)
             return found
 
         return stage("draws", chains)
-
-    def _condition(self, condition: Condition) -> None:
-        self.y.put(condition.y, condition.weights)
-        for rows, z in zip(self.z, condition.z, strict=True):
-            rows.put(z, condition.replaced.astype(float))
 
     def _chain(self, start: Mapping[str, Any], length: Length, rng: np.random.Generator) -> Theta:
         from pymc.exceptions import SamplingError
@@ -236,8 +224,8 @@ class Sampler:
         return {name: np.stack(x) for name, x in zip(names, zip(*draws, strict=True), strict=True)}
 
 
-def _inward(model: Any) -> Callable[..., Any]:
-    """Compile the map from parameters, on their own scale, to the sampler's values."""
+def _maps(model: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compile the map from parameters, on their own scale, to the sampler's values, and back."""
     import pymc as pm
     from pymc.pytensorf import replace_vars_in_graphs
 
@@ -247,17 +235,10 @@ def _inward(model: Any) -> Callable[..., Any]:
         transform = model.rvs_to_transforms[rv]
         out.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
     out = replace_vars_in_graphs(out, own)
-    compiled: Callable[..., Any] = pm.compile(list(own.values()), out, on_unused_input="ignore")
-    return compiled
-
-
-def _outward(model: Any) -> Callable[..., Any]:
-    """Compile the map back."""
-    import pymc as pm
-
-    out = model.replace_rvs_by_values(model.free_RVs)
-    compiled: Callable[..., Any] = pm.compile(model.value_vars, out, on_unused_input="ignore")
-    return compiled
+    back = model.replace_rvs_by_values(model.free_RVs)
+    pairs = (list(own.values()), out), (model.value_vars, back)
+    inward, outward = (pm.compile(*pair, on_unused_input="ignore") for pair in pairs)
+    return inward, outward
 
 
 def _step(model: Any, points: Sequence[Point]) -> Any:
@@ -297,11 +278,6 @@ class PyMCPosterior:
         """Number H of draws kept."""
         return len(next(iter(self.theta.values())))
 
-    @property
-    def n_sweeps(self) -> int:
-        """Steps of each chain after its warm-up."""
-        return self.thin * (self.n_draws // self.n_chains)
-
     def chains(self) -> list[Theta]:
         """The draws of each chain."""
         size = self.n_draws // self.n_chains
@@ -310,48 +286,30 @@ class PyMCPosterior:
             for c in range(self.n_chains)
         ]
 
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[PyMCPredictive]:
+    def predictives(self, targets: Targets, *, rng: Any = None) -> list[PyMCPredictive]:
         """p(y* | theta_h), one part: nothing is integrated out."""
-        return [self.predictive(targets)]
-
-    def predictive(self, targets: Targets) -> PyMCPredictive:
-        """The same alone."""
         batch = batch_of_draws(self.n_draws, self.n_chains)
-        return PyMCPredictive(engine=self.engine, theta=self.theta, targets=targets, batch=batch)
+        return [PyMCPredictive(engine=self.engine, theta=self.theta, targets=targets, batch=batch)]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int = 1) -> "PyMCPosterior":
         """Chains twice as long, every other draw kept."""
         size = self.n_draws // self.n_chains
-        new = self._sampler(self.condition).run(
-            self.condition,
-            [{k: x[-1] for k, x in chain.items()} for chain in self.chains()],
-            Length(draws=size - size // 2, tune=self.tune, thin=2 * self.thin),
-            rng=rng,
-            n_jobs=n_jobs,
-        )
+        starts = [{k: x[-1] for k, x in chain.items()} for chain in self.chains()]
+        length = self._length(size - size // 2, 2 * self.thin)
+        sampler = self._sampler(self.condition)
+        new = sampler.run(self.condition, starts, length, rng=rng, n_jobs=n_jobs)
         halves = [{k: x[1::2] for k, x in chain.items()} for chain in self.chains()]
         merged = [part for pair in zip(halves, new, strict=True) for part in pair]
         return replace(self, theta=_joined(merged), thin=2 * self.thin)
 
-    def given(
-        self,
-        condition: Condition,
-        *,
-        draws: int,
-        rng: np.random.Generator,
-        n_jobs: int = 1,
-        tick: Any = lambda done: None,
-    ) -> "PyMCPosterior":
-        """The same model on other data, started where these chains stopped."""
-        chains = self._sampler(condition).run(
-            condition,
-            self._starts(condition),
-            Length(draws=draws, tune=self.tune, thin=1),
-            rng=rng,
-            n_jobs=n_jobs,
-            tick=tick,
-        )
+    def given(self, condition: Condition, draws: int, **how: Any) -> "PyMCPosterior":
+        """The same model on other data, started where these chains stopped; ``how`` as of `run`."""
+        starts, length = self._starts(condition), self._length(draws)
+        chains = self._sampler(condition).run(condition, starts, length, **how)
         return replace(self, condition=condition, theta=_joined(chains), thin=1)
+
+    def _length(self, draws: int, thin: int = 1) -> Length:
+        return Length(draws=draws, tune=self.tune, chains=self.n_chains, thin=thin)
 
     def _sampler(self, condition: Condition) -> Sampler:
         sampler: Sampler = self.engine.once(

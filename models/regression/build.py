@@ -24,8 +24,8 @@ from .glm import Nuts
 from .part import Coefficients, Part
 from .posterior import (
     ExactPart,
-    ExternalDraws,
     ExternalPart,
+    FittedPart,
     PartPosterior,
     RegressionPosterior,
     SampledPart,
@@ -58,25 +58,17 @@ def fitted(
             nuts = Nuts(part, nuts_sampler)
             how: Any = {"rng": child, "tick": tick, "sample": sample}
             held.append(SampledPart.fitted(part, rows, nuts, length, **how))
-    chains = length.chains
-    if not sample:
-        posterior = RegressionPosterior(parts=held)
-        return RegressionFit(
-            model=model,
-            microdata=data,
-            idata=None,
-            posterior=posterior,
-            diagnostics={},
-            weights=weights,
-        )
-    values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
-    ess, rhat = ess_and_rhat(values, chains)
+    diagnostics: dict[str, float] = {}
+    if sample:
+        values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
+        mixed = mixing(*ess_and_rhat(values, length.chains), length.chains)
+        diagnostics = {"draws": length.draws, "chains": length.chains, **mixed}
     return RegressionFit(
         model=model,
         microdata=data,
-        idata=to_idata(parts, [p.draws for p in held]),
+        idata=to_idata(held) if sample else None,
         posterior=RegressionPosterior(parts=held),
-        diagnostics={"draws": len(values) // chains, "chains": chains, **mixing(ess, rhat, chains)},
+        diagnostics=diagnostics,
         weights=weights,
     )
 
@@ -88,15 +80,13 @@ def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any
     sizes = {p.part.name: len(p.draws) for p in held}
     if len(set(sizes.values())) > 1:
         raise InputError(f"the numbers of draws differ ({sizes}); give the same number of each")
+    chains = held[0].draws.n_chains
     return RegressionFit(
         model=model,
         microdata=data,
-        idata=to_idata(parts, [p.draws for p in held]),
-        posterior=ExternalDraws(parts=held),
-        diagnostics={
-            "draws": len(held[0].draws) // held[0].draws.n_chains,
-            "chains": held[0].draws.n_chains,
-        },
+        idata=to_idata(held),
+        posterior=RegressionPosterior(parts=held),
+        diagnostics={"draws": len(held[0].draws) // chains, "chains": chains},
     )
 
 
@@ -108,12 +98,13 @@ def column_names(part: Part) -> list[list[str]]:
     return [[f"{name}[{level}]" for name in part.design.names] for level in levels]
 
 
-def to_idata(parts: Sequence[Part], draws: Sequence[Coefficients]) -> Any:
+def to_idata(parts: Sequence[FittedPart]) -> Any:
     """All draws as ArviZ keeps them, one variable a coefficient: ``income: age``."""
-    posterior = {}
-    for part, found in zip(parts, draws, strict=True):
-        for name, values in flat(part, found).items():
-            posterior[f"{part.name}: {name}"] = values.reshape(found.n_chains, -1)
+    posterior = {
+        f"{held.part.name}: {name}": values.reshape(held.draws.n_chains, -1)
+        for held in parts
+        for name, values in flat(held.part, held.draws).items()
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # fewer draws than chains are as they are
         return draws_of_posterior(posterior)
@@ -139,9 +130,18 @@ def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, 
     """A table of draws and its number of chains for each regression."""
     if holds_draws(draws):
         table, chains = _from_arviz(draws)
-        return {
-            part.name: (_with_prefix(table, f"{part.name}: ", part.name), chains) for part in parts
-        }
+        found = {}
+        for name in (part.name for part in parts):
+            prefix = f"{name}: "
+            chosen = [c for c in table.columns if c.startswith(prefix)]
+            if not chosen:
+                raise InputError(
+                    f"the posterior has no variables of {name!r}; they are named "
+                    f"{prefix + 'Intercept'!r}, ..., or give a mapping of column to draws"
+                )
+            own = table[chosen].set_axis([c.removeprefix(prefix) for c in chosen], axis=1)
+            found[name] = own, chains
+        return found
     if not isinstance(draws, Mapping):
         raise InputError(
             f"draws is a {type(draws).__name__}; give a mapping of column to DataFrame, or ArviZ's "
@@ -170,16 +170,6 @@ def _from_arviz(idata: Any) -> tuple[pd.DataFrame, int]:
     scalars = [k for k, v in posterior.data_vars.items() if sorted(map(str, v.dims)) == CHAINS]
     columns = {plain_name(str(k)): posterior[k].transpose(*CHAINS).values.ravel() for k in scalars}
     return pd.DataFrame(columns), posterior.sizes.get("chain", 1)
-
-
-def _with_prefix(table: pd.DataFrame, prefix: str, name: str) -> pd.DataFrame:
-    chosen = [c for c in table.columns if c.startswith(prefix)]
-    if not chosen:
-        raise InputError(
-            f"the posterior has no variables of {name!r}; they are named {prefix + 'Intercept'!r}, "
-            "..., or give a mapping of column to draws"
-        )
-    return table[chosen].rename(columns=lambda c: c.removeprefix(prefix))
 
 
 def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:

@@ -1,14 +1,12 @@
 """Fitted regressions in sequence: synthesis, augmented fits, and what the evidence asks for.
 
-For intruders who know only some of the other records: an unknown record's row enters no regression,
-but what the release shows does: all columns that stay as they are, everything of records that were
-not replaced, and the synthetic rows. With several releases the unknown rows of normal regressions
-are imputed. The derivation stands in `docs/regression.md`.
+What is seen by intruders who know only some of the other records stands in `docs/regression.md`.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import reduce
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,32 +30,28 @@ from bayes_risk.evidence.contract import (
 )
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.fits.sampling import MAX_CELLS
 from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
+from bayes_risk.models.mixture.hyper_priors import same_but
 from bayes_risk.release.release import EncodedRelease
 
-from .conjugate import Moments
-from .counts_imputed import ImputedCountsPosterior, UnknownCounts
+from . import counts_imputed
+from .counts_imputed import UnknownCounts
 from .families import Poisson
-from .glm import Nuts
-from .hyper import RegressionReweighting, reweighting
-from .imputed import WARM_UP, ImputedPosterior, Sums, Unknown, inside, run_chains
-from .part import Coefficients
+from .hyper import RegressionReweighting
+from .imputed import WARM_UP, ImputedPosterior, Unknown
+from .part import Rows
 from .posterior import (
-    MAX_CELLS,
     ExactPart,
-    ExternalDraws,
     ExternalPart,
     FittedPart,
     PartPosterior,
     RegressionPosterior,
     RegressionPredictive,
     SampledPart,
-    Tick,
     closed,
-    estimate,
-    log_release_at_estimate,
     segments,
+    touched,
 )
 
 CHAINS = 4
@@ -65,8 +59,7 @@ COUNTS_SHARE = 8  # one draw of Poisson regressions in so many of the fit
 WARM_SHARE = 0.25  # share of known records from which the metric and start of the whole fit serve
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KnownRecords:
+class KnownRecords(NamedTuple):
     """Whose values are seen, (n,), and the fit to all records, from which chains may start."""
 
     seen: Flags
@@ -93,61 +86,6 @@ def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> st
                 f"not offered; fit the model without the formula of {held.part.name!r}"
             )
     return ""
-
-
-def of_known(
-    held: PartPosterior, seen: Flags, rng: np.random.Generator, tick: Tick
-) -> PartPosterior:
-    """One regression of the known rows; from scratch where they are few and tell little."""
-    rows = held.rows.only(seen)
-    if not isinstance(held, SampledPart) or seen.mean() >= WARM_SHARE:
-        return held.with_rows(rows, rng=rng, tick=tick)
-    chains = held.draws.n_chains
-    how_long = Length(draws=len(held.draws) // chains, tune=held.tune, chains=chains)
-    nuts = Nuts(held.part, held.nuts.nuts_sampler)
-    return SampledPart.fitted(held.part, rows, nuts, how_long, rng=rng, tick=tick)
-
-
-def unknown_counts(
-    known: KnownRecords, replaced: Flags, tables: Sequence[Codes]
-) -> list[UnknownCounts]:
-    """What the chains of each Poisson regression work on; ``tables`` of released rows."""
-    return [
-        UnknownCounts.from_part(
-            held,
-            known.seen,
-            replaced,
-            np.stack([z[:, held.part.column].astype(float) for z in tables]),
-        )
-        for held in known.whole.parts
-        if isinstance(held, SampledPart)
-    ]
-
-
-def unknown_normal(
-    parts: Sequence[ExactPart], seen: Flags, tables: Sequence[Codes], first: Codes
-) -> Unknown:
-    """What the chains of normal regressions work on; ``first``: the first data set, whole."""
-    records = np.flatnonzero(~seen)
-    return Unknown(
-        parts=[p.part for p in parts],
-        sums=[
-            Sums.from_moments(
-                p.known.prior,
-                p.known.data,
-                [_moments(p, z, l) for l, z in enumerate(tables)],
-                len(records),
-            )
-            for p in parts
-        ],
-        records=records,
-        codes=first[records].astype(float),
-    )
-
-
-def _moments(held: ExactPart, codes: Codes, l: int) -> Moments:
-    rows = held.part.rows(codes, f"release {l + 1}")
-    return Moments.from_rows(rows.X, rows.y)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -181,19 +119,12 @@ class ClosedPosterior:
     parts: Sequence[ExactPart]
     n_draws: int
 
-    @property
-    def n_sweeps(self) -> int:
-        """As many as stand beside it."""
-        return self.n_draws // CHAINS
-
     def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
         """One for each regression in which a guess appears."""
-        guessed = set(targets.columns.tolist())
         batch = batch_of_draws(self.n_draws, CHAINS)
         return [
             ClosedPredictive(log_p=held.log_predictive(targets), batch=batch)
-            for held in self.parts
-            if guessed & held.part.uses
+            for held in touched(self.parts, targets)
         ]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ClosedPosterior":
@@ -212,7 +143,7 @@ class RegressionFit(Synthesis):
     # ``posterior``: one variable a coefficient, named ``income: age``, ``income: sigma``, on the
     # original scale of the predictors
     idata: Any
-    posterior: RegressionPosterior | ExternalDraws  # the draws as the engine uses them
+    posterior: RegressionPosterior  # the draws as the engine uses them
     diagnostics: dict[str, float]  # draws, chains, R-hat and ESS of the coefficients
     # shape (n,): weights of the records in the pseudo-posterior; None: all count in full
     weights: Array | None = None
@@ -223,7 +154,7 @@ class RegressionFit(Synthesis):
         """What is offered for a release and an intruder."""
         made = self._held(release)
         may = Capabilities(importance=self, factored=self, reweighted=self)
-        if isinstance(self.posterior, ExternalDraws):
+        if any(isinstance(held, ExternalPart) for held in made):
             if intruder.knows_less:
                 return may.refused(
                     "draws brought from elsewhere cannot be drawn again, and an intruder who does "
@@ -253,34 +184,24 @@ class RegressionFit(Synthesis):
         if release.m == 1:
             computed = frozenset({"exact"} if exact else ())
             return replace(may, methods=computed | {"predictive"}, computed=computed)
-        ways = frozenset(
-            {"imputed", "independent-releases"}
-            if exact or all_counts(made)
-            else {"independent-releases"}
-        )
-        return replace(
-            may, methods=ways, computed=frozenset({"independent-releases"} if exact else ())
-        )
+        ways = {"independent-releases"} | ({"imputed"} if exact or all_counts(made) else set())
+        computed = frozenset({"independent-releases"} if exact else ())
+        return replace(may, methods=frozenset(ways), computed=computed)
 
     def closed_form(
-        self,
-        evidence: str,
-        release: EncodedRelease,
-        targets: Targets,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None,
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
         """Exact evidence of the normal families.
 
         So is the product over releases, for an intruder who does not know all other records.
         """
-        parts = RegressionPosterior(parts=self.made(release)).touched(targets)
+        parts = [closed(held) for held in touched(self.made(release), targets)]
         if drawn(self, release) == "plug-in":
-            return Simulated.product(self._at_estimate(release, targets, parts))
+            tables = [self.released(release, l) for l in range(release.m)]
+            each = (held.log_release_at_estimate(held.moments(tables), targets) for held in parts)
+            return Simulated.product(each)
         draws = range(len(release.by_draw))
-        augmented = [self.augmented(release, l, rng=rng, progress=progress) for l in draws]
-        after = [posterior.touched(targets) for posterior in augmented]
+        after = [touched(self.augmented(release, l, **how).parts, targets) for l in draws]
         return Simulated.product(_changes(parts, after, targets))
 
     def factors(
@@ -291,18 +212,7 @@ class RegressionFit(Synthesis):
             return "the published sampler weighs draws by whole releases"
         if evidence == "imputed":
             return "the records that are not known were imputed in all columns at once"
-        made = RegressionPosterior(parts=self.made(release))
-        return tuple(held.part.name for held in made.touched(targets))
-
-    def _at_estimate(
-        self, release: EncodedRelease, targets: Targets, parts: Sequence[PartPosterior]
-    ) -> Iterator[Array]:
-        """log p(Z^(l) | Theta-hat(y*, y_-i)) of each part up to a constant, shape (m, G, U)."""
-        tables = [self.released(release, l) for l in range(release.m)]
-        for held in parts:
-            rows = [held.part.rows(z, f"release {l}") for l, z in enumerate(tables, start=1)]
-            moments = [Moments.from_rows(r.X, r.y) for r in rows]
-            yield log_release_at_estimate(closed(held), moments, targets)
+        return tuple(held.part.name for held in touched(self.made(release), targets))
 
     @property
     def n_draws(self) -> int:
@@ -334,12 +244,13 @@ class RegressionFit(Synthesis):
 
     def made(self, release: EncodedRelease) -> list[PartPosterior]:
         """The regressions that made the release, in its order."""
-        if isinstance(self.posterior, ExternalDraws):
+        held = self._held(release)
+        if any(isinstance(one, ExternalPart) for one in held):
             raise InputError(
                 "draws brought from elsewhere cannot be drawn again; they offer the evidence "
                 '"importance" alone, for the others fit the model (fit)'
             )
-        return [held for held in self._held(release) if not isinstance(held, ExternalPart)]
+        return cast(list[PartPosterior], held)
 
     def _held(self, release: EncodedRelease) -> list[FittedPart]:
         """Draws of the regressions that made the release."""
@@ -352,15 +263,7 @@ class RegressionFit(Synthesis):
         return [p.part.name for p in self.posterior.parts]
 
     def _tables(self, request: Request) -> Iterator[Codes]:
-        draws = request.draw_index or (None,) * len(request.rngs)
-        for h, rng in zip(draws, request.rngs, strict=True):
-            yield self._table(h, request, rng)
-
-    def _coefficients(self, held: FittedPart, h: int | None) -> Coefficients:
-        """Draw h of a regression's parameters, or their estimate."""
-        if h is not None:
-            return held.draws.at(h)
-        return estimate(closed(held))
+        return (self._table(h, request, rng) for h, rng in request.draws())
 
     def _table(self, h: int | None, request: Request, rng: np.random.Generator) -> Codes:
         """One synthetic table, in codes."""
@@ -368,7 +271,8 @@ class RegressionFit(Synthesis):
         for held in self.posterior.parts:
             if held.part.name not in request.columns:
                 continue
-            values = held.part.draw(codes[request.mask], self._coefficients(held, h), rng)
+            theta = closed(held).estimate() if h is None else held.draws.at(h)
+            values = held.part.draw(codes[request.mask], theta, rng)
             if not np.isfinite(values).all():
                 raise ModelError(
                     f"synthetic values of {held.part.name!r} are too large to be numbers; look at "
@@ -383,8 +287,8 @@ class RegressionFit(Synthesis):
         l: int,
         *,
         rng: np.random.Generator,
-        n_jobs: int = 1,
         progress: Progress | None = None,
+        **how: Any,
     ) -> RegressionPosterior:
         """p(theta | y, Z^(l)): below the table's rows those of all data sets of draw l."""
         base = self.made(release)
@@ -393,9 +297,8 @@ class RegressionFit(Synthesis):
         tick = ticker(progress, f"release {l + 1}", sum(len(p.draws) for p in base))
         parts = []
         for held, start, child in zip(base, starts, rng.spawn(len(base)), strict=True):
-            rows = held.rows
-            for k, z in tables.items():
-                rows = rows.and_also(held.part.rows(z, f"release {k + 1}"))
+            more = (held.part.rows(z, f"release {k + 1}") for k, z in tables.items())
+            rows = reduce(Rows.and_also, more, held.rows)
             parts.append(start.with_rows(rows, rng=child, tick=tick))
         return RegressionPosterior(parts=parts)
 
@@ -407,13 +310,7 @@ class RegressionFit(Synthesis):
         return codes
 
     def without(
-        self,
-        record: int,
-        release: EncodedRelease | None,
-        l: int,
-        *,
-        start: RegressionPosterior,
-        rng: np.random.Generator,
+        self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Any
     ) -> RegressionPosterior:
         """The posterior ``start`` again, with the confidential values of one record left out.
 
@@ -432,31 +329,29 @@ class RegressionFit(Synthesis):
         release: EncodedRelease,
         *,
         rng: np.random.Generator,
-        n_jobs: int,
         progress: Progress | None,
+        **how: Any,
     ) -> "RegressionFit":
-        """The same regressions with only the known records' values seen, known (n,)."""
+        """The same regressions with only the known records' values seen, known (n,).
+
+        Sampled from scratch where they are few and the metric of the whole fit tells little.
+        """
         made = self.made(release)
         tick = ticker(progress, "fit to known records", sum(len(p.draws) for p in made))
-        parts = [
-            of_known(held, known, child, tick)
-            for held, child in zip(made, rng.spawn(len(made)), strict=True)
-        ]
+        warm, parts = known.mean() >= WARM_SHARE, []
+        for held, child in zip(made, rng.spawn(len(made)), strict=True):
+            start = held if warm or isinstance(held, ExactPart) else held.cold()
+            parts.append(start.with_rows(held.rows.only(known), rng=child, tick=tick))
         return replace(
             self,
             posterior=RegressionPosterior(parts=parts),
-            known=KnownRecords(seen=known, whole=RegressionPosterior(parts=made)),
+            known=KnownRecords(known, RegressionPosterior(parts=made)),
         )
 
     def imputed(
-        self,
-        release: EncodedRelease,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int,
-        progress: Progress | None,
-    ) -> ImputedPosterior | ImputedCountsPosterior:
-        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known.
+        self, release: EncodedRelease, *, progress: Progress | None, **how: Any
+    ) -> ImputedPosterior:
+        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known; ``how``: rng and n_jobs.
 
         Normal regressions: 4 chains, as many draws as the fit has; a sweep costs
         n_U J (4 k^2 + m k) multiplications and the designs of later regressions. Poisson
@@ -464,25 +359,22 @@ class RegressionFit(Synthesis):
         out.
         """
         assert self.known is not None
-        tables = [self.released(release, l) for l in range(release.m)]
-        how: Any = {"rng": rng, "n_jobs": n_jobs}
-        if all_counts(self.made(release)):
-            counts = unknown_counts(self.known, release.replaced, tables)
-            made = [p for p in self.made(release) if isinstance(p, SampledPart)]
-            chains = min(p.draws.n_chains for p in made)
+        made, tables = self.made(release), [self.released(release, l) for l in range(release.m)]
+        unknown: list[Any]
+        if all_counts(made):
+            whole = [held for held in self.known.whole.parts if isinstance(held, SampledPart)]
+            unknown = [
+                UnknownCounts.of(held, self.known.seen, release.replaced, tables) for held in whole
+            ]
+            chains, tune = min(held.draws.n_chains for held in made), counts_imputed.WARM_UP
             draws = max(self.n_draws // chains // COUNTS_SHARE, 4)
-            tick = ticker(progress, "unknown records", chains * draws * len(counts))
-            return ImputedCountsPosterior.sampled(
-                counts, chains=chains, draws=draws, tick=tick, **how
-            )
-        normal = [p for p in self.made(release) if isinstance(p, ExactPart)]
-        unknown = unknown_normal(normal, self.known.seen, tables, release.codes[0])
-        start = np.stack([inside(p, unknown.codes[:, p.column]) for p in unknown.parts])
-        tick = ticker(progress, "unknown records", CHAINS * self._length)
-        sampled = run_chains(
-            unknown, [start] * CHAINS, draws=self._length, tune=WARM_UP, tick=tick, **how
-        )
-        return ImputedPosterior(unknown=unknown, draws=sampled)
+        else:
+            normal = [closed(held) for held in made]
+            unknown = [Unknown.of(normal, self.known.seen, tables, release.codes[0])]
+            chains, draws, tune = CHAINS, self._length, WARM_UP
+        tick = ticker(progress, "unknown records", chains * draws * len(unknown))
+        length: Any = {"chains": chains, "draws": draws, "tune": tune, "tick": tick}
+        return ImputedPosterior.sampled(unknown, **length, **how)
 
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None
@@ -514,7 +406,10 @@ class RegressionFit(Synthesis):
 
     def under(self, model: Any) -> RegressionReweighting | None:
         """The draws under other priors, by weights; None: only a new fit can tell."""
-        return reweighting(self, model)
+        plain = self.weights is None and self.known is None
+        sampled = not any(isinstance(held, ExternalPart) for held in self.posterior.parts)
+        alike = same_but(self.model, model, "prior", "priors")
+        return RegressionReweighting(model) if plain and sampled and alike else None
 
     def __repr__(self) -> str:
         d = self.diagnostics
@@ -526,9 +421,9 @@ class RegressionFit(Synthesis):
 
 
 def _changes(
-    before: Sequence[PartPosterior], after: Sequence[Sequence[PartPosterior]], targets: Targets
+    before: Sequence[ExactPart], after: Sequence[Sequence[PartPosterior]], targets: Targets
 ) -> Iterator[Array]:
     """Change of each part's log predictive by each release, shape (m, G, U), in closed form."""
     for held, *seen in zip(before, *after, strict=True):
-        base = closed(held).log_predictive(targets)
+        base = held.log_predictive(targets)
         yield np.stack([change(closed(one).log_predictive(targets), base) for one in seen])

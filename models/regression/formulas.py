@@ -251,8 +251,13 @@ def _refused(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.Constant):
         if not isinstance(node.value, int | float | str | bool | None):
             yield f"a {type(node.value).__name__}"
-    elif isinstance(node, ast.BinOp):
-        yield from _refused_arithmetic(node)
+    elif isinstance(node, ast.BinOp):  # no text or list is multiplied, and no number raised
+        texts = (x.value if isinstance(x, ast.Constant) else x for x in (node.left, node.right))
+        if any(isinstance(x, str | ast.List | ast.Tuple) for x in texts):
+            yield "arithmetic on text or lists"
+        named = any(isinstance(x, ast.Name) for x in ast.walk(node))
+        if isinstance(node.op, ast.Pow) and not named:  # 9**9**9 would never end
+            yield "a power of a number"
     elif not isinstance(node, (*SIGNS, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.List, ast.Tuple)):
         yield WORDS.get(type(node), "Python that is no arithmetic")
 
@@ -270,19 +275,6 @@ def _refused_call(node: ast.Call) -> Iterator[str]:
         if name in SPREADING and isinstance(argument, ast.Constant):
             if isinstance(argument.value, int) and argument.value > WIDEST:
                 yield f"an argument above {WIDEST}"
-
-
-def _refused_arithmetic(node: ast.BinOp) -> Iterator[str]:
-    """No text or list is multiplied, and no number raised: 9**9**9 would never end."""
-    sides = (node.left, node.right)
-    if any(isinstance(s, ast.List | ast.Tuple) or _is_text(s) for s in sides):
-        yield "arithmetic on text or lists"
-    if isinstance(node.op, ast.Pow) and not any(isinstance(x, ast.Name) for x in ast.walk(node)):
-        yield "a power of a number"
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 WORDS: dict[type, str] = {ast.JoinedStr: "an f-string", ast.Subscript: "an index"}

@@ -78,8 +78,8 @@ class Nuts:
             value = START.get(rv.name, np.zeros)(tuple(shapes[rv.name]))
             moved = 0.1 * rng.standard_normal(value.shape) if rv.name == "beta" else 0.0
             point[rv.name] = value + moved
-        if "beta" in point and self.part.scaling.constant >= 0:
-            point["beta"][self.part.scaling.constant] += location(self.part)
+        if "beta" in point:
+            point["beta"] += self.part.centre().reshape(-1, *[1] * (point["beta"].ndim - 1))
         return point
 
     def _drawn(self, points: list[Any], length: Length, rng: np.random.Generator, tick: Any) -> Any:
@@ -157,13 +157,6 @@ START: dict[str, Any] = {
 UNBOUNDED: dict[str, Any] = {"": np.asarray, "log__": np.log, "ordered__": _ordered}
 
 
-def location(part: Part) -> float:
-    """Prior centre of the intercept: the log mean of counts, else 0."""
-    if not part.family.log_mean:
-        return 0.0
-    return float(np.log(max(part.microdata.codes[:, part.column].mean(), 1e-3)))
-
-
 def data_of(part: Part, rows: Rows) -> dict[str, Array]:
     """What the model is given; of nominal outcomes, level counts of distinct predictor rows."""
     if isinstance(part.family, CategoricalLogit):
@@ -189,10 +182,7 @@ def build(part: Part, rows: Rows) -> Any:
             f"the prior of {part.name!r} is flat, which only normal and log-normal regressions can "
             "have; give finite scales"
         )
-    scales, centre = part.scales(), np.zeros(k)
-    if part.scaling.constant >= 0:
-        centre[part.scaling.constant] = location(part)
-    tail = n_outcomes(part)
+    scales, centre, tail = part.scales(), part.centre(), n_outcomes(part)
     with pm.Model() as model:
         data = {name: pm.Data(name, values) for name, values in data_of(part, rows).items()}
         wide = (slice(None), *[None] * len(tail))

@@ -10,11 +10,11 @@ from scipy.stats import gamma, halfnorm, norm
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.models.mixture.hyper_priors import power_scaled_gamma, same_but
+from bayes_risk.models.mixture.hyper_priors import power_scaled_gamma
 
-from .glm import Nuts, location
+from .glm import Nuts
 from .part import Coefficients, Part
-from .posterior import ExactPart, PartPosterior, RegressionPosterior, SampledPart
+from .posterior import ExactPart, PartPosterior, RegressionPosterior, SampledPart, touched
 from .prior import RegressionPrior
 
 _SAMPLERS: "WeakKeyDictionary[Nuts, dict[str, Nuts]]" = WeakKeyDictionary()
@@ -53,8 +53,13 @@ class RegressionReweighting:
         self, posterior: RegressionPosterior, targets: Targets, *, rng: np.random.Generator
     ) -> list[tuple[Predictive, Array]]:
         """Predictives, with the log ratio of priors of each draw (H,)."""
-        held = posterior.touched(targets)  # those with a predictive
-        parts = [self._again(p, c) for p, c in zip(held, rng.spawn(len(held)), strict=True)]
+        held = touched(posterior.parts, targets)  # those with a predictive
+        parts = [  # drawn again where that is exact
+            replace(p, part=replace(p.part, prior=self._prior(p.part))).with_rows(p.rows, rng=c)
+            if isinstance(p, ExactPart)
+            else p
+            for p, c in zip(held, rng.spawn(len(held)), strict=True)
+        ]
         ratios = [log_ratio(p, self._prior(p.part)) for p in held]
         found = replace(posterior, parts=parts).predictives(targets, rng=rng)
         return list(zip(found, ratios, strict=True))
@@ -63,33 +68,17 @@ class RegressionReweighting:
         """The posterior, to be sampled under the other declaration from where it stopped."""
         parts: list[PartPosterior] = []
         for held in posterior.parts:
-            part = replace(held.part, prior=self._prior(held.part))
-            if isinstance(held, SampledPart):
-                known = _SAMPLERS.setdefault(held.nuts, {})
-                nuts = known.setdefault(repr(part.prior), Nuts(part, held.nuts.nuts_sampler))
-                parts.append(replace(held, part=part, nuts=nuts))
-            elif isinstance(held, ExactPart):
-                parts.append(replace(held, part=part))
+            new: Any = replace(held, part=replace(held.part, prior=self._prior(held.part)))
+            if isinstance(new, SampledPart):
+                known = _SAMPLERS.setdefault(new.nuts, {})
+                fresh = Nuts(new.part, new.nuts.nuts_sampler)
+                new = replace(new, nuts=known.setdefault(repr(new.part.prior), fresh))
+            parts.append(new)
         return replace(posterior, parts=parts)
-
-    def _again(self, held: PartPosterior, rng: np.random.Generator) -> PartPosterior:
-        """Drawn again where that is exact."""
-        if not isinstance(held, ExactPart):
-            return held
-        part = replace(held.part, prior=self._prior(held.part))
-        return replace(held, part=part).with_rows(held.rows, rng=rng)
 
     def _prior(self, part: Part) -> RegressionPrior:
         prior: RegressionPrior = self.model.priors.get(part.name, self.model.prior)
         return prior
-
-
-def reweighting(fit: Any, model: Any) -> RegressionReweighting | None:
-    """The draws of a fit under the priors of another declaration; None: only a new fit can tell."""
-    plain = fit.weights is None and fit.known is None
-    sampled = isinstance(fit.posterior, RegressionPosterior)
-    alike = same_but(fit.model, model, "prior", "priors")
-    return RegressionReweighting(model) if plain and sampled and alike else None
 
 
 def log_ratio(held: PartPosterior, prior: RegressionPrior) -> Array:
@@ -104,11 +93,8 @@ def log_prior_of(part: Part, draws: Coefficients) -> Array:
     """Log prior density of draws of a regression that NUTS sampled, up to a constant, (H,)."""
     prior = part.prior
     beta, extra = inside(part, draws)
-    centre = np.zeros(beta.shape[1])
-    if part.scaling.constant >= 0:
-        centre[part.scaling.constant] = location(part)
     wide = (slice(None), *[None] * (beta.ndim - 2))
-    logs = norm.logpdf(beta, centre[wide], part.scales()[wide])
+    logs = norm.logpdf(beta, part.centre()[wide], part.scales()[wide])
     total: Array = logs.reshape(len(draws), -1).sum(axis=1)
     if "cut" in extra:
         total += norm.logpdf(extra["cut"], 0.0, prior.intercept).sum(axis=1)

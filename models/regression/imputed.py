@@ -1,20 +1,14 @@
 """Several releases of normal regressions, the rows that an intruder does not know imputed.
 
-Target: p(y_U | y_A, Z^(1..m)) proportional to p(y)^(1-m) prod_l p(y, Z^(l)), for normal and
-log-normal regressions in sequence. One sweep draws theta^(l) ~ p(theta | y, Z^(l)) in closed form,
-proposes a row for every unknown record from a normal distribution between the theta^(l), and takes
-or leaves them one after another. The derivation stands in `docs/regression.md`.
-
-Wanted is the density of the target's row, other unknown rows integrated out. Given these it is
-g(y*) / c, where c is an integral over one outcome of g(y*) = p(y* | y_-t)^(1-m) prod_l
-p(y* | y_-t, Z^(l)), powers of Student densities. Of several regressions each has its own c, given
-the row's earlier outcomes as they are in the draw: p(y*) is E[g(y*) w(y_t) / g(y_t)] for any
-normalised density w (Chen 1994), and w = prod g / c is one.
+A sweep draws theta^(l) ~ p(theta | y, Z^(l)) in closed form, proposes a row for every unknown
+record between them, and takes or leaves them one after another. Other unknown rows are integrated
+out of the target's density; both are derived in `docs/regression.md`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,12 +18,12 @@ from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Predictive, Targets
+from bayes_risk.models.fits.sampling import blocks, log_sums_of_batches
 
-from .conjugate import ConjugatePrior, Moments
 from .families import LogNormal
 from .kernels import draw, impute, posteriors, tempered
 from .part import Part
-from .posterior import blocks, log_sums_of_batches
+from .posterior import ExactPart
 
 SOURCE = "the imputed records"
 
@@ -51,25 +45,22 @@ class Sums:
     b: float
 
     @classmethod
-    def from_moments(
-        cls, prior: ConjugatePrior, known: Moments, released: Sequence[Moments], n_imputed: int
-    ) -> "Sums":
+    def of(cls, held: ExactPart, tables: Sequence[Codes], n_imputed: int) -> "Sums":
         """Join known rows and those of each data set."""
-        rows = [known, *(known.plus(z) for z in released)]
-        flat = np.isinf(prior.tau)
-        counts = np.array([r.n + n_imputed - flat.sum() for r in rows])
+        prior, known = held.known.prior, held.known.data
+        rows = [known, *(known.plus(z) for z in held.moments(tables))]
+        counts = np.array([r.n + n_imputed - np.isinf(prior.tau).sum() for r in rows])
         return cls(
             xx=np.stack([r.xx for r in rows]),
             xy=np.stack([r.xy for r in rows]),
             yy=np.array([r.yy for r in rows]),
             a=prior.a + 0.5 * counts,
-            precision=np.where(flat, 0.0, prior.tau**-2.0),
+            precision=prior.precision,
             b=prior.b,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fits:
+class Fits(NamedTuple):
     """Posteriors of one regression, in closed form: V (m + 1, k, k), mean (m + 1, k), b (m + 1,).
 
     Of all rows of the table, then of these and each data set; V is half'half.
@@ -90,10 +81,49 @@ class Unknown:
     records: Ints  # shape (n_U,): row numbers of the unknown records
     codes: Codes  # shape (n_U, p): their rows as the first data set has them
 
+    @classmethod
+    def of(
+        cls, parts: Sequence[ExactPart], seen: Flags, tables: Sequence[Codes], first: Codes
+    ) -> "Unknown":
+        """``tables`` of released rows; ``first``: the first data set, whole."""
+        records = np.flatnonzero(~seen)
+        return cls(
+            parts=[p.part for p in parts],
+            sums=[Sums.of(p, tables, len(records)) for p in parts],
+            records=records,
+            codes=first[records].astype(float),
+        )
+
     @property
     def m(self) -> int:
         """Number of data sets."""
         return len(self.sums[0].yy) - 1
+
+    def start(self, c: int) -> Array:
+        """Outcomes (J, n_U) as the first data set shows them."""
+        return np.stack([inside(p, self.codes[:, p.column]) for p in self.parts])
+
+    def chain(self, state: Array) -> "_Chain":
+        """A chain from outcomes (J, n_U)."""
+        return _Chain(self, state)
+
+    def concerns(self, guessed: set[int]) -> bool:
+        """Imputed rows tie all regressions together."""
+        return True
+
+    def predictive(self, draws: list[Any], n_chains: int, targets: Targets) -> "ImputedPredictive":
+        """Posteriors of every draw, in closed form."""
+        tables = []
+        for c, sums in enumerate(self.sums):
+            V, mean, b, _ = (np.stack(x) for x in zip(*(fits[c] for _, fits in draws), strict=True))
+            tables.append((V, mean, sums.a, b))
+        return ImputedPredictive(
+            unknown=self,
+            y=np.stack([y for y, _ in draws]),
+            tables=tables,
+            targets=targets,
+            batch=batch_of_draws(len(draws), n_chains),
+        )
 
     def width(self, c: int) -> int:
         """Number of coefficients of a regression."""
@@ -111,16 +141,10 @@ class Unknown:
     def fits(self, c: int, X: Array, y: Array) -> Fits:
         """Posteriors of a regression, given imputed rows X (n_U, k) and outcomes y (n_U,)."""
         sums = self.sums[c]
-        found = Fits(
-            V=np.empty(sums.xx.shape),
-            mean=np.empty(sums.xy.shape),
-            b=np.empty(len(sums.yy)),
-            half=np.empty(sums.xx.shape),
-        )
+        found = Fits(*(np.empty(x.shape) for x in (sums.xx, sums.xy, sums.yy, sums.xx)))
         imputed, prior = (X.T @ X, X.T @ y, float(y @ y)), (sums.precision, sums.b)
-        tables = (found.V, found.mean, found.b, found.half)
         proper = (sums.a > 0.5).all()
-        if not proper or not posteriors((sums.xx, sums.xy, sums.yy), imputed, prior, *tables):
+        if not proper or not posteriors((sums.xx, sums.xy, sums.yy), imputed, prior, *found):
             raise ModelError(
                 f"the records do not determine the coefficients of {self.parts[c].name!r}, and its "
                 "prior is flat; give finite prior scales"
@@ -145,72 +169,83 @@ WARM_UP = 150  # sweeps; they forget half of where they were in each
 THIN = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ImputedDraws:
-    """Kept draws, chain after chain.
-
-    ``y`` (H, J, n_U) the imputed outcomes as they are sampled; ``fits``: H lists of the posteriors
-    given all rows, by regression; ``moved`` share of proposals that were taken.
-    """
-
-    y: Array
-    fits: Sequence[Sequence[Fits]]
-    n_chains: int
-    moved: float
-
-    def __len__(self) -> int:
-        return len(self.fits)
-
-
-def run_chains(
-    unknown: Unknown,
-    starts: Sequence[Array],
-    *,
-    draws: int,
-    tune: int,
-    rng: np.random.Generator,
-    n_jobs: int,
-    tick: Callable[[int], None],
-) -> ImputedDraws:
-    """Chains from outcomes ``starts``, each (J, n_U), with a generator of its own."""
-    jobs = [
-        partial(_run, unknown, start, draws=draws, tune=tune, rng=child)
-        for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
-    ]
-    return joined(list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws))))
-
-
-def joined(chains: Sequence[ImputedDraws]) -> ImputedDraws:
-    """Chains put after one another."""
-    return ImputedDraws(
-        y=np.concatenate([c.y for c in chains]),
-        fits=[one for c in chains for one in c.fits],
-        n_chains=len(chains),
-        moved=float(np.mean([c.moved for c in chains])),
-    )
-
-
-def _run(
-    unknown: Unknown,
-    start: Array,
+def run_chain(
+    unknown: Any,
+    state: Any,
     *,
     draws: int,
     tune: int,
     rng: np.random.Generator,
     tick: Callable[[int], None],
-) -> ImputedDraws:
-    chain = _Chain(unknown, start)
+) -> tuple[list[Any], Any]:
+    """`tune` sweeps thrown away, then draws, and where the chain stopped."""
+    chain, kept = unknown.chain(state), []
     for _ in range(tune):
         chain.sweep(rng)
-    chain.moved = chain.offered = 0
-    y, fits = np.empty((draws, *start.shape)), []
-    for h in range(draws):
+    for _ in range(draws):
         for _ in range(THIN):
             chain.sweep(rng)
-        y[h] = chain.y
-        fits.append(chain.fits())
+        kept.append(chain.draw())
         tick(1)
-    return ImputedDraws(y=y, fits=fits, n_chains=1, moved=chain.moved / max(chain.offered, 1))
+    return kept, chain.state()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ImputedPosterior:
+    """Draws of the unknown rows, of regressions that go together and chain by chain.
+
+    ``unknown``: what the chains of each work on, an `Unknown` alone or some `UnknownCounts`; they
+    say how a chain starts and goes on from a state, and make the predictive of its draws.
+    """
+
+    unknown: Sequence[Any]
+    draws: Sequence[Sequence[list[Any]]]
+    states: Sequence[Sequence[Any]]
+
+    @classmethod
+    def sampled(
+        cls, unknown: Sequence[Any], *, chains: int, draws: int, tune: int, **how: Any
+    ) -> "ImputedPosterior":
+        """Some chains of each; ``how``: rng, n_jobs and tick."""
+        starts = [[one.start(c) for c in range(chains)] for one in unknown]
+        begun = cls(unknown=unknown, draws=[[[]] * chains for _ in unknown], states=starts)
+        return begun._longer(draws, tune, **how)
+
+    def _longer(
+        self, draws: int, tune: int, *, rng: np.random.Generator, n_jobs: int, tick: Any
+    ) -> "ImputedPosterior":
+        """Go on with every chain, each with its own generator: `n_jobs` does not matter."""
+        found, states = [], []
+        alone = isinstance(self.unknown[0], Unknown)
+        children = [rng] if alone else rng.spawn(len(self.unknown))
+        for k, child in enumerate(children):
+            jobs = [
+                partial(run_chain, self.unknown[k], start, draws=draws, tune=tune, rng=own)
+                for start, own in zip(self.states[k], child.spawn(len(self.states[k])), strict=True)
+            ]
+            new = list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
+            found.append([old + kept for old, (kept, _) in zip(self.draws[k], new, strict=True)])
+            states.append([state for _, state in new])
+        return replace(self, draws=found, states=states)
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws."""
+        return sum(map(len, self.draws[0]))
+
+    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
+        """One for all regressions that go together and in which a guess may appear."""
+        guessed = set(targets.columns.tolist())
+        return [
+            one.predictive([draw for chain in chains for draw in chain], len(chains), targets)
+            for one, chains in zip(self.unknown, self.draws, strict=True)
+            if one.concerns(guessed)
+        ]
+
+    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ImputedPosterior":
+        """As many draws again, chains going on where they stopped."""
+        size = len(self.draws[0][0])
+        return self._longer(size, 0, rng=rng, n_jobs=n_jobs, tick=lambda done: None)
 
 
 class _Chain:
@@ -221,11 +256,18 @@ class _Chain:
         self.codes = unknown.codes.astype(float)
         self.J = range(len(unknown.parts))
         self.X = np.zeros((*y.shape, max(unknown.width(c) for c in self.J)))
-        self.moved = self.offered = 0
         for c in self.J if y.shape[1] else ():
             self.codes[:, unknown.parts[c].column] = outside(unknown.parts[c], y[c])
         for c in self.J if y.shape[1] else ():
             self._place(c, self.codes, self.X)
+
+    def state(self) -> Array:
+        """From where another chain goes on."""
+        return self.y.copy()
+
+    def draw(self) -> tuple[Array, list[Fits]]:
+        """Outcomes as they are, and what they say of the parameters."""
+        return self.y.copy(), self.fits()
 
     def fits(self) -> list[Fits]:
         """Posteriors given all rows as they are now, by regression."""
@@ -241,13 +283,11 @@ class _Chain:
         codes, X, y, log_ratio = self._proposed(found, rng)
         before, power = self.y.copy(), 1.0 - self.unknown.m
         tables = self._padded(found)
-        moved = impute(rng, *tables, power, (self.X, self.y), (X, y), log_ratio)
-        if moved < 0:
+        if not impute(rng, *tables, power, (self.X, self.y), (X, y), log_ratio):
             raise ModelError(
                 "a record alone determines a coefficient, which has no posterior without it under "
                 "a flat prior; give finite prior scales"
             )
-        self.moved, self.offered = self.moved + moved, self.offered + y.shape[1]
         taken = (self.y != before).any(axis=0)
         self.codes[taken] = codes[taken]
 
@@ -258,7 +298,9 @@ class _Chain:
         codes, X, y = self.codes.copy(), self.X.copy(), np.empty_like(self.y)
         log_ratio = np.zeros(y.shape[1])
         for c, part in enumerate(self.unknown.parts):
-            beta, precision = self._drawn(c, found[c], rng)
+            beta, precision = np.empty(found[c].mean[1:].shape), np.empty(self.unknown.m)
+            a, fits = self.unknown.sums[c].a, found[c]
+            draw(rng, fits.mean[1:], a[1:], fits.b[1:], fits.half[1:], beta, precision)
             if self.unknown.moves(c):
                 self._place(c, codes, X)
             k = self.unknown.width(c)
@@ -269,13 +311,6 @@ class _Chain:
             log_ratio -= _log_between(old, self.y[c], precision)
             codes[:, part.column] = self._outside(part, y[c], log_ratio)
         return codes, X, y, log_ratio
-
-    def _drawn(self, c: int, found: Fits, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Coefficients (m, k) and 1 / sigma^2 (m,), one draw for each data set."""
-        beta, precision = np.empty(found.mean[1:].shape), np.empty(len(found.b) - 1)
-        a = self.unknown.sums[c].a
-        draw(rng, found.mean[1:], a[1:], found.b[1:], found.half[1:], beta, precision)
-        return beta, precision
 
     def _outside(self, part: Part, y: Array, log_ratio: Array) -> Array:
         """Proposed values; those too large or small to be numbers are not taken."""
@@ -309,78 +344,16 @@ def _log_between(eta: Array, y: Array, precision: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ImputedPosterior:
-    """Draws of the unknown rows."""
-
-    unknown: Unknown
-    draws: ImputedDraws
-
-    @property
-    def n_draws(self) -> int:
-        """Number H of draws."""
-        return len(self.draws)
-
-    @property
-    def n_sweeps(self) -> int:
-        """Draws of each chain."""
-        return len(self.draws) // self.draws.n_chains
-
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
-        """One for all regressions: imputed rows tie them together."""
-        return [ImputedPredictive.from_draws(self.unknown, self.draws, targets)]
-
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ImputedPosterior":
-        """As many draws again, chains going on where they stopped."""
-        size, old = self.n_sweeps, self.draws
-        more = run_chains(
-            self.unknown,
-            [old.y[(c + 1) * size - 1] for c in range(old.n_chains)],
-            draws=size,
-            tune=0,
-            rng=rng,
-            n_jobs=n_jobs,
-            tick=lambda done: None,
-        )
-        chains = [
-            joined([_chain(draws, c, size) for draws in (old, more)]) for c in range(old.n_chains)
-        ]
-        return replace(self, draws=joined(chains))
-
-
-def _chain(draws: ImputedDraws, c: int, size: int) -> ImputedDraws:
-    some = slice(c * size, (c + 1) * size)
-    return ImputedDraws(y=draws.y[some], fits=draws.fits[some], n_chains=1, moved=draws.moved)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ImputedPredictive:
     """Draws of p(row | other rows, Z^(1..m)), rows as the target's and as guessed."""
 
     unknown: Unknown
-    draws: ImputedDraws
+    y: Array  # shape (H, J, n_U): the imputed outcomes as they are sampled
     # V (H, m + 1, k, k), mean (H, m + 1, k), a (m + 1,), b (H, m + 1) of each regression: given the
     # table alone, and with each data set of the release
     tables: Sequence[tuple[Array, Array, Array, Array]]
     targets: Targets
     batch: Ints  # shape (H,)
-
-    @classmethod
-    def from_draws(
-        cls, unknown: Unknown, draws: ImputedDraws, targets: Targets
-    ) -> "ImputedPredictive":
-        """Posteriors of every draw, in closed form."""
-        tables = []
-        for c, sums in enumerate(unknown.sums):
-            found = [one[c] for one in draws.fits]
-            V, mean = np.stack([f.V for f in found]), np.stack([f.mean for f in found])
-            tables.append((V, mean, sums.a, np.stack([f.b for f in found])))
-        return cls(
-            unknown=unknown,
-            draws=draws,
-            tables=tables,
-            targets=targets,
-            batch=batch_of_draws(len(draws), draws.n_chains),
-        )
 
     def log_truth(self, block: slice) -> Array:
         """log p_h(y_i), shape (H, block)."""
@@ -412,37 +385,33 @@ class ImputedPredictive:
         self, block: slice, guesses: Sequence[Codes], *, normed: bool
     ) -> tuple[list[Array], Array]:
         """log g of guesses (G_c, U, p) by regression, (H, G_c, U); if ``normed`` log c, (H, U)."""
-        m, H, U = self.unknown.m, len(self.draws), guesses[0].shape[1]
+        m, H, U = self.unknown.m, len(self.y), guesses[0].shape[1]
         powers = np.array([1.0 - m] + [1.0] * m)
         own, norm = self._own(block), np.zeros((H, U))
         found = []
         for c, part in enumerate(self.unknown.parts):
             G, p = len(guesses[c]), guesses[c].shape[2]
-            rows, possible = self._rows(c, guesses[c].reshape(-1, p))
-            out = np.zeros((H, G, U))
-            pair = rows[0].reshape(G, U, -1), rows[1].reshape(G, U)
+            codes, out = guesses[c].astype(float), np.zeros((H, G, U))
+            positive = isinstance(part.family, LogNormal)
+            impossible = positive & (codes[:, :, part.column] <= 0)
+            codes[impossible, part.column] = 1.0
+            rows = part.rows(codes.reshape(-1, p), SOURCE)
+            pair = np.ascontiguousarray(rows.X).reshape(G, U, -1), rows.y.reshape(G, U)
             tempered(self.tables[c], powers, self._own_rows(c, own), pair, out, norm, normed)
-            if isinstance(part.family, LogNormal):
-                out -= rows[1].reshape(G, U) * part.scaling.by + part.scaling.at
-            out[:, ~possible.reshape(G, U)] = -np.inf
+            if positive:
+                out -= pair[1] * part.scaling.by + part.scaling.at
+            out[:, impossible] = -np.inf
             found.append(out)
         return found, norm
 
-    def _rows(self, c: int, codes: Codes) -> tuple[tuple[Array, Array], Flags]:
-        """Predictors and outcome of coded rows as sampled, and which the family allows."""
-        part = self.unknown.parts[c]
-        values = codes[:, part.column].astype(float)
-        positive = values > 0 if isinstance(part.family, LogNormal) else np.ones(len(values), bool)
-        y = inside(part, np.where(positive, values, 1.0))
-        return (np.ascontiguousarray(self.unknown.predictors(c, codes)), y), positive
-
     def _own(self, block: slice) -> Codes:
         """The targets' rows in each draw, (H, U, p): their own where known, else as imputed."""
-        codes = np.repeat(self.targets.profiles[block][None].astype(float), len(self.draws), axis=0)
-        place = _places(self.unknown.records, self.targets.record[block])
+        codes = np.repeat(self.targets.profiles[block][None].astype(float), len(self.y), axis=0)
+        record, records = self.targets.record[block], self.unknown.records
+        hidden = np.isin(record, records)
+        place = np.searchsorted(records, record[hidden])
         for c, part in enumerate(self.unknown.parts):
-            imputed = outside(part, self.draws.y[:, c, place[place >= 0]])
-            codes[:, place >= 0, part.column] = imputed
+            codes[:, hidden, part.column] = outside(part, self.y[:, c, place])
         return codes
 
     def _own_rows(self, c: int, own: Codes) -> tuple[Array, Array]:
@@ -454,11 +423,3 @@ class ImputedPredictive:
         else:
             X = np.repeat(self.unknown.predictors(c, own[0])[None], H, axis=0)
         return np.ascontiguousarray(X), inside(part, own[:, :, part.column])
-
-
-def _places(records: Ints, wanted: Ints) -> Ints:
-    """Where each record stands among the unknown ones (in order); -1: it is known."""
-    place = np.minimum(np.searchsorted(records, wanted), max(len(records) - 1, 0))
-    if not len(records):
-        return np.full(len(wanted), -1)
-    return np.where(records[place] == wanted, place, -1)

@@ -167,7 +167,7 @@ def predictive(V, xy, yy, a, b, x, y, side):
 
 @numba.njit(cache=True, nogil=True)
 def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
-    """A Metropolis step for every row, in order; returns how many moved, -1 for a row too heavy.
+    """A Metropolis step for every row, in order; False: a row is too heavy to be taken out.
 
     ``V`` (J, k, k), ``xy`` (J, k), ``yy`` (J,): of the J regressions with all rows as they are,
     changed in place; ``a`` (J,) with one row left out, ``b`` (J,) of the prior. ``now`` and
@@ -177,7 +177,7 @@ def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
     X, y = now
     other_X, other_y = proposed
     J, n, k = X.shape
-    side, moved = np.empty(k), 0
+    side = np.empty(k)
     kept_V, kept_xy = np.empty((J, k, k)), np.empty((J, k))
     for i in range(n):
         if log_ratio[i] == -math.inf:
@@ -186,12 +186,11 @@ def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
         for c in range(J):
             kept_V[c], kept_xy[c] = V[c], xy[c]
             if not take_out(V[c], xy[c], X[c, i], y[c, i], side):
-                return -1
+                return False
             rest = yy[c] - y[c, i] ** 2
             change += predictive(V[c], xy[c], rest, a[c], b[c], other_X[c, i], other_y[c, i], side)
             change -= predictive(V[c], xy[c], rest, a[c], b[c], X[c, i], y[c, i], side)
         if math.log(rng.random()) < log_ratio[i] + power * change:
-            moved += 1
             for c in range(J):
                 yy[c] += other_y[c, i] ** 2 - y[c, i] ** 2
                 X[c, i], y[c, i] = other_X[c, i], other_y[c, i]
@@ -199,7 +198,7 @@ def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
         else:
             for c in range(J):
                 V[c], xy[c] = kept_V[c], kept_xy[c]
-    return moved
+    return True
 
 
 @numba.njit(cache=True, nogil=True)

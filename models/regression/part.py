@@ -5,9 +5,8 @@ is on the original scale, `Rows` excepted.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,8 @@ class Design:
     """The right-hand side of one formula, its coding learnt from the confidential table.
 
     ``names`` (k) of the coefficients as formulaic prints them; ``columns`` the table's columns
-    that the formula uses, wherever in it they stand; ``unseen`` counts the rows of a frame with
-    levels that the table does not have, for each expression of which the formula makes levels.
+    that the formula uses, wherever in it they stand; ``unseen``: the levels that the table has of
+    each expression of which the formula makes levels, by which others are told.
     """
 
     response: str
@@ -40,7 +39,7 @@ class Design:
     columns: tuple[str, ...]
     coding: "Coding"
     intercept: bool
-    unseen: Mapping[str, Callable[[pd.DataFrame], int]]
+    unseen: Mapping[str, Any]
 
     @classmethod
     def from_formula(
@@ -91,8 +90,8 @@ class Design:
 
     def _check_levels(self, frame: pd.DataFrame, source: str) -> None:
         """Levels must be those of the original; formulaic would warn and take the first instead."""
-        for term, count_unseen in self.unseen.items():
-            unseen = count_unseen(frame)
+        for term, known in self.unseen.items():
+            unseen = _n_unseen(known, frame)
             if unseen:
                 raise InputError(
                     f"term {term!r} of the formula of {self.response!r} makes levels of numbers, "
@@ -160,11 +159,9 @@ def _failed(response: str, formula: str, source: str, error: BaseException) -> I
     )
 
 
-def _unseen(
-    response: str, coding: Coding, frame: pd.DataFrame
-) -> dict[str, Callable[[pd.DataFrame], int]]:
-    """What counts rows with unseen levels, for every expression that is no category itself."""
-    made: dict[str, Callable[[pd.DataFrame], int]] = {}
+def _unseen(response: str, coding: Coding, frame: pd.DataFrame) -> dict[str, Any]:
+    """Levels of every expression that is no category itself: a column's, or indicators of them."""
+    made: dict[str, Any] = {}
     for term, (_, state) in coding.spec.encoder_state.items():
         name = _inner(str(term))
         column = name.strip("`")
@@ -173,23 +170,20 @@ def _unseen(
         ):
             continue
         if column in frame:
-            made[str(term)] = partial(_unseen_in_column, column, list(state["categories"]))
+            made[str(term)] = column, list(state["categories"])
         else:
-            indicators, _ = Coding.fitted(parse(response, f"0 + C({name})"), frame)
-            made[str(term)] = partial(_unseen_in_expression, indicators)
+            made[str(term)], _ = Coding.fitted(parse(response, f"0 + C({name})"), frame)
     return made
 
 
-def _unseen_in_column(column: str, levels: list[Any], frame: pd.DataFrame) -> int:
-    return int((~frame[column].isin(levels)).sum())
-
-
-def _unseen_in_expression(indicators: Coding, frame: pd.DataFrame) -> int:
+def _n_unseen(known: Any, frame: pd.DataFrame) -> int:
+    """Rows with levels that are not known."""
+    if not isinstance(known, Coding):
+        return int((~frame[known[0]].isin(known[1])).sum())
     try:
-        held = indicators.matrix(frame)
+        return int((known.matrix(frame).sum(axis=1) != 1).sum())
     except Exception:  # formulaic's warning, where warnings are errors
         return len(frame)
-    return int((held.sum(axis=1) != 1).sum())
 
 
 def _inner(term: str) -> str:
@@ -285,8 +279,27 @@ class Coefficients:
     extra: Mapping[str, Array]
     n_chains: int
 
+    @classmethod
+    def outside(
+        cls, part: "Part", beta: Array, extra: Mapping[str, Array], n_chains: int
+    ) -> "Coefficients":
+        """Draws as they were sampled, taken to the original scale."""
+        slopes, known = part.scaling.outside(beta, extra)
+        return cls(beta=slopes, extra=known, n_chains=n_chains)
+
     def __len__(self) -> int:
         return len(self.beta)
+
+    def and_then(self, more: "Coefficients") -> "Coefficients":
+        """Further draws of the same chains behind these."""
+
+        def together(a: Array, b: Array) -> Array:
+            both = [x.reshape(self.n_chains, -1, *x.shape[1:]) for x in (a, b)]
+            joined = np.concatenate(both, axis=1)
+            return joined.reshape(-1, *joined.shape[2:])
+
+        extra = {k: together(v, more.extra[k]) for k, v in self.extra.items()}
+        return replace(self, beta=together(self.beta, more.beta), extra=extra)
 
     def at(self, h: int) -> "Coefficients":
         """One draw."""
@@ -319,7 +332,11 @@ class Part:
         column = data.columns.index(response)
         constant = design.names.index(CONSTANT) if CONSTANT in design.names else -1
         outcome = _outcome(family, data.codes[:, column])
-        _check_varies(response, family, outcome)
+        if outcome is not None and np.ptp(outcome) <= 1e-12 * np.abs(outcome).max():
+            raise InputError(
+                f"column {response!r} has the same value for every record; a "
+                f"{type(family).__name__} regression cannot be fitted to it; leave it out"
+            )
         if not (design.names or family.extra):
             raise InputError(
                 f"the formula of {response!r}, {formula!r}, has no term, which leaves "
@@ -394,6 +411,14 @@ class Part:
         extra = {k: v[0] for k, v in draw.extra.items()}
         return self.family.draw(eta, extra, self.trials(codes), rng)
 
+    def centre(self) -> Array:
+        """Prior means of the standardised coefficients: of a count's intercept its log mean."""
+        out = np.zeros(len(self.design.names))
+        if self.scaling.constant >= 0 and self.family.log_mean:
+            mean = self.microdata.codes[:, self.column].mean()
+            out[self.scaling.constant] = np.log(max(mean, 1e-3))
+        return out
+
     def scales(self) -> Array:
         """Prior standard deviations of the standardised coefficients, shape (k,)."""
         scales = np.full(len(self.design.names), self.prior.slopes)
@@ -440,25 +465,14 @@ def check_outcome(
             '"ordered"'
         )
     if isinstance(family, Binomial):
-        _check_trials(where, y, family.trials, data, codes)
-
-
-def _check_trials(
-    where: str, y: npt.NDArray[Any], trials: int | str, data: Microdata, codes: Codes
-) -> None:
-    if isinstance(trials, str) and trials not in data.numbers:
-        raise InputError(f"{where} has its trials in {trials!r}, which is no number; convert it")
-    most = codes[:, data.columns.index(trials)] if isinstance(trials, str) else trials
-    if (y > most).any():
-        raise InputError(
-            f"{where} exceeds the number of trials ({trials!r}) for {int((y > most).sum())} "
-            "records; give trials that are large enough"
-        )
-
-
-def _check_varies(response: str, family: Family, outcome: Array | None) -> None:
-    if outcome is not None and np.ptp(outcome) <= 1e-12 * np.abs(outcome).max():
-        raise InputError(
-            f"column {response!r} has the same value for every record; a {type(family).__name__} "
-            "regression cannot be fitted to it; leave it out"
-        )
+        trials, columns = family.trials, data.columns
+        if isinstance(trials, str) and trials not in data.numbers:
+            raise InputError(
+                f"{where} has its trials in {trials!r}, which is no number; convert it"
+            )
+        most = codes[:, columns.index(trials)] if isinstance(trials, str) else trials
+        if (y > most).any():
+            raise InputError(
+                f"{where} exceeds the number of trials ({trials!r}) for {int((y > most).sum())} "
+                "records; give trials that are large enough"
+            )

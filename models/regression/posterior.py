@@ -1,39 +1,171 @@
 """Posteriors of regressions in sequence, part by part (parts are independent a posteriori).
 
-Densities of guesses are computed under draws: for every target, guess and draw, in blocks, in logs.
 A guess may be the outcome of one regression and a predictor of later ones, so each row is written
-out in full and goes through every formula in which it stands.
-
-Normal regressions also at a point estimate: the posterior mean of the coefficients, with
-sigma^2 = b / a of their normal-inverse-gamma posterior (under flat priors least squares with its
-residual variance, as synthpop's ``norm`` has them with ``proper = FALSE``). A release drawn from it
-says of a guess
-
-log p(Z | Theta-hat(y*, y_-i)) = -R/2 log sigma^2 - (z'z - 2 beta'X'z + beta'X'X beta) / 2 sigma^2,
-
-X and z the R released rows: `docs/evidence.md`.
+out in full and goes through every formula in which it stands. Estimates of normal regressions are
+the posterior mean with sigma^2 = b / a, and what a release drawn from them says of a guess stands
+in `docs/evidence.md`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.special import gammaln
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.models.fits.sampling import Length
+from bayes_risk.models.fits.sampling import Length, blocks, log_sums_of_batches
 
-from .conjugate import ConjugatePrior, Moments, NormalInverseGamma
 from .families import LogNormal
 from .glm import Nuts, extra_of
 from .part import Coefficients, Part, Rows, n_outcomes
 
+LEVERAGE = 1e-9
+COLLINEAR = 1e-12  # share of a predictor that others leave over, below which it is rounding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moments:
+    """What the data say: X'X (k, k), X'y (k,), y'y and n, each a sum over weighted records."""
+
+    xx: Array
+    xy: Array
+    yy: float
+    n: float
+
+    @classmethod
+    def from_rows(cls, X: Array, y: Array, weights: Array | None = None) -> "Moments":
+        """Moments of rows X (n, k) and outcomes y (n,); with weights (n,) of a pseudo-posterior."""
+        if weights is not None:
+            WX, Wy = X * weights[:, None], y * weights
+            return cls(xx=X.T @ WX, xy=X.T @ Wy, yy=float(y @ Wy), n=float(weights.sum()))
+        return cls(xx=X.T @ X, xy=X.T @ y, yy=float(y @ y), n=len(y))
+
+    def plus(self, other: "Moments") -> "Moments":
+        """Both together."""
+        return Moments(
+            xx=self.xx + other.xx, xy=self.xy + other.xy, yy=self.yy + other.yy, n=self.n + other.n
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ConjugatePrior:
+    """``tau`` (k,) prior scales of the coefficients in units of sigma; ``a``, ``b`` of sigma^2."""
+
+    tau: Array
+    a: float
+    b: float
+
+    @property
+    def precision(self) -> Array:
+        """Of each coefficient, shape (k,)."""
+        return np.where(np.isinf(self.tau), 0.0, self.tau**-2.0)
+
+    def posterior(self, data: Moments) -> "NormalInverseGamma":
+        """p(beta, sigma^2 | data)."""
+        V = _inverse(data.xx + np.diag(self.precision))
+        mean = V @ data.xy
+        a = self.a + 0.5 * (data.n - int(np.isinf(self.tau).sum()))
+        b = self.b + 0.5 * max(data.yy - float(mean @ data.xy), 0.0)
+        if a <= 0 or b <= 0:
+            raise ModelError(
+                f"{data.n} records do not determine {len(mean)} coefficients under a flat prior; "
+                "give finite prior scales"
+            )
+        return NormalInverseGamma(prior=self, data=data, mean=mean, V=V, a=a, b=b)
+
+
+def _inverse(precision: Array) -> Array:
+    """The inverse of a positive definite matrix, by its Cholesky root on the scale of its diagonal.
+
+    Rounding may hide that a matrix is singular: the squared diagonal of the root is the share of
+    each predictor that the ones before it leave over.
+    """
+    size = np.sqrt(np.maximum(np.diag(precision), np.finfo(float).tiny))
+    try:
+        root = np.linalg.cholesky(precision / np.outer(size, size))
+    except np.linalg.LinAlgError:
+        root = np.zeros_like(precision)
+    if not (np.diag(root) ** 2 > COLLINEAR).all():
+        raise ModelError(
+            "the predictors are collinear and the prior is flat, so the coefficients have no "
+            "posterior; give finite prior scales, or drop a predictor"
+        )
+    half = np.linalg.inv(root) / size
+    return np.asarray(half.T @ half)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NormalInverseGamma:
+    """A posterior: beta | sigma ~ Normal(mean, sigma^2 V), sigma^2 ~ InverseGamma(a, b)."""
+
+    prior: ConjugatePrior
+    data: Moments
+    mean: Array
+    V: Array
+    a: float
+    b: float
+
+    def draws(self, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Independent draws of beta (size, k) and sigma (size,)."""
+        sigma = np.sqrt(self.b / rng.gamma(self.a, size=size))
+        z = rng.standard_normal((size, len(self.mean)))
+        root = np.linalg.cholesky(self.V) if len(self.V) else self.V
+        return self.mean + sigma[:, None] * (z @ root.T), sigma
+
+    def log_predictive(
+        self,
+        x: Array,
+        y: Array,
+        x_star: Array,
+        y_star: Array,
+        fitted: Flags | None = None,
+        weight: Array | None = None,
+    ) -> Array:
+        """log p(y* | x*, data without (x, y)) for U records, shape (G, U), a Student-t.
+
+        ``x`` (U, k), ``y`` (U,); ``x_star`` (G, U, k), ``y_star`` (G, U). Each record is taken out
+        by rank-one formulas; records that are not ``fitted`` (U,) are not among the data. With
+        ``weight`` w (U,) of a pseudo-posterior it is log E[p(y* | x*, beta, sigma)^w] without
+        (x, y)^w: `docs/sensitivity.md`.
+        """
+        w = weight if weight is not None else np.ones(len(y)) if fitted is None else 1.0 * fitted
+        V_x = x @ self.V  # shape (U, k)
+        left = 1.0 - w * np.einsum("uk,uk->u", V_x, x)
+        a = self.a - 0.5 * w
+        if (a <= 0).any():
+            n = self.data.n
+            who = f"{n - 1} records" if weight is None else f"records of weight {n:.3g} in all"
+            raise ModelError(
+                f"{who} do not determine {len(self.mean)} coefficients under a flat prior; give "
+                "finite prior scales"
+            )
+        if (left < LEVERAGE).any():
+            raise ModelError(
+                f"{int((left < LEVERAGE).sum())} records alone determine a coefficient, which has "
+                "no posterior without them under a flat prior; give finite prior scales"
+            )
+        error = y - x @ self.mean
+        # without i: beta - w V x e / (1 - w h),  V + w V x x'V / (1 - w h),  b - w e^2 / 2(1 - w h)
+        cross = np.einsum("guk,uk->gu", x_star, V_x)
+        centre = x_star @ self.mean - w * cross * error / left
+        inside, outside = np.einsum("guk,guk->gu", x_star @ self.V, x_star), w * cross**2 / left
+        b = np.maximum(self.b - 0.5 * w * error**2 / left, np.finfo(float).tiny)
+        if weight is None:
+            scale2 = 2.0 * b * (1.0 + inside + outside)  # of t with 2a degrees of freedom, times 2a
+            norm = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)
+            return np.asarray(norm - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2))
+        wider = 1.0 + w * (inside + outside)  # |V without i| / |V with y* in its place|
+        norm = gammaln(a + 0.5 * w) - gammaln(a) - 0.5 * w * np.log(2.0 * np.pi * b)
+        shift = w * (y_star - centre) ** 2 / (2.0 * b * wider)
+        return np.asarray(norm - 0.5 * np.log(wider) - (a + 0.5 * w) * np.log1p(shift))
+
+
 Tick = Callable[[int], None]
-MAX_CELLS = 2_000_000  # numbers in an array of rows x draws
 WARM_TUNE = 4  # of the base fit's warm-up, one in so many steps suffices for a warm start
 
 
@@ -79,24 +211,6 @@ class RegressionPredictive:
         return total
 
 
-def blocks(U: int, per_target: int) -> Iterator[slice]:
-    """Slices of targets such that an array of rows x draws stays small."""
-    size = max(MAX_CELLS // max(per_target, 1), 1)
-    for begin in range(0, U, size):
-        yield slice(begin, min(begin + size, U))
-
-
-def log_sums_of_batches(terms: Array, batch: Ints, axis: int) -> Array:
-    """log sum exp over the draws of each batch, which lie along an axis; overwrites ``terms``."""
-    starts = np.flatnonzero(np.diff(batch, prepend=-1))
-    top = np.maximum(np.maximum.reduceat(terms, starts, axis=axis), -1e300)
-    terms -= np.repeat(top, np.diff(starts, append=len(batch)), axis=axis)
-    np.exp(terms, out=terms)
-    with np.errstate(divide="ignore"):
-        sums: Array = np.log(np.add.reduceat(terms, starts, axis=axis)) + top
-    return sums
-
-
 def quiet(done: int) -> None:
     """Show nothing."""
 
@@ -133,7 +247,8 @@ class ExactPart:
         """Fit and draw n times for each of so many chains (they are independent anyway)."""
         prior = ConjugatePrior(tau=part.scales(), a=part.prior.sigma2[0], b=part.prior.sigma2[1])
         known = prior.posterior(Moments.from_rows(rows.X, rows.y, rows.weights))
-        draws = _drawn(part, known, n * chains, chains, rng)
+        beta, sigma = known.draws(n * chains, rng)
+        draws = Coefficients.outside(part, beta, {"sigma": sigma}, chains)
         return cls(part=part, rows=rows, known=known, draws=draws)
 
     def with_rows(
@@ -146,8 +261,9 @@ class ExactPart:
 
     def doubled(self, *, rng: np.random.Generator) -> "ExactPart":
         """As many draws again."""
-        more = _drawn(self.part, self.known, len(self.draws), self.draws.n_chains, rng)
-        return replace(self, draws=_joined(self.draws, more))
+        beta, sigma = self.known.draws(len(self.draws), rng)
+        more = Coefficients.outside(self.part, beta, {"sigma": sigma}, self.draws.n_chains)
+        return replace(self, draws=self.draws.and_then(more))
 
     def log_predictive(self, targets: Targets) -> Array:
         """log p(y* | x*, data without i), shape (G, U), in closed form, block by block.
@@ -189,6 +305,53 @@ class ExactPart:
             density -= weight * np.log(star.outcome)
         return np.where(star.possible, density, -np.inf)[star.cell]
 
+    def estimate(self) -> Coefficients:
+        """The estimate from the confidential table, as one draw on the original scale."""
+        sigma = np.sqrt([self.known.b / self.known.a])
+        return Coefficients.outside(self.part, self.known.mean[None], {"sigma": sigma}, 1)
+
+    def moments(self, tables: Sequence[Codes]) -> list[Moments]:
+        """Those of the released rows of each data set."""
+        rows = [self.part.rows(z, f"release {l}") for l, z in enumerate(tables, start=1)]
+        return [Moments.from_rows(one.X, one.y) for one in rows]
+
+    def log_release_at_estimate(self, released: Sequence[Moments], targets: Targets) -> Array:
+        """log p(Z^(l) | Theta-hat(y*, y_-i)) up to a constant, shape (m, G, U), block by block.
+
+        ``released``: moments of each data set's rows. Cost: a k x k system for each guess and
+        target.
+        """
+        G, U = targets.guesses.codes.shape[:2]
+        out = np.empty((len(released), G, U))
+        k = len(self.part.design.names)
+        for block in blocks(U, G * (k * (k + 2) + targets.profiles.shape[1])):
+            star = self.guessed(targets, block)
+            beta, s2 = self._estimates(star, targets.weight[block])
+            for l, z in enumerate(released):
+                fit = z.yy - 2.0 * beta @ z.xy + np.einsum("guk,guk->gu", beta @ z.xx, beta)
+                log_p = np.where(star.possible, -0.5 * (z.n * np.log(s2) + fit / s2), -np.inf)
+                out[l, :, block] = log_p[star.cell]
+        return out
+
+    def _estimates(self, star: Guessed, weight: Array) -> tuple[Any, Any]:
+        """beta (G, U, k) and sigma^2 (G, U) with each guess in the place of the target's row."""
+        known, data = self.known, self.known.data
+        x, y, w = star.own.X, star.own.y, weight[None, :, None]
+        came = star.X[..., :, None] * star.X[..., None, :]  # shape (G, U, k, k)
+        xx = data.xx + np.diag(known.prior.precision)
+        xx = xx + w[..., None] * (came - x[:, :, None] * x[:, None, :])
+        xy = data.xy + w * (star.X * star.y[..., None] - x * y[:, None])
+        yy = data.yy + weight * (star.y**2 - y**2)
+        try:
+            beta = np.linalg.solve(xx, xy[..., None])[..., 0]
+        except np.linalg.LinAlgError as error:
+            raise ModelError(
+                "a record alone determines a coefficient, which has no estimate with a guess in "
+                "its place under a flat prior; give finite prior scales"
+            ) from error
+        b = known.prior.b + 0.5 * np.maximum(yy - np.einsum("guk,guk->gu", beta, xy), 0.0)
+        return beta, np.maximum(b, np.finfo(float).tiny) / known.a
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SampledPart:
@@ -198,7 +361,7 @@ class SampledPart:
     nuts: Nuts
     rows: Rows
     draws: Coefficients
-    last: list[dict[str, Array]]
+    last: list[dict[str, Array]] | None
     tune: int
 
     @classmethod
@@ -220,11 +383,14 @@ class SampledPart:
         else:
             found = nuts.begun(rows, length, rng)
         last = [{k: v[c, -1] for k, v in found.items()} for c in range(length.chains)]
+        flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in found.items()}
+        H = length.chains * length.draws
+        beta = flat.pop("beta", np.zeros((H, 0, *n_outcomes(part))))
         return cls(
             part=part,
             nuts=nuts,
             rows=rows,
-            draws=_outside(part, found, length.chains),
+            draws=Coefficients.outside(part, beta, extra_of(flat), length.chains),
             last=last,
             tune=length.tune if start is None else WARM_TUNE * length.tune,
         )
@@ -236,17 +402,22 @@ class SampledPart:
         chains = self.draws.n_chains
         length = Length(
             draws=max(len(self.draws) // chains // shorter, 4),
-            tune=max(self.tune // WARM_TUNE, 50),
+            tune=max(self.tune // WARM_TUNE, 50) if self.last else self.tune,
             chains=chains,
         )
         return SampledPart.fitted(
             self.part, rows, self.nuts, length, start=self.last, rng=rng, tick=tick
         )
 
+    def cold(self) -> "SampledPart":
+        """The same with nothing learnt of where its draws lie."""
+        nuts = Nuts(self.part, self.nuts.nuts_sampler)
+        return replace(self, nuts=nuts, last=None)
+
     def doubled(self, *, rng: np.random.Generator) -> "SampledPart":
         """As many draws again, chains going on where they stopped."""
         more = self.with_rows(self.rows, rng=rng)
-        return replace(more, draws=_joined(self.draws, more.draws))
+        return replace(more, draws=self.draws.and_then(more.draws))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -259,23 +430,19 @@ class ExternalPart:
 
 PartPosterior = ExactPart | SampledPart  # may be drawn again
 FittedPart = PartPosterior | ExternalPart
+P = TypeVar("P", bound=FittedPart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegressionPosterior:
     """p(Theta | data) of those regressions whose parameters the release can inform."""
 
-    parts: Sequence[PartPosterior]
+    parts: Sequence[Any]  # of `FittedPart`; draws brought from elsewhere cannot be drawn again
 
     @property
     def n_draws(self) -> int:
         """Number H of draws."""
         return min(len(part.draws) for part in self.parts)
-
-    @property
-    def n_sweeps(self) -> int:
-        """Steps of each chain."""
-        return self.n_draws // self.parts[0].draws.n_chains
 
     def predictives(
         self, targets: Targets, *, rng: np.random.Generator
@@ -285,7 +452,7 @@ class RegressionPosterior:
             RegressionPredictive(
                 parts=[p.part], draws=[p.draws], targets=targets, batch=segments(p.draws)
             )
-            for p in self.touched(targets)
+            for p in touched(self.parts, targets)
         ]
 
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "RegressionPosterior":
@@ -294,22 +461,11 @@ class RegressionPosterior:
         parts = [p.doubled(rng=c) for p, c in zip(self.parts, children, strict=True)]
         return RegressionPosterior(parts=parts)
 
-    def touched(self, targets: Targets) -> list[PartPosterior]:
-        """Regressions in which a guess appears."""
-        guessed = set(targets.columns.tolist())
-        return [p for p in self.parts if guessed & p.part.uses]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ExternalDraws:
-    """Draws of Theta that cannot be drawn again, for other data or for longer."""
-
-    parts: Sequence[ExternalPart]
-
-    @property
-    def n_draws(self) -> int:
-        """Number H of draws."""
-        return len(self.parts[0].draws)
+def touched(parts: Sequence[P], targets: Targets) -> list[P]:
+    """Regressions in which a guess appears."""
+    guessed = set(targets.columns.tolist())
+    return [held for held in parts if guessed & held.part.uses]
 
 
 def segments(draws: Coefficients) -> Ints:
@@ -318,39 +474,6 @@ def segments(draws: Coefficients) -> Ints:
     if chains == 1 and len(draws) >= 25:
         chains = next(c for c in (5, 4, 3, 2, 1) if len(draws) % c == 0)
     return batch_of_draws(len(draws), chains)
-
-
-def _drawn(
-    part: Part, known: NormalInverseGamma, size: int, chains: int, rng: np.random.Generator
-) -> Coefficients:
-    beta, sigma = known.draws(size, rng)
-    slopes, extra = part.scaling.outside(beta, {"sigma": sigma})
-    return Coefficients(beta=slopes, extra=extra, n_chains=chains)
-
-
-def _outside(part: Part, found: dict[str, Array], chains: int) -> Coefficients:
-    """Draws (chains, draws, ...) as sampled to the original scale, chain after chain."""
-    flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in found.items()}
-    H = len(next(iter(flat.values())))
-    beta = flat.get("beta", np.zeros((H, 0, *n_outcomes(part))))
-    slopes, extra = part.scaling.outside(beta, extra_of(flat))
-    return Coefficients(beta=slopes, extra=extra, n_chains=chains)
-
-
-def _joined(one: Coefficients, other: Coefficients) -> Coefficients:
-    """Draws of the same chains, first one's, then the other's."""
-
-    def together(a: Array, b: Array) -> Array:
-        C = one.n_chains
-        both = [x.reshape(C, -1, *x.shape[1:]) for x in (a, b)]
-        joined = np.concatenate(both, axis=1)
-        return joined.reshape(-1, *joined.shape[2:])
-
-    return Coefficients(
-        beta=together(one.beta, other.beta),
-        extra={k: together(v, other.extra[k]) for k, v in one.extra.items()},
-        n_chains=one.n_chains,
-    )
 
 
 def closed(held: FittedPart) -> ExactPart:
@@ -362,58 +485,3 @@ def closed(held: FittedPart) -> ExactPart:
         f"{held.part.name!r} has family {type(held.part.family).__name__}, or draws brought from "
         'elsewhere: use parameters="independent"'
     )
-
-
-def estimate(held: ExactPart) -> Coefficients:
-    """The estimate from the confidential table, as one draw on the original scale."""
-    known = held.known
-    sigma = np.sqrt([known.b / known.a])
-    beta, extra = held.part.scaling.outside(known.mean[None], {"sigma": sigma})
-    return Coefficients(beta=beta, extra=extra, n_chains=1)
-
-
-def log_release_at_estimate(
-    held: ExactPart, released: Sequence[Moments], targets: Targets
-) -> Array:
-    """log p(Z^(l) | Theta-hat(y*, y_-i)) up to a constant, shape (m, G, U), block by block.
-
-    ``released``: moments of each data set's rows. Cost: a k x k system for each guess and target.
-    """
-    G, U = targets.guesses.codes.shape[:2]
-    out = np.empty((len(released), G, U))
-    k = len(held.part.design.names)
-    for block in blocks(U, G * (k * (k + 2) + targets.profiles.shape[1])):
-        out[:, :, block] = _of_block(held, released, targets, block)
-    return out
-
-
-def _of_block(
-    held: ExactPart, released: Sequence[Moments], targets: Targets, block: slice
-) -> Array:
-    star = held.guessed(targets, block)
-    beta, s2 = _estimates(held, star, targets.weight[block])
-    out = np.empty((len(released), *s2.shape))
-    for l, z in enumerate(released):
-        fit = z.yy - 2.0 * beta @ z.xy + np.einsum("guk,guk->gu", beta @ z.xx, beta)
-        out[l] = np.where(star.possible, -0.5 * (z.n * np.log(s2) + fit / s2), -np.inf)
-    return out[:, star.cell]
-
-
-def _estimates(held: ExactPart, star: Guessed, weight: Array) -> tuple[Array, Array]:
-    """beta (G, U, k) and sigma^2 (G, U) with each guess in the place of the target's own row."""
-    known, data, tau = held.known, held.known.data, held.known.prior.tau
-    x, y, w = star.own.X, star.own.y, weight[None, :, None]
-    precision = data.xx + np.diag(np.where(np.isinf(tau), 0.0, tau**-2.0))
-    came = star.X[..., :, None] * star.X[..., None, :]  # shape (G, U, k, k)
-    xx = precision + w[..., None] * (came - x[:, :, None] * x[:, None, :])
-    xy = data.xy + w * (star.X * star.y[..., None] - x * y[:, None])
-    yy = data.yy + weight * (star.y**2 - y**2)
-    try:
-        beta = np.linalg.solve(xx, xy[..., None])[..., 0]
-    except np.linalg.LinAlgError as error:
-        raise ModelError(
-            "a record alone determines a coefficient, which has no estimate with a guess in its "
-            "place under a flat prior; give finite prior scales"
-        ) from error
-    b = known.prior.b + 0.5 * np.maximum(yy - np.einsum("guk,guk->gu", beta, xy), 0.0)
-    return beta, np.maximum(b, np.finfo(float).tiny) / known.a

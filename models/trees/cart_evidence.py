@@ -1,23 +1,224 @@
-"""What a release says of the values in the leaves of trees that are known, or grown anew."""
+"""What a release says of the values in the leaves of trees that are known, or grown anew.
 
+Released values are Dirichlet-multinomial (Bayesian bootstrap) or multinomial (plain draws) given
+the records of a node, which a guess puts the target into or takes it out of; with record weights
+n_v and N are sums of weights. Derivations: `docs/trees.md`, `docs/sensitivity.md`.
+"""
+
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy.special import gammaln
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
-from bayes_risk.models.fits.guessed import log_p_of_guesses
+from bayes_risk.models.fits.synthesis import log_p_of_guesses
 
 from .kernel_evidence import BATCHES, Simulation, SmoothedValues, log_gain_smoothed, log_p_smoothed
-from .leaf_evidence import Floor, LeafCounts, log_gain, numbered
-from .tree import Tree, grow
+from .tree import PLAIN, Tree, grow
 
 MISMATCH = ["release", "column", "records", "elsewhere", "share"]
 MAX_CELLS = 2**19  # guesses of targets at a time
+
+
+class LeafCounts(NamedTuple):
+    """What one data set shows of one tree, values numbered 0 .. V - 1.
+
+    ``N``, ``R`` (nodes,): records, and values released from the node itself. ``keys`` sorted
+    ``node V + value``, with ``n`` records and ``r`` released values of each. Records count with
+    their weights, multiples of 2^-30 whose sums are exact, or 1.
+    """
+
+    V: int
+    N: Array
+    R: Ints
+    keys: Ints
+    n: Array
+    r: Ints
+
+    @classmethod
+    def from_tree(
+        cls, tree: Tree, y: Ints, nodes: Ints, z: Ints, V: int, weights: Array | None = None
+    ) -> "LeafCounts":
+        """Count: values y (n,) of all records; nodes and values z (rows,) of released ones."""
+        R = np.bincount(nodes, minlength=tree.n_nodes)
+        used = np.flatnonzero(R)
+        released, r = np.unique(nodes * V + z, return_counts=True)
+        once = np.ones(len(y)) if weights is None else weights
+        donors = [tree.donors[tree.begin[node] : tree.end[node]] for node in used.tolist()]
+        held = np.concatenate([k * V + y[d] for k, d in zip(used.tolist(), donors, strict=True)])
+        keys = np.union1d(held, released)
+        n = np.zeros(len(keys))
+        np.add.at(n, np.searchsorted(keys, held), once[np.concatenate(donors)])
+        counts = np.zeros(len(keys), dtype=np.int64)
+        counts[np.searchsorted(keys, released)] = r
+        before = np.concatenate([[0.0], np.cumsum(once[tree.donors])])
+        N = before[tree.end] - before[tree.begin]
+        return cls(V, N, R, keys, n, counts)
+
+    def log_p(self, kind: int) -> float:
+        """log p(released values | all values) of the whole tree; minus infinity: impossible."""
+        if ((self.n == 0) & (self.r > 0)).any():
+            return -np.inf
+        node = np.flatnonzero(self.R)
+        N, R, n, r = self.N[node], self.R[node], self.n, self.r
+        held = n > 0
+        if kind == PLAIN:
+            return float((r[held] * np.log(n[held])).sum() - (R * np.log(N)).sum())
+        total = (gammaln(N) - gammaln(N + R)).sum()
+        return float(total + (gammaln(n[held] + r[held]) - gammaln(n[held])).sum())
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(keys, counts, key):
+    """Count of a key; 0 where it is not."""
+    place = np.searchsorted(keys, key)
+    if place < len(keys) and keys[place] == key:
+        return counts[place]
+    return 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _orphans(parent, shown, leaf, value, w):
+    """Nodes above a record of weight w that show its value although nobody else there holds it."""
+    V, _, R, keys, n, r = shown
+    found, node = 0, leaf
+    while node >= 0:
+        if R[node] > 0:
+            key = node * V + value
+            if _count(keys, r, key) > 0 and _count(keys, n, key) == w:
+                found += 1
+        node = parent[node]
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _gain(kind, N, R, n, r, w):
+    """Change of log p when a record of weight w with a value is added to a node without it."""
+    if kind == PLAIN:
+        gain = -R * np.log((N + w) / N) if N > 0 else -R * np.log(w)
+        return gain + (r * np.log((n + w) / n) if n > 0 else r * np.log(w))
+    if w != 1.0:
+        return _log_rising(n, r, w) - _log_rising(N, R, w)
+    from_value = 0.0
+    if n > 0:
+        from_value = np.log((n + r) / n)
+    elif r > 0:
+        for k in range(2, r + 1):
+            from_value += np.log(k)
+    if N > 0:
+        return from_value + np.log(N / (N + R))
+    for k in range(2, R + 1):
+        from_value -= np.log(k)
+    return from_value
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_rising(n, r, w):
+    """log of Gamma(n + w + r) / Gamma(n + w) over the same without w; of n = 0 the first alone."""
+    if r == 0:
+        return 0.0
+    out = math.lgamma(n + w + r) - math.lgamma(n + w)
+    return out - (math.lgamma(n + r) - math.lgamma(n)) if n > 0 else out
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_h(floor, n, N):
+    """log p(v) in a node of N records of which n hold v."""
+    f, left, V = floor
+    return np.log(f + left * n / N) if N > 0 else -np.log(V)
+
+
+@numba.njit(cache=True, nogil=True)
+def _moved(floor, n, r, change, N):
+    """Change of log p when one record more or less holds a value, the node's size N given."""
+    return r * (_log_h(floor, n + change, N) - _log_h(floor, n, N)) if r > 0 else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _floored_gain(floored, node, N, mine, same, guessed, own):
+    """log p of a node with the guess in it, less that without the target."""
+    floor, sums = floored
+    (n, r), (n_own, r_own) = guessed, own
+    if not mine:
+        return sums[2, node] - sums[1, node] + _moved(floor, n, r, 1, N + 1)
+    rest = sums[0, node] + _moved(floor, n_own, r_own, -1, N - 1)
+    total = sums[1, node] + _moved(floor, n_own, r_own, -1, N) - rest
+    return total + _moved(floor, n - (1 if same else 0), r, 1, N)
+
+
+@numba.njit(cache=True, nogil=True)
+def _gains(tree, shown, kind, floored, own, guess, weight, out):
+    """log p(Z | y*, y_-i) up to a constant for each target, shape (G, U).
+
+    ``own``: leaf and value (U,) of the targets as they are; ``guess``: those of the guesses (G, U);
+    ``weight`` (U,): what the target counts; ``floored``: a floor, and log p of nodes (3, nodes)
+    with one record less, as they are, and with one more; of no nodes without a floor. Cost: the
+    depth of the tree times the logarithm of the number of counts, for each guess.
+    """
+    parent, begin, end = tree
+    (own_leaf, own_value), (leaf, value) = own, guess
+    V, N, R, keys, n, r = shown
+    for u in range(len(own_leaf)):
+        w = weight[u]
+        wanted = _orphans(parent, shown, own_leaf[u], own_value[u], w)
+        place = begin[own_leaf[u]]
+        for g in range(leaf.shape[0]):
+            total, met, node, v = 0.0, 0, leaf[g, u], value[g, u]
+            while node >= 0:
+                if R[node] > 0:
+                    mine, same = begin[node] <= place and place < end[node], v == own_value[u]
+                    key, own_key = node * V + v, node * V + own_value[u]
+                    held, shows = _count(keys, n, key), _count(keys, r, key)
+                    if floored[1].shape[1] > 0:
+                        theirs = _count(keys, n, own_key), _count(keys, r, own_key)
+                        at = (held, shows), theirs
+                        total += _floored_gain(floored, node, N[node], mine, same, *at)
+                    else:
+                        held -= w if mine and same else 0.0
+                        met += 1 if held == 0 and shows > 0 else 0
+                        rest = N[node] - (w if mine else 0.0)
+                        total += _gain(kind, rest, R[node], held, shows, w)
+                node = parent[node]
+            out[g, u] = total if floored[1].shape[1] > 0 or met >= wanted else -np.inf
+
+
+class Floor(NamedTuple):
+    """Probability f of each of V values, and what is left for the leaf: p(v) = f + left n_v / N."""
+
+    floor: float
+    n_values: int
+    left: float
+
+    def log_p(self, shown: LeafCounts) -> float:
+        """log p(released values | all values) of a whole tree."""
+        return float(self.sums(shown, 0).sum())
+
+    def sums(self, shown: LeafCounts, change: int) -> Array:
+        """log p of each node's values with so many records more in it, shape (nodes,)."""
+        node = shown.keys // shown.V
+        N = shown.N[node] + change
+        p = self.floor + self.left * shown.n / np.maximum(N, 1.0)
+        log_p = np.log(np.where(N > 0, p, 1.0 / self.n_values))
+        return np.bincount(node, weights=shown.r * log_p, minlength=len(shown.N)).astype(float)
+
+
+def numbered(columns: Sequence[npt.NDArray[Any]]) -> tuple[list[Ints], int]:
+    """Values of several arrays, numbered together; and how many different ones there are."""
+    values, number = np.unique(np.concatenate([c.ravel() for c in columns]), return_inverse=True)
+    ends = np.cumsum([c.size for c in columns])[:-1]
+    parts = [
+        part.reshape(c.shape).astype(np.int64)
+        for part, c in zip(np.split(number.reshape(-1), ends), columns, strict=True)
+    ]
+    return parts, len(values)
 
 
 class Leaves(NamedTuple):
@@ -40,7 +241,7 @@ class Leaves(NamedTuple):
 
 
 def known_splits(
-    leaves: Leaves, targets: Targets, rng: np.random.Generator, progress: Progress | None
+    leaves: Leaves, targets: Targets, *, rng: np.random.Generator, progress: Progress | None
 ) -> Simulated:
     """log p(Z^(l) | y*, y_-i) up to a constant for each target, the trees known.
 
@@ -74,6 +275,7 @@ def grown_anew(
     leaves: Leaves,
     targets: Targets,
     min_leaf: int,
+    *,
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> Simulated:
@@ -111,18 +313,21 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     y, released = (np.searchsorted(values, x).astype(np.int64) for x in (genuine, synthetic))
     shown = LeafCounts.from_tree(tree, y, nodes[drawn], released, len(values), leaves.weights)
     floored = _floor(leaves, tree)
+    given, sums = (0.0, 0.0, 0.0), np.empty((3, 0))
     if floored is None:
         check_made(leaves.data, tree, shown)
+    else:
+        given = floored.floor, floored.left, float(floored.n_values)
+        sums = np.stack([floored.sums(shown, change) for change in (-1, 0, 1)])
     leaf, held, out = tree.leaf(targets.profiles), y[targets.record], np.empty(guesses.shape[:2])
     step = max(MAX_CELLS // len(guesses), 1)
     for block in (slice(u, u + step) for u in range(0, len(targets), step)):
         at, value, cell = rows_of(tree, targets, block)
         guess = at, np.searchsorted(values, value).astype(np.int64)
         own = leaf[block], held[block]
-        if floored is None:
-            gain = log_gain(tree, shown, leaves.kind, own, guess, targets.weight[block])
-        else:
-            gain = floored.log_gain(tree, shown, own, guess)
+        gain, place = np.empty(at.shape), (tree.parent, tree.begin, tree.end)
+        weight = targets.weight[block]
+        _gains(place, shown, leaves.kind, (given, sums), own, guess, weight, gain)
         out[:, block] = gain[cell]
     return out
 
@@ -136,7 +341,13 @@ def _floor(leaves: Leaves, tree: Tree) -> Floor | None:
     if not n_values:  # a number is one that the original or the release shows
         shown = [leaves.data.codes[:, j], *(z[:, j] for z in leaves.z)]
         n_values = len(np.unique(tree.outcome(np.concatenate(shown))))
-    return Floor.checked(leaves.floor, n_values, leaves.data.columns[j])
+    if leaves.floor * n_values >= 1.0:
+        raise InputError(
+            f"floor={leaves.floor:g} for each of the {n_values:,} values of column "
+            f"{leaves.data.columns[j]!r} leaves nothing to the leaves; give less than "
+            f"{1.0 / n_values:.1g}"
+        )
+    return Floor(leaves.floor, n_values, 1.0 - leaves.floor * n_values)
 
 
 def _smoothed(

@@ -14,7 +14,6 @@ from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import (
     Capabilities,
-    Progress,
     Simulated,
     Targets,
     drawn,
@@ -27,8 +26,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 from .cart_evidence import Leaves, grown_anew, known_splits, mismatch
 from .cart_known import IN_WORDS, PartialKnowledgeCART, ways_to
 from .kernels import bandwidth
-from .leaf_evidence import BAYESIAN, PLAIN
-from .tree import Tree
+from .tree import BAYESIAN, PLAIN, Tree
 
 Shares = dict[int, Array]  # of the records of a node, summed up
 
@@ -132,11 +130,6 @@ class CARTFit(Synthesis):
             return "independent", "shared", "plug-in"
         return "plug-in", "independent", "shared"
 
-    @property
-    def kind(self) -> int:
-        """How the values of a leaf are drawn, if nothing else is asked for."""
-        return self._kind(self.parameters[0])
-
     def _kind(self, parameters: str) -> int:
         return PLAIN if parameters == "plug-in" else BAYESIAN
 
@@ -231,9 +224,7 @@ class CARTFit(Synthesis):
             )
         return self.of_release[l]
 
-    @property
-    def _modelled(self) -> list[str]:
-        return self.order
+    _modelled = order
 
     def _tables(self, request: Request) -> Iterator[Codes]:
         if self.model.floor is not None:
@@ -241,12 +232,12 @@ class CARTFit(Synthesis):
                 f"floor={self.model.floor:g} is for files made elsewhere; fit with floor=None to "
                 "synthesise"
             )
-        shared: list[Shares] = [{} for _ in self.trees]  # of all tables
+        shares: list[Shares] = []
         for l, rng in enumerate(request.rngs):
             trees = self._trees(l, len(request.rngs))
-            own: list[Shares] = [{} for _ in trees]
-            held = shared if request.parameters == "shared" else own
-            yield self._table(request, trees, held, rng)
+            if l == 0 or request.parameters != "shared":
+                shares = [{} for _ in trees]
+            yield self._table(request, trees, shares, rng)
 
     @property
     def of_files(self) -> bool:
@@ -287,13 +278,7 @@ class CARTFit(Synthesis):
         return codes
 
     def closed_form(
-        self,
-        evidence: str,
-        release: EncodedRelease,
-        targets: Targets,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None,
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
@@ -302,9 +287,9 @@ class CARTFit(Synthesis):
         """
         leaves = self._leaves(release)
         if evidence == "refit":
-            found = grown_anew(leaves, targets, self.model.min_leaf, rng, progress)
+            found = grown_anew(leaves, targets, self.model.min_leaf, **how)
         else:
-            found = known_splits(leaves, targets, rng, progress)
+            found = known_splits(leaves, targets, **how)
         if evidence == "exact" or not found.deviations.any():
             return replace(found, deviations=found.deviations[:2])
         return found
@@ -358,15 +343,7 @@ class CARTFit(Synthesis):
         shown = release or Release(datasets=self.files, synthesized=self.order)
         return mismatch(self._leaves(EncodedRelease.of(shown, self.microdata)))
 
-    def knowing(
-        self,
-        known: Flags,
-        release: EncodedRelease,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int,
-        progress: Progress | None,
-    ) -> PartialKnowledgeCART:
+    def knowing(self, known: Flags, release: EncodedRelease, **how: Any) -> PartialKnowledgeCART:
         """The same trees, the values of the known records (n,) alone seen.
 
         Of the others the intruder knows how many there are in each leaf.

@@ -14,145 +14,64 @@ puts in. 0 .. T: a value of that type; T + 1: nothing.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease
 
-from .cart_evidence import Leaves, check_made, rows_of
-from .leaf_evidence import PLAIN, LeafCounts, numbered
-from .tree import Tree
+from .cart_evidence import LeafCounts, Leaves, check_made, numbered, rows_of
+from .tree import PLAIN, Tree
 
 WIDE = 300.0  # log range of a node's polynomials from which they are tilted
 FURTHEST = 60.0  # log tilt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PartialKnowledgeLeaves:
-    """What all data sets show of one tree, values numbered 0 .. V - 1, of records partly known.
-
-    ``levels``: how many values an unknown record may hold. ``known``, ``unknown`` (nodes,): numbers
-    of records. ``R`` (nodes, m): values released. ``keys`` sorted ``node V + value`` of the values
-    shown, with the ``kind`` of each: which type of its node. ``first`` (nodes + 1,): the types of
-    each node, with ``c`` known records, ``r`` (types, m) released values in increasing order, and
-    the ``times`` that a level of this type occurs. ``rest`` (nodes,): known records with a value
-    that the node never shows; ``n_shown`` (nodes,): values that it shows.
-    """
-
-    V: int
-    levels: int
-    known: Ints
-    unknown: Ints
-    R: Ints
-    keys: Ints
-    kind: Ints
-    first: Ints
-    c: Ints
-    r: Ints
-    times: Ints
-    rest: Ints
-    n_shown: Ints
-
-    @classmethod
-    def from_tree(
-        cls,
-        tree: Tree,
-        y: Ints,
-        known: Flags,
-        shown: Sequence[tuple[Ints, Ints]],
-        V: int,
-        levels: int,
-        draws: int,
-    ) -> "PartialKnowledgeLeaves":
-        """Count: values y (n,) of known records; nodes and values of each data set's rows."""
-        R = np.column_stack([np.bincount(nodes, minlength=tree.n_nodes) for nodes, _ in shown])
-        keys = np.unique(np.concatenate([nodes * V + z for nodes, z in shown]))
-        r = np.zeros((len(keys), len(shown)), dtype=np.int64)
-        for l, (nodes, z) in enumerate(shown):
-            np.add.at(r[:, l], np.searchsorted(keys, nodes * V + z), 1)
-        if draws == PLAIN:  # of plain draws only the sums matter
-            R, r = R.sum(axis=1, keepdims=True), r.sum(axis=1, keepdims=True)
-        before = np.concatenate([[0], np.cumsum(known[tree.donors])])
-        n_known = before[tree.end] - before[tree.begin]
-        c = _held(tree, y, known, keys, V)
-        node = keys // V
-        of_type, kind, times = np.unique(
-            np.column_stack([node, c, np.sort(r, axis=1)]),
-            axis=0,
-            return_inverse=True,
-            return_counts=True,
-        )
-        first = np.searchsorted(of_type[:, 0], np.arange(tree.n_nodes + 1))
-        held = np.bincount(node, weights=c, minlength=tree.n_nodes).astype(np.int64)
-        return cls(
-            V=V,
-            levels=levels,
-            known=n_known,
-            unknown=tree.end - tree.begin - n_known,
-            R=R,
-            keys=keys,
-            kind=kind.reshape(-1) - first[node],
-            first=first,
-            c=of_type[:, 1],
-            r=np.ascontiguousarray(of_type[:, 2:]),
-            times=times,
-            rest=n_known - held,
-            n_shown=np.bincount(node, minlength=tree.n_nodes),
-        )
-
-
-def _held(tree: Tree, y: Ints, known: Flags, keys: Ints, V: int) -> Ints:
-    """Known records of each key (node V + value)."""
-    out = np.zeros(len(keys), dtype=np.int64)
-    held = []
-    for node in np.unique(keys // V).tolist():
-        donors = tree.donors[tree.begin[node] : tree.end[node]]
-        held.append(node * V + y[donors[known[donors]]])
-    found, counts = np.unique(np.concatenate(held), return_counts=True)
-    place = np.minimum(np.searchsorted(keys, found), len(keys) - 1)
-    there = keys[place] == found
-    out[place[there]] = counts[there]
-    return out
-
-
-def log_p_partly_known(
+def counted(
     tree: Tree,
-    seen: PartialKnowledgeLeaves,
+    y: Ints,
+    known: Flags,
+    shown: Sequence[tuple[Ints, Ints]],
+    V: int,
+    levels: int,
     draws: int,
-    own: tuple[Ints, Ints, Flags],
-    guess: tuple[Ints, Ints],
-) -> Array:
-    """log p(Z^(1..m) | y*, y_A) up to a constant for each target, shape (G, U).
+) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """What all data sets show of one tree, of records partly known: by value, node and type.
 
-    ``own``: leaf, value, and whether the record is among the known ones (U,) of the targets as they
-    are; ``guess``: leaf and value of the guesses (G, U). Cost: for each node that guesses reach,
-    its u unknown records and each type of value that a target leaves, 4 u^2 times the number of
-    types; look-ups for each guess.
+    ``shown``: nodes and values, numbered 0 .. V - 1, of each data set's rows; ``levels``: how many
+    values an unknown record may hold. *By value*: V; values released R (nodes, m); sorted ``node V
+    + value`` of those shown; which type of its node each is; the first type of each node. *By
+    node*: known and unknown records, R, weight of a level and of all that are not shown, known
+    records with such. *By type*: the first of each node, known records, released values (types, m)
+    in increasing order, how many levels are of it.
     """
-    place = (tree.parent, tree.begin, tree.end)
-    width = np.diff(seen.first)
-    cells = np.concatenate([[0], np.cumsum((width + 3) * (width + 2))])
-    counts = (seen.V, seen.R, seen.keys, seen.kind, seen.first)
-    out, tables = np.empty(guess[0].shape), np.zeros(cells[-1])
-    here, wanted = np.zeros(tree.n_nodes), np.zeros(cells[-1], dtype=np.bool_)
-    _guess(place, counts, cells, own, guess, (tables, here, wanted), out)
-    weight = 1.0 / seen.levels
-    weight_rest = np.maximum(seen.levels - seen.n_shown, 0) * weight
-    _tables(
-        draws,
-        (seen.known, seen.unknown, seen.R, weight, weight_rest, seen.rest),
-        (seen.first, seen.c, seen.r, seen.times),
-        cells,
-        (tables, here, wanted),
+    rows, z = (np.concatenate(x) for x in zip(*shown, strict=True))
+    counts = LeafCounts.from_tree(tree, y, rows, z, V, known.astype(float))
+    keys, held = counts.keys[counts.r > 0], counts.n[counts.r > 0].astype(np.int64)
+    R = np.column_stack([np.bincount(nodes, minlength=tree.n_nodes) for nodes, _ in shown])
+    r = np.zeros((len(keys), len(shown)), dtype=np.int64)
+    for l, (nodes, z) in enumerate(shown):
+        np.add.at(r[:, l], np.searchsorted(keys, nodes * V + z), 1)
+    if draws == PLAIN:  # of plain draws only the sums matter
+        R, r = R.sum(axis=1, keepdims=True), r.sum(axis=1, keepdims=True)
+    node = keys // V
+    table = np.column_stack([node, held, np.sort(r, axis=1)])
+    types, kind, times = np.unique(table, axis=0, return_inverse=True, return_counts=True)
+    first = np.searchsorted(types[:, 0], np.arange(tree.n_nodes + 1))
+    n_known = counts.N.astype(np.int64)
+    rest = n_known - np.bincount(node, weights=held, minlength=tree.n_nodes).astype(np.int64)
+    weight = 1.0 / levels
+    hidden = np.maximum(levels - np.bincount(node, minlength=tree.n_nodes), 0) * weight
+    return (
+        (V, R, keys, kind.reshape(-1) - first[node], first),
+        (n_known, tree.end - tree.begin - n_known, R, weight, hidden, rest),
+        (first, types[:, 1], np.ascontiguousarray(types[:, 2:]), times),
     )
-    _guess(place, counts, cells, own, guess, (tables, here, wanted), out)
-    return out
 
 
 @numba.njit(cache=True, nogil=True)
@@ -519,13 +438,7 @@ class PartialKnowledgeCART:
         return Capabilities(methods=ways, computed=ways, closed_form=self)
 
     def closed_form(
-        self,
-        evidence: str,
-        release: EncodedRelease,
-        targets: Targets,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None,
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
         """log p(Z^(1..m) | y*, y_A) up to a constant for each target, shape (1, G, U).
 
@@ -535,13 +448,17 @@ class PartialKnowledgeCART:
         trees = self.leaves.trees[0]  # those of all data sets
         for t, tree in enumerate(trees):
             total[0] += self._of_tree(tree, targets)
-            if progress is not None:
-                progress("evidence", t + 1, len(trees))
+            if how["progress"] is not None:
+                how["progress"]("evidence", t + 1, len(trees))
         return Simulated.exact(total)
 
     def _of_tree(self, tree: Tree, targets: Targets) -> Array:
-        """What one tree adds, shape (G, U)."""
-        leaves, j = self.leaves, tree.column
+        """What one tree adds, shape (G, U).
+
+        Cost: for each node that guesses reach, its u unknown records and each type of value that a
+        target leaves, 4 u^2 times the number of types; look-ups for each guess.
+        """
+        leaves, j, place = self.leaves, tree.column, (tree.parent, tree.begin, tree.end)
         leaf, guessed, cell = rows_of(tree, targets)
         values = leaves.data.codes[:, j].astype(float)
         released = [z[:, j].astype(float) for z in leaves.z]
@@ -551,9 +468,16 @@ class PartialKnowledgeCART:
             check_made(leaves.data, tree, LeafCounts.from_tree(tree, y, nodes, numbers, V))
         # a number may be any that the column shows
         levels = leaves.data.variables[j].n_levels or len(np.unique(np.concatenate(zs)))
-        seen = PartialKnowledgeLeaves.from_tree(tree, y, self.known, shown, V, levels, leaves.kind)
+        held, by_node, types = counted(tree, y, self.known, shown, V, levels, leaves.kind)
+        width = np.diff(types[0])
+        cells = np.concatenate([[0], np.cumsum((width + 3) * (width + 2))])
+        sums = np.zeros(cells[-1]), np.zeros(tree.n_nodes), np.zeros(cells[-1], dtype=np.bool_)
         own = tree.leaf(targets.profiles), y[targets.record], self.known[targets.record]
-        return log_p_partly_known(tree, seen, leaves.kind, own, (leaf, value))[cell]
+        out, guess = np.empty(leaf.shape), (leaf, value)
+        _guess(place, held, cells, own, guess, sums, out)  # marks what is asked
+        _tables(leaves.kind, by_node, types, cells, sums)
+        _guess(place, held, cells, own, guess, sums, out)
+        return out[cell]
 
 
 def ways_to(data: Microdata, trees: Sequence[Tree], release: EncodedRelease) -> frozenset[str]:

@@ -14,8 +14,7 @@ from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.guessed import log_p_of_guesses
-from bayes_risk.models.fits.synthesis import Request, made_columns
+from bayes_risk.models.fits.synthesis import Request, log_p_of_guesses, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .forest_trees import Composition, Counts, ReleasedVotes, Trees, grow_forest, log_gains
@@ -67,7 +66,8 @@ class ForestFit:
     def _made(self, release: EncodedRelease) -> list[Trees]:
         """The forests that made a release."""
         lacking = f"there is no forest; there are forests of {self.order}"
-        made = self._of(made_columns(release, self.microdata, self.order, lacking))
+        names = made_columns(release, self.microdata, self.order, lacking)
+        made = [self.forests[self.order.index(name)] for name in names]
         replaced = release.replaced
         if (replaced != self._replaced(made)).any():
             raise InputError(
@@ -76,9 +76,6 @@ class ForestFit:
                 "the release's records (fit(df, records=)), or mend Release(records=)"
             )
         return made
-
-    def _of(self, columns: Sequence[str]) -> list[Trees]:
-        return [t for name, t in zip(self.order, self.forests, strict=True) if name in columns]
 
     def _replaced(self, forests: Sequence[Trees]) -> Flags:
         mask = np.zeros(len(self.microdata.codes), dtype=bool)
@@ -97,21 +94,12 @@ class ForestFit:
     ) -> Release:
         """Draw m synthetic data sets from the same forests, for the records they were grown on.
 
-        Parameters
-        ----------
-        m : int
-            Number of data sets, at least 1.
-        columns : list of str, optional
-            Columns of the model's order to synthesise, all of them by default.
-        parameters : {"plug-in"}, optional
-            Values are drawn by the votes of the forests grown, an estimate; there is no other way.
-        random_seed : int, Generator or None
-        progress : callable, optional
-            Called as ``progress("synthesis", done, total)``.
+        ``columns`` of the model's order, all by default; ``parameters`` are "plug-in" alone, values
+        being drawn by votes. Progress is called as ``progress("synthesis", done, total)``.
         """
         how: Any = {"parameters": parameters, "random_seed": random_seed}
         request = Request.of(self, self.order, m, columns, **how)
-        made = self._of(request.columns)
+        made = [self.forests[self.order.index(name)] for name in request.columns]
         tables = [self.microdata.codes.copy() for _ in request.rngs]
         for place, trees in enumerate(made):
             self._replace(trees, tables, request.rngs, first=place == 0)
@@ -138,13 +126,7 @@ class ForestFit:
         return trees.votes(X, out_of_bag=self.out_of_bag, n_jobs=self.n_jobs)
 
     def closed_form(
-        self,
-        evidence: str,
-        release: EncodedRelease,
-        targets: Targets,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None,
+        self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
         """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
 
@@ -152,7 +134,7 @@ class ForestFit:
         not. ``"refit"``: forests grown anew, from the same seeds, for each target and guess: costs
         U x G fits, so choose a few targets and guesses.
         """
-        made = self._made(release)
+        made, progress = self._made(release), how["progress"]
         codes = list(release.codes)
         excluded = self._excluded(made, targets)
         if evidence == "refit":
@@ -195,16 +177,8 @@ class ForestFit:
         for l in range(0, len(codes), chunk):
             jobs = [partial(self._shown, trees, drawn, z) for z in codes[l : l + chunk]]
             some = in_order(jobs, n_jobs=self.n_jobs, what="leaves", where="threads")
-            parts.append(
-                log_gains(
-                    base,
-                    list(some),  # large
-                    targets,
-                    drawn_before=drawn,
-                    dirichlet=self.model.dirichlet,
-                    n_jobs=self.n_jobs,
-                )
-            )
+            how: Any = {"dirichlet": self.model.dirichlet, "n_jobs": self.n_jobs}
+            parts.append(log_gains(base, list(some), targets, drawn_before=drawn, **how))  # large
         return np.concatenate(parts)
 
     def _shown(self, trees: Trees, drawn: frozenset[int], z: Codes) -> ReleasedVotes:

@@ -4,16 +4,13 @@ Trees are scikit-learn's, each grown on its bootstrap sample; only their structu
 that each leaf votes for are kept, ten bytes a node, one tree below the other in flat arrays. Nodes
 are numbered depth first, so that the left child of a node is the next node.
 
-With splits and bootstrap samples fixed, a guess for record i changes, in the trees that drew it,
-the leaf it is taken out of and the leaf it is put into; where that changes what the leaf votes for,
-it changes the votes for the released records in the leaf, and for no others. The evidence is the
-change of sum_k log(votes for the released value of record k). Derivation: `docs/trees.md`.
+What a guess changes of these votes, and so of the evidence, is derived in `docs/trees.md`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -60,8 +57,8 @@ class Trees:
         return self.start, self.feature, self.threshold, self.right
 
     def encoded(self, codes: Codes) -> Singles:
-        """Predictors of coded rows (R, p) as the trees split them, shape (R, k)."""
-        return _encoded(codes, self.predictors, self.ranks)
+        """Predictors of coded rows (R, p) as the trees split them, in single precision, (R, k)."""
+        return np.ascontiguousarray(encoded(codes, self.predictors, self.ranks), dtype=np.float32)
 
     def leaves(self, X: Singles) -> Counts:
         """Leaf of encoded rows (R, k) in each tree, shape (T, R)."""
@@ -97,7 +94,7 @@ def grow_forest(
     """Grow a tree for each seed on bootstrap samples of some records' genuine values."""
     part = Microdata(codes=data.codes[rows], variables=data.variables, index=data.index[rows])
     ranks = level_orders(part, column, predictors)
-    X = _encoded(part.codes, predictors, ranks)
+    X = np.ascontiguousarray(encoded(part.codes, predictors, ranks), dtype=np.float32)
     y = part.codes[:, column].astype(np.int64)
     K = data.variables[column].n_levels
     jobs = [partial(_grown, X, y, K, int(seed), min_leaf) for seed in seeds]
@@ -106,7 +103,7 @@ def grow_forest(
         for grown in in_order(jobs, n_jobs=n_jobs, what="trees"):
             parts.append(grown)
             tick(1)
-    sizes = [len(feature) for feature, _, _ in parts]
+    feature, threshold, right = (np.concatenate(part) for part in zip(*parts, strict=True))
     return Trees(
         column=column,
         K=K,
@@ -115,10 +112,10 @@ def grow_forest(
         ranks=ranks,
         seeds=seeds,
         bags=np.stack([bag_of(int(seed), len(rows)) for seed in seeds]),
-        start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        feature=np.concatenate([part[0] for part in parts]),
-        threshold=np.concatenate([part[1] for part in parts]),
-        right=np.concatenate([part[2] for part in parts]),
+        start=np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64),
+        feature=feature,
+        threshold=threshold,
+        right=right,
     )
 
 
@@ -126,11 +123,6 @@ def bag_of(seed: int, r: int) -> npt.NDArray[np.uint8]:
     """How often each of r records is in the bootstrap sample of a tree, shape (r,)."""
     drawn = np.random.default_rng(seed).integers(r, size=r)
     return np.bincount(drawn, minlength=r).astype(np.uint8)
-
-
-def _encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Singles:
-    """Predictors as scikit-learn keeps them, in single precision."""
-    return np.ascontiguousarray(encoded(codes, predictors, ranks), dtype=np.float32)
 
 
 def _grown(X: Singles, y: Ints, K: int, seed: int, min_leaf: int) -> tuple[Any, Any, Any]:
@@ -199,17 +191,15 @@ BLOCK = 256  # targets at a time, or fewer, so that there are at most
 MAX_CELLS = 2**24  # leaves of guesses (trees x guesses x targets)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Composition:
+class Composition(NamedTuple):
     """Genuine values in the nodes of a forest's trees.
 
-    ``codes`` the confidential table, ``y`` (r,) the outcome of the records replaced, ``place`` (n,)
-    their number or -1; ``held`` (nodes, K) records of the bootstrap sample, counted as often as
-    drawn; ``parent`` (nodes,), -1 at roots.
+    ``y`` (r,) the outcome of the records replaced, ``place`` (n,) their number or -1; ``held``
+    (nodes, K) records of the bootstrap sample, counted as often as drawn; ``parent`` (nodes,), -1
+    at roots.
     """
 
     trees: Trees
-    codes: Codes
     y: Ints
     place: Ints
     held: Counts
@@ -224,11 +214,10 @@ class Composition:
         held = np.zeros((len(trees.right), trees.K), dtype=np.int32)
         parent = np.full(len(trees.right), -1, dtype=np.int32)
         _compose(trees.encoded(codes[trees.rows]), y, trees.bags, trees.nodes, held, parent)
-        return cls(trees=trees, codes=codes, y=y, place=place, held=held, parent=parent)
+        return cls(trees, y, place, held, parent)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReleasedVotes:
+class ReleasedVotes(NamedTuple):
     """What one data set shows of one forest.
 
     ``codes`` (n, p) the data set; ``z`` (r,) released outcomes; ``votes`` (r,) of the trees for
@@ -249,12 +238,11 @@ class ReleasedVotes:
     ) -> "ReleasedVotes":
         """Index a data set (n, p), whose records fell into these leaves (T, r)."""
         z = codes[trees.rows, trees.column].astype(np.int64)
-        votes = np.zeros(len(z), dtype=np.int32)
-        order = np.empty(leaves.shape, dtype=np.int32)
+        votes, order = np.zeros(len(z), dtype=np.int32), np.empty(leaves.shape, dtype=np.int32)
         begin = np.zeros(len(trees.right) + len(trees), dtype=np.int32)
         bags = trees.bags if out_of_bag else trees.bags[:, :0]
         _index(leaves, z, bags, trees.start, trees.right, votes, order, begin)
-        return cls(codes=codes, z=z, votes=votes, order=order, begin=begin, out_of_bag=out_of_bag)
+        return cls(codes, z, votes, order, begin, out_of_bag)
 
 
 def log_gains(
@@ -311,7 +299,7 @@ def _of_block(
         found[:, :, drawn] = one.codes[targets.record][:, drawn]
         _gains(
             (trees.start, trees.right, base.held, base.parent, trees.bags),
-            (one.z, one.votes, one.order, one.begin, one.out_of_bag),
+            one[1:],
             who,
             moves,
             (_leaves_of(trees, found), _of_cells(cell, of)),
@@ -348,13 +336,10 @@ def _compose(X, y, bags, nodes, held, parent):
             b = bags[t, i]
             if b == 0:
                 continue
-            node = 0
-            held[first, y[i]] += b
-            while feature[first + node] >= 0:
-                f = feature[first + node]
-                left = X[i, f] <= threshold[first + node]
-                node = node + 1 if left else right[first + node]
+            node = _leaf(X, i, first, feature, threshold, right)
+            while node >= 0:
                 held[first + node, y[i]] += b
+                node = parent[first + node]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,14 +1,9 @@
 """What smoothed values say of the composition of a leaf: the bootstrap integrated by simulation.
 
-A value released from a node with N records is z ~ sum_i w_i K(z | y_i): a Gaussian kernel around
-record i's value, cut off at the node's range, with w ~ Dirichlet(1, ..., 1). A guess changes
-the kernel of one record, and with it bandwidth and range: its evidence over the truth's is a mean
-over draws of the weights given what was released, common to all targets and guesses of a node. The
-evidence of a whole table goes by allocating released values to records one after another (Kong,
-Liu & Wong 1994). Drawn plainly the values are independent, and nothing is left to simulate.
-
-Questions to a node are pairs of the target's own value and the guessed one, sorted; minus infinity
-where it is not in the node. Derivation: `docs/trees.md`, "Smoothed leaves".
+The evidence of a guess over the truth's is a mean over draws of the records' weights given what was
+released; that of a whole table goes by allocating released values to records one after another
+(Kong, Liu & Wong 1994). Questions to a node are pairs of the target's own value and the guessed
+one, minus infinity where it is not in the node. Derivation: `docs/trees.md`, "Smoothed leaves".
 """
 
 import math
@@ -20,8 +15,7 @@ import numpy as np
 from bayes_risk._core.arrays import Array, Ints
 
 from .kernels import SAME, beta_rule, log_joint, of_node, points_for, reference
-from .leaf_evidence import PLAIN
-from .tree import Tree
+from .tree import PLAIN, Tree
 
 BATCHES = 8
 PARTICLES = 32  # in each batch, at most
@@ -180,20 +174,21 @@ def log_gain_smoothed(
     """
     log_p, ess = np.zeros(guess[0].shape), np.full(len(own[0]), np.inf)
     deviations = np.zeros((simulation.batches, *guess[0].shape))
-    old, new, where = _asked((tree.parent, tree.begin, tree.end), shown.begin, shown.y, own, guess)
+    old, new, where = _asked(tree, shown, own, guess)
     order = np.lexsort((new, old, where[0]))
     old, new, where = old[order], new[order], where[:, order]
     node = where[0]
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (np.diff(node) > 0) | (old[1:] != old[:-1]) | (new[1:] != new[:-1])
-    answers = _answered(
-        (tree.begin, tree.end),
-        (shown.begin, shown.z, shown.y, shown.whole),
-        kind == PLAIN,
-        (np.uint64(simulation.seed), simulation.batches),
-        (node[first], old[first], new[first]),
-    )
-    _added_up(np.cumsum(first) - 1, where, answers, (log_p, deviations, ess))
+    seed = np.uint64(simulation.seed), simulation.batches
+    asked = node[first], old[first], new[first]
+    answers = _answered((tree.begin, tree.end), shown, kind == PLAIN, seed, asked)
+    gain, off, size = (x[np.cumsum(first) - 1] for x in answers)
+    _, g, u = where
+    np.add.at(log_p, (g, u), gain)
+    np.add.at(deviations.transpose(1, 2, 0), (g, u), off)
+    counts = (log_p > -np.inf) & (log_p >= log_p.max(axis=0) - MAX_LOG_GAP)  # not hopeless
+    np.minimum.at(ess, u[counts[g, u]], size[counts[g, u]])
     return log_p, deviations, ess
 
 
@@ -205,15 +200,9 @@ def log_p_smoothed(
     for node in np.flatnonzero(np.diff(shown.begin)).tolist():
         held = shown.y[tree.begin[node] : tree.end[node]]
         values = shown.z[shown.begin[node] : shown.begin[node + 1]]
-        batch = np.empty(simulation.batches)
-        of_node(
-            held,
-            values,
-            (shown.whole, kind == PLAIN, False),
-            (np.uint64(simulation.seed), simulation.batches, simulation.particles),
-            node,
-            batch,
-        )
+        batch, how = np.empty(simulation.batches), (shown.whole, kind == PLAIN, False)
+        draws = np.uint64(simulation.seed), simulation.batches, simulation.particles
+        of_node(held, values, how, draws, node, batch)
         top = batch.max()
         if top == -np.inf:
             return -np.inf, np.zeros(simulation.batches)
@@ -223,43 +212,30 @@ def log_p_smoothed(
     return total, deviations
 
 
-@numba.njit(cache=True, nogil=True)
-def _asked(tree, first, y, own, guess):
+def _asked(
+    tree: Tree, shown: SmoothedValues, own: Ints, guess: tuple[Ints, Array]
+) -> tuple[Array, Array, Ints]:
     """What changes which node: own and guessed value (minus infinity: it is not in the node).
 
-    One row for each node that shows something on the way of a guess or of its target.
+    One row for each node that shows something on the way of a guess or of its target; node, guess
+    and target of each row (3, rows).
     """
-    nothing = np.empty(0), np.empty(0), np.empty((3, 0), np.int64)
-    size = _walked(tree, first, y, own, guess, nothing)
-    asked = np.empty(size), np.empty(size), np.empty((3, size), np.int64)  # node, guess, target
-    _walked(tree, first, y, own, guess, asked)
-    return asked
-
-
-@numba.njit(cache=True, nogil=True)
-def _walked(tree, first, y, own, guess, out):
-    """Nodes above the guess's leaf, then others above the target's; how many."""
-    parent, begin, end = tree
-    leaf, value = guess
-    old, new, where = out
-    n = 0
-    for u in range(own.shape[1]):
-        place = own[1, u]
-        for g in range(len(leaf)):
-            start = begin[leaf[g, u]]
-            for way in range(2):
-                node = leaf[g, u] if way == 0 else own[0, u]
-                while node >= 0:
-                    through = begin[node] <= start and start < end[node]
-                    if first[node + 1] > first[node] and (way == 0 or not through):
-                        if len(old) > 0:
-                            inside = begin[node] <= place and place < end[node]
-                            old[n] = y[place] if inside else -np.inf
-                            new[n] = value[g, u] if way == 0 else -np.inf
-                            where[0, n], where[1, n], where[2, n] = node, g, u
-                        n += 1
-                    node = parent[node]
-    return n
+    (leaf, value), (own_leaf, place) = guess, np.broadcast_to(own[:, None], (2, *guess[0].shape))
+    start, shows = tree.begin[leaf], np.diff(shown.begin) > 0
+    old, new, where = [], [], []
+    for lowest in (leaf, own_leaf):
+        node = lowest
+        while (node >= 0).any():
+            here = (node >= 0) & shows[node]
+            if lowest is own_leaf:  # not above the guess's leaf too
+                here &= (start < tree.begin[node]) | (tree.end[node] <= start)
+            at = node[here]
+            inside = (tree.begin[at] <= place[here]) & (place[here] < tree.end[at])
+            old.append(np.where(inside, shown.y[place[here]], -np.inf))
+            new.append(value[here] if lowest is leaf else np.full(len(at), -np.inf))
+            where.append(np.stack([at, *np.nonzero(here)]))
+            node = np.where(node >= 0, tree.parent[node], -1)
+    return np.concatenate(old), np.concatenate(new), np.concatenate(where, axis=1)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -289,19 +265,3 @@ def _answered(tree, shown, plain, simulation, asked):
             draws = (batches, draws_for(len(held)), seed + np.uint64(node[start]))
             changes(held, values, whole, draws, questions, answers)
     return gain, off, ess
-
-
-@numba.njit(cache=True, nogil=True)
-def _added_up(which, where, answers, out):
-    """Add up the nodes of each guess; least effective draws over guesses that are not hopeless."""
-    gain, off, size = answers
-    log_p, deviations, ess = out
-    for t in range(len(which)):
-        g, u = where[1, t], where[2, t]
-        log_p[g, u] += gain[which[t]]
-        for b in range(len(deviations)):
-            deviations[b, g, u] += off[which[t], b]
-    for t in range(len(which)):
-        g, u = where[1, t], where[2, t]
-        if log_p[g, u] > -np.inf and log_p[g, u] >= log_p[:, u].max() - MAX_LOG_GAP:
-            ess[u] = min(ess[u], size[which[t]])

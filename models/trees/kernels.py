@@ -31,7 +31,8 @@ def of_node(held, z, how, simulation, node, out):
     out[:] = -np.inf
     if N == 0 or (atom and held.min() < held.max()):
         return np.inf
-    y, times = _grouped(held)
+    y, times = _counted(held[:-1])
+    y, times = np.append(y, held[-1]), np.append(times, 1.0)  # the last by itself, last
     log_k = log_kernels(y, z, shape_of(held), whole)  # shape (R, V)
     scale, edges = 0.0, np.empty((R, len(y)))
     for r in range(R):
@@ -51,18 +52,13 @@ def of_node(held, z, how, simulation, node, out):
 
 
 @numba.njit(cache=True, nogil=True)
-def _grouped(held):
-    """Distinct values and how many records have each; the last record by itself, last."""
-    y, times = np.empty(len(held)), np.empty(len(held))
-    V = 0
-    for value in np.sort(held[:-1]):
-        if V > 0 and y[V - 1] == value:
-            times[V - 1] += 1
-        else:
-            y[V], times[V] = value, 1.0
-            V += 1
-    y[V], times[V] = held[-1], 1.0
-    return y[: V + 1], times[: V + 1]
+def _counted(values):
+    """Distinct values, sorted, and how often each occurs."""
+    distinct = np.unique(values)
+    times = np.zeros(len(distinct))
+    for value in values:
+        times[np.searchsorted(distinct, value)] += 1
+    return distinct, times
 
 
 @numba.njit(cache=True, nogil=True)
@@ -203,9 +199,7 @@ def drawn_weights(log_k, count, times, chains, kept, seed):
     that hold its value, shape (S, V). Sweeps: a_r | w, z, then w | a ~ Dirichlet(1 + n). What a
     sweep keeps of the past is at most R / (N + R).
     """
-    edges, k = np.empty(log_k.shape), np.empty(log_k.shape)
-    for r in range(len(log_k)):
-        k[r] = np.exp(log_k[r] - log_k[r].max())
+    edges, (_, k) = np.empty(log_k.shape), _scaled(log_k)
     apart = 1 + min(int(count.sum() / times.sum()), 9)
     W, share = np.empty((chains * kept, len(times))), np.ones((chains * kept, len(times)))
     n_sweeps = 0
@@ -332,16 +326,6 @@ def beta_rule(n, points):
 
 
 @numba.njit(cache=True, nogil=True)
-def _counted(values):
-    """Distinct values, sorted, and how often each occurs."""
-    distinct = np.unique(values)
-    times = np.zeros(len(distinct))
-    for value in values:
-        times[np.searchsorted(distinct, value)] += 1
-    return distinct, times
-
-
-@numba.njit(cache=True, nogil=True)
 def _records(held, y, case):
     """Values of the records of a node under a guess."""
     mine, through, value = case
@@ -442,16 +426,8 @@ def _integrated(f, k, scale, count, rule, out):
                 for q in range(len(at)):
                     product[q] *= factor[q]
                 since += 1
-                if since % AT_ONCE == 0:
-                    total += _rescaled(product)
+                top = product.max() if since % AT_ONCE == 0 else 1.0
+                if top != 0.0 and not 1e-100 < top < 1e100:
+                    product /= top
+                    total += math.log(top)
         out[s] = total + np.log(product.sum())
-
-
-@numba.njit(cache=True, nogil=True)
-def _rescaled(product):
-    """Divide products by the largest where that is far from 1, and return its log."""
-    top = product.max()
-    if top == 0.0 or 1e-100 < top < 1e100:
-        return 0.0
-    product /= top
-    return math.log(top)

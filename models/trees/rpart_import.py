@@ -10,6 +10,7 @@ look at such a number as two columns: its value, 0 where it is kept apart, and t
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -22,9 +23,10 @@ from bayes_risk.data.rpart_file import MISSING, Rpart, SynthpopModels
 
 from .tree import Tree, stretches
 
+NOTHING = np.empty(0)
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Feature:
+
+class Feature(NamedTuple):
     """What a tree looks at, computed from one column.
 
     ``table``: of a category, the number of each level in the tree, -1 where it has none. ``apart``:
@@ -34,8 +36,8 @@ class Feature:
 
     column: int
     table: Array | None = None
-    apart: Array
-    becomes: Array
+    apart: Array = NOTHING
+    becomes: Array = NOTHING
     rest: float | None = None
 
     def encoded(self, codes: npt.NDArray[np.generic]) -> Array:
@@ -64,11 +66,6 @@ class RpartTree(Tree):
     # the side of each level, -1 left, 1 right, 0 neither, (rules, most levels)
     rules: tuple[Ints, Ints, Ints, Array, Ints]
     majority: Ints  # shape (nodes,): the side with more records, 0: none, or not asked for
-
-    @property
-    def split_columns(self) -> Ints:
-        """Columns that some rule asks for."""
-        return np.unique([f.column for f in self.features]).astype(np.int64)
 
     def outcome(self, values: npt.NDArray[np.generic]) -> Array:
         """What the tree is of, of coded values of its column."""
@@ -226,18 +223,21 @@ class Columns:
     def feature(self, name: str, levels: tuple[str, ...] | None) -> Feature:
         """What a tree looks at, or is of, under a name; levels: as a category with these."""
         j = self.place(name)
-        variable, column, none = self.data.variables[j], self.data.columns[j], np.empty(0)
+        variable, column = self.data.variables[j], self.data.columns[j]
         if isinstance(variable, Variable):
             if levels is None:
                 raise InputError(
                     f"column {column!r} is a number in the trees and a category in the original; "
                     "give it the type that it had in R"
                 )
-            table = _numbers_of(variable, levels)
-            return Feature(column=j, table=table, apart=none, becomes=none)
+            number = {level: float(k) for k, level in enumerate(levels)}
+            table = [number.get(_in_r(level), -1.0) for level in variable.levels]
+            if variable.missing:
+                table.append(number.get(MISSING, number.get("", -1.0)))
+            return Feature(j, np.array(table))
         if levels is None:
-            values = self.apart(j) if name != column else none
-            return Feature(column=j, apart=values, becomes=np.zeros(len(values)))
+            values = self.apart(j) if name != column else NOTHING
+            return Feature(j, apart=values, becomes=np.zeros(len(values)))
         if name == column:
             raise InputError(
                 f"column {column!r} is a category in the trees and a number in the original; make "
@@ -247,21 +247,8 @@ class Columns:
         values = self.apart(j)
         numbers = [_place(v, variable, levels) for v in values]
         rest = [k for k in range(len(levels)) if k not in numbers]
-        return Feature(
-            column=j,
-            apart=values,
-            becomes=np.array(numbers, dtype=float),
-            rest=float(rest[0]) if rest else -1.0,
-        )
-
-
-def _numbers_of(variable: Variable, levels: tuple[str, ...]) -> Array:
-    """Number of each level of a variable among those of a tree, -1 where it is not there."""
-    number = {level: float(k) for k, level in enumerate(levels)}
-    table = [number.get(_in_r(level), -1.0) for level in variable.levels]
-    if variable.missing:
-        table.append(number.get(MISSING, number.get("", -1.0)))
-    return np.array(table)
+        becomes = np.array(numbers, dtype=float)
+        return Feature(j, apart=values, becomes=becomes, rest=float(rest[0]) if rest else -1.0)
 
 
 def _in_r(level: object) -> str:
@@ -293,14 +280,21 @@ def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTre
     of = _outcome(name, rpart.outcome, columns)
     alone = of.rest is None and len(of.apart) > 0  # the number, where it is not kept apart
     K = len(rpart.node)
-    left, right, parent = _neighbours(rpart, K + alone)
+    left, right, parent = (np.full(K + alone, -1, dtype=np.int64) for _ in range(3))
+    place = {own: k for k, own in enumerate(rpart.node)}
+    for number, k in place.items():
+        if rpart.rules[k]:
+            left[k], right[k] = place[2 * number], place[2 * number + 1]
+        if number > 1:
+            parent[k] = place[number // 2]
     n = np.array([*rpart.n, *([0] if alone else [])])
     side = np.sign(n[right] - n[left]) * (left >= 0) * rpart.majority
     features = tuple(columns.feature(v, rpart.levels.get(v)) for v in used)
-    own = [of.column] if alone else []
+    own, split = [of.column] if alone else [], [f.column for f in features]
     tree = RpartTree(
         column=of.column,
-        predictors=np.unique([*own, *(f.column for f in features)]).astype(np.int64),
+        predictors=np.unique([*own, *split]).astype(np.int64),
+        split_columns=np.unique(split).astype(np.int64),
         name=name,
         of=of,
         features=features,
@@ -322,25 +316,13 @@ def _outcome(name: str, levels: tuple[str, ...] | None, columns: Columns) -> Fea
     j = columns.place(name)
     variable, column = columns.data.variables[j], columns.data.columns[j]
     if isinstance(variable, Variable):
-        table = np.arange(variable.n_levels, dtype=float)
-        return Feature(column=j, table=table, apart=np.empty(0), becomes=np.empty(0))
+        return Feature(j, np.arange(variable.n_levels, dtype=float))
     if name == column + APART:
         return columns.feature(name, levels or columns.kept_apart.get(name, ()))
     if levels is not None:
         return columns.feature(column, levels)  # is refused
     values = columns.apart(j)
-    return Feature(column=j, apart=values, becomes=values)
-
-
-def _neighbours(rpart: Rpart, n_nodes: int) -> tuple[Ints, Ints, Ints]:
-    place = {own: k for k, own in enumerate(rpart.node)}
-    left, right, parent = (np.full(n_nodes, -1, dtype=np.int64) for _ in range(3))
-    for own, k in place.items():
-        if rpart.rules[k]:
-            left[k], right[k] = place[2 * own], place[2 * own + 1]
-        if own > 1:
-            parent[k] = place[own // 2]
-    return left, right, parent
+    return Feature(j, apart=values, becomes=values)
 
 
 def _rules(rpart: Rpart, used: list[str], n_nodes: int) -> tuple[Ints, Ints, Ints, Array, Ints]:

@@ -8,6 +8,7 @@ an approximation. It costs one pass, where all subsets of d levels would cost 2^
 """
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,13 +22,16 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 
+BAYESIAN, PLAIN = 0, 1  # how values are drawn from the records of a leaf
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tree:
+class Tree(ABC):
     """A tree of one column with the records of the confidential table in it, whoever grew it."""
 
     column: int  # the outcome
     predictors: Ints  # shape (k,): columns that may decide on the leaf
+    split_columns: Ints  # those of them that do
     # left, right, parent: shape (nodes,): neighbours of each node, -1: none; the root is node 0
     left: Ints
     right: Ints
@@ -48,22 +52,17 @@ class Tree:
         """Number of leaves that values are drawn from."""
         return int((self.left[: self.n_drawn] < 0).sum())
 
-    @property
-    def split_columns(self) -> Ints:
-        """Columns that some split is of."""
-        raise NotImplementedError
-
     def outcome(self, values: npt.NDArray[Any]) -> Array:
         """What the tree is of, of coded values of its column."""
         return values.astype(float)
 
+    @abstractmethod
     def leaf(self, codes: Codes) -> Ints:
         """The node whose composition a confidential row (R, p) belongs to, shape (R,)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def node(self, codes: Codes) -> Ints:
         """The node whose values a row (R, p) is given, shape (R,)."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,11 +75,6 @@ class GrownTree(Tree):
     # shape (nodes, most levels): of nodes that split a nominal predictor: which levels their
     # records hold
     present: Flags
-
-    @property
-    def split_columns(self) -> Ints:
-        """Columns that some split is of."""
-        return self.predictors[np.unique(self.feature[self.feature >= 0])]
 
     def leaf(self, codes: Codes) -> Ints:
         """The leaf of coded rows (R, p), shape (R,)."""
@@ -139,8 +133,17 @@ def level_orders(
 ) -> dict[int, Array]:
     """Place of every level of each nominal predictor, ordered by the outcome in ``data``."""
     once = np.ones(len(data.codes)) if weights is None else weights
-    nominal = [int(j) for j in predictors if _nominal(data, int(j))]
-    return {j: _order(data, j, column, once) for j in nominal}
+    y, d_y = data.codes[:, column], data.variables[column].n_levels
+    out = {}
+    for j in map(int, predictors):
+        variable, d = data.variables[j], data.variables[j].n_levels
+        ordered = d in (0, 2) or getattr(variable.dtype, "ordered", False)
+        if isinstance(variable, Variable) and not ordered:
+            level = data.codes[:, j].astype(np.int64)
+            held = np.bincount(level, minlength=d)  # levels that nobody holds come last
+            score = np.where(held > 0, _scores(level, y, d_y, d, once), np.inf)
+            out[j] = np.argsort(np.argsort(score, kind="stable"), kind="stable").astype(float)
+    return out
 
 
 def encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Array:
@@ -150,25 +153,6 @@ def encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Array
         if int(j) in ranks:
             X[:, place] = ranks[int(j)][codes[:, j].astype(np.int64)]
     return X
-
-
-def _nominal(data: Microdata, j: int) -> bool:
-    """Whether a predictor is a category whose levels have no order of their own."""
-    variable = data.variables[j]
-    if not isinstance(variable, Variable) or variable.n_levels == 2:
-        return False
-    return not getattr(variable.dtype, "ordered", False)
-
-
-def _order(data: Microdata, j: int, column: int, once: Array) -> Array:
-    """Place of each level of predictor j, ordered by the outcome; levels nobody holds come last."""
-    level = data.codes[:, j].astype(np.int64)
-    d = data.variables[j].n_levels
-    held = np.bincount(level, minlength=d)
-    y, d_y = data.codes[:, column], data.variables[column].n_levels
-    score = _scores(level, y, d_y, d, once)
-    score = np.where(held > 0, score, np.inf)
-    return np.asarray(np.argsort(np.argsort(score, kind="stable"), kind="stable").astype(float))
 
 
 def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int, once: Array) -> Array:
@@ -207,6 +191,7 @@ def _from_sklearn(
     return GrownTree(
         column=column,
         predictors=predictors,
+        split_columns=predictors[np.unique(feature[inner])],
         ranks=ranks,
         feature=feature,
         threshold=grown.threshold.astype(float),

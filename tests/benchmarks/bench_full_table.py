@@ -21,8 +21,7 @@ from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.risk.full_table.likeliest import best_first
-from bayes_risk.risk.full_table.risk import tabulated
-from bayes_risk.risk.full_table.tables import Table, draws_by_fit
+from bayes_risk.risk.full_table.tables import Table, draws_by_fit, tabulated
 from bayes_risk.risk.posterior import PosteriorSums, weigh
 
 DATA = Path(__file__).resolve().parents[3] / "shared/data/nist_acs_national2019_cat14.csv.gz"

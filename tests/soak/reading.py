@@ -11,7 +11,7 @@ import pandas as pd
 import bayes_risk as br
 from bayes_risk._compat import draws_of_posterior
 from bayes_risk.release.alike import read_like
-from bayes_risk.release.releases import read_releases
+from bayes_risk.release.synthpop import read_releases
 from tests.soak.choices import Choices, chance, generator, pick
 from tests.soak.files import draws_table, written
 

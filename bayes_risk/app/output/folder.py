@@ -1,15 +1,24 @@
-"""The output folder: complete or not there at all, and readable by its owner only."""
+"""The output folder, complete or not there at all, and the place of the run that writes it.
 
+A run works in a hidden folder with a lock, what the run is, and its finished steps. It lies beside
+the output folder and goes when the run ends well. While it holds finished steps it stays otherwise,
+so that the same command goes on where it was. All is readable by its owner only.
+"""
+
+import hashlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from bayes_risk._core.checkpoint import Store, opened, private_folder
 from bayes_risk._core.errors import InputError
 
-from .manifest import MANIFEST
+MANIFEST = "manifest.json"
 
 
 def check_target(folder: Path, *, overwrite: bool) -> None:
@@ -54,26 +63,8 @@ def output_folder(
     """Give a hidden folder to write in, and rename it to `folder` when all went well.
 
     Whatever goes wrong, Ctrl-C included, the hidden folder is removed and an older output is left
-    (or put back) as it was.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the output shall lie.
-    overwrite : bool
-        Replace an older output, once the new one is complete.
-    aside : Path, optional
-        A folder of the same file system for the hidden one; by default that of `folder`.
-
-    Yields
-    ------
-    Path
-        The folder to write in, with owner-only permissions.
-
-    Raises
-    ------
-    InputError
-        The folder exists (and may not be overwritten), or its parent does not.
+    (or put back) as it was. With ``overwrite`` an older output is replaced once the new one is
+    complete; ``aside`` is a folder of the same file system for the hidden one.
     """
     folder = folder.absolute()
     check_target(folder, overwrite=overwrite)
@@ -105,3 +96,177 @@ def _swap(partial: Path, folder: Path) -> None:
     finally:
         if folder.exists():
             shutil.rmtree(aside, ignore_errors=True)
+
+
+# --- where a run works --------------------------------------------------------------------------
+
+
+RUN, LOCK, STEPS = "run.json", "lock", "steps"
+MOST_BYTES = 10_000_000  # of the note of a run
+SHOWN = 3  # differences that a refusal names
+
+
+class Workplace(NamedTuple):
+    """A folder of one run, the store of its finished steps, the seed with which it was begun."""
+
+    folder: Path
+    store: Store
+    random_seed: int
+
+
+@contextmanager
+def workplace(
+    output: Path, run: Mapping[str, Any], random_seed: int, *, restart: bool = False
+) -> Iterator[Workplace]:
+    """Lock the place of an output folder, and find the steps that an earlier run finished.
+
+    It is ``.NAME.work`` beside the output folder. ``run`` says what the run is, JSON: steps of
+    another run are refused. The seed is that of a new run; one that is gone on with has its own.
+    ``restart`` throws finished steps away.
+
+    Refused is a place where another run is writing, where steps lie of a different run or of one
+    that cannot be told, or what may be of somebody else. It is left as it is.
+    """
+    folder = output.absolute().with_name(f".{output.name}.work")
+    with _locked(folder, output):
+        if restart:
+            _emptied(folder)
+        seed = _same_run(folder, json.loads(json.dumps(run)), random_seed)
+        store = Store(folder / STEPS)
+        try:
+            yield Workplace(folder, store, seed)
+        except BaseException as error:
+            if len(store) == 0:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                steps = (
+                    "1 finished step is" if len(store) == 1 else f"{len(store)} finished steps are"
+                )
+                error.add_note(f"{steps} kept in {folder}; the same command goes on from there")
+            raise
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path, output: Path) -> Iterator[None]:
+    """One run at a time; the system frees the lock of a run that dies."""
+    import fcntl
+
+    while True:
+        private_folder(folder, "the working folder")
+        with suppress(FileNotFoundError, FileExistsError):  # another run began or ended meanwhile
+            handle = _handle(folder)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(handle, 20).decode() or "unknown"
+                os.close(handle)
+                raise InputError(
+                    f"another run (process {holder}) is writing {str(output)!r}; wait for it, or "
+                    "give another --output"
+                ) from None
+            if os.fstat(handle).st_nlink:  # still the file in the folder
+                break
+            os.close(handle)
+    try:
+        with suppress(OSError):  # no room for the number; what follows tells it
+            os.truncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
+        yield
+    except KeyboardInterrupt:
+        if not (folder / STEPS).exists():  # stopped before the first step could be kept
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+def _handle(folder: Path) -> int:
+    """Open the lock; a folder in which there is no room for one does not stay."""
+    try:
+        return opened(folder / LOCK, os.O_RDWR | os.O_CREAT)
+    except OSError:
+        with suppress(OSError):
+            folder.rmdir()
+        raise
+
+
+def _emptied(folder: Path) -> None:
+    shutil.rmtree(folder / STEPS, ignore_errors=True)
+    (folder / RUN).unlink(missing_ok=True)
+
+
+def _same_run(folder: Path, run: Mapping[str, Any], random_seed: int) -> int:
+    """The seed of the run that was begun here; a new run is written down."""
+    path = folder / RUN
+    try:
+        then, seed = _begun(path)
+    except FileNotFoundError:
+        _emptied(folder)
+        _begin(path, {"random_seed": random_seed, "run": run, "sha256": _hash(run, random_seed)})
+        return random_seed
+    found = differences(then, run)
+    if found:
+        raise InputError(
+            f"{str(folder)!r} holds finished steps of another run: {'; '.join(found[:SHOWN])}"
+            f"{' ...' if len(found) > SHOWN else ''}. Put that back, or throw the steps away with "
+            "--restart"
+        )
+    return seed
+
+
+def _begun(path: Path) -> tuple[Any, int]:
+    """What a run is, and its seed, as they were written down."""
+    handle = opened(path, os.O_RDONLY)
+    try:
+        with os.fdopen(handle, encoding="utf-8") as file:
+            if os.fstat(handle).st_size > MOST_BYTES:
+                raise ValueError("too large")
+            begun = json.load(file)
+        then, seed = begun["run"], begun["random_seed"]
+        if begun["sha256"] != _hash(then, seed):
+            raise ValueError("changed")
+        return then, int(seed)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(
+            f"{str(path)!r} is damaged: it is not what a stopped run writes. Throw its steps away "
+            f"with --restart, or remove the folder {str(path.parent)!r}"
+        ) from None
+
+
+def _begin(path: Path, whole: Mapping[str, Any]) -> None:
+    """Write down what the run is, whole; without room for it nothing stays."""
+    try:
+        handle, aside = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(whole, file)
+        os.replace(aside, path)
+    except OSError:
+        shutil.rmtree(path.parent, ignore_errors=True)
+        raise
+
+
+def _hash(run: Any, random_seed: int) -> str:
+    """Of what a run is: a bit that flips in the file must not become another seed."""
+    return hashlib.sha256(json.dumps([random_seed, run], sort_keys=True).encode()).hexdigest()
+
+
+def differences(then: Any, now: Any, name: str = "") -> list[str]:
+    """What differs between two nested mappings, in words."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        names = [*then, *(k for k in now if k not in then)]
+        return [
+            text
+            for k in names
+            for text in differences(then.get(k), now.get(k), f"{name} {k}".strip())
+        ]
+    if then == now:
+        return []
+    if "sha256" in name:
+        return [f"{name.replace(' sha256', '')} has changed"]
+    return [f"{name} was {_short(then)}, is {_short(now)}"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

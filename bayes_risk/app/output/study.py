@@ -1,8 +1,9 @@
 """What an audit, a sweep and a comparison leave in their folder, and the page of each."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -12,31 +13,38 @@ import pandas as pd
 import xarray as xr
 
 from bayes_risk._core import __version__
+from bayes_risk.app.study.study import files_in
+from bayes_risk.data.variables import Number
+from bayes_risk.matching.exposure_result import exposure_of
 from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.release.provenance import DataFile, synthetic_name, written_files
+from bayes_risk.release.provenance import DataFile, data_hash, synthetic_name, written_files
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.content import page, replaced
-from bayes_risk.reporting.provenance import Origin, origin
-from bayes_risk.reporting.redaction import Redacted, redact
+from bayes_risk.reporting.provenance import Origin, origin, versions
+from bayes_risk.reporting.redaction import redact
 from bayes_risk.reporting.sections import in_order, parts_of
+from bayes_risk.reporting.verdicts.reasons import known_for_certain
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.measures import chosen
+from bayes_risk.studies.comparison import chosen
 
-from .manifest import MANIFEST, manifest, settings
+from .folder import MANIFEST
 from .numbers import write_csv, write_json
-from .records import records_table
 
 DPI = 150
+DISTANCE = "expected_absolute_error"
 MAP = "risk-utility-map.png"
-PARTS = (
-    *("attribute", "identification", "membership", "utility", "context", "bounds"),
-    *("privacy_loss", "full_table", "reweighting"),
-)
-STYLE = (
-    "body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-    "td,th{text-align:left;padding:.3em 1em .3em 0;border-bottom:1px solid #ccc}"
-    "table{border-collapse:collapse}"
-)
+PUBLIC = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body{{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}}
+td,th{{text-align:left;padding:.3em 1em .3em 0;border-bottom:1px solid #ccc}}
+table{{border-collapse:collapse}}</style></head>
+<body>
+<h1>{title}</h1>
+<p>{rule}</p>
+{table}
+<p>bayes_risk {version}</p>
+</body></html>
+"""
 HEADS = {
     "result": "Result",
     "measure": "Measure",
@@ -49,30 +57,26 @@ HEADS = {
 def write_study(folder: Path, result: Any, *, command: str = "") -> None:
     """Write report.html, summary.json, records.csv, risk.nc and manifest.json.
 
-    Of the other results the tables that have a file: of privacy loss, context measures, membership,
-    full table and reweighting the records, of utility, context measures and bounds the measures;
-    the release and a redacted page if the study asks for them. Confidential values appear in
-    ``risk.nc`` alone, and only if the study asks for them.
+    Of the other results the tables that have a file; the release and a redacted page if the study
+    asks for them. Confidential values appear in ``risk.nc`` alone, and only if the study asks.
     """
-    attribute, identification = result.attribute, result.identification
+    risks, output = (result.attribute, result.identification), result.study.output
     written: tuple[DataFile, ...] = ()
-    if result.study.output.release:
-        write_release(folder, result.release, labels=result.study.output.keep_labels)
+    if output.release:
+        write_release(folder, result.release, labels=output.keep_labels)
         written = written_files(folder, result.release)
     record = manifest(result, command, written)
-    text = render_study(result, command=command, record=record)
+    text = render_study(result, record=record)
     (folder / "report.html").write_text(text, encoding="utf-8")
     write_json(folder / "summary.json", summary(result))
-    if attribute is not None or identification is not None:
-        table = records_table(attribute, identification)
-        write_csv(folder / "records.csv", table)
-        confidential = result.study.output.confidential
-        write_netcdf(folder / "risk.nc", attribute, identification, confidential=confidential)
+    if any(risk is not None for risk in risks):
+        write_csv(folder / "records.csv", records_table(*risks))
+        write_netcdf(folder / "risk.nc", *risks, confidential=output.confidential)
     for part in parts_of(result).values():
         for table in part.tables().values() if part is not None else ():
             if table.file:
                 write_csv(folder / f"{table.file}.csv", table.frame)
-    if result.study.output.redact:
+    if output.redact:
         write_public(folder, result)
     write_json(folder / MANIFEST, record)
 
@@ -90,11 +94,7 @@ def write_release(folder: Path, release: Release, *, labels: bool = False) -> No
 
 
 def summary(result: Any) -> dict[str, Any]:
-    """File-level numbers, of what was measured.
-
-    Keys ``study, attribute_risk, identification_risk, mechanism, exposure, privacy_loss,
-    membership, full_table, utility, bounds, context, reweighting, diagnostics``.
-    """
+    """File-level numbers, by the name of what was measured; ``study``, ``diagnostics``."""
     verdict = result.verdict
     study = {
         "title": result.study.title,
@@ -126,45 +126,58 @@ def _said(result: Any) -> dict[str, str]:
     }
 
 
-def render_study(result: Any, *, command: str = "", record: Mapping[str, Any] | None = None) -> str:
-    """HTML of a whole study, with what it takes to do it again; ``record``: its manifest."""
+def manifest(result: Any, command: str, written: Sequence[DataFile] = ()) -> dict[str, Any]:
+    """How to do it again (seed, versions, files, settings, command), when, and how long it took.
+
+    ``written``: releases that the run wrote, besides the files that it read.
+    """
+    read = () if result.provenance is None else result.provenance.files
+    return {
+        "command": command,
+        "random_seed": result.random_seed,
+        "data_sha256": result.data_sha256,
+        "files": [asdict(file) for file in (*read, *written)],
+        "model_sha256": {p.name: data_hash(p) for p in files_in(result.study.model)},
+        "versions": versions(),
+        "settings": result.study.settings(),
+        "seconds": result.seconds,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def render_study(
+    result: Any,
+    *,
+    command: str = "",
+    record: Mapping[str, Any] | None = None,
+    part: Any = None,
+    **drawn: Any,
+) -> str:
+    """HTML of a run, with what it takes to do it again; ``record``: its manifest.
+
+    ``part``: a sweep or a comparison, which judge no release.
+    """
     record = manifest(result, command) if record is None else record
+    own: dict[str, Any] = {}
+    if part is None:
+        own = {"said": _said(result), "replaced": replaced(result.release)}
     return page(
         title=result.study.title,
-        verdict=result.verdict,
-        attribute=result.attribute,
-        identification=result.identification,
+        verdict=getattr(result, "verdict", None),
+        attribute=getattr(result, "attribute", None),
+        identification=getattr(result, "identification", None),
         diagnostics=result.diagnostics,
         origin=_origin(result, record),
-        replaced=replaced(result.release),
-        others=in_order(parts_of(result).values()),
-        said=_said(result),
-        reproduction=_reproduction(result, record),
-    )
-
-
-def render_varied(result: Any, part: Any, record: Mapping[str, Any], **drawn: Any) -> str:
-    """HTML of a sweep or a comparison, which judge no release; ``record``: its manifest."""
-    return page(
-        title=result.study.title,
-        verdict=None,
-        attribute=None,
-        identification=None,
-        diagnostics=getattr(result, "diagnostics", {}),
-        origin=_origin(result, record),
-        others=[part],
-        reproduction=_reproduction(result, record),
+        others=in_order(parts_of(result).values()) if part is None else [part],
+        reproduction={
+            "command": record["command"],
+            "seeds": [("Random seed", str(result.random_seed))],
+            "versions": record["versions"],
+            "settings": result.study.settings(),
+        },
+        **own,
         **drawn,
     )
-
-
-def _reproduction(result: Any, record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "command": record["command"],
-        "seeds": [("Random seed", str(result.random_seed))],
-        "versions": record["versions"],
-        "settings": settings(result.study),
-    }
 
 
 def _origin(result: Any, record: Mapping[str, Any]) -> Origin | None:
@@ -186,46 +199,33 @@ def write_sweep(folder: Path, result: Any, *, command: str = "") -> None:
 
     That is sensitivity.nc, summary.json and manifest.json. No file holds a confidential value.
     """
-    found = result.sensitivity
-    _netcdf(folder / "sensitivity.nc", _stored(found.dataset))
+    found, record = result.sensitivity, manifest(result, command)
+    text = {  # which is what NetCDF knows
+        name: (name, found.dataset[name].to_numpy().astype(str))
+        for name in map(str, found.dataset.dims)
+        if found.dataset[name].dtype.kind not in "iuf"
+    }
+    _netcdf(folder / "sensitivity.nc", found.dataset.assign_coords(text))
     write_csv(folder / "summary.csv", found.summary())
     write_csv(folder / "tornado.csv", found.tornado().rename_axis("factor"))
     drawn = {"tornado": found.plot(), "tornado-gain": found.plot(measure="gain")}
-    for name, axes in (drawn | pictures(found)).items():
+    for factor in found.factors:
+        if found.dataset.sizes[factor] > 1:
+            drawn["along-" + re.sub(r"[^A-Za-z0-9_]+", "-", factor)] = found.plot(factor)
+    for name, axes in drawn.items():
         axes.figure.savefig(folder / f"{name}.png", dpi=DPI)
-    at_base = found.dataset.sel(dict(found.base)).to_pandas().to_dict()
     numbers = {
         "study": {"title": result.study.title, "random_seed": result.random_seed},
         "base": found.base,
-        "at_base": at_base,
+        "at_base": found.dataset.sel(dict(found.base)).to_pandas().to_dict(),
         "worst": found.worst(),
         "tornado": found.tornado(),
         "diagnostics": result.diagnostics,
     }
     write_json(folder / "summary.json", numbers)
-    record = manifest(result, command)
-    text = render_varied(result, found, record)
-    (folder / "report.html").write_text(text, encoding="utf-8")
+    page_text = render_study(result, record=record, part=found)
+    (folder / "report.html").write_text(page_text, encoding="utf-8")
     write_json(folder / MANIFEST, record)
-
-
-def pictures(found: Any) -> dict[str, Any]:
-    """A picture of each factor that has at least two values, by its name: ``along-prior``."""
-    return {
-        "along-" + re.sub(r"[^A-Za-z0-9_]+", "-", factor): found.plot(factor)
-        for factor in found.factors
-        if found.dataset.sizes[factor] > 1
-    }
-
-
-def _stored(dataset: xr.Dataset) -> xr.Dataset:
-    """Labels as text or numbers, which is what NetCDF knows."""
-    text = {
-        name: np.array([str(label) for label in dataset[name].to_numpy()])
-        for name in dataset.dims
-        if dataset[name].dtype.kind not in "iuf"
-    }
-    return dataset.assign_coords({str(name): (name, labels) for name, labels in text.items()})
 
 
 def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
@@ -233,30 +233,19 @@ def write_comparison(folder: Path, result: Any, *, command: str = "") -> None:
 
     Tables are comparison.csv, replicates.csv and front.csv. No file holds a confidential value.
     """
-    found, axes, drawn = result.comparison, axes_of(result), _drawing(result)
+    found, section, record = result.comparison, result.study.compare, manifest(result, command)
+    axes = tuple(chosen(of, getattr(section, of), found.measures) for of in ("risk", "utility"))
+    bounds = found.bounds is not None and set(axes) <= set(found.bounds.columns)
+    drawn = {"kind": section.kind, "bounds": bounds}
     write_csv(folder / "comparison.csv", found.summary())
     by_replicate = found.replicates.join(found.seed_table.add_suffix("_seed"))
     write_csv(folder / "replicates.csv", by_replicate)
     write_csv(folder / "front.csv", found.pareto(*axes))
     found.plot(*axes, **drawn).figure.savefig(folder / MAP, dpi=DPI)
     _netcdf(folder / "comparison.nc", found.dataset)
-    record = manifest(result, command)
-    text = render_varied(result, found, record, axes=axes, **drawn)
+    text = render_study(result, record=record, part=found, axes=axes, **drawn)
     (folder / "report.html").write_text(text, encoding="utf-8")
     write_json(folder / MANIFEST, record)
-
-
-def axes_of(result: Any) -> tuple[str, str]:
-    """The measures of the map."""
-    section, measured = result.study.compare, result.comparison.measures
-    return chosen("risk", section.risk, measured), chosen("utility", section.utility, measured)
-
-
-def _drawing(result: Any) -> dict[str, Any]:
-    """How the study asks for the map; the ends of the scale where they have such a risk."""
-    ends = result.comparison.bounds
-    bounds = ends is not None and set(axes_of(result)) <= set(ends.columns)
-    return {"kind": result.study.compare.kind, "bounds": bounds}
 
 
 def _netcdf(path: Path, data: xr.Dataset, **how: Any) -> None:
@@ -296,37 +285,76 @@ def _arrays(risk: AttributeRisk, *, confidential: bool) -> xr.Dataset:
 
 
 def write_public(folder: Path, result: Any) -> None:
-    """Write what `redact` leaves of an audit, without settings, seed, hash or labels.
-
-    Parameters
-    ----------
-    folder : Path
-    result : StudyResult
-    """
-    parts = [part for name in PARTS if (part := getattr(result, name)) is not None]
+    """Write what `redact` leaves of an audit, without settings, seed, hash or labels."""
+    names = ["attribute", "identification", "membership", "utility", "context", "bounds"]
+    names += ["privacy_loss", "full_table", "reweighting"]
+    parts = [part for name in names if (part := getattr(result, name)) is not None]
     found = redact(*parts, min_count=result.study.output.min_count)
-    title = result.study.title
-    write_json(folder / "public.json", _content(title, found))
-    (folder / "public.html").write_text(_page(title, found), encoding="utf-8")
-
-
-def _content(title: str, found: Redacted) -> dict[str, object]:
-    return {
-        "title": title,
+    content = {
+        "title": result.study.title,
         "rule": found.sentence(),
         "min_count": found.min_count,
         "numbers": found.table.to_dict("records"),
         "left_out": found.left_out,
         "bayes_risk": __version__,
     }
-
-
-def _page(title: str, found: Redacted) -> str:
+    write_json(folder / "public.json", content)
     with pd.option_context("display.max_colwidth", None):
         table = found.summary().rename(columns=HEADS).to_html(index=False, border=0, justify="left")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n"
-        f"<h1>{escape(title)}</h1>\n<p>{escape(found.sentence())}</p>\n{table}\n"
-        f"<p>bayes_risk {__version__}</p>\n</body></html>\n"
-    )
+    said = {"title": escape(result.study.title), "rule": escape(found.sentence())}
+    text = PUBLIC.format(**said, table=table, version=__version__)
+    (folder / "public.html").write_text(text, encoding="utf-8")
+
+
+# --- the table of records
+
+
+def records_table(
+    attribute: AttributeRisk | None, identification: IdentificationRisk | None
+) -> pd.DataFrame:
+    """Both risks of each record side by side; no confidential value.
+
+    Columns: those of ``AttributeRisk.records`` with ``attribute_`` in front, ``attribute_certain``
+    (variables of which no other value is possible), those of `closeness_columns`, then those of
+    ``IdentificationRisk.records`` with ``identification_`` in front; last ``identical_files``,
+    ``identical_any_row_files`` and ``replicated_files`` of `Exposure.records`. Records that were no
+    target of the attribute audit have empty fields there.
+    """
+    tables = []
+    if identification is not None:
+        tables.append(identification.records.add_prefix("identification_"))
+    if attribute is not None:
+        named = attribute.records.assign(certain=known_for_certain(attribute))
+        both = pd.concat([named, closeness_columns(attribute)], axis=1)
+        tables.append(both.add_prefix("attribute_"))
+    # identification has all records, in their order; attribute columns come first all the same
+    joined = tables[0] if len(tables) == 1 else tables[0].join(tables[1], how="left")
+    shown = exposure_of(identification, attribute)
+    if shown is not None:
+        joined = joined.join(shown.records, how="left")
+    joined.index.name = joined.index.name or "record"
+    return joined[sorted(joined.columns, key=lambda c: not str(c).startswith("attribute_"))]
+
+
+def closeness_columns(risk: AttributeRisk) -> pd.DataFrame:
+    """How close the intruder comes to each number, in figures that do not tell the number.
+
+    A distance does: on a grid of percentages the expected distance without the release is a known
+    share of the true value. So distances are given relative to that one (``distance_ratio``).
+
+    Columns, each with the variable's name in front: ``distance_ratio``, ``mode_is_truth``,
+    ``probability_of_truth``, ``region_size``, ``truth_in_region``, with their ``_mcse_bound`` and
+    ``_prior`` as in `bayes_risk.risk.closeness.closeness`.
+    """
+    kept = ("mode_is_truth", "probability_of_truth", "region_size", "truth_in_region")
+    tables = [pd.DataFrame(index=risk.index)]
+    for variable in risk.variables:
+        if isinstance(variable, Number):
+            found = risk.closeness(variable.name)
+            chosen = found[[c for c in found.columns if c.startswith(kept)]]
+            without = found[f"{DISTANCE}_prior"].where(found[f"{DISTANCE}_prior"] > 0)
+            chosen.insert(0, "distance_ratio", found[DISTANCE] / without)
+            error = found[f"{DISTANCE}_mcse_bound"] / without
+            chosen.insert(1, "distance_ratio_mcse_bound", error)
+            tables.append(chosen.add_prefix(f"{variable.name}_"))
+    return pd.concat(tables, axis=1)

@@ -9,26 +9,18 @@ from typing import Any
 
 import pandas as pd
 
+import bayes_risk as br
 from bayes_risk._core.errors import InputError
-from bayes_risk.app.output import (
-    MANIFEST,
-    check_target,
-    output_folder,
-    records_table,
-    versions,
-    write_csv,
-    write_json,
-)
-from bayes_risk.data.table import read_table
+from bayes_risk.app.output.folder import MANIFEST, check_target, output_folder
+from bayes_risk.app.output.numbers import write_csv, write_json
+from bayes_risk.app.output.study import records_table
 from bayes_risk.matching.correspondence import RowCorrespondence, correspondence
 from bayes_risk.matching.input import release_tables
 from bayes_risk.matching.radii import Absolute, Radius, as_setting
-from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.matching.risk import identification_risk
 from bayes_risk.release.provenance import Provenance, data_file, describe, release_files
-from bayes_risk.release.releases import files_of_releases, read_releases
+from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.reporting.content import page
-from bayes_risk.reporting.provenance import origin
+from bayes_risk.reporting.provenance import origin, versions
 from bayes_risk.reporting.sections import in_order
 from bayes_risk.reporting.verdicts.verdict import Thresholds, Verdict, judge
 
@@ -38,20 +30,9 @@ JUDGED = ("true_match_rate", "identical_records", "unique_values", "replicated_u
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IdentifyResult:
-    """What matching found.
+    """What matching found; ``notes`` are for a reader, before the numbers."""
 
-    Attributes
-    ----------
-    risk : IdentificationRisk
-    rows : RowCorrespondence
-    verdict : Verdict
-    notes : tuple of str
-        What a reader has to know before the numbers.
-    provenance : Provenance
-        Which files were read, and what the data hold.
-    """
-
-    risk: IdentificationRisk
+    risk: br.IdentificationRisk
     rows: RowCorrespondence
     verdict: Verdict
     notes: tuple[str, ...]
@@ -62,47 +43,22 @@ def run_identify(
     original: Path,
     synthetic: Sequence[Path],
     *,
-    known: Sequence[str],
-    synthesized: Sequence[str],
-    radius: Mapping[str, Radius],
-    closed: bool = True,
-    fallback: bool = True,
-    levels: Mapping[str, str] | None = None,
-    reading: Mapping[str, Any] | None = None,
     thresholds: Thresholds | None = None,
+    reading: Mapping[str, Any] | None = None,
+    levels: Mapping[str, str] | None = None,
     output: Path | None = None,
     overwrite: bool = False,
     command: str = "",
+    **how: Any,
 ) -> IdentifyResult:
     """Match files made elsewhere against the original, judge, and write a folder if one is named.
 
-    Parameters
-    ----------
-    original : Path
-        The confidential file.
-    synthetic : list of Path
-        The released files, or folders of synthpop.
-    known, synthesized : list of str
-        Keys, as for `identification_risk`.
-    radius : dict of str to Radius
-    closed, fallback : bool
-    levels : dict of str to {"labels", "codes"}, optional
-        What value labels become.
-    reading : mapping, optional
-        ``index``, ``missing``, ``na`` of `read_table`.
-    thresholds : Thresholds, optional
-        What the verdict compares with: ``true_match_rate``, and those of `exposure`.
-    output : Path, optional
-        The folder for report.html, records.csv (records at highest risk first), summary.json and
-        manifest.json.
-    overwrite : bool
-        Replace the folder of an earlier run.
-    command : str
-        How it was started.
-
-    Returns
-    -------
-    IdentifyResult
+    The released files may be folders of synthpop. ``thresholds`` are `true_match_rate` and those of
+    `exposure`; ``reading`` has ``index``, ``missing`` and ``na`` of `read_table`; ``levels`` says
+    what value labels become, ``"labels"`` or ``"codes"``; ``how`` are ``known``, ``synthesized``,
+    ``radius`` (a dict of `Radius`), ``closed`` and ``fallback`` of `identification_risk`. The
+    folder gets report.html, records.csv (records at highest risk first), summary.json and
+    manifest.json; ``overwrite`` replaces that of an earlier run.
 
     Raises
     ------
@@ -111,42 +67,31 @@ def run_identify(
     """
     if output is not None:
         check_target(output, overwrite=overwrite)
-    start, how = time.perf_counter(), dict(reading or {})
-    df = read_table(original, levels=levels or {}, **how)
-    tables = read_releases(synthetic, df, **how)
+    start, read, limits = time.perf_counter(), dict(reading or {}), thresholds or Thresholds()
+    df = br.read_table(original, levels=levels or {}, **read)
+    tables = read_releases(synthetic, df, **read)
     _check_sizes(df, tables)
-    keys: dict[str, Any] = {"known": list(known), "synthesized": list(synthesized)}
-    choices: dict[str, Any] = {"radius": dict(radius), "closed": closed, "fallback": fallback}
-    risk = identification_risk(df, tables, **keys, **choices)
+    risk = br.identification_risk(df, tables, **how)
+    keys = {key: list(how[key]) for key in ("known", "synthesized")}
     rows = correspondence(df, release_tables(df, tables, **keys), keys["synthesized"])
-    limits = thresholds or Thresholds()
+    released = release_files(files_of_releases(synthetic), tables)
     result = IdentifyResult(
         risk=risk,
         rows=rows,
-        verdict=judge(None, risk, limits, rows=rows, where="command line"),
-        notes=tuple(_narrow(df, radius)),
+        verdict=judge(None, risk, limits, rows=rows),
+        notes=tuple(_narrow(df, how.get("radius") or {})),
         provenance=Provenance(
-            files=(
-                data_file("data", original, df),
-                *release_files(files_of_releases(synthetic), tables),
-            ),
-            described=describe(df),
+            files=(data_file("data", original, df), *released), described=describe(df)
         ),
     )
     if output is not None:
+        radius = {name: as_setting(rule) for name, rule in risk.radius.items()}
+        own = {"levels": dict(levels or {}), "thresholds": _judged(limits)}
         made = {
             "command": command,
             "files": [asdict(file) for file in result.provenance.files],
             "versions": versions(),
-            "settings": {
-                **keys,
-                "radius": {name: as_setting(rule) for name, rule in risk.radius.items()},
-                "closed": closed,
-                "fallback": fallback,
-                **how,
-                "levels": dict(levels or {}),
-                "thresholds": _judged(limits),
-            },
+            "settings": {**how, **keys, "radius": radius, **read, **own},
             "seconds": {"matching": time.perf_counter() - start},
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -156,45 +101,38 @@ def run_identify(
 
 
 def _write(folder: Path, result: IdentifyResult, made: Mapping[str, Any]) -> None:
+    files, released = {"files": made["files"]}, made["settings"]["synthesized"]
     text = page(
         title=TITLE,
         verdict=result.verdict,
         attribute=None,
         identification=result.risk,
         diagnostics={},
-        origin=origin(
-            result.provenance,
-            files=made["files"],
-            finished=made["finished"],
-            synthesised=made["settings"]["synthesized"],
-        ),
+        origin=origin(result.provenance, **files, finished=made["finished"], synthesised=released),
         others=in_order([result.risk.exposure, result.rows]),
         reproduction={"seeds": [], "versions": made["versions"], "command": made["command"]},
     )
     (folder / "report.html").write_text(text, encoding="utf-8")
-    write_json(folder / "summary.json", summary(result))
+    verdict, exposure = result.verdict, result.risk.exposure
+    said = {
+        "title": TITLE,
+        "verdict": verdict.outcome,
+        "reasons": [asdict(reason) for reason in verdict.reasons],
+        "assumptions": verdict.assumptions,
+        "thresholds": _judged(verdict.thresholds),
+        "notes": result.notes,
+    }
+    numbers = {
+        "study": said,
+        "identification_risk": result.risk.to_dict(),
+        "exposure": exposure and exposure.to_dict(),
+        "correspondence": result.rows.summary(),
+    }
+    write_json(folder / "summary.json", numbers)
     table = records_table(None, result.risk)
     highest = table.sort_values("identification_probability", ascending=False, kind="stable")
     write_csv(folder / "records.csv", highest)
     write_json(folder / MANIFEST, made)
-
-
-def summary(result: IdentifyResult) -> dict[str, Any]:
-    """File-level numbers: verdict and its reasons, notes, matches, correspondence of rows."""
-    verdict = result.verdict
-    return {
-        "study": {
-            "title": TITLE,
-            "verdict": verdict.outcome,
-            "reasons": [asdict(reason) for reason in verdict.reasons],
-            "assumptions": verdict.assumptions,
-            "thresholds": _judged(verdict.thresholds),
-            "notes": result.notes,
-        },
-        "identification_risk": result.risk.to_dict(),
-        "exposure": result.risk.exposure and result.risk.exposure.to_dict(),
-        "correspondence": result.rows.summary(),
-    }
 
 
 def _judged(limits: Thresholds) -> dict[str, float]:

@@ -7,20 +7,19 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, Unpack, cast
+from typing import Any, NamedTuple
 
 from bayes_risk._core.checkpoint import keeping
-from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, check_memory, guarded
 from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.validate import at_least
-from bayes_risk.app.output import check_target, output_folder, workplace, write_study
-from bayes_risk.app.output.manifest import infinities_as_text, settings
-from bayes_risk.app.output.study import write_comparison, write_sweep
-from bayes_risk.app.study.candidates import candidate_study
+from bayes_risk.app.output.folder import check_target, output_folder, workplace
+from bayes_risk.app.output.numbers import plain
+from bayes_risk.app.output.study import write_comparison, write_study, write_sweep
 from bayes_risk.app.study.prepare import Progress
-from bayes_risk.app.study.study import Study, model_files
+from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
 
@@ -30,7 +29,7 @@ from .costs import estimate
 
 def identity(study: Study, kind: str) -> dict[str, Any]:
     """Kind of run, settings, versions, and hashes of every file that the study names."""
-    set_to = infinities_as_text(settings(study))
+    set_to = plain(study.settings())
     set_to.get("output", {}).pop("folder", None)
     levels = {
         k: v if isinstance(v, str) else list(map(str, v)) for k, v in study.data.levels.items()
@@ -48,9 +47,10 @@ def identity(study: Study, kind: str) -> dict[str, Any]:
 
 def _files(study: Study) -> Iterator[Path]:
     """Every file that is there; those that are not are told where they are read."""
-    named = [*_paths(study.model_dump(exclude={"output"})), *model_files(study.model)]
+    named = list(files_in(study.model_copy(update={"output": None})))
     for name in study.compare.candidates if study.compare is not None else ():
-        named += model_files(candidate_study(study, name).model)
+        one = candidate_study(study, name)
+        named += files_in([one.model, one.release])
     for path in named:
         if path.is_dir():
             yield from (p for p in path.rglob("*") if p.is_file())
@@ -58,53 +58,32 @@ def _files(study: Study) -> Iterator[Path]:
             yield path
 
 
-def _paths(value: Any) -> Iterator[Path]:
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _paths(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _paths(part)
-
-
-class Options(TypedDict, total=False):
-    """How to run a study, whatever is run of it; see `run`."""
-
-    overwrite: bool
-    restart: bool
-    progress: Progress | None
-    n_jobs: int
-    backend: str | None
-    max_memory: str | int | None
-    command: str
-
-
 class Run(NamedTuple):
-    """What can be run of a study: the work, its folder, the section it needs and how to give it."""
+    """What can be run of a study: the work, and its folder."""
 
     work: Callable[..., Any]
     write: Callable[..., None]
-    section: str | None = None
-    example: str = ""
 
 
 RUNS = {
     "audit": Run(audit_of, write_study),
-    "sweep": Run(
-        sweep_of, write_sweep, "sweep", 'say what varies, as in priors = ["uniform", "marginal"]'
-    ),
-    "compare": Run(
-        compare_of,
-        write_comparison,
-        "compare",
-        'name candidates, as in [compare.trees] and model = { kind = "CART", order = ["income"] }',
-    ),
+    "sweep": Run(sweep_of, write_sweep),
+    "compare": Run(compare_of, write_comparison),
 }
 
 
-def run(study: Study, what: str = "audit", **how: Unpack[Options]) -> Any:
+def run(
+    study: Study,
+    what: str = "audit",
+    *,
+    overwrite: bool = False,
+    restart: bool = False,
+    progress: Progress | None = None,
+    n_jobs: int = 2,
+    backend: str | None = None,
+    max_memory: str | int | None = None,
+    command: str = "",
+) -> Any:
     """Run a study, and write its folder if it names one.
 
     Parameters
@@ -153,55 +132,40 @@ def run(study: Study, what: str = "audit", **how: Unpack[Options]) -> Any:
     -----
     Steps are kept beside the folder while the run lasts, which is written whole or not at all.
     """
-    kind, known = RUNS[what], Options.__annotations__
-    if kind.section is not None and getattr(study, kind.section) is None:
-        raise InputError(f"the study has no [{kind.section}]: {kind.example}")
-    if unknown := sorted(set(how) - set(known)):
-        raise TypeError(f"{unknown[0]!r} is no option of a run; give {sorted(known)}")
-    n_jobs, backend = at_least("n_jobs", how.get("n_jobs", 2), 1), how.get("backend")
-    say, max_memory = how.get("progress"), how.get("max_memory")
+    work, write = RUNS[what]
+    at_least("n_jobs", n_jobs, 1)
     check_backend(backend)
+    study.check_says(what)
     if max_memory is not None:
         limits: Any = {"n_jobs": n_jobs, "backend": backend, "max_memory": max_memory}
         estimate(study, kind=what, time=False, **limits).check()
 
-    def progress(stage: str, done: int, total: int) -> None:
+    def tell(stage: str, done: int, total: int) -> None:
         check_memory()
-        if say is not None:
-            say(stage, done, total)
+        if progress is not None:
+            progress(stage, done, total)
 
     output = study.output.folder
     seed = secrets.randbits(32) if study.random_seed is None else study.random_seed
-    quiet = say is None and max_memory is None
-    doing: Any = {"n_jobs": n_jobs, "progress": None if quiet else progress}
+    quiet = progress is None and max_memory is None
+    doing: Any = {"n_jobs": n_jobs, "progress": None if quiet else tell}
     with guarded(None if max_memory is None else bytes_of(max_memory)):
         if output is None:
             with working(backend, n_jobs, None):
-                return kind.work(study, seed, **doing)
-        overwrite, restart = how.get("overwrite", False), how.get("restart", False)
+                return work(study, seed, **doing)
         check_target(output, overwrite=overwrite)
         with workplace(output, identity(study, what), seed, restart=restart) as place:
             if place.store.found:
-                progress("steps found", place.store.found, place.store.found)
+                tell("steps found", place.store.found, place.store.found)
             with working(backend, n_jobs, place.folder), keeping(place.store):
-                result = kind.work(study, place.random_seed, **doing)
+                result = work(study, place.random_seed, **doing)
             with output_folder(output, overwrite=overwrite, aside=place.folder) as folder:
-                progress("report", 0, 1)
-                kind.write(folder, result, command=how.get("command", ""))
-                progress("report", 1, 1)
+                tell("report", 0, 1)
+                write(folder, result, command=command)
+                tell("report", 1, 1)
         return result
 
 
-def run_study(study: Study, **how: Unpack[Options]) -> StudyResult:
-    """`run` the audits of a study."""
-    return cast(StudyResult, run(study, "audit", **how))
-
-
-def run_sweep(study: Study, **how: Unpack[Options]) -> SweepResult:
-    """`run` the sweep of a study."""
-    return cast(SweepResult, run(study, "sweep", **how))
-
-
-def run_compare(study: Study, **how: Unpack[Options]) -> ComparisonResult:
-    """`run` the comparison of a study."""
-    return cast(ComparisonResult, run(study, "compare", **how))
+run_study: Callable[..., StudyResult] = partial(run, what="audit")
+run_sweep: Callable[..., SweepResult] = partial(run, what="sweep")
+run_compare: Callable[..., ComparisonResult] = partial(run, what="compare")

@@ -5,8 +5,6 @@ asked of it: synthesis, and every audit, with the table itself in the place of t
 refused of a table that was released unchanged is refused of the release too.
 """
 
-import json
-import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,42 +15,39 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+import bayes_risk as br
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.prior_weights import log_prior
 from bayes_risk.evidence.problem import AuditProblem
-from bayes_risk.matching.risk import identification_risk
-from bayes_risk.release.release import Release
+from bayes_risk.reporting.content import toml_key
 from bayes_risk.risk.full_table.risk import check_size, problem_of
 from bayes_risk.risk.full_table.tables import Table
 from bayes_risk.risk.membership.audit import membership_problem
-from bayes_risk.studies.sensitivity import audit_of, swept
-from bayes_risk.utilities.assess import checked_analyses
-from bayes_risk.utilities.bounds import release_bounds
-from bayes_risk.utilities.context import context_measures
-from bayes_risk.utilities.inferences import inferences
+from bayes_risk.studies.grid import Swept, audit_of, swept
+from bayes_risk.utilities.combining import inferences
+from bayes_risk.utilities.result import checked_analyses
 from bayes_risk.utilities.tables import columns_of, tables_of
 
-from .agreement import changed
-from .contents import Contents
 from .declare import (
-    attribute_options,
+    bounds_options,
     fit_model,
     matching_options,
     membership_options,
-    placed_anywhere,
+    read_beside,
+    read_release,
     sweep_options,
     synthesis_options,
+    utility_options,
 )
-from .models import Part
-from .reading import holdout_of, others_of, read_release
-from .sections import AttributeSection
+from .signatures import Part
+from .study import Study, changed
 
 SAMPLED = {"predictive", "imputed", "independent-releases", "refit"}  # from a base fit's draws
 
 
-def unsampled(study: Contents, declaration: Any, df: pd.DataFrame) -> Fit | None:
+def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     """The fit before its draws; None: there is none, or the model has none such."""
     if declaration is None:
         return None
@@ -70,33 +65,29 @@ def unsampled(study: Contents, declaration: Any, df: pd.DataFrame) -> Fit | None
     return cast(Fit, fit)
 
 
-def rehearse(study: Contents, df: pd.DataFrame, fit: Fit | None) -> Release | None:
+def rehearse(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release | None:
     """Try every audit of a study that needs no draws; gives the release made elsewhere.
 
-    Raises
-    ------
-    InputError
-        Named with the section.
-
-    Notes
-    -----
-    Cost: matching, context measures without distances, analyses and guesses once.
+    It costs matching, context measures without distances, analyses and guesses once.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
         _check_labels(study, df)
         usual = stand_in(study, df, fit)
         release = read_release(study, df, usual)
-        shown = usual if release is None else release.first(2)
-        _rehearse_without_model(study, df, shown)
+        shown = usual if release is None else release
+        _rehearse_without_model(study, df, shown.first(2))
         if fit is not None:
-            _rehearse_audits(study, df, fit, shown)
+            _rehearse_audits(study, df, fit, shown.first(2))
+            if study.sweep is not None:
+                with named(study, "sweep"):
+                    _try_sweep(study, df, fit, shown)
     return release
 
 
-def stand_in(study: Contents, df: pd.DataFrame, fit: Fit | None) -> Release:
+def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
     """The table in the place of the release that the model makes, or that was made elsewhere."""
-    tables, made = [df] * min(study.m, 2), None
+    tables, made = [df] * study.m, None
     if fit is not None and study.release.files is None:
         if study.release.classes is not None:
             _check_classes(study, fit, "[release]")
@@ -106,9 +97,9 @@ def stand_in(study: Contents, df: pd.DataFrame, fit: Fit | None) -> Release:
             except ModelError:  # draws may make better values
                 made = None
     if made is not None:
-        return replace(made.first(len(tables)), datasets=tables)
+        return replace(made, datasets=tables)
     with named(study, "release"):
-        return Release(
+        return br.Release(
             datasets=tables,
             synthesized=study.synthesized_in(df),
             classes=study.release.classes or "new",
@@ -116,68 +107,68 @@ def stand_in(study: Contents, df: pd.DataFrame, fit: Fit | None) -> Release:
         )
 
 
-def _check_classes(study: Contents, fit: Fit, where: str) -> None:
+def _check_classes(study: Study, fit: Fit, where: str) -> None:
     if "classes" not in signature(fit.synthesize).parameters:
         kind = study.model.kind
         raise InputError(f'{where} classes means nothing to kind = "{kind}"; leave it out')
 
 
-def rehearse_ends(study: Contents, df: pd.DataFrame, made: list[str]) -> None:
+def rehearse_ends(study: Study, df: pd.DataFrame, made: list[str]) -> None:
     """Try ``[bounds]`` of releases with these columns synthesised."""
     with named(study, "bounds"):
-        options = {} if study.bounds is None else study.bounds.options
-        release_bounds(df, random_seed=0, **{"synthesized": made} | options | {"m": 1})
+        how = {"synthesized": made} | bounds_options(study)
+        br.release_bounds(df, random_seed=0, **how | {"m": min(how.get("m", 1), 1)})
 
 
-def _rehearse_without_model(study: Contents, df: pd.DataFrame, release: Release) -> None:
+def _rehearse_without_model(study: Study, df: pd.DataFrame, release: br.Release) -> None:
     """Matching, utility, context measures, bounds, and whoever is compared."""
     if study.identification is not None:
         with named(study, "identification"):
             matching = matching_options(study, df, release.datasets)
-            identification_risk(df, release, **matching)
+            br.identification_risk(df, release, **matching)
     if (asked := study.utility) is not None:
         with named(study, "utility"):
             tables = tables_of(df, release, asked.columns, None)
             columns_of(tables, asked.numbers, asked.groups, asked.missing)
-            analyses = checked_analyses(asked.functions())
+            analyses = checked_analyses(utility_options(study)["analyses"])
             inferences(analyses, tables, asked.rules, asked.confidence)
     if study.context is not None:
         with named(study, "context"):
-            few: dict[str, Any] = {"lookups": 1, "random_seed": 0, "holdout": holdout_of(study, df)}
-            context_measures(df, release, **study.context.options | few)
+            holdout = read_beside(study, study.context.holdout, df)
+            few: dict[str, Any] = {"lookups": 1, "random_seed": 0, "holdout": holdout}
+            br.context_measures(df, release, **study.context.model_dump() | few)
     if study.bounds is not None and study.compare is None:
         rehearse_ends(study, df, list(release.synthesized))
 
 
-def _rehearse_audits(study: Contents, df: pd.DataFrame, fit: Fit, release: Release) -> None:
-    """Targets, intruders, guesses, priors and evidence, those of a sweep too."""
+def _rehearse_audits(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
+    """Targets, intruders, guesses, priors and evidence."""
     rng = np.random.default_rng(0)
     if (section := study.attribute) is not None:
         with named(study, "attribute"):
             _check_grids(study, section, fit, release)
             drawn = not isinstance(section.targets, list) and section.targets != "all"
-            options = attribute_options(placed_anywhere(section) if drawn else section)
+            options = (section.placed_anywhere() if drawn else section).options
             _try_audit(fit, release, options, [options.get("prior", "uniform")])
-    if study.sweep is not None:
-        with named(study, "sweep"):
-            _try_sweep(study, df, fit, release)
     if study.full_table is not None:
         with named(study, "full_table"):
-            options = attribute_options(study.attribute or AttributeSection())
+            intruder = None if study.attribute is None else study.attribute.knows
             given = study.full_table.targets
             targets = given if isinstance(given, list) else 1
-            problem, _ = problem_of(fit, release, options["intruder"], targets, rng, rng)
+            problem, _ = problem_of(fit, release, intruder, targets, rng, rng)
             check_size(Table.of(fit.microdata.n_levels[problem.cases.columns]))
     if study.membership is not None:
         with named(study, "membership"):
             options = membership_options(study.membership)
             asked, records = options["intruder"], options["records"]
             membership_problem(fit, release, asked, records, rng, rng)
-            if (people := others_of(study, df)) is not None:
+            if (people := read_beside(study, study.membership.others, df)) is not None:
                 fit.microdata.encode(people, "others")
 
 
-def _try_audit(fit: Fit, release: Release, options: Mapping[str, Any], priors: list[Any]) -> None:
+def _try_audit(
+    fit: Fit, release: br.Release, options: Mapping[str, Any], priors: list[Any]
+) -> None:
     """All of `attribute_risk` that comes before its evidence, and the priors after it."""
     rng = np.random.default_rng(0)
     how = [options["intruder"], options["guesses"], options["targets"]]
@@ -192,9 +183,8 @@ def _try_audit(fit: Fit, release: Release, options: Mapping[str, Any], priors: l
         log_prior(prior, fit.microdata, cases, problem.release, base)
 
 
-def _try_sweep(study: Contents, df: pd.DataFrame, fit: Fit, release: Release) -> None:
-    """Every setting of a sweep, of few data sets."""
-    assert study.attribute is not None and study.sweep is not None
+def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
+    """Every setting of a sweep."""
     if study.sweep.classes is not None:
         _check_classes(study, fit, "[sweep]")
     for key, values in (study.sweep.model or {}).items():
@@ -205,12 +195,7 @@ def _try_sweep(study: Contents, df: pd.DataFrame, fit: Fit, release: Release) ->
             else:
                 other = changed(study.model, key, value).declared(df)
                 fit_model(study, other, df, sample=False, random_seed=0)
-    options = sweep_options(study, fit, release)
-    if "m" in options["over"]:  # one data set, or several
-        options["over"]["m"] = sorted({min(m, release.m) for m in options["over"]["m"]})
-        options["base"]["m"] = release.m
-    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
-    factors = swept(fit, release, over, base, options)
+    factors, options, alone = factors_of(study, fit, release)
     priors = [value for _, value in factors.axes.get("prior", [("", options.get("prior"))])]
     for setting in factors.settings(one_at_a_time=alone):
         shown, how = audit_of(factors, setting, release, options)
@@ -218,15 +203,23 @@ def _try_sweep(study: Contents, df: pd.DataFrame, fit: Fit, release: Release) ->
         _try_audit(fit, shown.first(m), how, [prior or "uniform" for prior in priors])
 
 
+def factors_of(study: Study, fit: Fit, release: br.Release) -> tuple[Swept, dict[str, Any], bool]:
+    """What a sweep varies, its options, and whether one at a time."""
+    options = sweep_options(study, fit, release)
+    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
+    return swept(fit, release, over, base, options), options, alone
+
+
 # --- in the words of the file -------------------------------------------------------------------
 
 FEW = 30  # whole numbers that may well be codes of categories
 
 
-def _check_grids(study: Contents, section: AttributeSection, fit: Fit, release: Release) -> None:
+def _check_grids(study: Study, section: Any, fit: Fit, release: br.Release) -> None:
     """Guessed numbers have grids, unless they are codes of categories."""
     guesses, data = section.guesses, fit.microdata
-    names = [section.largest] if section.largest is not None else list(release.synthesized)
+    largest = section.knows.largest
+    names = [largest] if largest is not None else list(release.synthesized)
     for name in names:
         if name not in data.columns or name in section.knows_columns:
             continue
@@ -247,36 +240,34 @@ def _if_codes(name: str, values: Any) -> str:
     values = values[~np.isnan(values)]
     if not 0 < len(values) <= FEW or (values % 1).any():
         return ""
-    key = name if re.fullmatch("[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
     return (
         f"; if its {len(values)} whole numbers are codes of categories, list these in "
-        f"[data.levels]: {key} = [1, 2, ...]"
+        f"[data.levels]: {toml_key(name)} = [1, 2, ...]"
     )
 
 
-def _check_labels(study: Contents, df: pd.DataFrame) -> None:
+def _check_labels(study: Study, df: pd.DataFrame) -> None:
     """Records and totals that are named are those of the data."""
-    section, full_table, members = study.attribute, study.full_table, study.membership
-    named: list[tuple[Any, str]] = []
-    if section is not None:
-        named.append((section.targets, "[attribute] targets"))
+    named: dict[str, Any] = {}
+    if (section := study.attribute) is not None:
+        named["[attribute] targets"] = section.targets
         if (intruder := section.intruder) is not None:
-            named.append((intruder.knows_records, "[attribute.intruder] knows_records"))
+            named["[attribute.intruder] knows_records"] = intruder.knows_records
             other = [] if intruder.other is None else [intruder.other]
-            named.append((other, "[attribute.intruder] other"))
+            named["[attribute.intruder] other"] = other
             _check_totals(intruder.knows_totals, df)
-    if full_table is not None:
-        named.append((full_table.targets, "[full_table] targets"))
-    if members is not None:
-        named.append((members.records, "[membership] records"))
-    for given, where in named:
-        for label in given if isinstance(given, list) else []:
-            if label not in df.index:
-                kind = "text" if isinstance(df.index[0], str) else "numbers"
-                raise InputError(
-                    f"{where} names {label!r}, which is no record label; the labels are {kind}, "
-                    "those of [data] index, or the numbers of the rows from 0"
-                )
+    if study.full_table is not None:
+        named["[full_table] targets"] = study.full_table.targets
+    if study.membership is not None:
+        named["[membership] records"] = study.membership.records
+    for where, given in named.items():
+        absent = [k for k in given if k not in df.index] if isinstance(given, list) else []
+        if absent:
+            kind = "text" if isinstance(df.index[0], str) else "numbers"
+            raise InputError(
+                f"{where} names {absent[0]!r}, which is no record label; the labels are {kind}, "
+                "those of [data] index, or the numbers of the rows from 0"
+            )
 
 
 def _check_totals(given: Any, df: pd.DataFrame) -> None:
@@ -296,7 +287,7 @@ def _check_totals(given: Any, df: pd.DataFrame) -> None:
 
 
 @contextmanager
-def named(study: Contents, section: str) -> Iterator[None]:
+def named(study: Study, section: str) -> Iterator[None]:
     """Name the section, and write arguments as keys."""
     try:
         yield

@@ -1,40 +1,33 @@
-"""From the sections of a study to what the library takes: models, guesses, priors, options."""
+"""From the sections of a study to what the library takes: models, options, and tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+import bayes_risk as br
 from bayes_risk._core.errors import InputError
+from bayes_risk.data.kinds import checked_file
+from bayes_risk.data.levels import declare_levels
+from bayes_risk.data.table import Missing, read_table, stored_table
+from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn
-from bayes_risk.intruder.grids import JointGrid, Levels
-from bayes_risk.intruder.guesses import Neighbourhood
-from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.intruder.priors import Density, Interval, Mixture, TruthFactor
-from bayes_risk.matching.population import Population
-from bayes_risk.matching.radii import SD, Absolute, Quantile
-from bayes_risk.release.release import Release
+from bayes_risk.release.alike import aligned, read_like, text_columns, words
+from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
+from bayes_risk.release.synthpop import files_of_releases, read_releases
+from bayes_risk.studies.grid import SHARES
 
-from .agreement import changed
-from .contents import Contents
-from .measures import IdentificationSection, MembershipSection, RadiusSection
-from .models import ModelSection, Part
-from .reading import read_people
-from .sections import (
-    BY_MODEL,
-    AttributeSection,
-    DistributionSection,
-    PriorDensity,
-    PriorFactor,
-    PriorInterval,
-    PriorMixture,
-)
-from .sweep import SHARES, SweepSection, Values, labelled
+from .keys import FunctionName
+from .models import ModelSection
+from .sections import DataSection, made_guesses, made_prior
+from .signatures import functions_in
+from .study import Study, candidate_study, changed
+from .sweep import Values, label_of, labelled
 
 
-def declare(study: Contents, df: pd.DataFrame | None = None) -> Any:
+def declare(study: Study, df: pd.DataFrame | None = None) -> Any:
     """The declaration that ``[model]`` stands for, its keys the arguments; no work yet.
 
     Without the table, rules that are to be read as the data are left out.
@@ -45,7 +38,7 @@ def declare(study: Contents, df: pd.DataFrame | None = None) -> Any:
         raise InputError(study.model.said(error)) from None
 
 
-def fit_model(study: Contents, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
+def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """Fit a declaration to the table, or take the draws or trees that the study brings."""
     way = study.model.way
     how |= {"missing": study.data.missing}
@@ -61,131 +54,58 @@ def taken(declaration: Any, way: str = "fit", **how: Any) -> dict[str, Any]:
     return {parameter.name: how[parameter.name] for parameter in takes if parameter.name in how}
 
 
-def attribute_options(section: AttributeSection) -> dict[str, Any]:
-    """``[attribute]`` as keyword arguments of ``attribute_risk``."""
-    named = {} if section.prior is None else {"prior": declare_prior(section.prior)}
-    return {
-        "intruder": _intruder(section),
-        "guesses": declare_guesses(section.guesses, section.guess_budget),
-        **named,
-        "targets": None if section.targets == "all" else section.targets,
-        **{key: getattr(section, key) for key in BY_MODEL},
-    }
-
-
-def placed_anywhere(section: AttributeSection) -> AttributeSection:
-    """The same guesses for any record: a grid without a place for the truth stops nothing here.
-
-    Whether there is one is asked of the targets, when they are audited.
-    """
-    given = section.guesses
-    guesses: Any = _anywhere(given)
-    if isinstance(given, dict):
-        guesses = {name: _anywhere(grid) for name, grid in given.items()}
-    return section.model_copy(update={"guesses": guesses})
-
-
-def _anywhere(grid: Any) -> Any:
-    stops = isinstance(grid, Part) and grid.made().truth == "error"
-    return grid.model_copy(update={"truth": "nearest"}) if stops else grid
-
-
-def _intruder(section: AttributeSection) -> Any:
-    if section.intruder is None:
-        return Intruder(knows_columns=tuple(section.knows_columns))
-    return section.intruder.declared(section.knows_columns)
-
-
-def membership_options(section: MembershipSection) -> dict[str, Any]:
-    """``[membership]`` as options of ``membership``."""
-    asked = section.model_dump(exclude={"held_out", "others", "records", "knows_records"})
-    asked["records"] = None if section.records == "all" else section.records
-    return asked | {"intruder": Intruder(knows_records=section.knows_records)}
+def membership_options(section: Any) -> dict[str, Any]:
+    """``[membership]`` as options of ``membership``, without the others, who are to be read."""
+    found = section.given_to(br.membership) | {"intruder": br.Intruder(section.knows_records)}
+    records = None if section.records == "all" else section.records
+    return {k: v for k, v in found.items() if k != "others"} | {"records": records}
 
 
 def matching_options(
-    study: Contents, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
+    study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]
 ) -> dict[str, Any]:
     """``[identification]`` as keyword arguments of ``identification_risk``."""
     section = study.identification
-    assert section is not None
-    options = section.model_dump(exclude={"radius", "population"})
-    options["radius"] = {c: _radius(r) for c, r in (section.radius or {}).items()} or None
-    options["population"] = _population(study, section, df, releases)
-    return options
+    radius = {name: made_prior(given) for name, given in (section.radius or {}).items()}
+    others = {"radius": radius or None, "population": _population(study, df, releases)}
+    return {**section.given_to(br.identification_risk), **others}
 
 
-def _radius(given: float | RadiusSection) -> Any:
-    if not isinstance(given, RadiusSection):
-        return given
-    if given.absolute is not None:
-        return Absolute(given.absolute)
-    if given.quantile is not None:
-        return Quantile(given.quantile)
-    return SD(given.sd or 0.0, groups=given.groups or 1)
-
-
-def _population(
-    study: Contents,
-    section: IdentificationSection,
-    df: pd.DataFrame,
-    releases: Sequence[pd.DataFrame],
-) -> Any:
+def _population(study: Study, df: pd.DataFrame, releases: Sequence[pd.DataFrame]) -> Any:
     """Counts of a file, or of a log-linear model of the exact keys."""
-    if section.population is None:
+    section, data = study.identification, study.data
+    given, keys = section.population, [*section.known, *section.synthesized]
+    if given is None:
         return None
-    given = section.population
-    keys = [*section.known, *section.synthesized]
     if given.file is not None:
-        data = study.data
         people = read_people(given.file, df[keys], missing=data.missing_codes, na=data.na)
-        return Population.counted(people, keys)
-    size = given.size
+        return br.Population.counted(people, keys)
     if given.fitted_to == "original":
-        return Population.log_linear(df, keys, size=size)
-    return [Population.log_linear(table, keys, size=size) for table in releases]
+        return br.Population.log_linear(df, keys, size=given.size)
+    return [br.Population.log_linear(table, keys, size=given.size) for table in releases]
 
 
-def declare_guesses(guesses: str | Part | Mapping[str, Any], budget: int) -> Any:
-    """Neighbourhood, grid for all numbers, or joint grid."""
-    if isinstance(guesses, Part):
-        return guesses.made()
-    if isinstance(guesses, str):
-        return Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
-    grids = {name: Levels() if grid == "levels" else grid.made() for name, grid in guesses.items()}
-    return JointGrid(grids, budget=budget)
+def utility_options(study: Study) -> dict[str, Any]:
+    """``[utility]`` as keyword arguments of ``utility``; the files of the analyses are run."""
+    names = [FunctionName(name) for name in study.utility.analyses]
+    called = [name.place[1] for name in names]
+    if repeated := [name for name in called if called.count(name) > 1]:
+        raise InputError(
+            f"[utility] analyses names two functions {repeated[0]!r}, by which results are told "
+            "apart; give each a name of its own"
+        )
+    made = functions_in(names, key="analyses", section="[utility]")
+    analyses = dict(zip(called, made, strict=True)) or None
+    return {**study.utility.given_to(br.utility), "analyses": analyses}
 
 
-def declare_prior(prior: Any) -> Any:
-    """A word, or the section of a prior, as the library is told."""
-    if isinstance(prior, PriorFactor):
-        return TruthFactor(prior.truth_factor)
-    if isinstance(prior, PriorInterval):
-        how = prior.model_dump(exclude={"interval"})
-        return Interval(*prior.interval, **how)
-    if isinstance(prior, PriorDensity):
-        return Density({name: _frozen(given) for name, given in prior.density.items()})
-    if isinstance(prior, PriorMixture):
-        return Mixture([(weight, declare_prior(part)) for weight, part in prior.mixture])
-    return prior
+def bounds_options(study: Study) -> dict[str, Any]:
+    """``[bounds]`` as keyword arguments of ``release_bounds``; m is the release's if left out."""
+    given = {} if study.bounds is None else study.bounds.model_dump()
+    return {k: v for k, v in given.items() if k != "m" or v is not None}
 
 
-def _frozen(given: DistributionSection) -> Any:
-    """A frozen distribution of SciPy."""
-    from scipy import stats
-
-    if given.normal is not None:
-        return stats.norm(*given.normal)
-    if given.lognormal is not None:
-        mu, sigma = given.lognormal
-        return stats.lognorm(s=sigma, scale=np.exp(mu))
-    if given.uniform is None:
-        raise InputError("a density needs a distribution: { normal = [10.0, 1.0] }")
-    low, high = given.uniform
-    return stats.uniform(loc=low, scale=high - low)
-
-
-def synthesis_options(study: Contents) -> dict[str, Any]:
+def synthesis_options(study: Study) -> dict[str, Any]:
     """``[release]`` as options of ``synthesize``; those left to the model are left out."""
     release = study.release
     given = {"classes": release.classes, "parameters": release.parameters}
@@ -194,59 +114,55 @@ def synthesis_options(study: Contents) -> dict[str, Any]:
     }
 
 
-def compare_options(study: Contents, df: pd.DataFrame) -> dict[str, Any]:
+def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     """``[compare]`` as keyword arguments of ``compare``."""
     section = study.compare
-    assert section is not None
     audit, keys = study.attribute, study.identification
 
     def matching(files: Any) -> dict[str, Any]:
         return matching_options(study, df, getattr(files, "datasets", files))
 
     return {
-        "attribute": None if audit is None else attribute_options(audit),
+        "attribute": None if audit is None else audit.options,
         "identification": None if keys is None else matching,
-        "utility": {} if study.utility is None else study.utility.options,
+        "utility": {} if study.utility is None else utility_options(study),
         "replicates": section.replicates,
-        "bounds": study.bounds.options if section.bounds and study.bounds else section.bounds,
+        "bounds": bounds_options(study) if section.bounds and study.bounds else section.bounds,
     }
 
 
-def sweep_options(study: Contents, fit: Any, release: Release) -> dict[str, Any]:
+def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]:
     """``[sweep]`` as keyword arguments of ``sensitivity``; the study's own audit is the base."""
     section, audit = study.sweep, study.attribute
-    assert section is not None and audit is not None
-    options, over, base = attribute_options(audit), {}, {}
+    options, over, base = audit.options, {}, {}
     for key, own in _own(study, section, fit, release).items():
         given = getattr(section, key)
         factor = "prior" if key == "priors" else key
         over[factor], base[factor] = _varied(key, given, own, audit.guess_budget)
         options.pop(factor, None)
-    if section.m is not None:
-        over["m"], base["m"] = sorted({*section.m, study.m}), study.m
+    if sizes := section.values("m"):
+        over["m"], base["m"] = list(dict.fromkeys([*sizes, study.m])), study.m
     if section.model is not None:
         over["hyper"] = {
             "kind" if key == "synthesizer" else key: _hyper(study.model, key, values)
             for key, values in section.model.items()
         }
-    return options | {"over": over, "base": base, "one_at_a_time": not section.combinations}
+    return {**options, "over": over, "base": base, "one_at_a_time": not section.combinations}
 
 
-def _own(study: Contents, section: SweepSection, fit: Any, release: Release) -> dict[str, Any]:
+def _own(study: Study, section: Any, fit: Any, release: br.Release) -> dict[str, Any]:
     """The study's own value of each key that is varied, m and the model aside."""
     audit = study.attribute
-    assert audit is not None
+    knows = audit.knows.knows_records
     own: dict[str, Any] = {
         "priors": audit.prior or "uniform",
-        "knows_records": "all-but-target",
+        "knows_records": list(knows) if isinstance(knows, tuple) else knows,
         "knows_columns": audit.knows_columns,
         "guesses": audit.guesses,
         "classes": release.classes,
         "parameters": drawn(fit, release),
         "evidence": audit.evidence,
     }
-    if audit.intruder is not None:
-        own["knows_records"] = audit.intruder.knows_records
     if section.evidence is not None and audit.evidence is None:
         own["evidence"] = section.values("evidence")[0]  # left to the library: the first listed
     return {key: own[key] for key in own if key in section.factors}
@@ -258,11 +174,11 @@ def _varied(key: str, given: Values, own: Any, budget: int) -> tuple[Any, Any]:
         values = [*given, *([] if own in given else [own])]
         if not any(isinstance(value, list) for value in values):  # a curve over shares
             return values, SHARES.get(own, own)
-    pairs, label = labelled(key, given, own)
+    pairs, label = labelled(given, own)
     if key == "priors":
-        return {name: declare_prior(value) for name, value in pairs.items()}, label
+        return {name: made_prior(value) for name, value in pairs.items()}, label
     if key == "guesses":
-        return {name: declare_guesses(value, budget) for name, value in pairs.items()}, label
+        return {name: made_guesses(value, budget) for name, value in pairs.items()}, label
     return pairs, label
 
 
@@ -273,7 +189,7 @@ def _hyper(model: ModelSection, key: str, given: Any) -> Any:
     values = [_value(model, key, value) for value in given]
     if all(isinstance(value, int | float) for value in values):
         return values
-    return {_shown(value): v for value, v in zip(given, values, strict=True)}
+    return {label_of(value): v for value, v in zip(given, values, strict=True)}
 
 
 def _value(model: ModelSection, key: str, given: Any) -> Any:
@@ -283,8 +199,88 @@ def _value(model: ModelSection, key: str, given: Any) -> Any:
     return getattr(changed(model, key, given).declared(), name)
 
 
-def _shown(value: Any) -> str:
-    """A value that is no number, for labels: as the file has it."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{k} = {v}" for k, v in value.items())
-    return str(value)
+# --- tables -------------------------------------------------------------------------------------
+
+
+def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
+    """The confidential table with its declared levels, and its hash."""
+    if data.path is None:
+        df = demo_data(str(data.demo))
+        sha256 = data_hash(df)
+    else:
+        df = read_table(data.path, columns=data.columns, levels=data.levels, **data.reading)
+        sha256 = data_hash(data.path)
+    absent = [c for c in data.columns or [] if c not in df.columns]
+    if absent:
+        raise InputError(f"[data] columns names {absent[0]!r}; the data have {list(df.columns)}")
+    df = df if data.columns is None else df[data.columns]
+    return declare_levels(df, data.listed_levels, "the data"), sha256
+
+
+def read_release(
+    study: Study, df: pd.DataFrame, usual: br.Release | None = None
+) -> br.Release | None:
+    """Releases made elsewhere, if the study names any; of the classes of those the model makes."""
+    given = study.release
+    if given.files is None:
+        return None
+    tables = read_releases(given.files, df, **study.data.reading)
+    return br.Release(
+        datasets=[_declared(study, t, f"release {l}") for l, t in enumerate(tables, start=1)],
+        synthesized=given.columns or [],
+        classes=given.classes or ("new" if usual is None else usual.classes),
+        parameters=given.parameters,
+    )
+
+
+def _declared(study: Study, table: pd.DataFrame, what: str) -> pd.DataFrame:
+    levels = {c: v for c, v in study.data.listed_levels.items() if c in table.columns}
+    return declare_levels(table, levels, what)
+
+
+def provenance_of(
+    study: Study, df: pd.DataFrame, sha256: str, releases: Mapping[str, Any]
+) -> Provenance:
+    """The files that were just read: the data, and releases made elsewhere."""
+    path, (rows, columns) = study.data.path, df.shape
+    name = f"demo table {study.data.demo}" if path is None else path.name
+    files = [DataFile(role="data", name=name, rows=rows, columns=columns, sha256=sha256)]
+    for candidate, release in releases.items():
+        given = (candidate_study(study, candidate) if candidate else study).release.files
+        if given is not None and isinstance(release, br.Release):
+            note = f" of {candidate}" if candidate else ""
+            files += release_files(files_of_releases(given), release.datasets, note=note)
+    return Provenance(files=tuple(files), described=describe(df))
+
+
+def read_beside(study: Study, path: Path | None, df: pd.DataFrame) -> pd.DataFrame | None:
+    """A table of other people, read as the data are; None: there is none."""
+    if path is None:
+        return None
+    return _declared(study, read_like(path, df, **study.data.reading), repr(path.name))
+
+
+def read_people(
+    path: Path,
+    original: pd.DataFrame,
+    *,
+    missing: Missing = "error",
+    na: Collection[str] = (),
+) -> pd.DataFrame:
+    """Read a population: text, codes, dates and missing values as in the original.
+
+    Values that the original lacks stay: the population holds people who cannot be in the file.
+    """
+    file = checked_file(path)
+    table = stored_table(
+        file,
+        None,
+        among=[str(c) for c in original.columns],
+        text=text_columns(original),
+        how=words(file, original),
+        missing=missing,
+        na=na,
+    )
+    # without categories, whose levels would bind everybody
+    plain = [c for c in original if not isinstance(original[c].dtype, pd.CategoricalDtype)]
+    return aligned(table, original[plain], repr(str(file)))

@@ -4,17 +4,18 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
+    WrapValidator,
     field_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -23,7 +24,6 @@ from bayes_risk._core.validate import most_of
 
 Count = Annotated[int, Field(ge=1, strict=True, description="a whole number >= 1")]
 AtLeastTwo = Annotated[int, Field(ge=2, strict=True, description="a whole number >= 2")]
-AtLeastThree = Annotated[int, Field(ge=3, strict=True, description="a whole number >= 3")]
 NotNegative = Annotated[int, Field(ge=0, strict=True, description="a whole number >= 0")]
 
 
@@ -37,11 +37,9 @@ Float = Annotated[float, Field(strict=True), BeforeValidator(_infinity)]
 Number = Annotated[Float, Field(allow_inf_nan=False, description="a number")]
 Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False, description="a number above 0")]
 FromZero = Annotated[Float, Field(ge=0, allow_inf_nan=False, description="a number >= 0")]
-Share = Annotated[Float, Field(ge=0, le=1, description="a number from 0 to 1")]
 Columns = Annotated[list[str], Field(description="a list of column names")]
 SomeColumns = Annotated[list[str] | None, Field(description="a list of column names")]
 Switch = Annotated[bool, Field(description="true or false", strict=True)]
-Label = Annotated[int, Field(strict=True)] | str  # of a record
 Homes = Callable[[], Mapping[str, Sequence[str]]]  # keys of other tables, by table
 MOST_PROBLEMS, MOST_SHOWN = 10, 200  # that a message tells; characters of a value
 LARGEST = sys.float_info.max  # whole numbers of a file may be larger, which no float holds
@@ -57,13 +55,24 @@ class FunctionName(str):
         path, _, name = self.rpartition(":")
         return Path(path), name
 
-    def counted_from(self, base: Path) -> "FunctionName":
-        """The same, its file counted from a folder."""
-        path, name = self.place
-        return FunctionName(f"{base / path}:{name}")
+
+def _from_folder(value: Any, info: ValidationInfo) -> Any:
+    """A path counted from the folder of the study file, as it is read."""
+    if type(value) is not str or info.context is None:
+        return value
+    return info.context["folder"] / value
 
 
-FileFunction = Annotated[str, Field(pattern=FUNCTION), AfterValidator(FunctionName)]
+def _function(value: Any, check: Callable[[Any], str], info: ValidationInfo) -> FunctionName:
+    if isinstance(value, FunctionName):
+        return value
+    path, name = FunctionName(check(value)).place
+    folder = Path() if info.context is None else info.context["folder"]
+    return FunctionName(f"{folder / path}:{name}")
+
+
+FilePath = Annotated[Path, BeforeValidator(_from_folder)]
+FileFunction = Annotated[str, Field(pattern=FUNCTION), WrapValidator(_function)]
 Functions = Annotated[
     list[FileFunction],
     BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
@@ -74,6 +83,11 @@ class Section(BaseModel):
     """A table of the study file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def given_to(self, call: Callable[..., Any]) -> dict[str, Any]:
+        """Keys that are arguments of a function, by name."""
+        takes = signature(call).parameters
+        return {key: getattr(self, key) for key in type(self).model_fields if key in takes}
 
     @field_validator("*", mode="before")
     @classmethod
@@ -88,45 +102,27 @@ class Section(BaseModel):
         return value
 
 
-AnySection = TypeVar("AnySection", bound=Section)
-
-
 def read_section(
-    section: type[AnySection],
+    section: type[Section],
     value: Any,
     where: str,
     homes: Homes | None = None,
+    context: Any = None,
 ) -> Any:
     """Make a table of the study file a section, or say in words what is wrong with which key.
 
     ``where`` is what messages call the table, ``[model]`` or ``[attribute] guesses.income``;
-    ``homes`` gives keys of other tables, to say where a stray key belongs. A section passes.
+    ``homes`` gives keys of other tables, to say where a stray key belongs; ``context`` has the
+    folder that paths count from. A section passes.
     """
     if isinstance(value, Section):
         return value
     if not isinstance(value, Mapping):
         raise told(f"{where} must be a table of keys")
     try:
-        return section.model_validate(value)
+        return section.model_validate(value, context=context)
     except ValidationError as error:
         raise told(sentences(error, section, value, where, homes)) from None
-
-
-def read_each(value: Any, where: str, right: str, read: Callable[[str, Any], Any]) -> Any:
-    """Read every value of a table by its key, or say what would be right."""
-    if not isinstance(value, Mapping):
-        raise told(misfit(where, value, right))
-    return {name: read(name, given) for name, given in value.items()}
-
-
-def check_one_given(section: Section, keys: Sequence[str], example: str) -> None:
-    """Exactly one of some keys is given; raises ValueError."""
-    given = [key for key in keys if getattr(section, key) is not None]
-    if len(given) != 1:
-        raise ValueError(
-            f"gives {' and '.join(given) or 'none'} of {', '.join(keys[:-1])} and {keys[-1]}; give "
-            f"exactly one: {example}"
-        )
 
 
 def told(sentence: str) -> PydanticCustomError:
@@ -143,13 +139,9 @@ def sentences(
 ) -> str:
     """The first problems of a table, each once, and how many there are besides."""
     problems, known = error.errors(), homes() if homes is not None else {}
-    found = (
-        _sentence(e["type"], e["loc"], e["msg"], section, content, where, known)
-        for e in problems[:MOST_PROBLEMS]
-    )
+    found = [_sentence(e, section, content, where, known) for e in problems[:MOST_PROBLEMS]]
     more = len(problems) - MOST_PROBLEMS
-    rest = f"; and {more:,} more" if more > 0 else ""
-    return "; ".join(dict.fromkeys(found)) + rest
+    return "; ".join(dict.fromkeys(found)) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def misfit(label: str, value: Any, right: str) -> str:
@@ -164,13 +156,6 @@ def shortened(value: Any) -> str:
     except (ValueError, RecursionError):  # a number of too many digits, tables in tables
         return f"a {type(value).__name__} that is too long to be shown"
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
-
-
-def as_toml_value(value: Any) -> str:
-    """A value as the file has it; lists of labels in short."""
-    if isinstance(value, list):
-        return "[labels]"
-    return f'"{value}"' if isinstance(value, str) else f"{value}"
 
 
 def as_keys(sentence: str) -> str:
@@ -200,33 +185,24 @@ def unknown(
 
 
 def _sentence(
-    kind: str,
-    loc: Sequence[str | int],
-    message: str,
-    section: type[Section],
-    content: Mapping[str, Any],
-    where: str,
-    homes: Mapping[str, Sequence[str]],
+    problem: Any, section: type[Section], content: Mapping[str, Any], where: str, homes: Any
 ) -> str:
     """One problem in words: which key of which table, what it holds, what would be right."""
+    kind, loc, message = problem["type"], problem["loc"], problem["msg"]
+    space = " " if where.endswith("]") else ""
     if kind == "told":
-        return message
+        return str(message)
     if kind == "value_error":  # a sentence of our own about the table
-        said = message.removeprefix("Value error, ")
-        return f"{where}{' ' if where.endswith(']') else ': '}{said}" if where else said
+        said = str(message).removeprefix("Value error, ")
+        return f"{where}{space or ': '}{said}" if where else said
     key, fields = str(loc[0]), section.model_fields
     if key not in fields:
         return unknown(key, where or "the study", list(fields), homes)
     right = message if kind in ("most", "nul") else fields[key].description or "another value"
-    label = _label(where, key)
+    label = f"{where}{space or '.'}{key}" if where else key  # [attribute] guesses.income.n
     if kind == "missing" and len(loc) == 1:
-        return f"[{key}] is missing" if not where else f"{label} is missing; give {right}"
+        return f"{label} is missing; give {right}" if where else f"[{key}] is missing"
     value = content.get(key)
     if len(loc) > 1 and isinstance(value, Mapping) and loc[1] in value:
         label, value = f"{label}.{loc[1]}", value[loc[1]]
     return misfit(label, value, right)
-
-
-def _label(where: str, key: str) -> str:
-    """``[model] draws``, ``[attribute] guesses.income.n``."""
-    return f"{where}{' ' if where.endswith(']') else '.'}{key}" if where else key

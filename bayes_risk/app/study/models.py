@@ -1,337 +1,24 @@
 """``[model]`` of a study file: its keys are the arguments of a declaration and of its fit.
 
 Every model that is registered under the entry-point group ``bayes_risk.models`` has a section, made
-of its signatures: a function stands in the file as ``"file.py:function"``, a part of a declaration
-as a table of its arguments, a table of data as a path.
+of its signatures.
 """
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import Field, create_model, model_validator
 
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.impossible import Impossible
-from bayes_risk.data.rpart_file import SynthpopModels, read_models
-from bayes_risk.data.table import read_table
-from bayes_risk.release.alike import read_like
 
-from .functions import functions_in, guarded
-from .keys import (
-    AtLeastTwo,
-    FileFunction,
-    Float,
-    FunctionName,
-    Section,
-    as_keys,
-    misfit,
-    read_section,
-    told,
-)
-
-# arguments of a fit that other sections give, or no study file
-ELSEWHERE = frozenset(
-    ["self", "df", "columns", "levels", "releases", "missing", "weights", "records", "extra"]
-    + ["numbers", "sampler", "sample", "random_seed", "n_jobs", "progress"]
-)
-WORDS: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a text",
-    Path: "the path of a file",
-    Impossible: "a list of rules, or the path of a table",
-    SynthpopModels: "the path of a JSON file of synthpop's models",
-    pd.DataFrame: "the path of a file",
-}
-
-LISTS = {int: "a list of whole numbers", float: "a list of numbers", str: "a list of texts"}
-
-# --- rules that say which combinations nobody can have ------------------------------------------
-
-WHERE = "[model] impossible"
-RULE = '{ AGE = ["0-15"], MARITAL = ["married", "widowed"] }'
-Level = str | int | float | bool
-Rule = dict[str, list[Level]]
-
-
-def _read(given: Any) -> Any:
-    """A path, or rules: tables of column = levels."""
-    if given is None or isinstance(given, Path) or (isinstance(given, str) and given):
-        return given if given is None else Path(given)
-    if not isinstance(given, list) or not given:
-        right = f'a list of rules: [{RULE}], or the path of a table: "rules.csv"'
-        raise told(misfit(WHERE, given, right))
-    return [_rule(rule, place) for place, rule in enumerate(given, start=1)]
-
-
-def _rule(given: Any, place: int) -> Rule:
-    where = f"{WHERE}, rule {place}"
-    if not isinstance(given, Mapping) or not given:
-        raise told(misfit(where, given, f"a table of column = [levels]: {RULE}"))
-    return {str(c): _levels(v, f"{where}: {c}") for c, v in given.items()}
-
-
-def _levels(given: Any, where: str) -> list[Level]:
-    levels = given if isinstance(given, list) else [given]
-    if not levels or not all(isinstance(v, str | int | float) for v in levels):
-        raise told(misfit(where, given, 'a level, or a list of levels: ["married", "widowed"]'))
-    return levels
-
-
-Rules = Annotated[list[Rule] | Path | None, BeforeValidator(_read)]
-
-# --- types of arguments, as a file has them -----------------------------------------------------
-
-
-class Unwritable(TypeError):
-    """A type of which no value can stand in a file."""
-
-
-def members(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, or the one type."""
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def leaves(hint: Any) -> Iterator[Any]:
-    """All types in a type, down to the last."""
-    inner = () if get_origin(hint) in (Callable, Literal) else get_args(hint)
-    for part in inner:
-        yield from leaves(part)
-    if not inner:
-        yield hint
-
-
-def file_type(hint: Any) -> Any:
-    """A type as pydantic checks what stands in a file."""
-    simple: dict[Any, Any] = {
-        **{int: Annotated[int, Field(strict=True)], bool: Annotated[bool, Field(strict=True)]},
-        **{float: Float, str: str, NoneType: None, Impossible: Rules, Any: Any},
-        **dict.fromkeys((Path, SynthpopModels, pd.DataFrame), Path),
-        inspect.Parameter.empty: Any,
-    }
-    if len(members(hint)) > 1:
-        found = [file_type(one) for one in members(hint) if one is not Any and writable(one)]
-        if not found:
-            raise Unwritable(hint)
-        return Union[tuple(found)]  # noqa: UP007
-    origin: Any = get_origin(hint) or hint
-    inner: Any = get_args(hint)
-    if origin in simple or origin is Literal:
-        return simple.get(origin, hint)
-    if origin is Callable:
-        return FileFunction
-    if origin is tuple:
-        return tuple[tuple(map(file_type, inner))]  # type: ignore[misc]
-    if origin in (list, Sequence, Iterable):
-        return list[file_type(inner[0])]  # type: ignore[misc]
-    if origin in (dict, Mapping):
-        return dict[str, file_type(inner[1])]  # type: ignore[misc]
-    if is_part(origin):
-        words = tuple(_words(origin))
-        word: Any = Literal[words] if words else None
-        return part_of(origin) | word if words else part_of(origin)
-    raise Unwritable(hint)
-
-
-def is_part(hint: Any) -> bool:
-    """Whether a type is a part of a declaration."""
-    return is_dataclass(hint) and hint not in (Impossible, SynthpopModels)
-
-
-def writable(hint: Any) -> bool:
-    """Whether values of a type can stand in a file."""
-    try:
-        file_type(hint)
-    except (Unwritable, IndexError):
-        return False
-    return True
-
-
-def right(hint: Any) -> str:
-    """What a value may be, in words."""
-    if len(members(hint)) > 1:
-        given = [h for h in members(hint) if h not in (NoneType, Any) and writable(h)]
-        return " or ".join([*map(right, given), *["leave it out"] * (NoneType in members(hint))])
-    origin: Any = get_origin(hint) or hint
-    inner = get_args(hint)
-    if origin is Callable:
-        return '"file.py:function"'
-    if origin is Literal:
-        return " or ".join(f'"{word}"' for word in inner)
-    if origin is tuple:
-        return f"[{', '.join(right(one).removeprefix('a ') for one in inner)}]"
-    if origin in (list, Sequence, Iterable):
-        return LISTS.get(inner[0], f"a list: [{right(inner[0])}, ...]")
-    if origin in (dict, Mapping):
-        return f"a table: {{ column = {right(inner[1])} }}"
-    if is_part(origin):
-        first = next(iter(part_of(origin).model_fields))
-        words = [f'"{word}"' for word in _words(origin)]
-        return " or ".join([*words, f"a table: {{ {first} = ... }}"])
-    return WORDS.get(origin, "another value")
-
-
-# --- parts of declarations ----------------------------------------------------------------------
-
-
-class Part(Section):
-    """A part of a declaration, as a table of its arguments."""
-
-    declares: ClassVar[Any] = None
-    names: ClassVar[tuple[str, ...]] = ()  # of the arguments, in the order of the keys
-
-    @model_validator(mode="after")
-    def _can_be_made(self) -> "Part":
-        try:
-            self.made()
-        except InputError as error:
-            raise ValueError(as_keys(str(error))) from None
-        return self
-
-    def made(self) -> Any:
-        """The part."""
-        given = (getattr(self, key) for key in type(self).model_fields)
-        return type(self).declares(**dict(zip(type(self).names, given, strict=True)))
-
-
-@cache
-def part_of(cls: type) -> type[Part]:
-    """The section of a part; of one argument: ``{ name of the part = argument }``."""
-    arguments = arguments_of(cls)
-    names = tuple(arguments)
-    if len(arguments) == 1:
-        arguments = {cls.__name__.lower(): next(iter(arguments.values()))}
-    keys: Any = {key: _field(key, [one]) for key, one in arguments.items()}
-    made = create_model(f"{cls.__name__}Section", __base__=Part, **keys)
-    made.declares, made.names = cls, names
-    return made
-
-
-def _words(cls: Any) -> list[str]:
-    """Names of what a class makes of nothing: ``"reference"``."""
-    return [
-        name
-        for name, value in vars(cls).items()
-        if isinstance(value, classmethod)
-        and not name.startswith("_")
-        and not inspect.signature(getattr(cls, name)).parameters
-    ]
-
-
-def _opened(hint: Any, value: Any, where: str) -> Any:
-    """Tables that stand for parts, read as these."""
-    for one in members(hint):
-        if not isinstance(value, Mapping | Part):
-            break
-        if is_part(one):
-            return read_section(part_of(one), value, f"[{where}]")
-        if (
-            isinstance(value, Mapping)
-            and get_origin(one) is Mapping
-            and any(map(is_part, leaves(one)))
-        ):
-            inner = get_args(one)[1]
-            return {key: _opened(inner, v, f"{where}.{key}") for key, v in value.items()}
-    return value
-
-
-def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool) -> Any:
-    """A value of the file as the library takes it; ``run``: what stands in files is read."""
-    types = set(leaves(hint))
-    how: dict[str, Any] = {"key": key, "df": df, "run": run}
-    if isinstance(value, Part):
-        return value.made()
-    if Impossible in types and value is not None:
-        return _impossible(value, df)
-    if isinstance(value, FunctionName):
-        return made([value], hint, **how)[0]
-    if isinstance(value, list) and value and isinstance(value[0], FunctionName):
-        return _functions(value, key) if run else [_nothing] * len(value)
-    if isinstance(value, Path) and run:
-        return read_models(str(value)) if SynthpopModels in types else read_table(value)
-    if isinstance(value, str):
-        with_word = [t for t in types if is_part(t) and value in _words(t)]
-        return getattr(with_word[0], value)() if with_word else value
-    if isinstance(value, Mapping):
-        return {k: made(v, hint, **how) for k, v in value.items()}
-    return [made(v, hint, **how) for v in value] if isinstance(value, list) else value
-
-
-def _nothing(table: Any) -> None:
-    """In the place of a function whose file is not run yet."""
-
-
-def _functions(names: Sequence[FunctionName], key: str) -> list[Callable[..., Any]]:
-    places = [name.place for name in names]
-    found = zip(functions_in(places, key=key), places, strict=True)
-    return [guarded(function, path, key=key) for function, (path, _) in found]
-
-
-def _impossible(given: Any, df: pd.DataFrame | None) -> Any:
-    """Rules; a table of them is read as the data are."""
-    if isinstance(given, Path):
-        if df is None:
-            return None
-        given = read_like(given, df)
-    try:
-        return Impossible(given)
-    except InputError as error:
-        raise InputError(f"impossible: {error}") from None
-
-
-# --- the section --------------------------------------------------------------------------------
-
-Arguments = Mapping[str, inspect.Parameter]
-
-
-def arguments_of(call: Any) -> Arguments:
-    """Arguments that a study file can give, by name."""
-    found = inspect.signature(call, eval_str=True).parameters
-    return {
-        name: one
-        for name, one in found.items()
-        if (name not in ELSEWHERE or inspect.isclass(call) and name == "columns")
-        and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-        and writable(one.annotation)
-    }
-
-
-def _field(key: str, given: Sequence[inspect.Parameter], call: Any = None) -> tuple[Any, Any]:
-    """Type and field of a key, which arguments of one name share."""
-    hint: Any = Union[tuple(dict.fromkeys(one.annotation for one in given))]  # noqa: UP007
-    if given[0].default is inspect.Parameter.empty:
-        hint = given[0].annotation
-    typed = file_type(hint)
-    how: dict[str, Any] = {"description": right(hint)}
-    if key == "chains":  # errors are taken between them
-        typed, how["description"] = AtLeastTwo, "a whole number >= 2"
-    if given[0].default is not inspect.Parameter.empty:
-        how["default"] = _default(given[0], call)
-
-    def opened(value: Any) -> Any:
-        single = isinstance(value, str) and get_origin(hint) is Sequence
-        of_functions = single and get_origin(get_args(hint)[0]) is Callable
-        return [value] if of_functions else _opened(hint, value, f"model.{key}")
-
-    return Annotated[typed, BeforeValidator(opened)], Field(**how)
-
-
-def _default(argument: inspect.Parameter, call: Any) -> Any:
-    """A default as the file has it."""
-    made = {f.name: f.default_factory for f in fields(call)} if is_dataclass(call) else {}
-    factory = made.get(argument.name, MISSING)
-    if factory is MISSING:
-        return [] if argument.default == () else argument.default
-    return part_of(factory)() if is_part(factory) else factory()  # type: ignore[arg-type]
+from .keys import AtLeastTwo, Section, as_keys, misfit, read_section, told
+from .signatures import Arguments, arguments_of, field_of, made
 
 
 class ModelSection(Section):
@@ -449,14 +136,16 @@ def section_of(kind: str) -> type[ModelSection]:
     for name, given in found.items():
         if name not in own and name not in ways["fit"]:  # only of what is brought
             given = [one.replace(default=None, annotation=one.annotation | None) for one in given]
-        keys[in_file(name)] = _field(in_file(name), given, declares if name in own else None)
+        keys[in_file(name)] = field_of(in_file(name), given, declares if name in own else None)
+    if "chains" in keys:  # errors are taken between them
+        keys["chains"] = (AtLeastTwo, keys["chains"][1].default)
     named: Any = (Literal[kind], Field(kind, description=f'"{kind}"'))
-    made = create_model(f"{kind}Section", __base__=ModelSection, kind=named, **keys)
-    made.declares, made.ways = declares, ways
-    return made
+    section = create_model(f"{kind}Section", __base__=ModelSection, kind=named, **keys)
+    section.declares, section.ways = declares, ways
+    return section
 
 
-def read_model(value: Any, homes: Any = None) -> Any:
+def read_model(value: Any, homes: Any = None, context: Any = None) -> Any:
     """``[model]``, of the kind that it names."""
     if isinstance(value, ModelSection):
         return value
@@ -465,9 +154,8 @@ def read_model(value: Any, homes: Any = None) -> Any:
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
         raise told(misfit("[model] kind", kind, " or ".join(f'"{name}"' for name in kinds)))
-    return read_section(
-        section_of(kind), value, "[model]", lambda: _other_kinds(value, kind) | (homes or dict)()
-    )
+    known = lambda: _other_kinds(value, kind) | (homes or dict)()  # noqa: E731
+    return read_section(section_of(kind), value, "[model]", known, context)
 
 
 def _other_kinds(keys: Mapping[str, Any], kind: str) -> dict[str, list[str]]:

@@ -4,24 +4,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 
+import bayes_risk as br
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import at_stage
 from bayes_risk.release.provenance import Provenance
-from bayes_risk.release.release import Release
-from bayes_risk.studies.compare import Candidate
-from bayes_risk.studies.reweighting import LinearWeights, reweight
-from bayes_risk.studies.reweighting_result import Reweighting
 
-from .candidates import candidate_study, sorted_keys
 from .checks import rehearse, rehearse_ends, unsampled
-from .declare import attribute_options, declare, fit_model, synthesis_options, taken
-from .reading import provenance_of, read_data
-from .study import Study
+from .declare import declare, fit_model, provenance_of, read_data, synthesis_options, taken
+from .study import Study, candidate_study, sorted_keys
 
 Progress = Callable[[str, int, int], None]
 
@@ -44,39 +41,18 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prepared:
-    """What an audit starts from.
+    """What an audit starts from; no declaration, no fit: for files that need no model."""
 
-    Attributes
-    ----------
-    df : DataFrame
-        The confidential table, levels declared.
-    declaration, fit : declaration of the model and its fit, or None
-        None: releases made elsewhere, and nothing that needs the model.
-    release : Release
-    data_sha256 : str
-    reweighting : Reweighting or None
-        The loop that made fit and release, if the study has one.
-    provenance : Provenance or None
-        The files that were read.
-    """
-
-    df: pd.DataFrame
+    df: pd.DataFrame  # the confidential table, levels declared
     declaration: Any
     fit: Any
-    release: Release
+    release: br.Release
     data_sha256: str = ""
-    reweighting: Reweighting | None = None
+    reweighting: br.Reweighting | None = None  # the loop that made fit and release
     provenance: Provenance | None = None
 
 
-def prepare(
-    study: Study,
-    clock: Clock,
-    *,
-    seeds: list[int],
-    n_jobs: int,
-    progress: Progress | None,
-) -> Prepared:
+def prepare(study: Study, clock: Clock, *, seeds: list[int], **how: Any) -> Prepared:
     """Read the table, check the study against it, fit and synthesise.
 
     The clock is told the time of the stages "data", "fit", "release" (or "reweighting").
@@ -87,7 +63,6 @@ def prepare(
         df, sha256 = read_data(study.data)
         declaration, release = checked_inputs(study, df)
         provenance = provenance_of(study, df, sha256, {"": release})
-    how: dict[str, Any] = {"n_jobs": n_jobs, "progress": progress}
     ready = fit_and_release(study, declaration, df, release, clock, seeds=seeds, **how)
     return replace(ready, data_sha256=sha256, provenance=provenance)
 
@@ -96,7 +71,7 @@ def fit_and_release(
     study: Study,
     declaration: Any,
     df: pd.DataFrame,
-    release: Release | None,
+    release: br.Release | None,
     clock: Clock,
     *,
     seeds: list[int],
@@ -117,7 +92,7 @@ def fit_and_release(
     return Prepared(df=df, declaration=declaration, fit=fit, release=release, reweighting=loop)
 
 
-def checked_inputs(study: Study, df: pd.DataFrame) -> tuple[Any, Release | None]:
+def checked_inputs(study: Study, df: pd.DataFrame) -> tuple[Any, br.Release | None]:
     """The declaration and the release made elsewhere, after every check that needs no sampling.
 
     A run, and a dry run of it, call this before the first draw.
@@ -132,43 +107,32 @@ def needs_fit(study: Study) -> bool:
     return study.release.files is None or any(section is not None for section in audits)
 
 
-def synthesize(fit: Any, study: Study, *, random_seed: int) -> Release:
+def synthesize(fit: Any, study: Study, *, random_seed: int) -> br.Release:
     """The release that a fit makes."""
-    release: Release = fit.synthesize(random_seed=random_seed, **synthesis_options(study))
+    release: br.Release = fit.synthesize(random_seed=random_seed, **synthesis_options(study))
     return release
 
 
 def _reweight(
-    study: Study,
-    declaration: Any,
-    df: pd.DataFrame,
-    random_seed: int,
-    *,
-    n_jobs: int,
-    progress: Progress | None,
-) -> Reweighting:
+    study: Study, declaration: Any, df: pd.DataFrame, random_seed: int, **how: Any
+) -> br.Reweighting:
     """Fit, synthesise and audit, weigh down, again."""
-    section, audit = study.reweight, study.attribute
-    assert section is not None and audit is not None
-    how = section.model_dump()
-    rule = LinearWeights(**{key: how.pop(key) for key in ("c", "g", "floor", "steps")})
-    return reweight(
+    section, own = study.reweight, {"missing": study.data.missing, "n_jobs": how["n_jobs"]}
+    return br.reweight(
         declaration,
         df,
-        weights_from=rule,
-        fit=study.model.fit_options()
-        | taken(declaration, missing=study.data.missing, n_jobs=n_jobs),
+        **section.given_to(br.reweight),
+        weights_from=br.LinearWeights(**section.given_to(br.LinearWeights)),
+        fit=study.model.fit_options() | taken(declaration, **own),
         synthesis=synthesis_options(study),
-        audit=attribute_options(audit) | {"n_jobs": n_jobs},
+        audit=study.attribute.options | {"n_jobs": how["n_jobs"]},
         random_seed=random_seed,
-        progress=progress,
-        **how,
+        progress=how["progress"],
     )
 
 
 def candidates_of(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     """Every candidate as ``compare`` takes it, checked against the table."""
-    assert study.compare is not None
     found: dict[str, Any] = {}
     any_made: dict[str, None] = {}
     for name in study.compare.candidates:
@@ -190,23 +154,12 @@ def _declared(study: Study, df: pd.DataFrame) -> Any:
     declaration, release = checked_inputs(study, df)
     if release is not None:
         return release
-    own = {} if study.attribute is None else attribute_options(study.attribute)
+    own = {} if study.attribute is None else study.attribute.options
     options = synthesis_options(study)
-    return Candidate(
-        StudyModel(study, declaration),
+    return br.Candidate(
+        SimpleNamespace(fit=partial(fit_model, study, declaration)),
         m=options.pop("m"),
         columns=options.pop("columns"),
         synthesis=options,
         attribute={k: v for k, v in own.items() if k != "targets"},
     )
-
-
-class StudyModel:
-    """A model that is fitted as its study says."""
-
-    def __init__(self, study: Study, declaration: Any) -> None:
-        self.study, self.declaration = study, declaration
-
-    def fit(self, df: pd.DataFrame, **how: Any) -> Any:
-        """Fit it to the table; ``random_seed``, ``n_jobs``, ``progress``."""
-        return fit_model(self.study, self.declaration, df, **how)

@@ -1,4 +1,4 @@
-"""``[data]``, ``[release]``, ``[attribute]`` and ``[output]``: keys, defaults and own rules.
+"""``[data]``, ``[release]``, ``[attribute]`` and ``[output]``.
 
 With what ``[attribute]`` holds: the prior (a word, factor, density, interval or mixture), the
 intruder and the guesses.
@@ -6,38 +6,33 @@ intruder and the guesses.
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
 
+import bayes_risk as br
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
-from bayes_risk.evidence.methods import RENAMED
-from bayes_risk.intruder.grids import Grid
-from bayes_risk.intruder.intruder import Intruder
 
 from .keys import (
     LARGEST,
-    AtLeastThree,
     Columns,
     Count,
-    Float,
-    Label,
-    NotNegative,
+    FilePath,
     Number,
     Positive,
     Section,
     SomeColumns,
     Switch,
     as_keys,
-    as_toml_value,
-    check_one_given,
     misfit,
     read_section,
     told,
 )
-from .models import Part, part_of
+from .signatures import Label, Part, part_of, section
+
+# --- priors ---------------------------------------------------------------------------------------
 
 Word = Literal["uniform", "marginal", "predictive", "release", "release-joint"]
 WORDS: tuple[str, ...] = get_args(Word)
@@ -46,12 +41,6 @@ RIGHT = (
     + ", { truth_factor = 10 }, { interval = [500, 700] }, { density = { income = { normal = "
     '[10.0, 1.0] } } } or { mixture = [[0.9, "predictive"], [0.1, "uniform"]] }'
 )
-
-
-class PriorFactor(Section):
-    """``prior = { truth_factor = f }``."""
-
-    truth_factor: Positive
 
 
 class DistributionSection(Section):
@@ -65,55 +54,33 @@ class DistributionSection(Section):
 
     @model_validator(mode="after")
     def _one_distribution(self) -> "DistributionSection":
-        check_one_given(self, ("normal", "lognormal", "uniform"), "{ normal = [10.0, 1.0] }")
+        if len(self.model_dump(exclude_none=True)) != 1:
+            raise ValueError(
+                "give exactly one of normal, lognormal and uniform: { normal = [10.0, 1.0] }"
+            )
         if self.uniform is not None and self.uniform[0] >= self.uniform[1]:
             raise ValueError(f"uniform = {list(self.uniform)} is not [low, high] with low < high")
         return self
 
+    def made(self) -> Any:
+        """A frozen distribution of SciPy."""
+        from scipy import stats
 
-def _densities(value: Any) -> Any:
-    where = "[attribute] prior.density"
-    if not isinstance(value, Mapping) or not value:
-        right = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
-        raise told(misfit(where, value, right))
-    return {c: read_section(DistributionSection, v, f"{where}.{c}") for c, v in value.items()}
+        if self.lognormal is not None:
+            return stats.lognorm(s=self.lognormal[1], scale=np.exp(self.lognormal[0]))
+        if self.uniform is not None:
+            return stats.uniform(loc=self.uniform[0], scale=self.uniform[1] - self.uniform[0])
+        return stats.norm(*(self.normal or ()))
 
 
 class PriorDensity(Section):
     """``prior = { density = { income = { normal = [10.0, 1.0] } } }``."""
 
-    density: Annotated[dict[str, DistributionSection], BeforeValidator(_densities)]
+    density: dict[str, DistributionSection]
 
-
-class PriorInterval(Section):
-    """``prior = { interval = [500, 700], probability = 0.8 }``.
-
-    interval: the number lies in it ("industry sources say")
-    probability: of the interval; the rest goes to the guesses outside
-    column: which number, where several are guessed
-    spread: how probability is spread inside and outside
-    """
-
-    interval: tuple[Number, Number] = Field(description="[low, high], two numbers")
-    probability: Float = Field(
-        0.9, gt=0, le=1, description="a number above 0 and at most 1, as a share"
-    )
-    column: str | None = Field(None, description="a column name")
-    spread: Literal["uniform", "log-uniform"] = Field(
-        "uniform", description='"uniform" or "log-uniform"'
-    )
-
-    @model_validator(mode="after")
-    def _bounds(self) -> "PriorInterval":
-        low, high = self.interval
-        if low >= high:
-            raise ValueError(f"interval = {[low, high]} is not [low, high] with low < high")
-        if self.spread == "log-uniform" and low <= 0:
-            raise ValueError(
-                f"interval = {[low, high]} has an end without a logarithm; give low > 0, or "
-                'spread = "uniform"'
-            )
-        return self
+    def made(self) -> br.Density:
+        """What the library takes."""
+        return br.Density({name: given.made() for name, given in self.density.items()})
 
 
 class PriorMixture(Section):
@@ -121,21 +88,36 @@ class PriorMixture(Section):
 
     mixture: list[tuple[Positive, Any]]
 
+    def made(self) -> br.Mixture:
+        """What the library takes."""
+        return br.Mixture([(weight, made_prior(part)) for weight, part in self.mixture])
+
+
+def made_prior(prior: Any) -> Any:
+    """A word, or the section of a prior, as the library takes it."""
+    return getattr(prior, "made", lambda: prior)()
+
 
 def read_prior(value: Any, where: str = "[attribute] prior") -> Any:
     """A word, or the table that has the keys of one of the sections; ``where`` is for messages."""
     if isinstance(value, Section) or (isinstance(value, str) and value in WORDS):
         return value
-    if isinstance(value, Mapping) and set(value) == {"density"}:
-        return read_section(PriorDensity, value, where)
-    if isinstance(value, Mapping) and set(value) == {"mixture"}:
+    keys = set(value) if isinstance(value, Mapping) else set()
+    if keys == {"density"}:
+        return PriorDensity(density=_densities(value["density"], f"{where}.density"))
+    if keys == {"mixture"}:
         return PriorMixture(mixture=_parts(value["mixture"], f"{where}.mixture"))
-    if isinstance(value, Mapping) and "interval" in value:
-        return read_section(PriorInterval, value, where)
-    try:
-        return PriorFactor.model_validate(value)
-    except ValueError:
-        raise told(misfit(where, value, RIGHT)) from None
+    for part, key in ((br.Interval, "interval"), (br.TruthFactor, "truth_factor")):
+        if key in keys:
+            return read_section(part_of(part), value, where)
+    raise told(misfit(where, value, RIGHT))
+
+
+def _densities(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not value:
+        right = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
+        raise told(misfit(where, value, right))
+    return {c: read_section(DistributionSection, v, f"{where}.{c}") for c, v in value.items()}
 
 
 def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
@@ -155,139 +137,144 @@ def _parts(given: Any, where: str) -> list[tuple[float, Any]]:
     return parts
 
 
-def shown(prior: Any) -> str:
-    """A prior in a few words, for labels."""
-    if isinstance(prior, PriorFactor):
-        return f"truth favoured, factor {prior.truth_factor:g}"
-    if isinstance(prior, PriorInterval):
-        low, high = prior.interval
-        return f"{prior.column or 'it'} from {low:g} to {high:g}: {prior.probability:g}"
-    if isinstance(prior, PriorDensity):
-        return " and ".join(f"{c}: {_distribution(d)}" for c, d in prior.density.items())
-    if isinstance(prior, PriorMixture):
-        parts = (
-            (w, shown(part) if part in WORDS else f"[{shown(part)}]") for w, part in prior.mixture
-        )
-        return " + ".join(f"{weight:g} {words}" for weight, words in parts)
-    return str(prior)
+# --- guesses --------------------------------------------------------------------------------------
+
+GRID = part_of(br.Grid)
+NEIGHBOURHOOD = r"neighbourhood|hamming-[1-9][0-9]{0,3}"
+GUESSES = (
+    '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
+    '{ income = { percent = 10, n = 11 }, tenure = "levels" }'
+)
 
 
-def _distribution(given: DistributionSection) -> str:
-    found = {k: v for k, v in given.model_dump().items() if v is not None}
-    ((name, numbers),) = found.items()
-    return f"{name}({', '.join(f'{v:g}' for v in numbers)})"
+def read_guesses(value: Any, where: str = "[attribute] guesses") -> Any:
+    """A neighbourhood, one grid for all numbers, or a table of column = grid."""
+    if isinstance(value, Part):
+        return value
+    if isinstance(value, Mapping) and value:
+        if not any(v == "levels" or isinstance(v, Mapping | Section) for v in value.values()):
+            return read_section(GRID, value, where)
+        return {column: _grid(given, f"{where}.{column}") for column, given in value.items()}
+    if not (isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)):
+        raise told(misfit(where, value, GUESSES))
+    return value
 
 
-Prior = Annotated[
-    Word | PriorFactor | PriorDensity | PriorInterval | PriorMixture,
-    BeforeValidator(lambda value: read_prior(value)),
-]
+def _grid(given: Any, where: str) -> Any:
+    if given == "levels":
+        return given
+    if not isinstance(given, Mapping | Section):
+        raise told(misfit(where, given, '{ percent = 10, n = 11 }, or for a category "levels"'))
+    return read_section(GRID, given, where)
 
 
-Named = Literal["all-but-target", "none", "second-largest", "second-largest-value", "all-but-two"]
-Fraction = Annotated[Float, Field(gt=0, lt=1)]
-Records = Named | Fraction | Annotated[list[Label], Field(min_length=1)]
-OF_TRADE = ("second-largest", "second-largest-value", "all-but-two")
-# not asked of a business competitor
+def made_guesses(guesses: Any, budget: int) -> Any:
+    """Neighbourhood, grid for all numbers, or joint grid."""
+    if isinstance(guesses, Part):
+        return guesses.made()
+    if isinstance(guesses, str):
+        return br.Neighbourhood(1 if guesses == "neighbourhood" else int(guesses.split("-")[1]))
+    grids = {
+        name: br.Levels() if grid == "levels" else grid.made() for name, grid in guesses.items()
+    }
+    return br.JointGrid(grids, budget=budget)
+
+
+# --- the sections ---------------------------------------------------------------------------------
+
+INTRUDER = part_of(br.Intruder, ("knows_columns", "others"))
 BY_MODEL = ("evidence", "target_mcse", "max_doublings", "refit_budget")
 
 
-class IntruderSection(Section):
-    """``[attribute.intruder]``: the fields of ``Intruder``, but for its columns and beliefs.
+def _intruder(value: Any) -> Any:
+    if isinstance(value, Mapping) and "others" in value:
+        raise told(
+            "[attribute.intruder] others is a distribution of SciPy, which is code and has no "
+            "place in a study file; leave it out, or audit in a script: Intruder(others=...)"
+        )
+    homes = lambda: {"[attribute]": list(AttributeSection.model_fields)}  # noqa: E731
+    given = value is not None
+    return read_section(INTRUDER, value, "[attribute.intruder]", homes) if given else None
 
-    knows_records: other records that are known; of counts also business competitors: the record
-        with the second largest value, that value alone, all but the target and `other`
-    largest: the count of which the target has the largest value; it alone is guessed, `targets` is
-        left out
-    other: label of the second record that is not known, beside `"all-but-two"`
-    knows_totals: the total of a guessed column is known (needed by `"all-but-two"`)
-    groups: whether it is known which records share a total; `"inferred"` (of MM) from the release
-    """
 
-    knows_records: Records = Field(
-        "all-but-target",
-        description=" or ".join(f'"{name}"' for name in get_args(Named))
-        + ", or a fraction above 0 and below 1, or a list of record labels",
-    )
-    largest: str | None = Field(None, description="a column name")
-    other: Label | None = Field(None, description="the label of a record")
-    knows_totals: Switch | dict[str, Number] = Field(
-        False, description="true or false, or a table of column = total"
-    )
-    groups: Literal["known", "inferred"] = Field("known", description='"known" or "inferred"')
+SOME = '"all" or a number of records to draw at random, or a list of labels'
+Some = Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)]
+OPTIONS: Any = section(
+    "Options",
+    br.attribute_risk,
+    keys=BY_MODEL,
+    guesses=(Annotated[Any, BeforeValidator(read_guesses)], "neighbourhood"),
+    prior=(Annotated[Any, BeforeValidator(lambda v: None if v is None else read_prior(v))], None),
+    knows_columns=(Columns, []),
+    intruder=(Annotated[Any, BeforeValidator(_intruder)], None),
+    targets=(Annotated[Some, Field(description=SOME)], "all"),
+    guess_budget=(
+        Annotated[int, Field(ge=16, strict=True, description="a whole number >= 16")],
+        20_000,
+    ),
+    privacy_loss=(Switch, False),
+)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_code(cls, value: Any) -> Any:
-        if isinstance(value, Mapping) and "others" in value:
-            raise told(
-                "[attribute.intruder] others is a distribution of SciPy, which is code and has no "
-                "place in a study file; leave it out, or audit in a script: Intruder(others=...)"
-            )
-        return value
+
+class AttributeSection(OPTIONS):  # type: ignore[misc]
+    """``[attribute]``: the attribute-risk audit."""
 
     @model_validator(mode="after")
-    def _says_what_it_must(self) -> "IntruderSection":
-        self.declared()
+    def _suits_the_intruder(self) -> "AttributeSection":
+        try:
+            knows = self.knows
+        except InputError as error:
+            raise ValueError(as_keys(str(error))) from None
+        alone = (*BY_MODEL, *(["targets"] if knows.largest is not None else []))
+        fields = type(self).model_fields
+        needless = [key for key in alone if getattr(self, key) != fields[key].default]
+        if knows.is_competitor and needless:
+            raise ValueError(f"{needless[0]} says nothing to a business competitor; leave it out")
         return self
 
     @property
-    def knows_less(self) -> bool:
-        """Whether records besides the target's are unknown."""
-        return self.knows_records != "all-but-target"
+    def knows(self) -> br.Intruder:
+        """What the intruder knows."""
+        given = INTRUDER() if self.intruder is None else self.intruder
+        found: br.Intruder = given.made(knows_columns=tuple(self.knows_columns))
+        return found
 
     @property
-    def is_competitor(self) -> bool:
-        """Whether this is a business competitor, whom the model itself has to answer."""
-        return self.knows_records in OF_TRADE
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of ``attribute_risk``."""
+        return {
+            "intruder": self.knows,
+            "guesses": made_guesses(self.guesses, self.guess_budget),
+            **({} if self.prior is None else {"prior": made_prior(self.prior)}),
+            "targets": None if self.targets == "all" else self.targets,
+            **{key: getattr(self, key) for key in BY_MODEL},
+        }
 
-    @property
-    def said(self) -> str:
-        """The knowledge of records as the file says it, lists of labels in short."""
-        return f"[attribute.intruder] knows_records = {as_toml_value(self.knows_records)}"
+    def placed_anywhere(self) -> "AttributeSection":
+        """The same guesses for any record: a grid without a place for the truth stops nothing here.
 
-    @property
-    def asks_of_groups(self) -> bool:
-        """Whether it matters if this intruder knows which synthetic records share a total."""
-        return self.knows_records in ("second-largest", "second-largest-value")
-
-    def declared(self, columns: list[str] | None = None) -> Intruder:
-        """Return what the library is told; ``columns`` of the target are known too."""
-        try:
-            return Intruder(knows_columns=tuple(columns or ()), **self.model_dump())
-        except InputError as error:
-            raise ValueError(as_keys(str(error))) from None
+        Whether there is one is asked of the targets, when they are audited.
+        """
+        given = self.guesses
+        guesses: Any = _anywhere(given)
+        if isinstance(given, dict):
+            guesses = {name: _anywhere(grid) for name, grid in given.items()}
+        found: AttributeSection = self.model_copy(update={"guesses": guesses})
+        return found
 
 
-def attribute_settings(settings: dict[str, Any], intruder: IntruderSection) -> dict[str, Any]:
-    """Settings of ``[attribute]`` that mean something to this intruder."""
-    said = dict(settings["intruder"])
-    said["knows_totals"] = bool(said["knows_totals"])
-    if not intruder.asks_of_groups:
-        del said["groups"]
-    needless = BY_MODEL if intruder.is_competitor else ()
-    return {k: v for k, v in settings.items() if k not in needless} | {"intruder": said}
+def _anywhere(grid: Any) -> Any:
+    stops = isinstance(grid, Part) and grid.made().truth == "error"
+    return grid.model_copy(update={"truth": "nearest"}) if stops else grid
 
 
 MissingCodes = Literal["error", "level", "blank"]
 
 
 class DataSection(Section):
-    """``[data]``: the confidential table.
+    """``[data]``: the confidential table."""
 
-    path: the confidential table; value labels become levels
-    demo: instead of `path`: Redbook survey of 1974, Hawala's Italian table, RAND health insurance
-        experiment
-    columns: columns to use; all if left out
-    index: no model uses these labels, no synthetic file shows them; rows are numbered if left out
-    missing: missing values stop the run, or are one more level of their column
-    missing_codes: of Stata, SAS, SPSS: stop the run, become levels, or plain missing values
-    na: mean a missing value in a CSV field without quotes, besides the empty field (files of R)
-    levels: levels that exist, whether or not a record has them; `"codes"`: value labels left out;
-        `"labels"`: values without a label are levels too
-    """
-
-    path: Path | None = Field(
+    path: FilePath | None = Field(
         None, description="the path of a CSV, Parquet, Stata, SAS or SPSS file"
     )
     demo: Literal["fair", "italy", "visits"] | None = Field(
@@ -322,16 +309,7 @@ class DataSection(Section):
 
 
 class ReleaseSection(Section):
-    """``[release]``: how the synthetic files are made, or where they lie.
-
-    m: number of files, at most the model's draws
-    columns: columns whose values are replaced; all that the model can draw if left out
-    classes: of mixtures: a fresh latent class, or that of the record's own confidential values
-        (more risk; of MP where covariates or counts stay); as the model usually does if left out
-    parameters: how the parameters behind the files are or were drawn; as the model usually does if
-        left out
-    files: instead of `m`: releases made elsewhere; `columns` is then required
-    """
+    """``[release]``: how the synthetic files are made, or where they lie."""
 
     m: Count = 5
     columns: SomeColumns = None
@@ -339,7 +317,7 @@ class ReleaseSection(Section):
     parameters: Literal["one-mode", "independent", "shared", "plug-in"] | None = Field(
         None, description='"one-mode", "independent", "shared" or "plug-in"'
     )
-    files: list[Path] | None = Field(
+    files: list[FilePath] | None = Field(
         None, min_length=1, description="a list of paths, one a file, or a folder of synthpop"
     )
 
@@ -354,163 +332,17 @@ class ReleaseSection(Section):
         return self
 
 
-GRID = part_of(Grid)
-Given = SerializeAsAny[Part]
-Guesses = str | Given | dict[str, Given | Literal["levels"]]
-NEIGHBOURHOOD = r"neighbourhood|hamming-[1-9][0-9]{0,3}"
-GUESSES = (
-    '"neighbourhood", "hamming-2" (3, 4, ...), or for numbers a table: '
-    '{ income = { percent = 10, n = 11 }, tenure = "levels" }'
-)
-
-
-def read_guesses(value: Any, where: str = "[attribute] guesses") -> Any:
-    """A neighbourhood, one grid for all numbers, or a table of column = grid."""
-    if isinstance(value, Part):
-        return value
-    if isinstance(value, Mapping) and value:
-        if not any(v == "levels" or isinstance(v, Mapping | Section) for v in value.values()):
-            return read_section(GRID, value, where)
-        return {column: _grid(given, f"{where}.{column}") for column, given in value.items()}
-    if not (isinstance(value, str) and re.fullmatch(NEIGHBOURHOOD, value)):
-        raise told(misfit(where, value, GUESSES))
-    return value
-
-
-def _grid(given: Any, where: str) -> Any:
-    if given == "levels":
-        return given
-    if not isinstance(given, Mapping | Section):
-        raise told(misfit(where, given, '{ percent = 10, n = 11 }, or for a category "levels"'))
-    return read_section(GRID, given, where)
-
-
-def _intruder(value: Any) -> Any:
-    homes = lambda: {"[attribute]": list(AttributeSection.model_fields)}  # noqa: E731
-    given = value is not None
-    return read_section(IntruderSection, value, "[attribute.intruder]", homes) if given else None
-
-
-def _current(evidence: Any) -> Any:
-    """Evidence by its name of today."""
-    if isinstance(evidence, str) and evidence in RENAMED:
-        new = RENAMED[evidence]
-        raise told(f'[attribute] evidence = "{evidence}" is now called "{new}"; give that')
-    return evidence
-
-
-class AttributeSection(Section):
-    """``[attribute]``: the attribute-risk audit.
-
-    guesses: values that differ from the truth in one variable (`"neighbourhood"`), in up to two
-        (`"hamming-2"`), ..., or grids
-    prior: belief before the release; uniform, with predictive beside it where the evidence has a
-        base fit, if left out
-    knows_columns: synthesised columns of the target that the intruder knows anyway
-    intruder: one who knows less than all other records: `[attribute.intruder]`
-    targets: whose risk is estimated
-    evidence: the first that the model offers (below) if left out
-    target_mcse: sample on until the error of the log evidence is below this
-    max_doublings: how often sampling may be doubled for `target_mcse`
-    refit_budget: at most so many records with poor weights are refitted
-    guess_budget: joint grids with more guesses are searched coarse to fine
-    privacy_loss: the realised privacy loss of each record too; not of a grid that is searched
-    """
-
-    guesses: Annotated[Guesses, BeforeValidator(lambda value: read_guesses(value))] = (
-        "neighbourhood"
-    )
-    prior: Prior | None = None
-    knows_columns: Columns = []
-    intruder: Annotated[IntruderSection | None, BeforeValidator(_intruder)] = None
-    targets: Count | Literal["all"] | Annotated[list[Label], Field(min_length=1)] = Field(
-        "all", description='"all" or a number of records to draw at random, or a list of labels'
-    )
-    evidence: Annotated[
-        Literal[
-            "exact",
-            "predictive",
-            "imputed",
-            "independent-releases",
-            "monte-carlo",
-            "refit",
-            "importance",
-        ]
-        | None,
-        BeforeValidator(_current),
-    ] = Field(
-        None,
-        description='"exact", "predictive", "imputed", "independent-releases", "monte-carlo", '
-        '"refit" or "importance", or leave it out',
-    )
-    target_mcse: Float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="a number above 0, or leave it out"
-    )
-    max_doublings: NotNegative = 4
-    refit_budget: NotNegative = 10
-    guess_budget: Annotated[int, Field(ge=16, strict=True, description="a whole number >= 16")] = (
-        20_000
-    )
-    privacy_loss: Switch = False
-
-    @model_validator(mode="after")
-    def _suits_the_intruder(self) -> "AttributeSection":
-        intruder = self.intruder
-        if intruder is None or not intruder.knows_less:
-            return self
-        intruder.declared(self.knows_columns)
-        if not intruder.is_competitor:
-            return self
-        said = intruder.said
-        for key in BY_MODEL:
-            if getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(
-                    f"{key} is for an intruder who knows every other record; beside {said} leave "
-                    "it out: the model computes the evidence"
-                )
-        if intruder.largest is not None and self.targets != "all":
-            raise ValueError(
-                f"targets = {self.targets!r} is not needed beside {said}: the target is the record "
-                f"with the largest {intruder.largest}; leave targets out"
-            )
-        if intruder.largest is None and not isinstance(self.targets, list):
-            raise ValueError(f'{said} asks about one record; give its label: targets = ["A12"]')
-        return self
-
-    @property
-    def knows_less(self) -> bool:
-        """Whether the intruder does not know all records but the target's."""
-        return self.intruder is not None and self.intruder.knows_less
-
-    @property
-    def is_competitor(self) -> bool:
-        """Whether the model itself has to answer this intruder."""
-        return self.intruder is not None and self.intruder.is_competitor
-
-    @property
-    def largest(self) -> str | None:
-        """The one column that is guessed, if the target is known to hold its largest value."""
-        return None if self.intruder is None else self.intruder.largest
-
-
 class OutputSection(Section):
-    """``[output]``: where results go.
+    """``[output]``: where results go."""
 
-    folder: `--output` wins; the study's name with `-risk` if left out
-    confidential: the guessed values go into `risk.nc`, and nowhere else
-    release: the synthetic files are written too (`synthetic-1.csv`, ...), rows in the original's
-        order
-    keep_labels: these files have the record labels too
-    redact: of an audit `public.html` and `public.json` are written too
-    min_count: every number of records there is a range of at least so many numbers
-    """
-
-    folder: Path | None = Field(None, description="the path of a folder that does not exist yet")
+    folder: FilePath | None = Field(
+        None, description="the path of a folder that does not exist yet"
+    )
     confidential: Switch = False
     release: Switch = False
     keep_labels: Switch = False
     redact: Switch = False
-    min_count: AtLeastThree = 10
+    min_count: Annotated[int, Field(ge=3, strict=True, description="a whole number >= 3")] = 10
 
     @model_validator(mode="after")
     def _labels_of_a_release(self) -> "OutputSection":

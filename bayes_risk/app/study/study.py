@@ -1,37 +1,98 @@
-"""A study: one TOML file that says what is audited and how.
+"""A study: one TOML file that says what is audited and how; and what its sections say together.
 
-Paths in a study file count from the folder it lies in.
+Paths in a study file count from the folder it lies in. Checks here raise ValueError with a sentence
+that names the keys, and the cure; what models, releases and audits refuse is the library's, and
+asked before a model is sampled (`checks.py`).
 """
 
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError, model_validator
+import pandas as pd
+from pydantic import (
+    Field,
+    PrivateAttr,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from bayes_risk import models
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.validate import is_number
+from bayes_risk.studies.comparison import UTILITIES
 
-from .agreement import check_agreement
-from .candidates import candidate_study, check_compare
-from .contents import Contents, homes
-from .keys import FunctionName, Section, sentences
-from .models import ModelSection
-from .sections import attribute_settings
-from .sweep import CompareSection
+from .keys import LARGEST, FunctionName, Section, misfit, read_section, sentences, told, unknown
+from .measures import (
+    BoundsSection,
+    ContextSection,
+    FullTableSection,
+    IdentificationSection,
+    MembershipSection,
+    ReweightSection,
+    ThresholdsSection,
+    UtilitySection,
+)
+from .models import ModelSection, read_model, section_of
+from .sections import (
+    BY_MODEL,
+    INTRUDER,
+    AttributeSection,
+    DataSection,
+    OutputSection,
+    ReleaseSection,
+)
+from .sweep import CandidateSection, CompareSection, SweepSection
+from .toml_file import read_toml, too_deep
+
+EXAMPLES = {
+    "sweep": 'say what varies, as in priors = ["uniform", "marginal"]',
+    "compare": "name candidates, as in [compare.trees] and "
+    'model = { kind = "CART", order = ["income"] }',
+}
 
 
-class Study(Contents):
-    """Everything one run does. Equal studies with a seed give equal numbers.
+class Study(Section):
+    """Everything one run does. Equal studies with a seed give equal numbers."""
 
-    title: heading of the report
-    random_seed: same seed, data, settings and versions: same numbers; drawn and written into the
-        manifest if left out
-    """
+    title: str = Field("Disclosure risk of a synthetic file", description="one line of text")
+    random_seed: int | None = Field(None, ge=0, strict=True, description="a whole number >= 0")
+    data: DataSection
+    model: SerializeAsAny[ModelSection] = Field(default_factory=lambda: read_model({}))
+    release: ReleaseSection = ReleaseSection()
+    attribute: Any = None
+    identification: Any = None
+    utility: Any = None
+    context: Any = None
+    bounds: Any = None
+    membership: Any = None
+    full_table: Any = None
+    reweight: Any = None
+    sweep: Any = None
+    compare: Any = None
+    thresholds: Any = ThresholdsSection()
+    output: OutputSection = OutputSection()
+    _context: Any = PrivateAttr(None)  # of candidates, whose sections are read later
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _table(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        if name == "model":
+            return read_model(value, homes, info.context)
+        missing = value is None and not cls.model_fields[name].is_required()
+        if missing or name not in SECTIONS:
+            return value
+        known = homes if name in HOMES else None
+        return read_section(SECTIONS[name], value, f"[{name}]", known, info.context)
 
     @model_validator(mode="after")
-    def _sections_agree(self) -> "Study":
+    def _sections_agree(self, info: ValidationInfo) -> "Study":
+        if self.compare is not None:
+            self._context = info.context
         check_agreement(self)
         check_compare(self)
         return self
@@ -40,19 +101,91 @@ class Study(Contents):
         """Return the same study with its results in another folder."""
         return self.model_copy(update={"output": self.output.model_copy(update={"folder": folder})})
 
+    def check_says(self, what: str) -> None:
+        """Refuse to run what the study says nothing of."""
+        if what in EXAMPLES and getattr(self, what) is None:
+            raise InputError(f"the study has no [{what}]: {EXAMPLES[what]}")
+
     def settings(self) -> dict[str, Any]:
         """Every setting, defaults too, but those that have no meaning beside the others.
 
-        Totals that the intruder knows are data and are checked against them: true says the same.
+        Totals that the intruder knows are data and are checked against them: true says the same. Of
+        declared levels it says how many there are: their names are data.
         """
         found = self.model_dump(mode="json")
-        if self.attribute is not None and self.attribute.intruder is not None:
-            found["attribute"] = attribute_settings(found["attribute"], self.attribute.intruder)
+        counts = {name: len(levels) for name, levels in self.data.listed_levels.items()}
+        found["data"]["levels"] = self.data.levels | counts
+        if (audit := self.attribute) is not None and audit.intruder is not None:
+            whole = found["attribute"]["intruder"]
+            kept = {"knows_records", *audit.intruder.model_dump(exclude_defaults=True)}
+            whole["knows_totals"] = bool(whole["knows_totals"])
+            found["attribute"]["intruder"] = {k: v for k, v in whole.items() if k in kept}
+            for key in BY_MODEL if audit.knows.is_competitor else ():
+                del found["attribute"][key]
         if self.release.files is not None:
             del found["release"]["m"]
         for key in self.model.unused:
             del found["model"][key]
         return found
+
+    @property
+    def synthesized(self) -> list[str] | None:
+        """Columns that are synthesised; None: all that the table has (of counts: all counts)."""
+        return self.release.columns or self.model.modelled
+
+    def synthesized_in(self, df: pd.DataFrame | None) -> list[str]:
+        """Columns that are synthesised; where all of them are, without the table none is named."""
+        if self.release.columns or df is None:
+            return list(self.synthesized or [])
+        return self.model.synthesizes([str(c) for c in df.columns])
+
+    @property
+    def guessed(self) -> list[str] | None:
+        """Columns of which values are guessed; None: all that are synthesised, of any name."""
+        names = self.synthesized
+        if self.attribute is None:
+            return names
+        knows = self.attribute.knows
+        if knows.largest is not None:
+            return [knows.largest]
+        return None if names is None else [n for n in names if n not in knows.knows_columns]
+
+    @property
+    def m(self) -> int:
+        """Number of data sets of the release."""
+        return self.release.m if self.release.files is None else len(self.release.files)
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "data": DataSection,
+    "release": ReleaseSection,
+    "attribute": AttributeSection,
+    "identification": IdentificationSection,
+    "utility": UtilitySection,
+    "context": ContextSection,
+    "bounds": BoundsSection,
+    "membership": MembershipSection,
+    "full_table": FullTableSection,
+    "reweight": ReweightSection,
+    "sweep": SweepSection,
+    "compare": CompareSection,
+    "thresholds": ThresholdsSection,
+    "output": OutputSection,
+}
+HOMES = ("data", "release", "attribute", "identification", "thresholds", "output")  # of keys
+
+
+def homes() -> dict[str, list[str]]:
+    """Keys of other tables, by table, to say where a stray one belongs."""
+    kinds = [section_of(kind).model_fields for kind in models.registered()]
+    plain = {f"[{name}]": list(SECTIONS[name].model_fields) for name in HOMES}
+    return plain | {
+        "[model]": [key for kind in kinds for key in kind if key != "columns"],
+        "[attribute.intruder]": list(INTRUDER.model_fields),
+    }
+
+
+# --- reading ------------------------------------------------------------------------------------
 
 
 def read_study(path: Path | str) -> Study:
@@ -73,149 +206,254 @@ def read_study(path: Path | str) -> Study:
         fit: named with its section, and with the nearest known key.
     """
     path = Path(path)
-    return from_folder(parse_study(read_toml(path), source=path.name), path.parent)
+    return parse_study(read_toml(path), source=path.name, folder=path.parent)
 
 
-def parse_study(content: Mapping[str, Any], *, source: str = "study") -> Study:
-    """Check the content of a study file (nested mappings) and make it a study."""
+def parse_study(
+    content: Mapping[str, Any], *, source: str = "study", folder: Path | None = None
+) -> Study:
+    """Check the content of a study file (nested mappings) and make it a study.
+
+    Paths count from ``folder``, if there is one.
+    """
+    context = None if folder is None else {"folder": folder}
     try:
-        return Study.model_validate(content)
+        return Study.model_validate(content, context=context)
     except ValidationError as error:
         raise InputError(f"{source}: {sentences(error, Study, content, '', homes)}") from None
     except RecursionError:
         raise too_deep(source) from None
 
 
-def model_files(model: ModelSection) -> list[Path]:
-    """Files that a model is made of: Python files, draws, rules, or trees."""
-    return list(dict.fromkeys(path for _, value in model for path in _files(value)))
-
-
-def _files(value: Any) -> Iterator[Path]:
+def files_in(value: Any) -> Iterator[Path]:
+    """Files that a section names, Python files too."""
     if isinstance(value, Path):
         yield value
     elif isinstance(value, FunctionName):
         yield value.place[0]
-    elif isinstance(value, list | dict):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _files(part)
+    elif isinstance(value, Section | dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        for part in parts:
+            yield from files_in(part[1] if isinstance(value, Section) else part)
 
 
-def from_folder(study: Study, base: Path) -> Study:
-    """Return the same study, its paths counted from a folder."""
-    update = {key: _moved(value, base) for key, value in study if key != "compare"}
-    if study.compare is not None:
-        update["compare"] = _compare(study, study.compare, base)
-    return study.model_copy(update=update)
+# --- sections that need one another, or leave no room for one another ----------------------------
+
+ESTIMATES = ("interval_overlap", "lowest_interval_overlap", "largest_standardized_difference")
 
 
-def _moved(value: Any, base: Path) -> Any:
-    """What a key holds, its paths counted from a folder."""
-    if isinstance(value, Path):
-        return base / value
-    if isinstance(value, FunctionName):
-        return value.counted_from(base)
-    if isinstance(value, list):
-        return [_moved(part, base) for part in value]
-    if isinstance(value, dict):
-        return {label: _moved(part, base) for label, part in value.items()}
-    if not isinstance(value, Section):
-        return value
-    moved = {name: _moved(part, base) for name, part in value}
-    changed = {name: part for name, part in moved.items() if part != getattr(value, name)}
-    return value.model_copy(update=changed)
+def check_agreement(study: Study) -> None:
+    """All that a study file alone can tell, but for the candidates of a comparison."""
+    measured = (study.identification, study.utility, study.context)
+    asked = (study.attribute, study.membership, study.full_table, *measured)
+    if all(section is None for section in asked):
+        raise ValueError("nothing to measure: add a section [attribute], [identification] or both")
+    compared = study.compare is not None and study.compare.bounds
+    if study.bounds is not None and all(part is None for part in measured) and not compared:
+        raise ValueError(
+            "[bounds] measures at both ends of the scale what [identification], [utility] and "
+            "[context] measure of the release; add one of them"
+        )
+    if study.sweep is not None:
+        _check_sweep(study)
+    if study.reweight is not None:
+        _check_reweighting(study)
+    if study.membership is not None and study.membership.held_out is not None:
+        _check_held_out(study)
+    _check_thresholds(study)
 
 
-def _compare(study: Study, section: CompareSection, base: Path) -> CompareSection:
-    """The same candidates, the paths that they name counted from a folder."""
-    found = {}
-    for name, given in section.candidates.items():
-        update: dict[str, Any] = {}
-        if given.release is not None and "files" in given.release:
-            files = [base / file for file in given.release["files"]]
-            update["release"] = given.release | {"files": files}
-        own = candidate_study(study, name).model
-        if given.model is not None and (there := _moved(own, base)) != own:
-            update["model"] = there.model_dump(exclude_unset=True) | {"kind": there.kind}
-        found[name] = given.model_copy(update=update)
-    return section.model_copy(update={"candidates": found})
+def _check_sweep(study: Study) -> None:
+    """A sweep varies an audit, by values that suit it."""
+    if study.attribute is None:
+        raise ValueError("[sweep] varies what [attribute] says; add that section")
+    if study.sweep.model is not None:
+        _check_fitted(study, "[sweep.model]")
+    for key, values in (study.sweep.model or {}).items():
+        for value in values.values() if isinstance(values, Mapping) else values:
+            changed(study.model, key, value)
 
 
-MOST_BYTES = 2_000_000
-MOST_STEPS = 1_000  # of a dotted key: reading one takes time in proportion to their square
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Raises
-    ------
-    InputError
-        A file that is missing, no TOML, above 2 MB, or nested beyond reason.
-    """
-    try:
-        _check_size(path, path.stat().st_size)
-        text = path.read_text(encoding="utf-8")
-        _check_keys(path, text)
-        return tomllib.loads(text)
-    except FileNotFoundError:
-        raise InputError(f"there is no study file {str(path)!r}; check the path") from None
-    except RecursionError:
-        raise too_deep(str(path)) from None
-    except InputError:
-        raise
-    except (OSError, ValueError) as error:  # of TOML, of UTF-8, of numbers with too many digits
-        raise InputError(f"{path} is not a readable TOML file: {error}") from None
-
-
-def too_deep(source: str) -> InputError:
-    """Say that tables or lists stand in each other hundreds of times."""
-    return InputError(f"{source} holds tables or lists nested too deep to be read; write them flat")
-
-
-def _check_size(path: Path, size: int) -> None:
-    if size > MOST_BYTES:
-        raise InputError(
-            f"{path} has {size:,} bytes, and a study file at most {MOST_BYTES:,}; data stand in "
-            "files of their own, which it names"
+def _check_fitted(study: Study, where: str) -> None:
+    if study.model.way != "fit":
+        raise ValueError(
+            f"{where} needs a model that is fitted, and [model] takes one from files; leave one of "
+            "them out"
         )
 
 
-def _check_keys(path: Path, text: str) -> None:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.count(".") > MOST_STEPS and line.partition("=")[0].count(".") > MOST_STEPS:
-            raise InputError(
-                f"line {number} of {path} has a key of more than {MOST_STEPS:,} steps; write tables"
-            )
+def changed(model: Any, key: str, value: Any) -> Any:
+    """The section of the model with another value of one of its keys; ``power`` has no key."""
+    if not (known := model.hyper):
+        raise ValueError(f'[sweep.model] is not offered for kind = "{model.kind}"; leave it out')
+    if key not in known:
+        raise ValueError(unknown(key, "[sweep.model]", known))
+    if key == "power":
+        if not is_number(value) or not 0 < value <= LARGEST:
+            raise ValueError(misfit("[sweep.model] power", value, "a list of numbers above 0"))
+        return model
+    content = model.model_dump(exclude_unset=True) | {key: value}
+    try:
+        return type(model).model_validate(content)
+    except ValidationError as error:
+        said = sentences(error, type(model), content, "[sweep.model]")
+        raise told(said.replace("[model]", "[sweep.model]")) from None
 
 
-KEY = re.compile(r"(?<![^ ])\[([\w.]+)\](?: has no key '([^']+)'| ([\w-]+))")
+def _check_reweighting(study: Study) -> None:
+    """The loop makes the release, from a model that takes weights, and audits it."""
+    _check_fitted(study, "[reweight]")
+    if study.attribute is None:
+        raise ValueError("[reweight] takes its weights from the audit; add [attribute]")
+    if study.attribute.knows.knows_less:
+        raise ValueError(
+            "[reweight] is for an intruder who knows every other record; leave "
+            "[attribute.intruder] out"
+        )
+    if study.release.files is not None:
+        raise ValueError(
+            "[reweight] makes the release, and [release] files have been made; leave out one of "
+            "them"
+        )
 
 
-def with_lines(said: str, path: Path) -> str:
-    """The lines of a study file in which the keys of a message stand, before their sections."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        lines = file.read(MOST_BYTES).splitlines()
+def _check_held_out(study: Study) -> None:
+    """People outside the data are some, and the release theirs to ask about."""
+    if study.membership.others is not None:
+        raise ValueError(
+            "[membership] gives held_out and others, two ways to people outside the data; leave "
+            "one out"
+        )
+    if study.release.files is not None:
+        raise ValueError(
+            "[membership] held_out makes a release of its own, without the records held out, and "
+            "[release] files have been made; give others, or leave held_out out"
+        )
 
-    def numbered(found: re.Match[str]) -> str:
-        line = _line(lines, found[1], found[2] or found[3])
-        return found[0] if line is None else f"line {line}: {found[0]}"
 
-    return KEY.sub(numbered, said)
+def _check_thresholds(study: Study) -> None:
+    """What is judged only when asked for is measured."""
+    wanted, given = study.thresholds, study.membership
+    for key in ("membership_auc", "membership_log_bayes_factor"):
+        if getattr(wanted, key) is not None and given is None:
+            raise ValueError(f"[thresholds] {key} needs a section [membership]; add it")
+    if wanted.membership_auc is not None and given.held_out is None and given.others is None:
+        raise ValueError(
+            "[thresholds] membership_auc compares members with people outside the data; give "
+            "[membership] held_out or others"
+        )
+    if wanted.utility and study.utility is None:
+        raise ValueError("[thresholds] utility needs a section [utility]; add it")
+    for name in wanted.utility or ():
+        if name not in UTILITIES:
+            raise ValueError(unknown(name, "[thresholds] utility", UTILITIES))
+        check_estimate(study, name, f"[thresholds] utility.{name}")
 
 
-def _line(lines: list[str], section: str, key: str) -> int | None:
-    """The first line that gives a key of a section, under its heading or in an inline table."""
-    above = ""
-    for number, line in enumerate(lines, start=1):
-        if heading := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
-            above = heading[1].strip()
-            if above == f"{section}.{key}":
-                return number
-            continue
-        name, _, value = line.partition("=")
-        named = ".".join(filter(None, [above, name.strip().strip('"')]))
-        inline = named == section and re.search(rf"[{{,]\s*{re.escape(key)}\s*=", value)
-        if inline or named == f"{section}.{key}":
-            return number
-    return None
+def check_estimate(study: Study, name: str | None, where: str) -> None:
+    """Measures of estimates need analyses."""
+    if name in ESTIMATES and (study.utility is None or not study.utility.analyses):
+        raise ValueError(
+            f'{where} is of analyses; give [utility] analyses = "analyses.py:fit", or another '
+            "measure"
+        )
+
+
+# --- candidates of a comparison as studies of their own -------------------------------------------
+
+LEFT_OUT = ("compare", "sweep", "membership", "full_table", "context", "bounds", "thresholds")
+
+
+def check_compare(study: Study) -> None:
+    """Every candidate is a study that could be audited; raises ValueError with its name."""
+    section = study.compare
+    if section is None:
+        return
+    if study.reweight is not None:
+        raise ValueError(
+            "[compare] makes releases without [reweight]; leave one of the two sections out"
+        )
+    if study.attribute is None and study.identification is None:
+        raise ValueError("[compare] needs a risk; add a section [attribute], [identification]")
+    if section.needs is not None and getattr(study, section.needs) is None:
+        raise ValueError(f'[compare] risk = "{section.risk}" needs a section [{section.needs}]')
+    check_estimate(study, section.utility, f'[compare] utility = "{section.utility}"')
+    for name in section.candidates:
+        candidate_study(study, name)
+
+
+def candidate_study(study: Study, name: str) -> Study:
+    """The study that a candidate stands for: that of the file, with the candidate's keys.
+
+    Keys of the matching intruder are sorted by what the candidate synthesises, and only guesses of
+    such columns are kept.
+    """
+    given = study.compare.candidates[name]
+    content: dict[str, Any] = {
+        key: getattr(study, key) for key in study.model_fields_set if key not in LEFT_OUT
+    }
+    try:
+        content |= _changed(study, given)
+        return type(study).model_validate(content, context=study._context)
+    except ValidationError as error:
+        raise told(f"[compare.{name}]: {sentences(error, type(study), content, '')}") from None
+    except ValueError as error:
+        raise told(f"[compare.{name}]: {error}") from None
+
+
+def _changed(study: Study, given: CandidateSection) -> dict[str, Any]:
+    """The sections that a candidate has for itself."""
+    model, release = study.model, study.release
+    if given.model is not None:
+        model = read_model(_model(study, given.model), context=study._context)
+    if given.release is not None:
+        made = _release(study, given.release)
+        release = read_section(ReleaseSection, made, "[release]", context=study._context)
+    audit, keys = study.attribute, study.identification
+    if given.attribute is not None:
+        if audit is None:
+            raise ValueError("attribute changes keys of a section [attribute], which is not there")
+        whole = {k: getattr(audit, k) for k in audit.model_fields_set} | given.attribute
+        audit = read_section(AttributeSection, whole, "[attribute]")
+    if release.files is not None:
+        audit = None  # releases made elsewhere are matched and compared, without a model
+    columns = release.columns or model.modelled
+    if columns is not None:
+        audit = None if audit is None else _asked(audit, columns)
+        keys = None if keys is None else sorted_keys(keys, columns)
+    return {"model": model, "release": release, "attribute": audit, "identification": keys}
+
+
+def sorted_keys(keys: Any, columns: Sequence[str]) -> Any:
+    """Keys by whether they are synthesised."""
+    every = [*keys.known, *keys.synthesized]
+    return keys.model_copy(
+        update={
+            "known": [key for key in every if key not in columns],
+            "synthesized": [key for key in every if key in columns],
+        }
+    )
+
+
+def _asked(audit: Any, columns: Sequence[str]) -> Any:
+    """Guesses and knowledge of columns that are synthesised."""
+    known = [name for name in audit.knows_columns if name in columns]
+    update: dict[str, Any] = {"knows_columns": known}
+    if isinstance(audit.guesses, Mapping):
+        kept = set(columns) - set(known)
+        update["guesses"] = {k: v for k, v in audit.guesses.items() if k in kept}
+    return audit.model_copy(update=update)
+
+
+def _model(study: Study, given: dict[str, Any]) -> dict[str, Any]:
+    """``[model]`` with a candidate's keys; another kind takes nothing over."""
+    own = study.model
+    if given.get("kind", own.kind) != own.kind:
+        return given
+    return own.model_dump(exclude_unset=True) | {"kind": own.kind} | given
+
+
+def _release(study: Study, given: dict[str, Any]) -> dict[str, Any]:
+    own = study.release.model_dump(exclude_unset=True)
+    own.pop("m" if "files" in given else "files" if "m" in given else "", None)
+    return own | given

@@ -1,35 +1,31 @@
 """``[sweep]`` and ``[compare]``: what is varied around the audit that the file describes."""
 
+import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     field_validator,
     model_serializer,
     model_validator,
 )
 
-from bayes_risk.release.release import PARAMETERS
-from bayes_risk.studies.measures import MEASURES, RISKS, UTILITIES
+from bayes_risk.reporting.content import toml_value
+from bayes_risk.studies.comparison import MEASURES, RISKS, UTILITIES
+from bayes_risk.studies.grid import SHARES
 
-from .keys import Count, Section, Switch, misfit, read_section, told, unknown
-from .models import Part
-from .sections import read_guesses, read_prior, shown
-
-RISK = "the name of a risk, such as " + '"mean_probability" or "expected_match_risk"'
-USEFUL = 'the name of a measure of utility, such as "pmse_cart"'
+from .keys import Count, Section, Switch, misfit, read_section, told
+from .sections import ReleaseSection, read_guesses, read_prior
+from .signatures import section
 
 
 class CandidateSection(Section):
-    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change.
-
-    model: keys of `[model]` that change; another `kind` takes nothing over
-    release: keys of `[release]` that change; with `files` there is no attribute risk
-    attribute: keys of `[attribute]` that change: `{ evidence = "predictive" }`
-    """
+    """``[compare.NAME]``: keys of ``[model]``, ``[release]`` and ``[attribute]`` that change."""
 
     model: dict[str, Any] | None = Field(None, description="a table of keys of [model]")
     release: dict[str, Any] | None = Field(None, description="a table of keys of [release]")
@@ -43,19 +39,15 @@ class CandidateSection(Section):
 
 
 class CompareSection(Section):
-    """``[compare]``: how often each candidate is made, what the map shows, and the candidates.
-
-    replicates: how often each candidate is fitted and synthesised
-    risk: of the map; `"mean_probability"`, else `"expected_match_risk"`, if left out
-    utility: of the map; `"pmse_cart"` if left out
-    kind: how the map draws a candidate
-    bounds: measure the ends of the scale too, as `[bounds]` says
-    candidates: candidates as one table, where a name is one of these keys
-    """
+    """``[compare]``: how often each candidate is made, what the map shows, and the candidates."""
 
     replicates: Count = 5
-    risk: str | None = Field(None, description=RISK)
-    utility: str | None = Field(None, description=USEFUL)
+    risk: str | None = Field(
+        None, description='the name of a risk, such as "mean_probability" or "expected_match_risk"'
+    )
+    utility: str | None = Field(
+        None, description='the name of a measure of utility, such as "pmse_cart"'
+    )
     kind: Literal["boxes", "rectangles", "points"] = Field(
         "boxes", description='"boxes", "rectangles" or "points"'
     )
@@ -86,7 +78,9 @@ class CompareSection(Section):
     def _measures_exist(self) -> "CompareSection":
         for key, given, known in (("risk", self.risk, RISKS), ("utility", self.utility, UTILITIES)):
             if given is not None and given not in known:
-                raise told(misfit(f"[compare] {key}", given, _nearest(given, known)))
+                near = get_close_matches(given, known, n=1) or known[:2]
+                right = " or ".join(map(repr, near))
+                raise told(misfit(f"[compare] {key}", given, f"{right} (docs/sensitivity.md)"))
         return self
 
     @model_serializer(mode="wrap")
@@ -112,42 +106,23 @@ def _is_table(value: Any) -> bool:
 
 def _candidate(name: str, value: Any) -> Any:
     homes = lambda: {  # noqa: E731
-        f"[compare.{name}] {table} = {{ ... }}": keys for table, keys in _HOMES.items()
+        f"[compare.{name}] {table} = {{ ... }}": keys for table, keys in CHANGED.items()
     }
     return read_section(CandidateSection, value, f"[compare.{name}]", homes)
 
 
-_HOMES = {
-    "release": ["m", "columns", "classes", "parameters", "files"],
+CHANGED = {
+    "release": list(ReleaseSection.model_fields),
     "model": ["kind", "order", "formulas", "n_classes", "min_leaf", "draws", "tune", "chains"],
     "attribute": ["evidence", "guesses", "prior"],
 }
-
-
-def _nearest(given: str, known: tuple[str, ...]) -> str:
-    """The names that come near, or where all of them stand."""
-    said = unknown(given, "", known)
-    if "did you mean" in said:
-        return said.rpartition("did you mean ")[2].rstrip("?")
-    return f"{known[0]!r}, {known[1]!r} or another one of docs/sensitivity.md"
-
-
 Values = list[Any] | dict[str, Any]
 OWN = "as in the study"
-SHARES = {"none": 0.0, "all-but-target": 1.0}
-EVIDENCE = (
-    "exact",
-    "predictive",
-    "imputed",
-    "independent-releases",
-    "monte-carlo",
-    "refit",
-    "importance",
-)
+ANYTHING = TypeAdapter[Any](Any)
 
 
-def _each(key: str, read: Callable[[Any, str], Any], example: str) -> BeforeValidator:
-    """Read every value of a list, or of a table of label = value."""
+def _varied(key: str, example: str, read: Callable[[Any, str], Any] = lambda v, _: v) -> Any:
+    """A list of values, or a table of label = value, each of them read; nothing if left out."""
     where = f"[sweep] {key}"
 
     def values(given: Any) -> Any:
@@ -161,37 +136,15 @@ def _each(key: str, read: Callable[[Any, str], Any], example: str) -> BeforeVali
                 raise told(f"{where} names {given[place]!r} twice; name each value once")
         return found
 
-    return BeforeValidator(values)
+    return Annotated[Any, BeforeValidator(values)], None
 
 
 def _records(value: Any, where: str) -> Any:
-    number = isinstance(value, float) and 0 < value < 1
-    labels = isinstance(value, list) and value and all(type(v) in (int, str) for v in value)
-    if number or labels or (isinstance(value, str) and value in SHARES):
-        return value
-    right = '"all-but-target", "none", a fraction above 0 and below 1, or a list of record labels'
-    raise told(misfit(where, value, right))
-
-
-def _columns(value: Any, where: str) -> list[str]:
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return value
-    raise told(misfit(where, value, 'lists of column names, [] for none: [[], ["age"]]'))
-
-
-def _among(*names: str) -> Callable[[Any, str], str]:
-    def read(value: Any, where: str) -> str:
-        if isinstance(value, str) and value in names:
-            return value
-        raise told(misfit(where, value, " or ".join(f'"{name}"' for name in names)))
-
-    return read
-
-
-def _count(value: Any, where: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    raise told(misfit(where, value, "whole numbers >= 1"))
+    """Knowledge that other models than one of counts answer, and that orders itself."""
+    if isinstance(value, str) and value not in SHARES:
+        right = '"all-but-target", "none", a fraction, or a list of record labels'
+        raise told(misfit(where, value, right))
+    return value
 
 
 def _hyper(given: Any) -> Any:
@@ -206,48 +159,24 @@ def _hyper(given: Any) -> Any:
     return given
 
 
-class SweepSection(Section):
-    """``[sweep]``: lists of values, one factor varied at a time around the study's own setting.
+SWEPT: Any = section(
+    "Swept",
+    keys=(),
+    priors=_varied("priors", '["uniform", "marginal", { truth_factor = 10 }]', read_prior),
+    knows_records=_varied("knows_records", '["all-but-target", 0.5, "none"]', _records),
+    knows_columns=_varied("knows_columns", '[[], ["age"], ["age", "job"]]'),
+    guesses=_varied("guesses", '["neighbourhood", "hamming-2"]', read_guesses),
+    classes=_varied("classes", '["new", "own"]'),
+    parameters=_varied("parameters", '["independent", "shared"]'),
+    evidence=_varied("evidence", '["predictive", "importance"]'),
+    m=_varied("m", "[1, 3, 5]"),
+    model=(Annotated[dict[str, Values] | None, BeforeValidator(_hyper)], None),
+    combinations=(Switch, False),
+)
 
-    priors: list of priors as in `[attribute]`; all are taken at every setting, which costs next to
-        nothing
-    knows_records: as in `[attribute.intruder]`: `["all-but-target", 0.5, "none"]`
-    knows_columns: lists of columns: `[[], ["age"], ["age", "job"]]`
-    guesses: as in `[attribute]`: `["neighbourhood", "hamming-2"]`, grids
-    classes: `["new", "own"]`: what the intruder takes the release to be
-    parameters: how the intruder takes the parameters behind the files to have been drawn
-    evidence: how it is computed, a check of the computation; the first is the base if `[attribute]`
-        names none
-    m: `[1, 3]`: the first so many data sets of the release
-    model: `[sweep.model]`: keys of `[model]`, each with a list of values, as the intruder takes
-        them to have been
-    combinations: all combinations of all values
-    """
 
-    priors: Annotated[
-        Values | None, _each("priors", read_prior, '["uniform", "marginal", { truth_factor = 10 }]')
-    ] = None
-    knows_records: Annotated[
-        Values | None, _each("knows_records", _records, '["all-but-target", 0.5, "none"]')
-    ] = None
-    knows_columns: Annotated[
-        Values | None, _each("knows_columns", _columns, '[[], ["age"], ["age", "job"]]')
-    ] = None
-    guesses: Annotated[
-        Values | None, _each("guesses", read_guesses, '["neighbourhood", "hamming-2"]')
-    ] = None
-    classes: Annotated[Values | None, _each("classes", _among("new", "own"), '["new", "own"]')] = (
-        None
-    )
-    parameters: Annotated[
-        Values | None, _each("parameters", _among(*PARAMETERS), '["independent", "shared"]')
-    ] = None
-    evidence: Annotated[
-        Values | None, _each("evidence", _among(*EVIDENCE), '["predictive", "importance"]')
-    ] = None
-    m: Annotated[list[Count] | None, _each("m", _count, "[1, 3, 5]")] = None
-    model: Annotated[dict[str, Values] | None, BeforeValidator(_hyper)] = None
-    combinations: Switch = Field(False, description="true or false")
+class SweepSection(SWEPT):  # type: ignore[misc]
+    """``[sweep]``: lists of values, one factor varied at a time around the study's own setting."""
 
     @model_validator(mode="after")
     def _something_varies(self) -> "SweepSection":
@@ -267,36 +196,20 @@ class SweepSection(Section):
         return list(given.values()) if isinstance(given, Mapping) else list(given or [])
 
 
-def labelled(key: str, given: Values, own: Any) -> tuple[dict[str, Any], str]:
+def labelled(given: Values, own: Any) -> tuple[dict[str, Any], str]:
     """Labels and values of a factor, the study's own always among them, and the label of that."""
-    pairs = dict(given) if isinstance(given, Mapping) else {_label(key, v): v for v in given}
+    pairs = dict(given) if isinstance(given, Mapping) else {label_of(v): v for v in given}
     for label, value in pairs.items():
         if value == own:
             return pairs, label
-    label = OWN if isinstance(given, Mapping) else _label(key, own)
+    label = OWN if isinstance(given, Mapping) else label_of(own)
     return {label: own, **pairs}, label
 
 
-def _label(key: str, value: Any) -> str:
-    if key == "priors":
-        return shown(value)
-    if key == "knows_columns":
-        return " + ".join(value) if value else "none"
-    if key == "knows_records" and isinstance(value, list):
-        return f"{', '.join(map(str, value))} ({len(value)} named)"
-    if key == "guesses":
-        return _guesses_shown(value)
-    return str(value)
-
-
-def _guesses_shown(value: Any) -> str:
-    if isinstance(value, Part):
-        value = value.made()
-        way = next(k for k in ("percent", "additive", "bounds", "values") if getattr(value, k))
-        at = getattr(value, way)
-        said = f"{at:g} %" if way == "percent" else f"+- {at:g}" if way == "additive" else ""
-        span = said or f"{min(at):g} to {max(at):g}"
-        return f"{span} ({value.n if way != 'values' else len(at)})"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{c}: {_guesses_shown(grid)}" for c, grid in value.items())
-    return str(value)
+def label_of(value: Any) -> str:
+    """A value as the file has it, for labels."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return " + ".join(value) or "none"
+    given = ANYTHING.dump_python(value, exclude_unset=True)
+    text = value if isinstance(value, str) else toml_value(given).removeprefix("{ ")
+    return re.sub(r"(?<=\d)\.0\b", "", text.removesuffix(" }"))

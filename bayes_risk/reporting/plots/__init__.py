@@ -13,37 +13,39 @@ from .attribute import (
     plot_calibration,
     plot_closeness,
     plot_diagnostics,
+    plot_geography,
+    plot_posterior,
     plot_priors,
     plot_ranks,
     plot_worst,
     random_guess,
 )
-from .canvas import BLUE, EDGES, GREEN, GREY, MANY_POINTS, ORANGE, VERMILION, axes_of, legend
-from .comparison import plot_risk_utility
-from .matching import STYLES, plot_match_probabilities, plot_sweep
+from .canvas import axes_of, legend
+from .comparison import (
+    PAIRS,
+    plot_context,
+    plot_factor,
+    plot_risk_utility,
+    plot_tornado,
+    plot_utility,
+    plot_worst_pairs,
+)
 from .membership import (
+    STYLES,
     plot_before_after,
     plot_full_table,
     plot_likeliest,
+    plot_match_probabilities,
     plot_path,
     plot_privacy_loss,
     plot_roc,
+    plot_sweep,
 )
-from .posterior import MANY_BARS, plot_geography, plot_posterior
-from .sensitivity import plot_factor, plot_tornado
-from .utility import PAIRS, plot_context, plot_utility, plot_worst_pairs
 
 __all__ = [
-    "BLUE",
-    "EDGES",
     "GOOD_KHAT",
-    "GREEN",
-    "GREY",
-    "MANY_BARS",
-    "MANY_POINTS",
-    "ORANGE",
-    "VERMILION",
     "axes_of",
+    "legend",
     "PAIRS",
     "STYLES",
     "plot_utility",
@@ -54,7 +56,6 @@ __all__ = [
     "plot_roc",
     "plot_priors",
     "plot_worst_pairs",
-    "legend",
     "plot_attribute_risk",
     "plot_before_after",
     "plot_closeness",

@@ -1,8 +1,10 @@
-"""Pictures of attribute risk over all records: how large, how close, how well borne out."""
+"""Pictures of attribute risk: over all records, of one record, and on the map of places."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -10,12 +12,14 @@ from scipy.stats import beta
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import number
+from bayes_risk._core.formats import number, plain
 from bayes_risk._core.validate import at_least
+from bayes_risk.risk.closeness import number_among
 from bayes_risk.risk.result import AttributeRisk
 
 from .canvas import (
     BLUE,
+    COLOURS,
     EDGES,
     GREY,
     MANY_POINTS,
@@ -25,10 +29,12 @@ from .canvas import (
     axes_of,
     legend,
     log_counts,
+    styled,
     upper,
 )
 
 GOOD_KHAT = 0.7
+WITH_ERRORS = "with the release (\N{PLUS-MINUS SIGN} 2 s.e.)"
 MANY_PLACES, LABELLED = 40, 8
 
 
@@ -36,13 +42,12 @@ def plot_attribute_risk(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs
     """Distribution over records of the probability of the truth, with the random-guess line.
 
     Counts are on a log scale, so that a single record at high risk can be seen among thousands.
-    Other keywords go to `Axes.hist`, for the bars.
     """
     axes = axes_of(ax)
     table = risk.records
     top = upper(table[["probability", "prior"]].to_numpy().max())
     edges = [top * edge for edge in EDGES]
-    style: dict[str, Any] = {"bins": edges, "color": BLUE, "label": "with the release"} | kwargs
+    style = styled(kwargs, bins=edges, color=BLUE, label="with the release")
     axes.hist(table["probability"], **style)
     chance = random_guess(risk)
     axes.axvline(
@@ -54,16 +59,14 @@ def plot_attribute_risk(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs
         )
     log_counts(axes)
     axes.set(xlim=(0, top), xlabel="probability the intruder gives to the true values")
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """How often the truth is the intruder's first, second, ... choice.
 
     A truth level with others counts in equal parts at each of the places they share. The line is
-    what guessing at random gives. More than 40 places are drawn in bars of 1, 1, 2, 4, 8, ... Other
-    keywords go to `Axes.bar`.
+    what guessing at random gives. More than 40 places are drawn in bars of 1, 1, 2, 4, 8, ...
     """
     axes = axes_of(ax)
     counts = _rank_counts(risk)
@@ -76,10 +79,9 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
         counts, expected = (np.add.reduceat(x, first - 1) for x in (counts, expected))
         told += ", first of each bar"
     places = np.arange(1, len(counts) + 1)
-    style: dict[str, Any] = {"width": 0.8, "color": BLUE, "label": "with the release"} | kwargs
-    axes.bar(places, counts, **style)
+    axes.bar(places, counts, **styled(kwargs, width=0.8, color=BLUE, label="with the release"))
     edges = np.arange(0.5, len(counts) + 1)
-    chance: dict[str, Any] = {"baseline": None, "color": VERMILION, "ls": "--", "lw": 1.5}
+    chance = styled({}, baseline=None, color=VERMILION, ls="--", lw=1.5)
     axes.stairs(expected, edges, **chance, label="random guess")
     axes.set(xlabel=told, ylabel="records")
     axes.set_xlim(0.4, len(counts) + 0.6)
@@ -88,14 +90,11 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
         axes.set_xticks(places[shown], [f"{place:,}" for place in first[shown]])
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """The k records at highest risk: probability of the truth, two standard errors, and the prior.
-
-    Other keywords go to `Axes.errorbar`.
 
     Parameters
     ----------
@@ -107,43 +106,36 @@ def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kw
     places = np.arange(len(table))
     error = 2 * table["mcse"].fillna(0)
     within = [error.clip(upper=table["probability"]), error.clip(upper=1 - table["probability"])]
-    style: dict[str, Any] = {
-        **{"fmt": "o", "color": BLUE, "capsize": 3, "clip_on": False},
-        "label": "with the release (\N{PLUS-MINUS SIGN} 2 s.e.)",
-    }
-    axes.errorbar(table["probability"], places, xerr=within, **(style | kwargs))
-    before: dict[str, Any] = {"color": ORANGE, "ms": 5, "clip_on": False}
-    axes.plot(table["prior"], places, "D", **before, label="without the release")
+    style = styled(kwargs, fmt="o", color=BLUE, capsize=3, clip_on=False, label=WITH_ERRORS)
+    axes.errorbar(table["probability"], places, xerr=within, **style)
+    before = styled({}, color=ORANGE, ms=5, clip_on=False, label="without the release")
+    axes.plot(table["prior"], places, "D", **before)
     axes.set_yticks(places, [as_text(v) for v in table.index])
     top = upper((table["probability"] + error).max(), table["prior"].max())
     axes.set(
         xlim=(0, top), ylabel="record", xlabel="probability the intruder gives to the true values"
     )
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 def plot_diagnostics(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Pareto k-hat of each record's weights against the Monte Carlo error of its number.
 
     To the right of the line, weights rest on too few draws; records marked unreliable are crosses.
-    Other keywords go to `Axes.plot`, for the points.
     """
     axes = axes_of(ax)
     used = np.unique(risk.case)
     khat, mcse, good = risk.khat[used], risk.mcse[used], risk.reliable[used]
-    style: dict[str, Any] = {"ls": "none", "ms": 4, "rasterized": len(used) > MANY_POINTS}
-    style |= kwargs
-    sound: dict[str, Any] = {"color": BLUE, "alpha": 0.4, "mew": 0, "label": "reliable"} | style
+    style = styled(kwargs, ls="none", ms=4, rasterized=len(used) > MANY_POINTS)
+    sound = styled(style, color=BLUE, alpha=0.4, mew=0, label="reliable")
     axes.plot(khat[good], mcse[good], "o", **sound)
     if not good.all():
-        doubtful: dict[str, Any] = style | {"color": VERMILION, "label": "unreliable"}
-        axes.plot(khat[~good], mcse[~good], "x", **doubtful)
+        doubtful = {"color": VERMILION, "label": "unreliable"}
+        axes.plot(khat[~good], mcse[~good], "x", **(style | doubtful))
     axes.axvline(GOOD_KHAT, color=GREY, ls=":", label=f"k-hat = {GOOD_KHAT}")
     axes.set(xlabel="Pareto k-hat of the weights", ylabel="Monte Carlo error\nof the probability")
     axes.set_ylim(bottom=0)
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 def random_guess(risk: AttributeRisk) -> float:
@@ -181,8 +173,7 @@ def plot_closeness(
 ) -> Axes:
     """Share of records whose expected absolute error for a number is at most so much.
 
-    A curve further to the left: the intruder comes closer. Other keywords go to `Axes.ecdf`, for
-    the curve with the release.
+    A curve further to the left: the intruder comes closer.
 
     Parameters
     ----------
@@ -196,7 +187,7 @@ def plot_closeness(
     table, name = risk.closeness(variable), "expected_absolute_error"
     after, before = table[name], table[f"{name}_prior"]
     axes.set(ylabel="share of records", ylim=(0, 1.02))
-    style: dict[str, Any] = {"color": BLUE, "zorder": 3, "label": "with the release"} | kwargs
+    style = styled(kwargs, color=BLUE, zorder=3, label="with the release")
     if relative:
         ratio = (after / before.where(before > 0)).fillna(1.0)
         axes.ecdf(ratio, **style)
@@ -207,8 +198,7 @@ def plot_closeness(
         axes.ecdf(before, color=ORANGE, ls="--", label="without the release")
         axes.set_xlabel(f"expected distance from the true {as_text(variable)}")
     axes.set_xlim(left=0)
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 BESIDE = {"mean_probability": ("mcse", "baseline"), "max_probability": ("max_mcse", "max_baseline")}
@@ -224,8 +214,6 @@ def plot_priors(
 ) -> Axes:
     """Probability of the truth under each prior, two standard errors, and the prior's own.
 
-    Other keywords go to `Axes.barh`.
-
     Parameters
     ----------
     compared : DataFrame
@@ -240,16 +228,14 @@ def plot_priors(
     axes, places = axes_of(ax), np.arange(len(compared))
     error, baseline = BESIDE[measure]
     spread = 2 * compared[error].fillna(0).to_numpy()
-    style: dict[str, Any] = {"height": 0.6, "color": BLUE, "capsize": 2}
-    style |= {"label": "with the release (\N{PLUS-MINUS SIGN} 2 s.e.)"} | kwargs
+    style = styled(kwargs, height=0.6, color=BLUE, capsize=2, label=WITH_ERRORS)
     axes.barh(places, compared[measure], xerr=spread, **style)
     axes.plot(compared[baseline], places, "D", color=ORANGE, ms=5, label="without the release")
     axes.set_yticks(places, [as_text(name) for name in compared.index])
     axes.set(ylabel="prior", xlabel=f"probability of the truth, {WORDS[measure]}")
     axes.set_xlim(left=0)
     axes.invert_yaxis()
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 TIE = 1e-9
@@ -303,7 +289,7 @@ def plot_calibration(
     """How often the likeliest guess is right against its probability, with 95 % intervals.
 
     On the line the intruder's confidence is borne out, below it the intruder is too sure. Numbers
-    of records stand beside the points. See `calibration`. Other keywords go to `Axes.errorbar`.
+    of records stand beside the points. See `calibration`.
 
     Parameters
     ----------
@@ -314,17 +300,15 @@ def plot_calibration(
     x, y = table["predicted"].to_numpy(), table["frequency"].to_numpy()
     spread = np.stack([y - table["low"], table["high"] - y])
     axes.plot([0, 1], [0, 1], "--", color=GREY, label="borne out")
-    style: dict[str, Any] = {"fmt": "o", "color": BLUE, "capsize": 3}
-    style |= {"label": "likeliest guess (95 % interval)"} | kwargs
-    axes.errorbar(x, y, yerr=spread, **style)
+    label = "likeliest guess (95 % interval)"
+    axes.errorbar(x, y, yerr=spread, **styled(kwargs, fmt="o", color=BLUE, capsize=3, label=label))
     for at, height, n in zip(x, y, table["records"], strict=True):
         axes.annotate(
             f"{n:,}", (at, height), (6, -11), textcoords="offset points", fontsize="small"
         )
     axes.set(xlim=(0, 1.05), ylim=(0, 1.05))
     axes.set(xlabel="probability of the likeliest guess", ylabel="share of records\nwhere it is so")
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 def _likeliest(risk: AttributeRisk) -> tuple[Array, Array]:
@@ -339,3 +323,157 @@ def _interval(k: float, n: int) -> tuple[float, float]:
     low = 0.0 if k == 0 else float(beta.ppf(TAIL, k + 0.5, n - k + 0.5))
     high = 1.0 if k == n else float(beta.ppf(1 - TAIL, k + 0.5, n - k + 0.5))
     return low, high
+
+
+MANY_BARS = 10
+
+
+def plot_posterior(
+    risk: AttributeRisk,
+    label: Hashable,
+    variable: str | None = None,
+    *,
+    ax: Axes | None = None,
+    **kwargs: Any,
+) -> Axes:
+    """The intruder's posterior for one record, with the prior and the truth; confidential.
+
+    A number: stems over its values. A category, or all variables together: bars, the likeliest
+    guesses first, and the truth last if it is not among them.
+
+    Parameters
+    ----------
+    label : hashable
+        A record, as in ``risk.index``.
+    variable : str, optional
+        A guessed variable; all of them together by default.
+    """
+    axes = axes_of(ax)
+    if variable is None and len(risk.variables) == 1:
+        variable = risk.variables[0].name
+    table = risk.posterior(label, variable)
+    if variable is not None and not _categories(risk, variable):
+        _stems(axes, table, kwargs)
+        return legend(axes)
+    names = [v.name for v in risk.variables] if variable is None else [variable]
+    _bars(axes, table, names, kwargs)
+    return legend(axes, side="right")
+
+
+def _categories(risk: AttributeRisk, variable: str) -> bool:
+    return next(v.n_levels for v in risk.variables if v.name == variable) > 0
+
+
+def _stems(axes: Axes, table: pd.DataFrame, given: dict[str, Any]) -> None:
+    """Probabilities over the values of a number; those before the release are a line."""
+    values, true = table.iloc[:, 0], table["is_truth"]
+    for which, colour, marker, label in (
+        (~true, BLUE, "o", "with the release"),
+        (true, VERMILION, "*", "the truth"),
+    ):
+        heights = table["probability"][which]
+        axes.vlines(values[which], 0, heights, color=colour, lw=2)
+        size = 6 if marker == "o" else 12
+        style = styled(given, color=colour, ms=size, label=label, zorder=3)
+        axes.plot(values[which], heights, marker, **style)
+    axes.plot(values, table["prior"], "--", color=ORANGE, label="without the release")
+    axes.set(xlabel=as_text(str(values.name)), ylabel="probability")
+    axes.set_ylim(bottom=0)
+
+
+def _bars(axes: Axes, table: pd.DataFrame, variables: list[str], given: dict[str, Any]) -> None:
+    """Probabilities of the likeliest guesses, from the top."""
+    ordered = table.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
+    shown = ordered[(ordered.index < MANY_BARS) | ordered["is_truth"]]
+    places, true = np.arange(len(shown)), shown["is_truth"].to_numpy()
+    p = shown["probability"].to_numpy()
+    axes.barh(places[~true], p[~true], **styled(given, color=BLUE, label="with the release"))
+    axes.barh(places[true], p[true], color=VERMILION, hatch="//", ec="white", label="the truth")
+    axes.plot(shown["prior"], places, "D", color=ORANGE, ms=5, label="without the release")
+    axes.set_yticks(places, [_guess(row) for row in shown[variables].to_numpy(dtype=object)])
+    hidden = f" ({len(shown)} of {len(table):,} guesses shown)" if len(shown) < len(table) else ""
+    axes.set(xlabel=f"probability{hidden}", ylabel=as_text(", ".join(variables)))
+    axes.set_xlim(left=0)
+    axes.invert_yaxis()
+
+
+def _guess(values: npt.NDArray[np.object_]) -> str:
+    parts = [plain(v, 6) if isinstance(v, float) else str(v) for v in values]
+    return as_text(", ".join(parts))
+
+
+HEXAGONS = 40
+
+
+def plot_geography(
+    risk: AttributeRisk,
+    x: str,
+    y: str,
+    *,
+    places: pd.DataFrame | None = None,
+    worst: int = 10,
+    ax: Axes | None = None,
+    **kwargs: Any,
+) -> Axes:
+    """Probability of the truth at each record's place: a map of risk; confidential.
+
+    Up to 1,500 records are points, larger the higher their risk; more are hexagons, each with the
+    highest risk in it. The worst records are ringed.
+
+    Parameters
+    ----------
+    x, y : str
+        Coordinates: guessed numbers, or columns of ``places``.
+    places : DataFrame, optional
+        Confidential coordinates of the targets, by the labels of ``risk.index``; by default the
+        true values of the guessed numbers.
+    worst : int
+        How many records are ringed.
+
+    Raises
+    ------
+    InputError
+        Coordinates that are neither guessed numbers nor columns of ``places``; places that lack a
+        target, or hold its label twice.
+    """
+    axes, at = axes_of(ax), _places(risk, x, y, places)
+    p = risk.records["probability"].to_numpy()
+    draw = _hexagons if len(p) > MANY_POINTS else _points
+    drawn = draw(axes, at, p, kwargs)
+    first = np.argsort(-p, kind="stable")[:worst]
+    ring = styled({}, ls="none", mfc="none", mec=VERMILION, ms=13, mew=1.5)
+    if len(first):
+        axes.plot(*at[first].T, "o", label=f"the {len(first)} records at highest risk", **ring)
+        legend(axes)
+    what = "highest probability of a truth" if draw is _hexagons else "probability of the truth"
+    axes.figure.colorbar(drawn, ax=axes, label=what)
+    axes.set(xlabel=as_text(x), ylabel=as_text(y))
+    return axes
+
+
+def _points(axes: Axes, at: Array, p: Array, given: dict[str, Any]) -> Any:
+    size = 10 + 70 * p / max(p.max(), 1e-12)
+    style = styled(given, cmap=COLOURS, vmin=0, ec=GREY, lw=0.4, c=p, s=size)
+    return axes.scatter(at[:, 0], at[:, 1], **style)
+
+
+def _hexagons(axes: Axes, at: Array, p: Array, given: dict[str, Any]) -> Any:
+    style = styled(given, cmap=COLOURS, gridsize=HEXAGONS, vmin=0, linewidths=0.2)
+    return axes.hexbin(at[:, 0], at[:, 1], **styled(style, reduce_C_function=np.max, C=p))
+
+
+def _places(risk: AttributeRisk, x: str, y: str, places: pd.DataFrame | None) -> Array:
+    """Coordinates of the targets, shape (n, 2)."""
+    if places is None:
+        pair = [number_among(risk, name) for name in (x, y)]
+        true = risk.guesses[risk.truth, np.arange(len(risk.truth))][risk.case]
+        return np.asarray(true[:, pair], dtype=np.float64)
+    for name in (x, y):
+        if name not in places:
+            raise InputError(f"places has no column {name!r}; give one of {list(places.columns)}")
+    if not places.index.is_unique or not risk.index.isin(places.index).all():
+        raise InputError(
+            "places must hold the label of every target once; give the confidential table with the "
+            "index of risk.index"
+        )
+    return places.loc[risk.index, [x, y]].to_numpy(np.float64)

@@ -1,11 +1,8 @@
-"""What all pictures share: colours that every eye tells apart, bare axes, legends, labels.
-
-Colours are those of Okabe & Ito (2008); every colour has a second sign (dash, marker, hatch or
-label). Nothing is shown, and no global style is touched.
-"""
+"""What all pictures share: colours that every eye tells apart, bare axes, legends, labels."""
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 from matplotlib import rcParams
 from matplotlib.axes import Axes
@@ -15,6 +12,7 @@ from matplotlib.ticker import NullLocator
 
 BLUE, VERMILION, GREEN, ORANGE, GREY = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#666666"
 SKY, PURPLE = "#56B4E9", "#CC79A7"
+ALL_COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 COLOURS = "cividis_r"  # the same order for every eye and in grey: the darker, the higher
 MANY_POINTS = 1_500
 OWN = "bayes_risk"  # label of the figures that are made here
@@ -46,18 +44,24 @@ def paper() -> str:
     return "white" if face == "none" else face
 
 
-def legend(axes: Axes, *, side: str = "left", columns: int = 3) -> None:
+def styled(given: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
+    """Keywords of matplotlib: the usual ones, but those that are given."""
+    return usual | dict(given)
+
+
+def legend(axes: Axes, *, side: str = "left", columns: int = 3) -> Axes:
     """Above the plot in a figure of ours, flush with a side; inside the axes in another's.
 
     There a title, or the next axes, may stand above them.
     """
     if axes.figure.get_label() != OWN:
         axes.legend(loc="best", fontsize="small", framealpha=0.85)
-        return
+        return axes
     corner = (0 if side == "left" else 1, 1)
     axes.legend(
         frameon=False, loc=f"lower {side}", bbox_to_anchor=corner, ncols=columns, borderaxespad=0.2
     )
+    return axes
 
 
 def log_counts(axes: Axes) -> None:
@@ -69,9 +73,10 @@ def log_counts(axes: Axes) -> None:
     few_ticks(axes.yaxis)
 
 
-def few_ticks(axis: Axis) -> None:
-    """Ticks of a log axis at powers of ten alone: dozens between them cost more than they say."""
-    axis.set_minor_locator(NullLocator())
+def few_ticks(*log: Axis) -> None:
+    """Ticks of log axes at powers of ten alone: dozens between them cost more than they say."""
+    for axis in log:
+        axis.set_minor_locator(NullLocator())
 
 
 def upper(*highest: float) -> float:

@@ -1,21 +1,40 @@
-"""The risk-utility map: candidates by what they give away and what they keep."""
+"""Pictures of candidates on the risk-utility map, of utility, and of sensitivity."""
 
-from itertools import cycle, islice
+import textwrap
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.arrays import Array
-from bayes_risk._core.formats import number
-from bayes_risk.studies.comparison import Comparison
-from bayes_risk.studies.measures import MEASURES, UTILITY, chosen
+from bayes_risk._core.formats import number, plain
+from bayes_risk.studies.comparison import ATTRIBUTE, MEASURES, UTILITY, Comparison, chosen
+from bayes_risk.studies.grid import value_in_words
+from bayes_risk.studies.sensitivity import BESIDE, RISK, Sensitivity
+from bayes_risk.utilities.context_result import DRAWN, MEANINGS, ContextMeasures
+from bayes_risk.utilities.result import Utility
 
-from .canvas import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, axes_of, ink, legend, paper
+from .canvas import (
+    ALL_COLOURS,
+    BLUE,
+    COLOURS,
+    GREY,
+    ORANGE,
+    VERMILION,
+    as_text,
+    axes_of,
+    few_ticks,
+    ink,
+    legend,
+    paper,
+    styled,
+)
 
-COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LEFT, RIGHT = "\N{LEFTWARDS ARROW}", "\N{RIGHTWARDS ARROW}"
 DOWN, UP = "\N{DOWNWARDS ARROW}", "\N{UPWARDS ARROW}"
@@ -43,8 +62,6 @@ def plot_risk_utility(
 ) -> Axes:
     """The risk-utility map: candidates on utility (x) and risk (y), the Pareto front drawn.
 
-    Other keywords go to `Axes.plot`, for the mark of each candidate.
-
     Parameters
     ----------
     risk, utility : str, optional
@@ -59,13 +76,16 @@ def plot_risk_utility(
     """
     of = (chosen("risk", risk, found.measures), chosen("utility", utility, found.measures))
     axes, table = axes_of(ax, (7.2, 5.0)), found.pareto(*of)
-    looks = zip(found.names, islice(cycle(COLOURS), len(found.names)), cycle(MARKERS), strict=False)
+    looks = zip(found.names, cycle(ALL_COLOURS), cycle(MARKERS), strict=False)
     for name, colour, marker in looks:
         points = found.points(name, *of)
         if len(points):
             look = Look(colour, marker)
             _candidate(axes, points, look, kind, whiskers, table.loc[[name]].iloc[0])
-            _mark(axes, points.mean(axis=0), look, name, kwargs)
+            # the mean carries the name
+            style = styled(kwargs, marker=marker, color=colour, ms=8, ls="", zorder=4)
+            style = styled(style, mec=paper(), mew=1.0, label=_plain(name))
+            axes.plot(*points.mean(axis=0), **style)
     _front(axes, table)
     _level(axes, found, of)
     axes.margins(EDGE)
@@ -74,8 +94,8 @@ def plot_risk_utility(
     axes.set_ylabel("\n".join(_label(of[0], (DOWN, UP))))
     axes.set_xlabel("      ".join(_label(of[1], (LEFT, RIGHT))))
     axes.locator_params(axis="x", nbins=6)
-    _legend(axes)
-    return axes
+    longest = max(map(len, axes.get_legend_handles_labels()[1]))
+    return legend(axes, columns=4 if longest <= 13 else 3 if longest <= 20 else 2)
 
 
 def _candidate(
@@ -83,7 +103,6 @@ def _candidate(
 ) -> None:
     """Replicates, and their rectangle, box or error."""
     alone, middle = len(points) == 1, points.mean(axis=0)
-    small: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ls": "", "zorder": 2}
     if kind != "points" and not alone:
         _rectangle(axes, points, look)
     if kind == "boxes" and not alone:
@@ -92,18 +111,12 @@ def _candidate(
         shown = points[((points < ends[0]) | (points > ends[1])).any(axis=1)]
     else:
         shown = points if not alone else points[:0]
-    axes.plot(*shown.T, ms=4, alpha=0.55, mew=0, **small)
+    small = styled({}, color=look.colour, marker=look.marker, ls="", ms=4, zorder=2)
+    axes.plot(*shown.T, alpha=0.55, mew=0, **small)
     if kind == "points" or alone:
         x, y = float(middle[0]), float(middle[1])
         across, up = 2 * np.nan_to_num([row["utility_mcse"], row["risk_mcse"]])
         axes.errorbar(x, y, xerr=across, yerr=up, color=look.colour, lw=1, capsize=2, zorder=3)
-
-
-def _mark(axes: Axes, middle: Array, look: Look, name: str, given: dict[str, Any]) -> None:
-    """The mean, which carries the name."""
-    style: dict[str, Any] = {"marker": look.marker, "color": look.colour, "ms": 8, "ls": ""}
-    style |= {"mec": paper(), "mew": 1.0, "label": _plain(name), "zorder": 4}
-    axes.plot(*middle, **(style | given))
 
 
 def quartiles(points: Array) -> Array:
@@ -140,7 +153,7 @@ def _rectangle(axes: Axes, points: Array, look: Look) -> None:
 def _whiskers(axes: Axes, points: Array, ends: Array, look: Look) -> None:
     """From the sides of the rectangle, at the median of the other measure."""
     (low, high), middle = quartiles(points), np.median(points, axis=0)
-    how: dict[str, Any] = {"color": look.colour, "lw": 1.2, "zorder": 1.5}
+    how = styled({}, color=look.colour, lw=1.2, zorder=1.5)
     for side, end in ((low, ends[0]), (high, ends[1])):
         axes.plot([side[0], end[0]], [middle[1]] * 2, **how)
         axes.plot([middle[0]] * 2, [side[1], end[1]], **how)
@@ -214,10 +227,291 @@ def _label(name: str, arrows: tuple[str, str]) -> tuple[str, str]:
     return measure.words, f"{low} {better}" if measure.lower else f"{better} {high}"
 
 
-def _legend(axes: Axes) -> None:
-    longest = max(map(len, axes.get_legend_handles_labels()[1]))
-    legend(axes, columns=4 if longest <= 13 else 3 if longest <= 20 else 2)
-
-
 def _plain(text: str) -> str:
     return text.replace("$", r"\$").lstrip("_") or "candidate"
+
+
+PAIRS = 10
+LEAST = 0.1  # ratios are drawn from here; smaller ones say nothing more
+TOP = 10.0  # ratio at which the colours end, if none is above
+STEPS = [step * 10**k for k in range(7) for step in (1, 2, 5)]
+NUMBERED = 14  # columns up to which numbers stand in the squares
+
+
+def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
+    """S_pMSE of every pair of columns (below the diagonal) and column (on it).
+
+    A release drawn from the truth has 1 on average: the lightest. Pairs of columns that were not
+    synthesised are blank. Up to 14 columns the numbers are written too.
+    """
+    axes = axes_of(ax)
+    names = [*found.unsynthesized, *found.synthesized]
+    ratios = ratios_of(found)
+    top = max(TOP, float(np.nanmax(ratios, initial=1.0)))
+    style = styled(kwargs, cmap=COLOURS, norm="log", vmin=1, vmax=top, edgecolors="none")
+    squares = np.ma.masked_invalid(np.maximum(ratios, 1e-3))
+    mesh = axes.pcolormesh(squares, **style)
+    places = np.arange(len(names)) + 0.5
+    axes.set_xticks(places, [as_text(name) for name in names], rotation=90)
+    axes.set_yticks(places, [as_text(name) for name in names])
+    axes.invert_yaxis()
+    if len(names) <= NUMBERED:
+        _write(axes, ratios, float(np.sqrt(top)))
+    bar = axes.figure.colorbar(mesh, ax=axes, label="pMSE over chance (S_pMSE)")
+    bar.set_ticks([step for step in STEPS if step <= top], labels=None, minor=False)
+    bar.ax.yaxis.set_major_formatter("{x:g}")
+    few_ticks(bar.ax.yaxis)
+    return axes
+
+
+def ratios_of(found: Utility) -> Array:
+    """S_pMSE of columns and pairs, (p, p), below the diagonal; NaN: not compared."""
+    at = {name: j for j, name in enumerate([*found.unsynthesized, *found.synthesized])}
+    grid = np.full((len(at), len(at)), np.nan)
+    for name, ratio in found.margins["ratio"].items():
+        grid[at[str(name)], at[str(name)]] = ratio
+    for pair, ratio in zip(found.pairs.index, found.pairs["ratio"], strict=True):
+        low, high = sorted(at[name] for name in pair)
+        grid[high, low] = ratio
+    return grid
+
+
+def _write(axes: Axes, ratios: Array, dark: float) -> None:
+    """The numbers, readable on their square."""
+    for row, column in np.argwhere(np.isfinite(ratios)):
+        ratio = ratios[row, column]
+        colour = "white" if ratio > dark else "black"
+        where = (column + 0.5, row + 0.5)
+        axes.text(*where, plain(ratio, 2), fontsize=8, ha="center", va="center", color=colour)
+
+
+def plot_worst_pairs(
+    found: Utility, *, k: int = PAIRS, ax: Axes | None = None, **kwargs: Any
+) -> Axes:
+    """The pairs of columns worst kept together: S_pMSE of their tables, on a log scale.
+
+    A release drawn from the truth has 1 on average (the dashed line). Diamonds: the worse of the
+    two columns by itself, so that a pair is seen to be bad because of a column.
+
+    Parameters
+    ----------
+    k : int
+        Number of pairs.
+    """
+    axes, table = axes_of(ax), found.pairs.head(k)
+    places = np.arange(len(table))
+    ratio = np.maximum(table["ratio"].to_numpy(), LEAST)
+    style = styled(kwargs, height=0.6, color=BLUE, label="the pair")
+    axes.barh(places, ratio - LEAST, left=LEAST, **style)
+    alone = [_alone(found, pair) for pair in table.index]
+    axes.plot(alone, places, "D", color=ORANGE, ms=5, label="the worse column alone")
+    axes.axvline(1, color=VERMILION, ls="--", label="drawn from the truth")
+    axes.set_xscale("log")
+    axes.set_xlim(left=LEAST)
+    axes.xaxis.set_major_formatter("{x:g}")
+    few_ticks(axes.xaxis)
+    axes.set_yticks(
+        places, [f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index]
+    )
+    axes.set_xlabel("pMSE over chance (S_pMSE)")
+    axes.invert_yaxis()
+    return legend(axes)
+
+
+def _alone(found: Utility, pair: tuple[str, str]) -> float:
+    """Largest ratio of the synthesised columns of a pair by themselves."""
+    margins = found.margins["ratio"]
+    return max(max(float(margins[name]) for name in pair if name in margins.index), LEAST)
+
+
+def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
+    """Replicated uniques, DiSCO, DCAP, TCAP and released copies, beside what they compare with."""
+    table = found.summary()
+    table = table[[measure in DRAWN for _, measure in found.rows]].iloc[::-1]
+    axes, places = axes_of(ax), np.arange(len(table))
+    style = styled(kwargs, height=0.6, color=BLUE, label="with the release")
+    axes.barh(places, table["value"], **style)
+    axes.plot(table["compare"], places, "D", color=ORANGE, label="with the original")
+    axes.set_yticks(places, [as_text(f"{MEANINGS[m].written} {t}".strip()) for t, m in table.index])
+    axes.set(xlim=(0, 1), xlabel="share of records")
+    return legend(axes)
+
+
+WORDS = {
+    **{name: measure.words for name, measure in MEASURES.items() if measure.kind == ATTRIBUTE},
+    **{"knows_records": "records known", "knows_columns": "columns known"},
+    "m": "data sets released (m)",
+}
+WIDE = 26  # characters of a label on one line
+LETTER = 0.0095  # of the width of the axes
+WIDTH, NAMES = 8.6, 2.0  # inches: of a figure of ours, and of the names at its left
+SHARE = 0.775  # of a figure's width that axes have before anything is laid out
+STILL = 1e-3  # share of the widest bar below which nothing has moved
+
+
+def plot_tornado(
+    found: Sensitivity, *, measure: str = RISK, ax: Axes | None = None, **kwargs: Any
+) -> Axes:
+    """One bar a factor, from its lowest to its highest value of the measure, widest on top.
+
+    Left of the base setting in blue, right of it in vermilion; the values of the factor stand at
+    the ends. The grey band is two standard errors of the base: what lies within may be chance.
+
+    Parameters
+    ----------
+    measure : str
+        A variable of its dataset.
+    """
+    table = found.tornado(measure)
+    axes = axes_of(ax, (WIDTH, 1.5 + 0.55 * len(table)))
+    base, places = float(table["base"].iloc[0]), range(len(table))
+    spread = max(float(table["high"].max() - table["low"].min()), 1e-12)
+    _side(axes, table, "low", spread, kwargs)
+    _side(axes, table, "high", spread, kwargs)
+    axes.axvline(base, color=GREY, lw=1, label="base setting")
+    _error_band(axes, found, base, measure)
+    axes.set_yticks(places, [_factor(name, found) for name in table.index])
+    axes.set_ylim(len(table) - 0.5, -0.5)  # room for factors that move nothing
+    width = max(float(axes.get_window_extent().width / axes.figure.dpi) / SHARE, NAMES + 1)
+    axes.set_xlim(*_room(table, spread, LETTER * (WIDTH - NAMES) / (width - NAMES)))
+    if table["low"].min() >= 0:  # nothing below 0 but labels
+        axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= axes.get_xlim()[1]])
+    axes.set_xlabel(_named(measure))
+    return legend(axes, side="right", columns=2)  # labels take the left
+
+
+def _side(axes: Axes, table: pd.DataFrame, side: str, spread: float, given: dict[str, Any]) -> None:
+    """Bars from the base to one end, with the value of the factor beside each that moves."""
+    left = side == "low"
+    base, ends = table["base"].to_numpy(float), table[side].to_numpy(float)
+    moved = np.flatnonzero(np.abs(ends - base) > STILL * spread)
+    colour, hatch, word = (BLUE, "", "lower") if left else (VERMILION, "//", "higher")
+    label = f"{word} than at the base" if len(moved) else None
+    style = styled(given, height=0.55, color=colour, hatch=hatch, ec="white", label=label)
+    axes.barh(moved, (ends - base)[moved], left=base[moved], **style)
+    for place in moved:
+        axes.annotate(
+            _short(str(table.index[int(place)]), table[f"at_{side}"].iloc[place]),
+            (float(ends[place]), float(place)),
+            xytext=(-4 if left else 4, 0),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=8,
+        )
+
+
+def _error_band(axes: Axes, found: Sensitivity, base: float, measure: str) -> None:
+    error = BESIDE.get(measure, (None, None))[0]
+    spread = 0.0 if error is None else 2 * float(found.dataset[error].sel(dict(found.base)))
+    if spread > 0:
+        axes.axvspan(
+            base - spread, base + spread, color=GREY, alpha=0.2, lw=0, zorder=0,
+            label="\N{PLUS-MINUS SIGN} 2 s.e.",
+        )  # fmt: skip
+
+
+def plot_factor(
+    found: Sensitivity, factor: str, *, measure: str = RISK, ax: Axes | None = None, **kwargs: Any
+) -> Axes:
+    """A measure along one factor, the others at their base; two standard errors, the baseline."""
+    line = found.along(factor)
+    line = line.isel({factor: ~np.isnan(line[measure].to_numpy())})
+    numbers = line[factor].dtype.kind in "iuf"
+    axes = axes_of(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * line.sizes[factor]))
+    (_curve if numbers else _bars)(axes, line, (factor, measure), found, kwargs)
+    return legend(axes, side="right", columns=2)  # labels take the left
+
+
+def _curve(
+    axes: Axes, line: xr.Dataset, what: tuple[str, str], found: Sensitivity, given: dict[str, Any]
+) -> None:
+    factor, measure = what
+    at = line[factor].to_numpy()
+    error, baseline = _beside(line, measure)
+    label = "with the release" + _two_errors(error)
+    style = styled(given, color=BLUE, marker="o", ms=4, capsize=3, label=label)
+    axes.errorbar(at, line[measure], yerr=error, **style)
+    here = float(found.base[factor])
+    if baseline is not None:
+        axes.plot(at, baseline, ":", color=ORANGE, label="without the release")
+    axes.plot(
+        [here], line[measure].sel({factor: here}), "D", color=VERMILION, ms=7, label="base",
+        zorder=3,
+    )  # fmt: skip
+    if line[factor].dtype.kind in "iu":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    share = "share of " if factor == "knows_records" else ""
+    axes.set(xlabel=share + _named(factor), ylabel="\n".join(textwrap.wrap(_named(measure), 30)))
+    low, high = axes.get_ylim()
+    if low >= 0:
+        axes.set_ylim(0, 1.12 * high)  # room for the mark of the base
+
+
+def _bars(
+    axes: Axes, line: xr.Dataset, what: tuple[str, str], found: Sensitivity, given: dict[str, Any]
+) -> None:
+    factor, measure = what
+    places, labels = np.arange(line.sizes[factor]), line[factor].to_numpy()
+    error, baseline = _beside(line, measure)
+    is_base = labels == found.base[factor]
+    for those, colour, hatch, label in (
+        (~is_base, BLUE, "", "with the release" + _two_errors(error)),
+        (is_base, VERMILION, "//", "the same, base setting"),
+    ):
+        spread = None if error is None else error[those]
+        style = styled(given, height=0.6, color=colour, hatch=hatch, ec="white", label=label)
+        style = styled(style, capsize=2, xerr=spread)
+        axes.barh(places[those], line[measure].to_numpy()[those], **style)
+    if baseline is not None:
+        axes.plot(baseline, places, "D", color=ORANGE, ms=5, label="without the release")
+    axes.set_yticks(places, [_lines(label) for label in labels])
+    axes.invert_yaxis()
+    axes.set_xlabel(_named(measure))
+    axes.set_ylabel(_named(factor))
+    if axes.get_xlim()[0] > 0:
+        axes.set_xlim(left=0)
+
+
+def _beside(line: xr.Dataset, measure: str) -> tuple[np.ndarray | None, np.ndarray | None]:
+    error, baseline = BESIDE.get(measure, (None, None))
+    spread = None if error is None else 2 * np.nan_to_num(line[error].to_numpy())
+    if spread is not None and not spread.any():
+        spread = None
+    return spread, None if baseline is None else line[baseline].to_numpy()
+
+
+def _two_errors(error: np.ndarray | None) -> str:
+    return "" if error is None else " (\N{PLUS-MINUS SIGN} 2 s.e.)"
+
+
+def _room(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, float]:
+    """Limits that leave room for the labels of both sides; ``letter``: share of the axes."""
+    share = [0.03, 0.03]  # of the width of the axes
+    for side, name in enumerate(("low", "high")):
+        moved = (table[name] - table["base"]).abs() > STILL * spread
+        for factor, value in table.loc[moved, f"at_{name}"].items():
+            share[side] = max(share[side], 0.03 + letter * len(_short(str(factor), value)))
+    wide = spread / (1.0 - sum(share))
+    return float(table["low"].min()) - share[0] * wide, float(table["high"].max()) + share[1] * wide
+
+
+def _factor(name: str, found: Sensitivity) -> str:
+    """A factor and its base value on two lines."""
+    return f"{_named(name)}\n(base: {_short(name, found.base[name])})"
+
+
+def _named(factor: str) -> str:
+    return WORDS.get(factor, factor.replace("_", " ").replace("hyper ", "hyper-prior: "))
+
+
+def _short(factor: str, value: object) -> str:
+    text = value_in_words(factor, value)
+    return textwrap.shorten(text, WIDE, placeholder="\N{HORIZONTAL ELLIPSIS}").replace("$", r"\$")
+
+
+def _lines(value: object) -> str:
+    """A label on two lines at most."""
+    text = plain(value, 3) if isinstance(value, float) else str(value)
+    lines = textwrap.wrap(text, WIDE, max_lines=2, placeholder="\N{HORIZONTAL ELLIPSIS}")
+    return "\n".join(lines).replace("$", r"\$")

@@ -1,17 +1,33 @@
-"""Pictures of membership, privacy loss, wide searches and reweighting."""
+"""Pictures of matching, membership, privacy loss, wide searches and reweighting."""
 
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 
-from bayes_risk.risk.full_table.likeliest_result import Likeliest
-from bayes_risk.risk.full_table.result import FullTableRisk
-from bayes_risk.risk.membership.result import Membership
-from bayes_risk.risk.privacy_loss_result import PrivacyLoss
-from bayes_risk.studies.reweighting_result import Reweighting
+from bayes_risk._core.errors import InputError
+from bayes_risk.matching.result import IdentificationRisk
+from bayes_risk.risk.full_table.likeliest import Likeliest
+from bayes_risk.risk.full_table.risk import FullTableRisk
+from bayes_risk.risk.membership.audit import Membership
+from bayes_risk.risk.privacy_loss import PrivacyLoss
+from bayes_risk.studies.identification_sweep import IdentificationSweep
+from bayes_risk.studies.reweighting import Reweighting
 
-from .canvas import BLUE, GREY, ORANGE, VERMILION, axes_of, few_ticks, legend
+from .canvas import (
+    BLUE,
+    EDGES,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    axes_of,
+    few_ticks,
+    legend,
+    log_counts,
+    styled,
+)
 
 
 def plot_roc(
@@ -19,7 +35,7 @@ def plot_roc(
 ) -> Axes:
     """Members found against people outside the data who are taken for members.
 
-    On the line the release tells nothing. Other keywords go to `Axes.plot`, for the curve.
+    On the line the release tells nothing.
 
     Parameters
     ----------
@@ -31,53 +47,40 @@ def plot_roc(
     table = found.roc()
     rates = table["false_positive_rate"].to_numpy()
     axes, low = axes_of(ax), float(rates[1]) if log else 0.0
-    style: dict[str, Any] = {"color": BLUE, "label": "with the release"} | kwargs
+    style = styled(kwargs, color=BLUE, label="with the release")
     axes.plot(rates, table["true_positive_rate"], **style)
     axes.plot(rates, rates, color=VERMILION, ls="--", label="without the release")
     if log:
         axes.set(xscale="log", yscale="log")
     axes.set(xlim=(low, 1), ylim=(low, 1.02))
     axes.set(xlabel="people outside the data taken for members", ylabel="members found")
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 def plot_privacy_loss(found: PrivacyLoss, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
-    """Share of records whose loss is at most so much; infinite losses are never reached.
-
-    Other keywords go to `Axes.step`, for the curve.
-    """
+    """Share of records whose loss is at most so much; infinite losses are never reached."""
     table, axes = found.records, axes_of(ax)
     loss = np.sort(table["privacy_loss"].to_numpy())
     finite = loss[np.isfinite(loss)]
     share = np.arange(1, len(finite) + 1) / len(loss)
-    style: dict[str, Any] = {"where": "post", "color": BLUE, "label": "with the release"} | kwargs
-    axes.step(finite, share, **style)
+    axes.step(finite, share, **styled(kwargs, where="post", color=BLUE, label="with the release"))
     if table["low"].notna().any():
         low = np.sort(table["low"].dropna().clip(lower=0))
         share = np.arange(1, len(low) + 1) / len(loss)
         axes.step(low, share, where="post", color=ORANGE, ls=":", label="bias the other way")
     axes.axvline(0, color=VERMILION, ls="--", label="without the release")
     axes.set(xlabel="realised privacy loss", ylabel="share of records", ylim=(0, 1.02))
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 def plot_full_table(risk: FullTableRisk, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Rank of the truth among all values, with the release against without, on log scales.
 
-    Below the line the release has brought the truth nearer to the front. Other keywords go to
-    `Axes.loglog`, for the points.
+    Below the line the release has brought the truth nearer to the front.
     """
     axes = axes_of(ax)
     before, after = risk.prior_rank[risk.case], risk.rank[risk.case]
-    style: dict[str, Any] = {
-        "color": BLUE,
-        "ms": 4,
-        "alpha": 0.5,
-        "mew": 0,
-        "label": "record",
-    } | kwargs
+    style = styled(kwargs, color=BLUE, ms=4, alpha=0.5, mew=0, label="record")
     axes.loglog(before, after, "o", **style)
     ends = [1.0, float(max(before.max(), after.max()))]
     axes.loglog(ends, ends, color=VERMILION, ls="--", label="nothing learnt")
@@ -85,17 +88,14 @@ def plot_full_table(risk: FullTableRisk, *, ax: Axes | None = None, **kwargs: An
         xlabel=f"rank of the truth among {int(risk.n_values.max()):,} values without the release",
         ylabel="rank with the release",
     )
-    few_ticks(axes.xaxis)
-    few_ticks(axes.yaxis)
-    legend(axes)
-    return axes
+    few_ticks(axes.xaxis, axes.yaxis)
+    return legend(axes)
 
 
 def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Probability of the truth against that of the likeliest value, on log scales.
 
     On the line the truth is the intruder's first guess. Hollow triangles: the rank is not certain.
-    Other keywords go to `Axes.loglog`, for the points.
     """
     axes, table = axes_of(ax), found.records
     for certain, colour, marker, label in (
@@ -104,7 +104,7 @@ def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -
     ):
         some = table[table["found"] == certain]
         face = colour if certain else "none"
-        style: dict[str, Any] = {"color": colour, "mfc": face, "ms": 4, "label": label} | kwargs
+        style = styled(kwargs, color=colour, mfc=face, ms=4, label=label)
         axes.loglog(some["best"], some["probability"], marker, **style)
     ends = [float(table[["best", "probability"]].to_numpy().min()), 1.0]
     axes.loglog(ends, ends, color=GREY, ls="--", label="the truth is the likeliest")
@@ -113,17 +113,12 @@ def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -
         xlabel=f"probability of the likeliest of {found.n_values:,} values{share}",
         ylabel=f"probability of the truth{share}",
     )
-    few_ticks(axes.xaxis)
-    few_ticks(axes.yaxis)
-    legend(axes)
-    return axes
+    few_ticks(axes.xaxis, axes.yaxis)
+    return legend(axes)
 
 
 def plot_before_after(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
-    """Probability of the truth in the first and last round, one point a record.
-
-    Other keywords go to `Axes.plot`, for the points.
-    """
+    """Probability of the truth in the first and last round, one point a record."""
     axes, table = axes_of(ax), result.records
     top = 1.05 * float(table[["before", "after"]].to_numpy().max())
     rose = table["rose"]
@@ -132,7 +127,7 @@ def plot_before_after(result: Reweighting, *, ax: Axes | None = None, **kwargs: 
         (rose, VERMILION, "^", "moderate, and risen beyond the error"),
     ):
         some = table[which]
-        style: dict[str, Any] = {"color": colour, "ms": 4, "label": label, "alpha": 0.5} | kwargs
+        style = styled(kwargs, color=colour, ms=4, label=label, alpha=0.5)
         axes.plot(some["before"], some["after"], marker, **style)
     axes.plot([0, top], [0, top], "--", color=GREY, label="no change")
     if result.until is not None:
@@ -143,33 +138,22 @@ def plot_before_after(result: Reweighting, *, ax: Axes | None = None, **kwargs: 
         xlabel="probability of the truth, all weights 1",
         ylabel="reweighted",
     )
-    legend(axes)
-    return axes
+    return legend(axes)
 
 
 def plot_path(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Worst and mean probability of the truth against the distance of pairwise tables.
 
-    One point a round, numbered. Other keywords go to `Axes.errorbar`.
+    One point a round, numbered.
     """
     axes, rows = axes_of(ax), result.summary()
     distance = "margins" if rows["pairs"].isna().any() else "pairs"
-    for column, error, colour, marker, label in (
-        (
-            "max_probability",
-            "mcse_max",
-            VERMILION,
-            "^",
-            "worst record (\N{PLUS-MINUS SIGN} 2 s.e.)",
-        ),
-        ("mean_probability", "mcse", BLUE, "o", "mean"),
+    for name, column, error, colour, marker in (
+        ("worst record", "max_probability", "mcse_max", VERMILION, "^"),
+        ("mean", "mean_probability", "mcse", BLUE, "o"),
     ):
-        style: dict[str, Any] = {
-            "fmt": f"{marker}-",
-            "color": colour,
-            "capsize": 3,
-            "label": label,
-        } | kwargs
+        label = name + " (\N{PLUS-MINUS SIGN} 2 s.e.)" * (colour == VERMILION)
+        style = styled(kwargs, fmt=f"{marker}-", color=colour, capsize=3, label=label)
         axes.errorbar(rows[distance], rows[column], yerr=2 * rows[error].fillna(0), **style)
         for r, row in rows.iterrows():
             axes.annotate(str(r), (row[distance], row[column]), (4, 4), textcoords="offset points")
@@ -178,5 +162,90 @@ def plot_path(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> 
     what = "pairwise tables" if distance == "pairs" else "margins"
     axes.set(xlabel=f"distance of {what} from the original's", ylabel="probability of the truth")
     axes.set_ylim(bottom=0)
-    legend(axes)
-    return axes
+    return legend(axes)
+
+
+def plot_match_probabilities(
+    ident: IdentificationRisk, *, ax: Axes | None = None, **kwargs: Any
+) -> Axes:
+    """Distribution over records of the probability of a correct match, pooled over releases."""
+    axes = axes_of(ax)
+    table = ident.records
+    style = styled(kwargs, bins=EDGES, color=BLUE, label="with the release")
+    axes.hist(table["probability"], **style)
+    alone = styled({}, color=VERMILION, ls="--", label="by the unsynthesised keys alone")
+    axes.hist(table["baseline"], bins=EDGES, histtype="step", **alone)
+    log_counts(axes)
+    axes.set(xlim=(0, 1), xlabel="probability that the intruder's match is the target")
+    return legend(axes)
+
+
+HATCHES = ("", "//", "..", "xx")
+STYLES = [(BLUE, "-", "o"), (VERMILION, "--", "s"), (GREEN, "-.", "^"), (ORANGE, ":", "D")]
+
+
+def plot_sweep(
+    sweep: IdentificationSweep,
+    *,
+    measure: str = "expected_match_risk",
+    rule: str = "pooled",
+    ax: Axes | None = None,
+    **kwargs: Any,
+) -> Axes:
+    """Draw a measure over one or two swept settings.
+
+    Parameters
+    ----------
+    measure : str
+        A variable of its dataset.
+    rule : {"pooled", "mean"}
+
+    Raises
+    ------
+    InputError
+        More than two settings, or more than four curves.
+    """
+    over = sorted(sweep.swept, key=lambda name: sweep.dataset[name].dtype.kind not in "iuf")
+    if len(over) > 2 or (len(over) == 2 and sweep.dataset.sizes[over[1]] > len(STYLES)):
+        raise InputError(
+            f"{len(over)} settings were swept ({', '.join(over)}): a plot shows one, or one for up "
+            "to four values of another; select from .dataset and plot that"
+        )
+    axes, chosen, first = axes_of(ax), sweep.dataset.sel(rule=rule), over[0]
+    numbers, names = chosen[first].dtype.kind in "iuf", [str(v) for v in chosen[first].to_numpy()]
+    at = chosen[first].to_numpy() if numbers else np.arange(len(names))
+    parts, labels = [chosen], [rule]
+    if len(over) > 1:
+        parts = [chosen.isel({over[1]: k}) for k in range(chosen.sizes[over[1]])]
+        labels = [f"{over[1]} = {part[over[1]].item()}" for part in parts]
+    many = len(parts)
+    for k, (part, label) in enumerate(zip(parts, labels, strict=True)):
+        colour, line, marker = STYLES[k]
+        style = styled(kwargs, color=colour, capsize=2, yerr=_error(part, measure), label=label)
+        if numbers:
+            style = styled(style, ls=line, marker=marker, ms=4)
+            axes.errorbar(at, part[measure], **style)
+        else:
+            style = styled(style, width=0.75 / many, hatch=HATCHES[k], ec="white")
+            axes.bar(at + (k - (many - 1) / 2) * 0.8 / many, part[measure], **style)
+    if measure == "expected_match_risk":
+        same = all(part["baseline"].equals(parts[0]["baseline"]) for part in parts)
+        usual = {"ls": ":"} if numbers else {"ls": "none", "marker": "_", "ms": 16, "mew": 2}
+        for k, part in enumerate(parts[:1] if same else parts):
+            colour, words = (GREY, "") if same else (STYLES[k][0], f", {labels[k]}")
+            style = styled(usual, color=colour, label=f"without the release{words}")
+            axes.plot(at, part["baseline"], **style)
+    if not numbers:
+        axes.set_xticks(at, names)
+        if max(map(len, names)) > 8:
+            for text in axes.get_xticklabels():
+                text.set(rotation=30, horizontalalignment="right")
+    axes.set(ylabel=measure.replace("_", " "), xlabel=first)
+    axes.set_ylim(bottom=0)
+    return legend(axes, columns=2)
+
+
+def _error(part: xr.Dataset, measure: str) -> np.ndarray | None:
+    if measure != "expected_match_risk" or bool(part["mcse"].isnull().all()):
+        return None
+    return 2 * part["mcse"].fillna(0).to_numpy()

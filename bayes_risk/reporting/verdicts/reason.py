@@ -2,16 +2,25 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
+from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number
 from bayes_risk.risk.result import AttributeRisk
 
 Outcome = Literal["within your thresholds", "above your thresholds", "inconclusive"]
 Usefulness = Literal["useful enough", "less useful than wanted", "usefulness inconclusive"]
+
+
+FROM = {  # thresholds that are no shares, and the least that they can be
+    "attribute_odds_factor": 1,
+    "attribute_log_bayes_factor": 0,
+    "membership_log_bayes_factor": 0,
+    "rhat": 1,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +61,11 @@ class Thresholds:
         limits = {f.name: getattr(self, f.name) for f in fields(self)}
         utility = limits.pop("utility") or {}
         for name, limit in {**limits, **utility}.items():
-            if limit is not None:
-                number(f"threshold {name}", limit)
+            if limit is None or (number(f"threshold {name}", limit) and name in utility):
+                continue
+            if not FROM.get(name, 0) <= limit <= (math.inf if name in FROM else 1):
+                right = f"of at least {FROM[name]}" if name in FROM else "from 0 to 1"
+                raise InputError(f"{name}={limit!r} is no threshold; give a number {right}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,94 +117,47 @@ def times(log_factor: float) -> str:
     return f"{factor:.3g}" if factor < 10 else f"{factor:,.0f}"
 
 
-Where = Literal["study", "python", "command line"]
-PLACES: tuple[Where, ...] = ("study", "python", "command line")
 CHAINS = 4  # of which Student's t wants 3.3 standard errors
-
-# in a study file, in Python, and on the command line where that differs
-CURES: dict[str, tuple[str, ...]] = {
-    "attribute": ("add a section [attribute]", "give the result of attribute_risk"),
-    "identification": ("add a section [identification]", "give the result of identification_risk"),
-    "chains": ("[model] chains = {chains}", "fit(..., chains={chains})"),
-    "modes differ": (
-        "another random_seed, for a release whose data sets are made in one mode",
-        "synthesize(..., random_seed=...) again, for data sets that are made in one mode",
-    ),
-    "draws": ("[model] draws = {draws}", "fit(..., draws={draws})"),
-    "error": (
-        "[attribute] target_mcse = {target_mcse}, or [model] draws = {draws}",
-        "attribute_risk(..., target_mcse={target_mcse}), or fit(..., draws={draws})",
-    ),
+CURES = {  # settings have one name in study files and in Python
+    "attribute": "measure attribute risk",
+    "identification": "measure identification risk",
+    "chains": "chains = {chains} of the model",
+    "modes differ": "another random_seed, for a release whose data sets are made in one mode",
+    "draws": "draws = {draws} of the model",
+    "error": "target_mcse = {target_mcse}, or draws = {draws} of the model",
     "unreliable": (
-        "[attribute] refit_budget = {unreliable} and target_mcse = {target_mcse}, or [model] draws "
-        "= {draws}",
-        "attribute_risk(..., refit_budget={unreliable}, target_mcse={target_mcse}), or fit(..., "
-        "draws={draws})",
+        "refit_budget = {unreliable} and target_mcse = {target_mcse}, or draws = {draws} of the "
+        "model"
     ),
-    "left out": ("a larger [attribute] guess_budget", "JointGrid(..., budget=) with a larger one"),
-    "importance": (
-        '[attribute] evidence = "predictive"',
-        'attribute_risk(..., evidence="predictive")',
-    ),
-    "membership": ("add a section [membership]", "give the result of membership"),
-    "others": (
-        "[membership] held_out = 0.5, or others = a file of people outside the data",
-        "membership(..., others=people outside the data)",
-    ),
-    "membership error": (
-        "more people outside the data ([membership] others) and [model] draws = {draws}",
-        "membership of more people outside the data, and fit(..., draws={draws})",
-    ),
-    "utility": ("add a section [utility]", "give the result of utility"),
-    "measure": (
-        "[utility] with what the measure needs (analyses, columns)",
-        "utility(...) with what the measure needs (analyses, columns)",
-    ),
-    "permutations": ("[utility] permutations = 100", "utility(..., permutations=100)"),
-    "shared": (
-        '[release] parameters = "shared" or "plug-in", as the files were made',
-        'Release(..., parameters="shared" or "plug-in"), as the files were made',
-    ),
+    "left out": "a larger guess_budget (of a JointGrid: budget)",
+    "importance": 'evidence = "predictive"',
+    "membership": "measure membership",
+    "others": "others, people outside the data, or held_out = 0.5 of a study",
+    "membership error": "more others, people outside the data, and draws = {draws} of the model",
+    "utility": "measure utility",
+    "measure": "utility with what the measure needs (analyses, columns)",
+    "permutations": "permutations = 100 of utility",
+    "shared": 'parameters = "shared" or "plug-in" of the release, as the files were made',
     "unbalanced": (
-        "[release] classes as the files were made, [model] as they were made by, and [model] draws "
-        "= {draws}",
-        "Release(..., classes=) as it was made, the model that made it, and fit(..., "
-        "draws={draws})",
+        "classes of the release as the files were made, the model that made them, and draws = "
+        "{draws} of the model"
     ),
     "rows moved": (
-        "[release] files in the original's order, or [data] index, the column with the labels",
-        "tables in the original's order, or with its labels as their index",
-        "write files and original in one order, or name the column with the record labels: --index",
+        "files in the original's order, or index, the column with the record labels, in all of them"
     ),
     "rows unknown": (
-        "ask who can be told to be in the data, [membership]: rows of a fully synthetic file are "
-        "nobody's",
-        "ask who can be told to be in the data, membership(...): rows of a fully synthetic file "
-        "are nobody's",
-        "ask who can be told to be in the data, [membership] in a study file: rows of a fully "
-        "synthetic file are nobody's",
+        "ask who can be told to be in the data (membership): rows of a fully synthetic file are "
+        "nobody's"
     ),
     "model rejected": (
         "audit with the model that made the files (of synthpop: the models that syn(..., models = "
-        "TRUE) keeps), or let the study make the release (leave [release] files out)",
-        "audit with the model that made the files (of synthpop: the models that syn(..., models = "
-        "TRUE) keeps), or audit a release that fit.synthesize made",
+        "TRUE) keeps), or a release that the audit's own model makes"
     ),
     "mechanism": (
-        "let the study make the release (leave [release] files out), or audit the files under the "
-        "model that made them",
-        "audit a release that fit.synthesize made, or the files under the model that made them",
+        "audit a release that the audit's own model makes, or the files under the model that made "
+        "them"
     ),
 }
-
-
-def resolved(reason: Reason, where: Where, settings: Mapping[str, str]) -> Reason:
-    """The same with its cure in words."""
-    if not reason.cure:
-        return reason
-    said = CURES[reason.cure]
-    words = said[min(PLACES.index(where), len(said) - 1)]
-    return replace(reason, cure=words.format_map(settings))
 
 
 def settings_that_settle(

@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import begun, number, percent
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure
-from bayes_risk.risk.membership.result import Membership
+from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.posterior import MAX_LEFT_OUT
 from bayes_risk.risk.result import AttributeRisk
-from bayes_risk.studies.measures import MEASURES
+from bayes_risk.studies.comparison import MEASURES
 from bayes_risk.utilities.result import Utility
 
 from .reason import (
@@ -108,15 +109,15 @@ def _probability(risk: AttributeRisk, limits: Thresholds, width: float) -> Reaso
 
     def counted(one: AttributeRisk) -> Counted:
         table = one.records
-        above = _beyond(table["probability"], table["mcse"], np.full(len(table), limit), width)
+        above, either = _over(table["probability"], width * table["mcse"], limit)
         if one.modes is not None:  # what another audit would find, in every mode that is left open
             low, high = table["low"].to_numpy(), table["high"].to_numpy()
-            above = Beyond(above.sure & (low > limit), above.either | (high > limit))
-        raised = _raised(one, math.log(factor), width)
+            above, either = above & (low > limit), either | (high > limit)
+        raised, perhaps = _raised(table, math.log(factor), width)
         before = table["prior"].to_numpy() > limit
         open_ = ~table["disclosed"].to_numpy()  # these have a reason of their own
-        sure = open_ & ~before & table["reliable"].to_numpy() & above.sure & raised.sure
-        maybe = open_ & ~before & ~sure & above.either & raised.either
+        sure = open_ & ~before & table["reliable"].to_numpy() & above & raised
+        maybe = open_ & ~before & ~sure & either & perhaps
         over = open_ & ~sure & ~maybe & (table["probability"].to_numpy() > limit)
         return Counted(sure, maybe, over & before, over & ~before)
 
@@ -148,11 +149,12 @@ def _bayes_factor(risk: AttributeRisk, limits: Thresholds, width: float) -> Reas
     limit = limits.attribute_log_bayes_factor
 
     def counted(one: AttributeRisk) -> Counted:
-        table, raised = one.records, _raised(one, limit, width)
+        table = one.records
+        raised, perhaps = _raised(table, limit, width)
         open_ = ~table["disclosed"].to_numpy()
-        sure = open_ & table["reliable"].to_numpy() & raised.sure
+        sure = open_ & table["reliable"].to_numpy() & raised
         none = np.zeros(len(table), dtype=bool)
-        return Counted(sure, open_ & ~sure & raised.either, none, none)
+        return Counted(sure, open_ & ~sure & perhaps, none, none)
 
     words = f"the release {{}} the odds of the true values by more than {times(limit)}"
     name, found = _worse(risk, counted)
@@ -197,25 +199,19 @@ def _limited(
     )
 
 
-class Beyond(NamedTuple):
-    """Which values (n,) are surely above their limits, and which surely or perhaps."""
+def _over(value: Array, error: Array, limit: float) -> tuple[Flags, Flags]:
+    """Which values are surely above a limit, and which surely or perhaps.
 
-    sure: Flags
-    either: Flags
-
-
-def _beyond(value: Array, mcse: Array, limit: Array, width: float) -> Beyond:
-    """A number without an error (NaN) can be a doubt, but decides nothing."""
-    value, error = np.asarray(value), width * np.asarray(mcse)
+    A number without an error (NaN) can be a doubt, but decides nothing.
+    """
+    value, error = np.asarray(value), np.asarray(error)
     with np.errstate(invalid="ignore"):
-        return Beyond(value - error > limit, value + np.nan_to_num(error) > limit)
+        return value - error > limit, value + np.nan_to_num(error) > limit
 
 
-def _raised(risk: AttributeRisk, limit: float, width: float) -> Beyond:
+def _raised(table: pd.DataFrame, limit: float, width: float) -> tuple[Flags, Flags]:
     """Records whose log odds the release raises by more than a limit; NaN: settled beforehand."""
-    table = risk.records
-    change, error = table["log_bayes_factor"], table["mcse_log_bayes_factor"]
-    return _beyond(change, error, np.full(len(table), limit), width)
+    return _over(table["log_bayes_factor"], width * table["mcse_log_bayes_factor"], limit)
 
 
 def _cure(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
@@ -413,10 +409,10 @@ def _told_apart(found: Membership, limit: float, width: float) -> Reason:
 
 def _members(found: Membership, limit: float, width: float) -> Reason:
     """Bayes factors of members, one by one; an unreliable one can be a doubt, no decision."""
-    value, error = found.log_bayes_factor[found.member], width * found.mcse[found.member]
-    sure = found.reliable[found.member] & (value - error > limit)
-    maybe = ~sure & (value + np.nan_to_num(error) > limit)
-    n, some, more = len(value), int(sure.sum()), int(maybe.sum())
+    who = found.member
+    surely, either = _over(found.log_bayes_factor[who], width * found.mcse[who], limit)
+    sure = found.reliable[who] & surely
+    n, some, more = len(sure), int(sure.sum()), int((either & ~sure).sum())
     words = f"the release {{}} the odds of being in the data by more than {times(limit)}"
     return limited(
         "membership, log Bayes factor",
@@ -462,9 +458,8 @@ def _useful(found: Utility, name: str, limit: float) -> Reason:
 def error_of_null(found: Utility, name: str) -> float:
     """Monte Carlo error of a measure of the files as they are; 0 but for a tree's null.
 
-    The null is the mean over K permutations with standard deviation s, so that its error is
-    ``s / sqrt(K)``; that of s is about ``s / sqrt(2 (K - 1))``. A ratio moves by as much as its
-    denominator; ``z = (pMSE - null) / s`` by ``1 / sqrt(K)`` and ``z / sqrt(2 (K - 1))``.
+    The null is a mean over K permutations, a ratio moves by as much as its denominator, and the
+    error of a standard deviation s is about ``s / sqrt(2 (K - 1))``: ``docs/utility.md``.
     """
     K, rows = found.permutations, found.propensity.xs("cart", level="model")
     if name == "ratio_cart":

@@ -5,27 +5,26 @@ decision of the person who signs the release.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bayes_risk._core.formats import begun, percent
 from bayes_risk.matching.correspondence import RowCorrespondence
 from bayes_risk.matching.exposure_result import Exposure, exposure_of
 from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.risk.membership.result import Membership
+from bayes_risk.risk.membership.audit import Membership
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.result import Utility
 
 from .reason import (
+    CURES,
     Outcome,
     Reason,
     Thresholds,
     Usefulness,
-    Where,
     against,
     doubt,
     no_objection,
-    resolved,
     settings_that_settle,
 )
 from .reasons import (
@@ -74,8 +73,8 @@ class Verdict:
         if useful is None:
             return f"{risk}."
         if self.outcome == "within your thresholds" and useful != "useful enough":
-            return f"{risk}, but {USED[useful]}."
-        return f"{risk}. {begun(USED[useful])}."
+            return f"{risk}, but {useful}."
+        return f"{risk}. {begun(useful)}."
 
     @property
     def deciding(self) -> tuple[Reason, ...]:
@@ -109,13 +108,6 @@ def with_cure(reason: Reason) -> str:
     return f"{reason.sentence} To settle it: {reason.cure}." if reason.cure else reason.sentence
 
 
-USED: dict[Usefulness, str] = {
-    "useful enough": "useful enough",
-    "less useful than wanted": "less useful than wanted",
-    "usefulness inconclusive": "whether it is useful enough is inconclusive",
-}
-
-
 def judge(
     attribute: AttributeRisk | None,
     identification: IdentificationRisk | None,
@@ -126,7 +118,6 @@ def judge(
     utility: Utility | None = None,
     exposure: Exposure | None = None,
     rows: RowCorrespondence | None = None,
-    where: Where = "python",
 ) -> Verdict:
     """Compare the results with the thresholds; a number within its error of one is inconclusive.
 
@@ -156,7 +147,9 @@ def judge(
         *of_usefulness(utility, limits),
     ]
     settings = settings_that_settle(attribute, diagnostics or {})
-    reasons = [resolved(reason, where, settings) for reason in reasons]
+    reasons = [
+        replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r for r in reasons
+    ]
     found, order = {r.outcome for r in reasons}, (*RISK[:2], *USE[:2], RISK[2], USE[2])
     return Verdict(
         outcome=next(outcome for outcome in RISK if outcome in found),

@@ -1,9 +1,7 @@
 """The values that an intruder finds most likely, where a table is too large to be walked through.
 
 With one release and the model's own predictive as prior the posterior is itself a mixture of
-products, ``p(y* | y_A, Z)``: the likeliest values, the truth's rank and the mass not found are
-exact up to Monte Carlo error. With m releases, or another prior, posterior odds of the values found
-are exact, their sum is not: the truth's probability is bounded from above by its share among them.
+products; else posterior odds of the values found are exact, their sum is not: see `likeliest`.
 
 Cells are searched best first:
 
@@ -16,19 +14,24 @@ found, the k likeliest cells are known for certain. The sum over all cells is
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import number
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import at_least, one_of
+from bayes_risk.data.base_result import OfTargets, Result, for_file
+from bayes_risk.data.base_result import Table as Shown
 from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import (
     Fit,
     Progress,
@@ -37,21 +40,23 @@ from bayes_risk.evidence.contract import (
     Terms,
     drawn_in_words,
 )
+from bayes_risk.evidence.methods import METHODS
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import in_words
 from bayes_risk.release.release import Release
 
-from .likeliest_result import Likeliest
-from .risk import WAYS, problem_of
+from .risk import likeliest_values, problem_of
 from .tables import Table, WeightedDraws, weighed
 
 SAMPLE = 500  # cells drawn from the mixture, to begin with
 SURE = 1e-9  # relative slack of a bound, for rounding
+# of every target, by the names of `Likeliest`
+LISTS = ("codes", "log_probability", "log_prior")
+NUMBERS = ("log_truth", "log_prior_truth", "rank", "found", "unseen", "bound")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """The likeliest cells.
 
     ``codes`` (k, q), likeliest first; ``log_s`` (k,) their sums; ``log_total`` the sum over all
@@ -73,17 +78,10 @@ def log_total(terms: Terms) -> float:
 
 def best_first(terms: Terms, k: int, max_nodes: int, rng: np.random.Generator) -> Found:
     """Find the k likeliest cells, or as many as ``max_nodes`` extensions allow."""
-    search = _Search_of_search(terms, k)
+    search = _Search(terms, k)
     search.offer(_drawn(terms, rng))
     complete = search.run(max_nodes)
-    codes, log_s = search.best()
-    return Found(
-        codes=codes,
-        log_s=log_s,
-        log_total=log_total(terms),
-        log_bound=search.log_bound(),
-        complete=complete,
-    )
+    return Found(*search.best(), log_total(terms), search.log_bound(), complete)
 
 
 def _drawn(terms: Terms, rng: np.random.Generator) -> Ints:
@@ -100,7 +98,7 @@ def _drawn(terms: Terms, rng: np.random.Generator) -> Ints:
     return np.unique(out, axis=0)
 
 
-class _Search_of_search:
+class _Search:
     """Open stretches of the table by their bounds, and the best cells so far.
 
     Masses are relative to ``exp(scale)``; ``rest[j]`` (T,) is the product of the largest factors of
@@ -171,7 +169,117 @@ class _Search_of_search:
         return float(np.log(max(left, self.least, np.finfo(float).tiny))) + self.scale
 
 
-DRAWS = 100
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Likeliest(OfTargets):
+    """The values found for each target, and what is known of those that were not.
+
+    Attributes
+    ----------
+    index, case, variables, assumptions, seed_entropy
+        As in `AttributeRisk`: arrays live on cases.
+    n_values, truth : int, ndarray of int, shape (n_cases, q)
+        Number of combinations of their levels; codes of the true values.
+    codes, log_probability, log_prior : sequence of ndarray, shape (k, q) and (k,)
+        Values found for each case, likeliest first: probabilities where ``exact``, else shares.
+    log_truth, log_prior_truth : ndarray, shape (n_cases,)
+        Log probability of the truth (an upper bound unless ``exact``) and its log prior.
+    rank, found : ndarray, shape (n_cases,)
+        Rank of the truth among all values, and whether it is certain, as no value that was not
+        found can be likelier; else one more than the number of likelier values found.
+    unseen, bound : ndarray, shape (n_cases,)
+        Probability of all values neither found nor true, and of any that was not found at most; NaN
+        unless ``exact``.
+    exact : bool
+        Whether the posterior could be normalised (one release, predictive prior).
+    """
+
+    index: pd.Index
+    case: Ints
+    variables: tuple[Variable | Number, ...]
+    assumptions: Mapping[str, str]
+    seed_entropy: str
+    n_values: int
+    truth: Ints
+    codes: Sequence[Ints]
+    log_probability: Sequence[Array]
+    log_prior: Sequence[Array]
+    log_truth: Array
+    log_prior_truth: Array
+    rank: Array
+    found: Flags
+    unseen: Array
+    bound: Array
+    exact: bool
+    PICTURE: ClassVar[str] = "plot_likeliest"
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target.
+
+        Columns: ``prior`` and ``probability`` of the truth (an upper bound unless ``exact``);
+        ``rank`` and whether it is certain (``found``; else the truth is at that place or beyond);
+        ``values`` found, the probability of all others (``unseen``) and of any of them at most
+        (``bound``); ``best`` and ``best_distance`` of the likeliest value.
+        """
+        best = np.stack([codes[0] for codes in self.codes])
+        columns = {
+            "prior": np.exp(self.log_prior_truth),
+            "probability": np.exp(self.log_truth),
+            "rank": self.rank,
+            "found": self.found,
+            "values": np.array([len(codes) for codes in self.codes]),
+            "unseen": self.unseen,
+            "bound": self.bound,
+            "best": np.exp([log_p[0] for log_p in self.log_probability]),
+            "best_distance": (best != self.truth).sum(axis=1),
+        }
+        return self.by_target(columns)
+
+    def summary(self) -> pd.DataFrame:
+        """File level: one row per measure, columns ``value`` and ``baseline``.
+
+        Rows: ``mean_probability`` and ``max_probability`` of the truth (upper bounds unless
+        ``exact``); ``share_found``: of records whose rank is certain; ``median_rank`` (of the
+        others the smallest it can be); ``mean_unseen``; ``values``; ``targets``. The baseline is
+        what the intruder could say without the release.
+        """
+        table = self.records
+        p, prior, none = table["probability"], table["prior"], np.nan
+        rows = {
+            "mean_probability": (p.mean(), prior.mean()),
+            "max_probability": (p.max(), prior.max()),
+            "share_found": (table["found"].mean(), none),
+            "median_rank": (table["rank"].median(), none),
+            "mean_unseen": (table["unseen"].mean(), none),
+            "values": (self.n_values, none),
+            "targets": (len(table), none),
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "baseline"])
+
+    def top(self, label: Hashable, k: int = 10) -> pd.DataFrame:
+        """The likeliest values of one record: columns as `FullTableRisk.top`."""
+        u = int(self.case[self.position(label)])
+        logs = self.log_prior[u][:k], self.log_probability[u][:k]
+        return likeliest_values(self, self.codes[u][:k], *logs, self.truth[u])
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        table = self.records
+        certain = int(table["found"].sum())
+        at_most, seen = "at most ", ""
+        if self.exact:
+            unseen = number(table["unseen"].mean())
+            at_most, seen = "", f" All other values that were not found have {unseen} on average."
+        return (
+            f"{self.assumptions['records']} Among {self.n_values:,} values of "
+            f"{len(self.variables)} columns the rank of the truth is certain for {certain:,} of "
+            f"{len(table):,} records; the intruder gives the truth {at_most}"
+            f"{number(table['probability'].max())} in the worst case.{seen}"
+        )
+
+    def tables(self) -> dict[str, Shown]:
+        """Measures; the records."""
+        return Result.tables(self) | {"records": for_file(self.records, "likeliest")}
 
 
 def likeliest(
@@ -182,7 +290,7 @@ def likeliest(
     k: int = 100,
     prior: str = "predictive",
     intruder: Intruder | None = None,
-    draws: int = DRAWS,
+    draws: int = 100,
     max_nodes: int = 5_000,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
@@ -198,8 +306,8 @@ def likeliest(
         How many values to look for in each fit.
     prior : {"predictive", "uniform"}
         What the intruder believes beforehand.
-    intruder : Intruder, optional
-        What the intruder knows; the worst case by default.
+    intruder
+        As in `full_table_risk`.
     draws : int
         Draws of each fit to use, spread evenly.
     max_nodes : int
@@ -214,10 +322,9 @@ def likeliest(
 
     Notes
     -----
-    One release and ``prior="predictive"``: the posterior is ``p(y* | y_A, Z)``, a mixture of
-    products. The search then gives the k likeliest values for
-    certain (``found`` if the truth is among them or above all others), the mass not found, and a
-    bound on each value not found. Else ``prod_l S_l / S_0^(m-1)`` has no useful bound, because the
+    With one release and ``prior="predictive"`` the search gives the k likeliest values for certain
+    (``found`` if the truth is among them or above all others), the mass not found, and a bound on
+    each value not found. Else ``prod_l S_l / S_0^(m-1)`` has no useful bound, because the
     denominator is tiny where nobody is: values are the likeliest under each release, their odds are
     exact, and the truth's probability is at most its share among them. Cost: each extension takes
     terms x levels multiplications.
@@ -239,6 +346,8 @@ def likeliest(
     found = searched(
         parts, cases, fit.microdata, prior, k, draws, max_nodes, rng=searching, n_jobs=n_jobs
     )
+    lists: Any = {name: tuple(getattr(s, name) for s in found) for name in LISTS}
+    numbers: Any = {name: np.array([getattr(s, name) for s in found]) for name in NUMBERS}
     return Likeliest(
         index=fit.microdata.index[problem.rows],
         case=problem.case,
@@ -249,16 +358,16 @@ def likeliest(
         assumptions={
             "records": problem.knowledge(),
             "prior": in_words(prior),
-            "evidence": f"{way}: {WAYS[way]}",
+            "evidence": METHODS[way].in_words,
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        **_columns(found),
+        **lists,
+        **numbers,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Searched:
+class Searched(NamedTuple):
     """What a search found for one target; attributes as those of `Likeliest`."""
 
     codes: Ints
@@ -270,16 +379,6 @@ class Searched:
     found: bool
     unseen: float
     bound: float
-
-
-LISTS = ("codes", "log_probability", "log_prior")
-
-
-def _columns(found: Sequence[Searched]) -> dict[str, Any]:
-    names = Searched.__dataclass_fields__
-    lists: dict[str, Any] = {name: tuple(getattr(s, name) for s in found) for name in LISTS}
-    arrays = {n: np.array([getattr(s, n) for s in found]) for n in names if n not in LISTS}
-    return lists | arrays
 
 
 def searched(
@@ -296,35 +395,29 @@ def searched(
 ) -> list[Searched]:
     """Search the mixtures of all fits, the base one first, for each target."""
     fits = [weighed(part, cases, min(draws, len(part.batch))) for part in parts]
-    search = _Search(fits, cases, microdata, prior, k, max_nodes)
-    jobs = [partial(search.one, u, child) for u, child in enumerate(rng.spawn(len(cases)))]
+    one = partial(_searched, fits, cases, microdata, prior, k, max_nodes)
+    jobs = [partial(one, u, child) for u, child in enumerate(rng.spawn(len(cases)))]
     return list(in_order(jobs, n_jobs=n_jobs, what="likeliest values"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """What every target's search takes."""
-
-    fits: Sequence[WeightedDraws]
-    cases: Targets
-    microdata: Microdata
-    prior: str
-    k: int
-    max_nodes: int
-
-    def one(self, u: int, rng: np.random.Generator) -> Searched:
-        """Search for one target."""
-        mixtures = [_mixture(fit, u, self.cases, self.microdata) for fit in self.fits]
-        truth = self.cases.profiles[u, self.cases.columns].astype(np.int64)
-        if len(mixtures) == 2 and self.prior == "predictive":
-            found = best_first(mixtures[1], self.k, self.max_nodes, rng)
-            return _exact(found, mixtures, truth)
-        pools = [best_first(each, self.k, self.max_nodes, rng).codes for each in mixtures[1:]]
-        return _bounded(np.unique(np.vstack(pools), axis=0), mixtures, truth, self.prior)
-
-
-def _mixture(fit: WeightedDraws, u: int, cases: Targets, microdata: Microdata) -> Terms:
-    return fit.part.terms(u, cases, microdata.n_levels, fit.log_v[:, u], fit.draws)
+def _searched(
+    fits: Sequence[WeightedDraws],
+    cases: Targets,
+    microdata: Microdata,
+    prior: str,
+    k: int,
+    max_nodes: int,
+    u: int,
+    rng: np.random.Generator,
+) -> Searched:
+    """Search for one target."""
+    mixtures = [fit.terms(u, cases, microdata) for fit in fits]
+    truth = cases.profiles[u, cases.columns].astype(np.int64)
+    found = [best_first(each, k, max_nodes, rng) for each in mixtures[1:]]
+    if len(mixtures) == 2 and prior == "predictive":
+        return _exact(found[0], mixtures, truth)
+    pools = np.unique(np.vstack([each.codes for each in found]), axis=0)
+    return _bounded(pools, mixtures, truth, prior)
 
 
 def _exact(found: Found, mixtures: Sequence[Terms], truth: Ints) -> Searched:

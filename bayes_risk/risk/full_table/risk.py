@@ -1,37 +1,236 @@
 """Attribute risk over the full table: where the truth stands among all values."""
 
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
-from bayes_risk._core.arrays import Flags
-from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import in_brackets, number
 from bayes_risk._core.validate import at_least
-from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import Fit, Progress, TablePredictive, Targets, drawn_in_words
-from bayes_risk.evidence.methods import check_offered
+from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures, of_records
+from bayes_risk.data.base_result import Table as Shown
+from bayes_risk.data.variables import Number, Variable
+from bayes_risk.evidence.contract import Fit, Progress, drawn_in_words
+from bayes_risk.evidence.methods import METHODS, check_offered
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.intruder.priors import NAMED, TruthFactor, in_words
 from bayes_risk.release.release import Release
-from bayes_risk.risk.attribute import MAX_MCSE_LOG_ODDS
-from bayes_risk.risk.posterior import MAX_MCSE
+from bayes_risk.risk.posterior import (
+    MAX_MCSE,
+    MAX_MCSE_LOG_ODDS,
+    mcse_of_mean,
+    warn_of_unreliable,
+)
 
-from .result import FullTableRisk
-from .spread import Spread
-from .tables import Table, WeightedDraws, draws_by_fit, spreads, weighed
+from .tables import Table, tabulated
 
 MAX_CELLS = 100_000_000
 PRIORS = ("predictive", "uniform", "marginal")
-WAYS = {
-    "predictive": "leave-one-out predictives before and after seeing the release",
-    "independent-releases": "predictives before and after seeing each release, multiplied as if "
-    "the releases did not share the records that are not known (an approximation)",
+WAYS = ("predictive", "independent-releases")
+WORDS: Words = {
+    "mean_probability": ("Probability of the true values, mean over records", "number"),
+    "max_probability": ("Probability of the true values, worst record", "number"),
+    "median_rank": ("Rank of the true values among all values, median", "place"),
+    "share_ranked_first": ("Share of records whose truth is the likeliest value", "share"),
+    "share_in_first_100": ("Share of records whose truth is among the first 100", "share"),
+    "mean_within_1": ("Posterior within 1 variable of the truth, mean", "number"),
+    "mean_within_2": ("Posterior within 2 variables of the truth, mean", "number"),
+    "values": ("Values considered", "count"),
+    "targets": ("Records audited", "count"),
+    "unreliable": ("Marked unreliable", "count"),
 }
+RANKS = ("mcse", "rank", "rank_low", "rank_high", "prior_rank", "within_1", "within_2")
+# of a `Spread`, by the same names
+NUMBERS = (*RANKS, "log_prior", "log_probability", "mcse_log_odds", "entropy", "eps")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class FullTableRisk(OfTargets):
+    """The intruder's posterior for each target over all values of the unknown columns.
+
+    Attributes
+    ----------
+    index, case, variables, deviations, khat, ess, reliable, assumptions, seed_entropy
+        As in `AttributeRisk`: arrays live on cases.
+    n_values, truth : ndarray of int, shape (n_cases,) and (n_cases, q)
+        Number of values that are possible; codes of the true ones.
+    log_prior, log_probability, mcse, mcse_log_odds : ndarray, shape (n_cases,)
+        Of the truth; Monte Carlo standard errors of its probability, and of its log odds.
+    rank, prior_rank : ndarray, shape (n_cases,)
+        Expected rank of the truth among all values, 1 the likeliest; the same without the release.
+    rank_low, rank_high : ndarray, shape (n_cases,)
+        The rank, were the log odds of the truth two standard errors larger, or smaller.
+    within_1, within_2 : ndarray, shape (n_cases,)
+        Share of the posterior on values that differ from the truth in at most 1, or 2, variables.
+    entropy, eps : ndarray, shape (n_cases,)
+        Of the posterior, in nats; largest less smallest log evidence over all values.
+    best, best_log_probability, best_log_prior : ndarray, shape (k, n_cases, q) and (k, n_cases)
+        Codes of the likeliest values, and their logs.
+    n_draws : tuple of int, length F
+        Draws of each fit in use, the base fit first.
+    """
+
+    index: pd.Index
+    case: Ints
+    variables: tuple[Variable | Number, ...]
+    deviations: Array
+    khat: Array
+    ess: Array
+    reliable: Flags
+    assumptions: Mapping[str, str]
+    seed_entropy: str
+    n_values: Ints
+    truth: Ints
+    log_prior: Array
+    log_probability: Array
+    mcse: Array
+    mcse_log_odds: Array
+    rank: Array
+    prior_rank: Array
+    rank_low: Array
+    rank_high: Array
+    within_1: Array
+    within_2: Array
+    entropy: Array
+    eps: Array
+    best: Ints
+    best_log_probability: Array
+    best_log_prior: Array
+    n_draws: tuple[int, ...]
+    PICTURE: ClassVar[str] = "plot_full_table"
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per target, indexed as the input.
+
+        Columns: ``prior`` and ``probability`` of the truth, ``mcse`` of the probability; ``rank``
+        of the truth among all values (1: the likeliest; ties share their places), ``rank_low`` and
+        ``rank_high`` (two standard errors either way) and ``prior_rank`` (without the release);
+        ``within_1`` and ``within_2`` (share of the posterior that differs from the truth in at most
+        1 or 2 variables); ``best`` (probability of the likeliest value) and ``best_distance`` (in
+        how many variables it differs from the truth); ``entropy`` in nats and ``n_effective``, its
+        exponential; ``eps`` (realised privacy loss over all values); ``khat``; ``ess``;
+        ``reliable``.
+        """
+        columns = {
+            "prior": np.exp(self.log_prior),
+            "probability": np.exp(self.log_probability),
+            **{name: getattr(self, name) for name in RANKS},
+            "best": np.exp(self.best_log_probability[0]),
+            "best_distance": (self.best[0] != self.truth).sum(axis=1),
+            "entropy": self.entropy,
+            "n_effective": np.exp(self.entropy),
+            **{name: getattr(self, name) for name in ("eps", "khat", "ess", "reliable")},
+        }
+        return self.by_target(columns)
+
+    def summary(self) -> pd.DataFrame:
+        """File level: one row per measure, columns ``value``, ``mcse`` and ``baseline``.
+
+        Rows: ``mean_probability``, ``max_probability`` of the truth; ``median_rank``,
+        ``share_ranked_first`` and ``share_in_first_100``; ``mean_within_1``, ``mean_within_2``;
+        ``median_n_effective``; ``max_eps``; ``values``; ``targets``; ``unreliable``. The baseline
+        is what the intruder could say without the release.
+        """
+        table, none = self.records, np.nan
+        worst = int(np.argmax(table["probability"]))
+        p, prior, rank, before = (table[c] for c in ("probability", "prior", "rank", "prior_rank"))
+        rows = {
+            "mean_probability": (p.mean(), mcse_of_mean(self), prior.mean()),
+            "max_probability": (p.max(), table["mcse"].iloc[worst], prior.max()),
+            "median_rank": (rank.median(), none, before.median()),
+            "share_ranked_first": ((rank < 1.5).mean(), none, (before < 1.5).mean()),
+            "share_in_first_100": ((rank <= 100).mean(), none, (before <= 100).mean()),
+            "mean_within_1": (table["within_1"].mean(), none, none),
+            "mean_within_2": (table["within_2"].mean(), none, none),
+            "median_n_effective": (table["n_effective"].median(), none, none),
+            "max_eps": (table["eps"].max(), none, none),
+            "values": (int(self.n_values.max()), none, none),
+            "targets": (len(table), none, none),
+            "unreliable": (int((~table["reliable"]).sum()), none, none),
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "mcse", "baseline"])
+
+    def top(self, label: Hashable, k: int = 10) -> pd.DataFrame:
+        """The likeliest values of one record, likeliest first; at most as many as were kept.
+
+        Columns: the guessed variables, then ``prior``, ``probability``, ``distance`` (in how many
+        variables it differs from the truth) and ``is_truth``. Contains confidential values.
+        """
+        u = int(self.case[self.position(label)])
+        logs = self.best_log_prior[:k, u], self.best_log_probability[:k, u]
+        return likeliest_values(self, self.best[:k, u], *logs, self.truth[u])
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """All of it, labelled ``record, guess, variable``. Holds confidential values."""
+        at, c = ("guess", "record"), self.case
+        data = {
+            "best_log_probability": (at, self.best_log_probability[:, c]),
+            "best_log_prior": (at, self.best_log_prior[:, c]),
+            "best_code": ((*at, "variable"), self.best[:, c]),
+            "truth_code": (("record", "variable"), self.truth[c]),
+        }
+        names = np.array([v.name for v in self.variables], dtype=str)
+        coords = {"guess": np.arange(1, len(self.best) + 1), "variable": names}
+        levels = {f"levels_{v.name}": "\n".join(v.labels) for v in self.variables}
+        return of_records(self, data, coords).assign_attrs(levels)
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        table = self.records
+        worst = table.iloc[int(np.argmax(table["probability"]))]
+        doubtful = int((~table["reliable"]).sum())
+        error = in_brackets(worst["mcse"], worst["probability"])
+        doubt = f"{doubtful:,} records are" if doubtful != 1 else "1 record is"
+        return (
+            f"{self.assumptions['records']} Among all {int(self.n_values.max()):,} values of "
+            f"{len(self.variables)} columns the truth has rank {table['rank'].median():,.0f} in "
+            f"the median of {len(table):,} records ({table['prior_rank'].median():,.0f} without "
+            f"the release) and ranks first for {int((table['rank'] < 1.5).sum()):,}; the intruder "
+            f"gives it {number(worst['probability'])}{error} in the worst case "
+            f"({number(worst['prior'])} without the release). {doubt} marked unreliable."
+        )
+
+    def tables(self) -> dict[str, Shown]:
+        """Measures; the records."""
+        n = len(self.index)
+        caption = f"{n:,} records, among all values of the unknown columns."
+        return {
+            "measures": measures(self.summary(), WORDS, caption=caption),
+            "records": for_file(self.records, "full_table"),
+        }
+
+    def line(self) -> str:
+        """For how many records the truth is the likeliest value, and its median place."""
+        table = self.records
+        first, before = (int((table[c] < 1.5).sum()) for c in ("rank", "prior_rank"))
+        return (
+            f"of {len(table):,} records the truth is the likeliest of {int(self.n_values.max()):,} "
+            f"values for {first:,} ({before:,} without the release), median place "
+            f"{table['rank'].median():,.0f} ({table['prior_rank'].median():,.0f}){doubtful(self)}"
+        )
+
+
+def likeliest_values(
+    result: OfTargets, codes: Ints, log_prior: Array, log_p: Array, truth: Ints
+) -> pd.DataFrame:
+    """Values (k, q) of a record, and how far each lies from the truth (q,)."""
+    distance = (codes != truth).sum(axis=1)
+    return result.decoded(codes.astype(np.int32)).assign(
+        prior=np.exp(log_prior),
+        probability=np.exp(log_p),
+        distance=distance,
+        is_truth=distance == 0,
+    )
 
 
 def full_table_risk(
@@ -49,25 +248,21 @@ def full_table_risk(
 ) -> FullTableRisk:
     """Posterior of the intruder over all values of the columns that they do not know.
 
-    ``Pr(Y_i = y* | Z, A, S)`` proportional to ``prior(y*) prod_l p(Z^(l) | y*, A, S)`` (Hu 2019,
-    section 3.2), with every combination of levels a guess: nothing tells where to look.
+    As `attribute_risk`, with every combination of levels a guess: nothing tells where to look.
 
     Parameters
     ----------
-    fit : Fit
-        A synthesis model whose predictives are mixtures of products: `models.DPMPM`.
-    release : Release
-        The m synthetic data sets. Columns that were not synthesised stay at their true values.
-    targets : int, list of labels, mask, or None
-        Records to audit, as in `attribute_risk`. Each costs a walk through the table.
+    fit, release, targets
+        As in `attribute_risk`, of a model whose predictives are mixtures of products:
+        `models.DPMPM`. Columns that were not synthesised stay at their true values. Each target
+        costs a walk through the table.
     prior : {"predictive", "uniform", "marginal"} or TruthFactor
         What the intruder believes of all values beforehand. ``"predictive"``, the model's own
         p(y* | y_A), is the belief of one who knows the model. Under ``"uniform"`` most of the
         belief is in values that nobody has and nobody synthesises: see Notes.
     intruder : Intruder, optional
-        What the intruder knows; the worst case by default. One who knows some records, with
-        several releases: release by release, as ``evidence="independent-releases"`` of
-        `attribute_risk`.
+        As in `attribute_risk`. One who knows some records, with several releases: release by
+        release, as ``evidence="independent-releases"``.
     draws : int, optional
         Draws of each augmented fit to use, spread evenly; of the base fit m times as many. By
         default as many as make about four seconds a target on one core. Their error is in ``mcse``.
@@ -76,34 +271,25 @@ def full_table_risk(
     random_seed, n_jobs, progress
         As in `attribute_risk`.
 
-    Returns
-    -------
-    FullTableRisk
-        Per record: probability and rank of the truth among all values, what share of the posterior
-        lies near it, the likeliest values.
-
     Raises
     ------
     InputError
         A model whose predictives are no mixtures of products; a table of more than 100 million
         values; records released unchanged; another prior.
 
-    Warns
-    -----
-    UnreliableWeightsWarning
-        Some records are marked unreliable.
-
     Notes
     -----
-    Cost: a target takes C x T multiplications for C values and T terms, classes times draws, in
-    single precision where that is exact enough (`docs/evidence.md`). Memory: 4 bytes a value,
-    and 4 T sqrt(C), for each thread. Leave-one-out weights come from all draws. Error: between
-    batches of chains. It is large under a uniform prior: values that hardly any draw allows
-    have a posterior of ``prod_l S_l / S_0^m``, in which the base fit's error counts m times.
-
-    Records with k-hat above `khat_threshold` are marked, not fitted again.
+    Cost and memory: `docs/evidence.md`. Leave-one-out weights come from all draws. Error: between
+    batches of chains; large under a uniform prior, where values that hardly any draw allows have a
+    posterior in which the base fit's error counts m times. Records with k-hat above
+    `khat_threshold` are marked and warned of, not fitted again.
     """
-    _check_prior(prior)
+    if not (isinstance(prior, TruthFactor) or (isinstance(prior, str) and prior in PRIORS)):
+        named = isinstance(prior, str) and prior in NAMED
+        other = f"prior={prior!r} is for listed guesses and" if named else "this prior is"
+        raise InputError(
+            f"{other} not offered over a full table; give one of {list(PRIORS)} or TruthFactor(f)"
+        )
     at_least("keep", keep, 1)
     if draws is not None:
         at_least("draws", draws, 1)
@@ -126,51 +312,42 @@ def full_table_risk(
         n_jobs=n_jobs,
         tick=(lambda done: None if progress is None else progress("full table", done, len(cases))),
     )
-    risk = FullTableRisk.of(
-        found,
-        fits,
-        microdata=fit.microdata,
-        cases=cases,
-        table=table,
+    variables = tuple(fit.microdata.variables[j] for j in cases.columns)
+    khat = np.max([of.khat for of in fits], axis=0)
+    numbers: Any = {name: np.array([getattr(s, name) for s in found]) for name in NUMBERS}
+    exact = (numbers["mcse"] <= MAX_MCSE) & (numbers["mcse_log_odds"] <= MAX_MCSE_LOG_ODDS)
+    risk = FullTableRisk(
         index=fit.microdata.index[problem.rows],
         case=problem.case,
-        reliable=_reliable(found, fits, runner.threshold),
+        variables=variables,
+        n_values=np.array([s.n_cells for s in found]),
+        truth=cases.profiles[:, cases.columns].astype(np.int64),
+        deviations=np.stack([s.deviations for s in found], axis=-1),
+        khat=khat,
+        ess=np.min([of.ess for of in fits], axis=0),
+        reliable=(khat <= runner.threshold) & exact,
+        best=np.stack([table.codes(s.top) for s in found], axis=1),
+        best_log_probability=np.stack([s.top_log_probability for s in found], axis=1),
+        best_log_prior=np.stack([s.top_log_prior for s in found], axis=1),
+        n_draws=tuple(len(of.draws) for of in fits),
         assumptions={
             "records": problem.knowledge(),
-            "columns": f"guessed: {', '.join(fit.microdata.columns[j] for j in cases.columns)}",
+            "columns": f"guessed: {', '.join(v.name for v in variables)}",
             "synthesis": fit.mechanism(problem.release),
             "prior": in_words(prior),
             "guesses": f"all {table.n_cells:,} combinations of their levels",
-            "evidence": f"{way}: {WAYS[way]}",
+            "evidence": METHODS[way].in_words,
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
+        **numbers,
     )
-    _warn(risk)
+    warn_of_unreliable(
+        risk.reliable[risk.case],
+        f"largest k-hat {khat.max():.2f}, largest error of log odds {risk.mcse_log_odds.max():.2f}",
+        'give more draws, a longer fit, or prior="predictive"',
+    )
     return risk
-
-
-def tabulated(
-    parts: Sequence[TablePredictive],
-    cases: Targets,
-    microdata: Microdata,
-    prior: str | TruthFactor,
-    table: Table,
-    *,
-    draws: int | None,
-    keep: int = 20,
-    n_jobs: int = 1,
-    tick: Callable[[int], None] = lambda done: None,
-) -> tuple[list[WeightedDraws], list[Spread]]:
-    """Weights and posteriors from the base predictive and those of the releases."""
-    m = len(parts) - 1
-    wanted = draws_by_fit(parts, table.n_cells, m, draws)
-    fits = [weighed(part, cases, k) for part, k in zip(parts, wanted, strict=True)]
-    factor = np.array([-float(m)] + [1.0] * m)
-    found = spreads(
-        fits, factor, table, cases, microdata, prior, keep=keep, n_jobs=n_jobs, tick=tick
-    )
-    return fits, found
 
 
 def problem_of(
@@ -213,16 +390,6 @@ def problem_of(
     return problem, ways[0]
 
 
-def _check_prior(prior: Any) -> None:
-    if isinstance(prior, TruthFactor) or (isinstance(prior, str) and prior in PRIORS):
-        return
-    named = isinstance(prior, str) and prior in NAMED
-    other = f"prior={prior!r} is for listed guesses and" if named else "this prior is"
-    raise InputError(
-        f"{other} not offered over a full table; give one of {list(PRIORS)} or TruthFactor(f)"
-    )
-
-
 def check_size(table: Table) -> None:
     """Refuse tables that are too large to be listed, or leave nothing to guess."""
     if table.n_cells > MAX_CELLS:
@@ -233,22 +400,3 @@ def check_size(table: Table) -> None:
         )
     if table.n_cells < 2:
         raise InputError("the unknown columns have one combination of levels: nothing to guess")
-
-
-def _reliable(found: Sequence[Spread], fits: Sequence[WeightedDraws], threshold: float) -> Flags:
-    khat = np.max([fit.khat for fit in fits], axis=0)
-    mcse = np.array([s.mcse for s in found])
-    log_odds = np.array([s.mcse_log_odds for s in found])
-    return np.asarray((khat <= threshold) & (mcse <= MAX_MCSE) & (log_odds <= MAX_MCSE_LOG_ODDS))
-
-
-def _warn(risk: FullTableRisk) -> None:
-    doubtful = int((~risk.reliable[risk.case]).sum())
-    if doubtful:
-        warnings.warn(
-            f"{doubtful} of {len(risk.case)} records are unreliable (largest k-hat "
-            f"{risk.khat.max():.2f}, largest error of log odds {risk.mcse_log_odds.max():.2f}); "
-            'give more draws, a longer fit, or prior="predictive"',
-            UnreliableWeightsWarning,
-            stacklevel=3,
-        )

@@ -1,27 +1,239 @@
-"""Tables of one target after the other: weights of draws, sums of cells, prior, posterior."""
+"""Tables of one target after the other: weights of draws, sums of cells, prior, posterior.
+
+The posterior of a target comes from sums over the draws, a stretch of rows at a time:
+``log p(y* | Z, A) = log prior(y*) + sum_f c_f log S_f(y*)`` up to a constant, with ``c = -m`` for
+the base fit and 1 for each other one; ``S_f = sum_b S_fb`` over batches of draws. How far a batch
+moves the log probability of the truth: `docs/evidence.md`.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk._core.checkpoint import in_stages
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.evidence.contract import TablePredictive, Targets
+from bayes_risk.evidence.contract import TablePredictive, Targets, Terms
 from bayes_risk.evidence.diagnostics import weight_ess
 from bayes_risk.evidence.leave_one_out import by_batch, efficiency, left_out
 from bayes_risk.evidence.prior_weights import log_margin
 from bayes_risk.intruder.priors import TruthFactor
 
-from .spread import Fits, LogPrior, Spread, Truth, spread
-
 WORK = 1.2e11  # multiplications a target, by default: about four seconds on one core
 FEWEST = 8  # draws of a batch
+Reals = npt.NDArray[np.floating[Any]]
+TIE = 1e-4  # in logs; single precision leaves about 1e-6 a fit
+STRETCH = 2**18  # cells
+FURTHEST = 1e30  # shifts of log odds that single precision can hold
+
+
+class Fits(NamedTuple):
+    """Sums of the F fits (`Terms.sums`), the factors c_f, the log sums of weights (F, B)."""
+
+    sums: Sequence[Any]
+    factor: Array
+    log_norm: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spread:
+    """Posterior of one target over its table, in short.
+
+    ``deviations`` (F, B) of the probability of the truth; ``top`` (k,) the likeliest cells, with
+    their log probabilities and log priors; ``rank_low`` and ``rank_high``: ranks of the truth if
+    its log odds were two standard errors larger, or smaller.
+    """
+
+    n_cells: int
+    log_prior: float
+    log_probability: float
+    deviations: Array
+    mcse: float
+    mcse_log_odds: float
+    rank: float
+    rank_low: float
+    rank_high: float
+    prior_rank: float
+    within_1: float
+    within_2: float
+    entropy: float
+    eps: float
+    top: Ints
+    top_log_probability: Array
+    top_log_prior: Array
+
+
+LogPrior = Callable[[slice, Array], Array]
+
+
+class _Stretch(NamedTuple):
+    """Log posterior, log prior and log evidence of some rows, and the batches' shares of S_f."""
+
+    log_post: Array
+    log_prior: Array
+    log_evidence: Array
+    shares: list[Reals]
+
+
+class _Walk:
+    """What is kept of a table while its rows go by: one number a cell, and a few sums."""
+
+    def __init__(
+        self,
+        fits: Fits,
+        log_prior: LogPrior,
+        possible: Callable[[slice], Flags] | None,
+        truth: int,
+    ) -> None:
+        self.fits, self.log_prior, self.possible = fits, log_prior, possible
+        shape = fits.sums[0].shape
+        self.log_post = np.empty(shape, np.float32)
+        self.row, self.column = divmod(truth, shape[1])
+        at = self._stretch(slice(self.row, self.row + 1))
+        here = (0, self.column)
+        self.reference, self.at_prior = float(at.log_post[here]), float(at.log_prior[here])
+        self.at_shares = np.stack([s[:, 0, self.column] for s in at.shares]).astype(float)
+        self.shifts = np.zeros(self.at_shares.shape)  # sum over cells of weight x share, (F, B)
+        self.top, self.total = -np.inf, 0.0  # of the weights exp(log_post - top)
+        self.prior_top, self.prior_total, self.prior_above = -np.inf, 0.0, 0.0
+        self.low, self.high, self.cells = np.inf, -np.inf, 0
+
+    def _stretch(self, rows: slice) -> _Stretch:
+        """Everything about some rows; the log posterior less the truth's, once that is known."""
+        log_evidence, base, shares = None, None, []
+        for f, sums in enumerate(self.fits.sums):
+            parts = sums.rows(rows.start, rows.stop)
+            total = parts.sum(axis=0)
+            logs = np.log(total, dtype=float) + (sums.log_scale - _log_total(self.fits.log_norm[f]))
+            parts /= total
+            shares.append(parts)
+            base = logs if base is None else base
+            change = self.fits.factor[f] * logs
+            log_evidence = change if log_evidence is None else log_evidence + change
+        assert log_evidence is not None and base is not None
+        log_prior = self.log_prior(rows, base)
+        if self.possible is not None:
+            log_prior = np.where(self.possible(rows), log_prior, -np.inf)
+        return _Stretch(log_prior + log_evidence, log_prior, log_evidence, shares)
+
+    def add(self, rows: slice) -> None:
+        """Count some rows in."""
+        part = self._stretch(rows)
+        log_post = part.log_post - self.reference
+        self.log_post[rows] = log_post
+        top = max(self.top, float(log_post.max()))
+        shrink = float(np.exp(self.top - top))
+        weight = np.exp(log_post - top).astype(np.float32)
+        self.total = self.total * shrink + float(weight.sum(dtype=float))
+        moved = [s.reshape(len(s), -1) @ weight.reshape(-1) for s in part.shares]
+        self.shifts = self.shifts * shrink + np.stack(moved)
+        self.top = top
+        self._add_prior(part.log_prior)
+        allowed = part.log_prior > -np.inf
+        if allowed.any():
+            self.low = min(self.low, float(part.log_evidence[allowed].min()))
+            self.high = max(self.high, float(part.log_evidence[allowed].max()))
+        self.cells += int(allowed.sum())
+
+    def _add_prior(self, log_prior: Array) -> None:
+        relative = log_prior - self.at_prior
+        top = max(self.prior_top, float(relative.max()))
+        shrink = float(np.exp(self.prior_top - top))
+        self.prior_total = self.prior_total * shrink + float(np.exp(relative - top).sum())
+        self.prior_top = top
+        above = float((relative > TIE).sum())
+        self.prior_above += above + 0.5 * float((np.abs(relative) <= TIE).sum())
+
+    def result(self, near: Ints, around: Ints, keep: int) -> Spread:
+        """Everything counted, once all rows went by.
+
+        ``near`` and ``around``: cells at Hamming distance up to 1 and up to 2 of the truth;
+        ``keep``: how many of the likeliest cells to list.
+        """
+        log_z = self.top + float(np.log(self.total))
+        log_prior_z = self.prior_top + float(np.log(self.prior_total))
+        flat = self.log_post.reshape(-1)
+        p = float(np.exp(-log_z))
+        moved = self._moved()
+        se = float(np.sqrt(variance_of_estimate(moved[..., None])[0]))
+        log_odds_se = se / max(-float(np.expm1(-log_z)), 1e-300) if se else 0.0
+        best = _largest(flat, keep)
+        top_log_p = flat[best].astype(float) - log_z
+        return Spread(
+            n_cells=self.cells,
+            log_prior=-log_prior_z,
+            log_probability=-log_z,
+            deviations=moved * p,
+            mcse=se * p,
+            mcse_log_odds=log_odds_se,
+            rank=self._rank(0.0),
+            rank_low=self._rank(2.0 * log_odds_se),
+            rank_high=self._rank(-2.0 * log_odds_se),
+            prior_rank=self.prior_above + 0.5,
+            within_1=_mass(flat, near, log_z),
+            within_2=_mass(flat, around, log_z),
+            entropy=_entropy(flat, log_z),
+            eps=self.high - self.low,
+            top=best,
+            top_log_probability=top_log_p,
+            top_log_prior=self._priors_of(best) - log_prior_z,
+        )
+
+    def _moved(self) -> Array:
+        """How far each batch of each fit moves the log probability of the truth, (F, B)."""
+        log_norm = self.fits.log_norm
+        part = np.exp(log_norm - _log_total(log_norm)[:, None])  # v_fb / v_f
+        off: Array = (self.at_shares - self.shifts / self.total) / part
+        return np.asarray(self.fits.factor[:, None] * off)
+
+    def _rank(self, shift: float) -> float:
+        """Expected rank of the truth, ties in any order, were its log odds larger by ``shift``."""
+        shift = float(np.clip(shift, -FURTHEST, FURTHEST))
+        above = int(np.count_nonzero(self.log_post > shift + TIE))
+        level = int(np.count_nonzero(np.abs(self.log_post - np.float32(shift)) <= TIE))
+        if shift:  # the truth itself is not among the cells it is compared with
+            return float(1 + above - (shift < -TIE) + 0.5 * level)
+        return float(1 + above + 0.5 * max(level - 1, 0))
+
+    def _priors_of(self, cells: Ints) -> Array:
+        """Log priors of some cells less the truth's, a row of the table at a time."""
+        out, width = np.empty(len(cells)), self.log_post.shape[1]
+        for row in np.unique(cells // width):
+            these = np.flatnonzero(cells // width == row)
+            log_prior = self._stretch(slice(row, row + 1)).log_prior[0] - self.at_prior
+            out[these] = log_prior[cells[these] % width]
+        return out
+
+
+def _log_total(log_norm: Array) -> Any:
+    return np.logaddexp.reduce(log_norm, axis=-1)
+
+
+def _largest(values: npt.NDArray[np.float32], k: int) -> Ints:
+    """Places of the k largest values, largest first."""
+    k = min(k, len(values))
+    found = np.argpartition(values, len(values) - k)[len(values) - k :]
+    return found[np.lexsort((found, -values[found]))].astype(np.int64)
+
+
+def _mass(log_post: npt.NDArray[np.float32], cells: Ints, log_z: float) -> float:
+    return float(np.exp(log_post[cells].astype(float) - log_z).sum())
+
+
+def _entropy(log_post: npt.NDArray[np.float32], log_z: float) -> float:
+    """Entropy in nats."""
+    total = 0.0
+    for first in range(0, len(log_post), STRETCH):
+        log_p = log_post[first : first + STRETCH].astype(float) - log_z
+        log_p = log_p[log_p > -np.inf]
+        total -= float((np.exp(log_p) * log_p).sum())
+    return max(total, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,6 +253,10 @@ class WeightedDraws:
     def log_norm(self) -> Array:
         """Log sums of weights by batch, shape (B, U)."""
         return by_batch(self.log_v, self.part.batch[self.draws])
+
+    def terms(self, u: int, targets: Targets, microdata: Microdata) -> Terms:
+        """The mixture of products for target u."""
+        return self.part.terms(u, targets, microdata.n_levels, self.log_v[:, u], self.draws)
 
 
 def weighed(part: TablePredictive, targets: Targets, n_draws: int) -> WeightedDraws:
@@ -134,68 +350,61 @@ class Table:
         return np.asarray(self.cells(codes) + np.concatenate(moves), dtype=np.int64)
 
 
-def spreads(
-    fits: Sequence[WeightedDraws],
-    factor: Array,
-    table: Table,
-    targets: Targets,
+def tabulated(
+    parts: Sequence[TablePredictive],
+    cases: Targets,
     microdata: Microdata,
     prior: str | TruthFactor,
+    table: Table,
     *,
-    keep: int,
-    n_jobs: int,
+    draws: int | None,
+    keep: int = 20,
+    n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
-) -> list[Spread]:
-    """Posterior of every target over its table, target by target."""
-    norms = [fit.log_norm for fit in fits]
-    spreading = _Spreading(fits, norms, factor, table, targets, microdata, prior, keep)
+) -> tuple[list[WeightedDraws], list[Spread]]:
+    """Weights, and posteriors target by target, from the base predictive and the releases'."""
+    m = len(parts) - 1
+    wanted = draws_by_fit(parts, table.n_cells, m, draws)
+    fits = [weighed(part, cases, k) for part, k in zip(parts, wanted, strict=True)]
+    factor = np.array([-float(m)] + [1.0] * m)
+    norms = np.stack([fit.log_norm for fit in fits])
+    one = partial(_spread_of, fits, norms, factor, table, cases, microdata, prior, keep)
 
     def run(which: Sequence[int]) -> Iterator[Spread]:
-        jobs = [partial(spreading.one, u) for u in which]
+        jobs = [partial(one, u) for u in which]
         found = in_order(jobs, n_jobs=n_jobs, what="full table")
-        for u, one in zip(which, found, strict=True):
+        for u, spread in zip(which, found, strict=True):
             tick(u + 1)
-            yield one
+            yield spread
 
-    return in_stages("targets", len(targets), run)
+    return fits, in_stages("targets", len(cases), run)
 
 
-@dataclass(frozen=True, slots=True)
-class _Spreading:
-    """What every target's table takes."""
-
-    fits: Sequence[WeightedDraws]
-    norms: Sequence[Array]
-    factor: Array
-    table: Table
-    targets: Targets
-    microdata: Microdata
-    prior: str | TruthFactor
-    keep: int
-
-    def one(self, u: int) -> Spread:
-        """Posterior of one target."""
-        table, targets, microdata = self.table, self.targets, self.microdata
-        codes = targets.profiles[u, targets.columns].astype(np.int64)
-        truth = Truth(
-            cell=int(table.cells(codes)),
-            near=table.near(codes, 1),
-            around=table.near(codes, 2),
-            keep=self.keep,
-        )
-        sums = [
-            fit.part.terms(u, targets, microdata.n_levels, fit.log_v[:, u], fit.draws).sums(
-                table.cut
-            )
-            for fit in self.fits
-        ]
-        given = Fits(sums, self.factor, np.stack([norm[:, u] for norm in self.norms]))
-        return spread(
-            given,
-            _log_prior(self.prior, microdata, targets, u, table),
-            _possible(microdata, targets, u, table),
-            truth,
-        )
+def _spread_of(
+    fits: Sequence[WeightedDraws],
+    norms: Array,
+    factor: Array,
+    table: Table,
+    cases: Targets,
+    microdata: Microdata,
+    prior: str | TruthFactor,
+    keep: int,
+    u: int,
+) -> Spread:
+    """Posterior of one target."""
+    codes = cases.profiles[u, cases.columns].astype(np.int64)
+    sums = [fit.terms(u, cases, microdata).sums(table.cut) for fit in fits]
+    walk = _Walk(
+        Fits(sums, factor, norms[:, :, u]),
+        _log_prior(prior, microdata, cases, u, table),
+        _possible(microdata, cases, u, table),
+        int(table.cells(codes)),
+    )
+    n, width = sums[0].shape
+    size = max(STRETCH // width, 1)
+    for first in range(0, n, size):
+        walk.add(slice(first, min(first + size, n)))
+    return walk.result(table.near(codes, 1), table.near(codes, 2), keep)
 
 
 def _log_prior(
@@ -205,7 +414,10 @@ def _log_prior(
     if prior == "predictive":
         return lambda rows, base: base
     if prior == "marginal":
-        margins = _margins(microdata, targets, u)
+        one, d = targets.only(np.array([u])), microdata.n_levels[targets.columns]
+        margins = [
+            log_margin(microdata, one, q, np.arange(n)[:, None])[:, 0] for q, n in enumerate(d)
+        ]
         sides = [
             _added(margins[: table.cut], table.half(True)),
             _added(margins[table.cut :], table.half(False)),
@@ -224,12 +436,6 @@ def _log_prior(
         return out
 
     return leaning
-
-
-def _margins(microdata: Microdata, targets: Targets, u: int) -> list[Array]:
-    """Log margins of all levels of each guessed column."""
-    one, d = targets.only(np.array([u])), microdata.n_levels[targets.columns]
-    return [log_margin(microdata, one, q, np.arange(d[q])[:, None])[:, 0] for q in range(len(d))]
 
 
 def _added(logs: Sequence[Array], codes: Ints) -> Array:

@@ -1,28 +1,253 @@
 """Membership: how well an intruder can tell that a record is in the confidential data."""
 
-import warnings
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
+from scipy.special import expit
 
-from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.batches import variance_of_estimate
-from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.batches import standard_error
+from bayes_risk._core.errors import InputError
+from bayes_risk._core.formats import PLUS_MINUS, factor, number, two_errors
 from bayes_risk._core.validate import at_least, positive
+from bayes_risk.data.base_result import (
+    Public,
+    Result,
+    Table,
+    Words,
+    doubtful,
+    draw,
+    for_file,
+    measures,
+    of_records,
+)
 from bayes_risk.evidence.contract import Fit, Progress, drawn_in_words
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import Release
+from bayes_risk.risk.posterior import warn_of_unreliable
 
-from .candidates import Alternatives, Others, alternatives_of, places
-from .computation import CaseTerms, MembershipComputation, MembershipTerms
-from .curve import MEASURES, Standing, measures
-from .result import Membership
+from .computation import (
+    BASELINE,
+    GRID,
+    MEASURES,
+    Alternatives,
+    CaseTerms,
+    MembershipComputation,
+    Others,
+    Standing,
+    alternatives_of,
+    curve_measures,
+    level,
+    places,
+    power,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MAX_MCSE = 1.0  # of a log Bayes factor
+WORDS: Words = {
+    "auc": ("How often the release points to the member of a pair", "share"),
+    "power_at_1_percent": ("Members found, taking 1 of 100 others for one", "share"),
+    "power_at_5_percent": ("Members found, taking 5 of 100 others for one", "share"),
+    "median_log_bayes_factor": ("Log Bayes factor of a member, median", "number"),
+    "max_log_bayes_factor": ("Log Bayes factor of a member, largest", "number"),
+    "max_probability": ("Probability that a member is in the data, largest", "number"),
+    "members": ("Members asked about", "count"),
+    "others": ("People outside the data asked about", "count"),
+    "unreliable": ("Marked unreliable", "count"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Membership(Result):
+    """Log Bayes factors that records are in the confidential data, against somebody else.
+
+    Attributes
+    ----------
+    index, member : pandas.Index, ndarray of bool, length N
+        Labels as given, members first, then others; whether the record is in the confidential data.
+    log_bayes_factor, mcse : ndarray, shape (N,)
+        Of a member, for its own place; of others, the mean over the places asked about. Minus
+        infinity: the release rules it out. Its Monte Carlo standard error.
+    khat, ess, reliable : ndarray, shape (N,)
+        As in `AttributeRisk`; k-hat and ESS are NaN for others, who share those of the places.
+    standing : Standing, of arrays of one entry a member
+        Where each stands among the others asked about for the same place.
+    prior_odds : float
+        Odds of membership before the release.
+    measures, standard_error, mcse_of_measures : ndarray, shape (6,)
+        Of the curve: value, its error over which persons were asked about (bootstrap), and over the
+        draws. NaN without others.
+    assumptions, seed_entropy
+        As in `AttributeRisk`.
+    """
+
+    index: pd.Index
+    member: Flags
+    log_bayes_factor: Array
+    mcse: Array
+    khat: Array
+    ess: Array
+    reliable: Flags
+    standing: Standing
+    prior_odds: float
+    measures: Array
+    standard_error: Array
+    mcse_of_measures: Array
+    assumptions: Mapping[str, str]
+    seed_entropy: str
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per record asked about, labelled as given; members first.
+
+        Columns: ``member`` (is it in the data); ``log_bayes_factor``; its ``mcse``;
+        ``posterior_odds`` (prior odds times the Bayes factor) and ``probability`` of membership;
+        ``prior`` probability; ``false_positive_rate``, at which an intruder finds this member (0.5
+        without the release; NaN for others); ``khat``; ``ess``; ``reliable``.
+        """
+        log_odds = np.log(self.prior_odds) + self.log_bayes_factor
+        with np.errstate(over="ignore"):
+            odds = np.exp(log_odds)
+        found_at = np.full(len(odds), np.nan)
+        if self.has_others:
+            found_at[self.member] = level(self.standing)
+        columns = {
+            "member": self.member,
+            "log_bayes_factor": self.log_bayes_factor,
+            "mcse": self.mcse,
+            "posterior_odds": odds,
+            "probability": expit(log_odds),
+            "prior": np.full(len(odds), self.prior),
+            "false_positive_rate": found_at,
+            "khat": self.khat,
+            "ess": self.ess,
+            "reliable": self.reliable,
+        }
+        return pd.DataFrame(columns, index=self.index)
+
+    @property
+    def prior(self) -> float:
+        """Probability of membership before the release."""
+        return self.prior_odds / (1 + self.prior_odds)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether people outside the data were asked about."""
+        return not self.member.all()
+
+    def roc(self) -> pd.DataFrame:
+        """Share of members found by an intruder who accepts that share of others for each place.
+
+        Columns ``false_positive_rate`` and ``true_positive_rate``, on a grid from 0 to 1.
+        """
+        if not self.has_others:
+            raise InputError(
+                "nobody outside the data was asked about; give others=, held-out records of the "
+                "same population"
+            )
+        rates = np.append(0.0, GRID)
+        found = [power(self.standing, rate).mean() for rate in rates]
+        return pd.DataFrame({"false_positive_rate": rates, "true_positive_rate": found})
+
+    def summary(self) -> pd.DataFrame:
+        """File level; columns ``value``, ``standard_error``, ``mcse``, ``baseline``.
+
+        Rows: ``auc`` (how often the release points to the member of a pair, which is the power
+        averaged over all false positive rates); ``power_at_1_percent`` and ``power_at_5_percent``
+        (share of members found at that false positive rate); ``advantage`` (true less false
+        positive rate where that is largest, chosen afterwards, so above 0 even by chance) and
+        ``advantage_at_one`` (where the intruder accepts whoever has a Bayes factor above 1);
+        ``mean_bayes_factor_of_others`` (1 where the model is true); ``median_log_bayes_factor`` and
+        ``max_log_bayes_factor`` of members; ``max_probability`` of a member's membership;
+        ``members``, ``others``, ``unreliable`` (numbers of records). ``standard_error`` is over
+        which persons were asked about, ``mcse`` over the draws, and the baseline is what an
+        intruder without the release can do.
+        """
+        nan = float("nan")
+        of_curve = self.measures, self.standard_error, self.mcse_of_measures, BASELINE
+        rows = dict(zip(MEASURES, zip(*of_curve, strict=True), strict=True))
+        log_bf = np.where(self.member, self.log_bayes_factor, -np.inf)
+        top, error = float(log_bf.max()), float(self.mcse[int(np.argmax(log_bf))])
+        p = float(expit(np.log(self.prior_odds) + top))
+        median = float(np.median(self.log_bayes_factor[self.member]))
+        rows["median_log_bayes_factor"] = (median, nan, nan, 0.0)
+        rows["max_log_bayes_factor"] = (top, nan, error, 0.0)
+        rows["max_probability"] = (p, nan, p * (1 - p) * error, self.prior)
+        rows["members"] = (float(self.member.sum()), nan, nan, nan)
+        rows["others"] = (float((~self.member).sum()), nan, nan, nan)
+        rows["unreliable"] = (float((~self.reliable).sum()), nan, nan, nan)
+        columns = ["value", "standard_error", "mcse", "baseline"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        """The records as labelled arrays for NetCDF; no confidential values but who is a member."""
+        return of_records(self)
+
+    def plot(self, ax: "Axes | None" = None, *, log: bool = False) -> "Axes":
+        """The curve of `roc`; ``log``: on logarithmic axes, which show the small rates."""
+        return draw("plot_roc", self, log=log, ax=ax)
+
+    def sentence(self) -> str:
+        """The result in plain words."""
+        doubtful = int((~self.reliable).sum())
+        doubt = f" {doubtful:,} of these numbers are marked unreliable." if doubtful else ""
+        largest = (
+            f"A member's odds of being in the data change by at most the factor {self._top()}."
+        )
+        told = ""
+        if self.has_others:
+            auc, error = self._auc()
+            told = (
+                "Of a member and somebody outside the data, the release points to the member "
+                f"{auc} times in 100 (+- {error}; 50 without the release). Taking 5 of 100 people "
+                "outside the data for members, the intruder finds "
+                f"{number(100 * self.measures[2], 1)} of 100 members (5 without the release). "
+            )
+        return f"{self.assumptions['records']} {told}{largest}{doubt}"
+
+    def tables(self) -> dict[str, Table]:
+        """Measures of the curve and of members; the records asked about."""
+        rows = self.summary()
+        told = rows["value"]
+        fewer = int(min(told["members"], told["others"]))
+        auc = Public("Chance to tell the member of a pair", told["auc"], fewer, free=True)
+        return {
+            "measures": measures(rows, WORDS, caption="Persons asked about.", public=[auc]),
+            "records": for_file(self.records, "membership"),
+        }
+
+    def line(self) -> str:
+        """How often the member of a pair is told, or how far odds move."""
+        if not self.has_others:
+            return (
+                f"the odds that a member is in the data change by at most the factor {self._top()} "
+                f"(1 without the release){doubtful(self)}"
+            )
+        auc, error = self._auc()
+        return (
+            f"the member of a pair is told {auc} times in 100 ({PLUS_MINUS} {error}; 50 without "
+            f"the release){doubtful(self)}"
+        )
+
+    def _top(self) -> str:
+        """By how much the odds of a member change at most."""
+        with np.errstate(over="ignore"):
+            return factor(float(np.exp(self.log_bayes_factor[self.member].max())))
+
+    def _auc(self) -> tuple[str, str]:
+        """How often of 100 the release points to the member, and two standard errors."""
+        error = np.hypot(self.standard_error[0], self.mcse_of_measures[0])
+        return number(100 * self.measures[0], 1), two_errors(100 * error, digits=1)
 
 
 def membership(
@@ -49,10 +274,8 @@ def membership(
 
     Parameters
     ----------
-    fit : Fit
-        The synthesis model fitted to the confidential table.
-    release : Release
-        The m synthetic data sets, all columns of all records synthesised.
+    fit, release
+        As in `attribute_risk`, all columns of all records synthesised.
     records : None, int, list of labels, or mask
         Members to ask about: all (None), that many drawn at random, or named. Of a member, A is
         everybody else.
@@ -71,24 +294,14 @@ def membership(
     alternatives : int
         How many alternatives y' are drawn for each candidate where there are several releases, at
         least 2. If the table has no more cells than that, all are listed and nothing is drawn.
-    refit_budget : int
-        At most so many distinct cases with k-hat above threshold are fitted again without the
-        record.
-    random_seed, n_jobs, progress
+    refit_budget, random_seed, n_jobs, progress
         As in `attribute_risk`.
-
-    Returns
-    -------
-    Membership
-        Per record: log Bayes factor, its Monte Carlo error, posterior odds; with ``others``, how
-        well members are told from them.
 
     Raises
     ------
     InputError
         A release that leaves columns or records as they are; a fit without predictives, or of
-        weighted records; others that lack columns or hold unknown levels; an intruder who is not
-        offered.
+        weighted records; others who cannot be encoded; an intruder who is not offered.
 
     Warns
     -----
@@ -100,11 +313,6 @@ def membership(
     Derivation, and which comparison is fair: `docs/membership.md`. Distinct cases are computed
     once. Cost: m augmented fits, then for U places H x U x (1 + comparisons + alternatives)
     predictives per fit (without alternatives if m = 1), in blocks of places.
-
-    References
-    ----------
-    Hu, J. (2019), "Bayesian estimation of attribute and identification disclosure risks in
-    synthetic data", TDP 12, section 5, asks the question.
     """
     positive("prior_odds", prior_odds)
     at_least("comparisons", comparisons, 1)
@@ -118,8 +326,10 @@ def membership(
     runner = EvidenceRunner(problem, sampling, n_jobs, progress)
     posteriors = runner.fits(cases)
     drawing = runner.led or fit  # of the mode that the release chooses
-    other = _alternatives(drawing, release, len(cases), alternatives, draw)
-    answers = MembershipComputation(
+    other = None  # of one draw of the parameters, fresh rows, their mean is 1
+    if len(release.by_draw) > 1 or release.classes == "own":
+        other = alternatives_of(drawing, len(cases), alternatives, draw)
+    computation = MembershipComputation(
         runner=runner,
         posteriors=posteriors,
         cases=cases,
@@ -128,17 +338,36 @@ def membership(
         alternatives=other,
         budget=refit_budget,
         rng=asking,
-    ).answers()
-    labels = fit.microdata.index[problem.rows]
-    return _result(
-        answers,
-        case,
-        compared,
-        labels if others is None else labels.append(others.index),
-        threshold=runner.threshold,
+    )
+    (members, theirs, their_mcse), n = computation.answers(), len(case)
+    labels, person = fit.microdata.index[problem.rows], compared.person
+    unknown = np.full(len(person), np.nan)  # of others
+    mcse = np.append(members.mcse[case], their_mcse[person])
+    khat = np.append(members.khat[case], unknown)
+    found, errors = np.full(len(MEASURES), np.nan), np.full((2, len(MEASURES)), np.nan)
+    if len(person):
+        found, errors = _measures(members, case, samples, led=computation.few_chains)
+    reliable = ~(khat > runner.threshold) & (mcse <= MAX_MCSE)
+    warn_of_unreliable(
+        reliable,
+        f"largest k-hat {np.nanmax(khat):.2f}, largest Monte Carlo error {np.max(mcse):.2f}",
+        "give a larger refit_budget, or a fit with more draws",
+        what="log Bayes factors",
+    )
+    return Membership(
+        index=labels if others is None else labels.append(others.index),
+        member=np.arange(len(mcse)) < n,
+        log_bayes_factor=np.append(members.log_bf[case], theirs[person]),
+        mcse=mcse,
+        khat=khat,
+        ess=np.append(members.ess[case], unknown),
+        reliable=reliable,
+        standing=Standing(*(v[case] for v in members.found)),
         prior_odds=float(prior_odds),
+        measures=found,
+        standard_error=errors[0],
+        mcse_of_measures=errors[1],
         assumptions=_in_words(problem, other),
-        rng=samples,
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
 
@@ -152,24 +381,6 @@ def membership_problem(
     knowing: np.random.Generator,
 ) -> AuditProblem:
     """The audit, if the model and the release can answer it at all."""
-    _check_release(fit, release)
-    problem = AuditProblem.prepare(
-        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing
-    )
-    _check_intruder(problem)
-    return problem
-
-
-def _alternatives(
-    fit: Fit, release: Release, U: int, L: int, rng: np.random.Generator
-) -> Alternatives | None:
-    """Somebody else for each place; of one draw of the parameters, fresh rows, their mean is 1."""
-    if len(release.by_draw) == 1 and release.classes == "new":
-        return None
-    return alternatives_of(fit, U, L, rng)
-
-
-def _check_release(fit: Fit, release: Release) -> None:
     kept = [c for c in fit.microdata.columns if c not in release.synthesized]
     if kept:
         raise InputError(
@@ -184,9 +395,9 @@ def _check_release(fit: Fit, release: Release) -> None:
         )
     if fit.weights is not None:
         raise InputError("membership is not offered for a fit with record weights; fit without")
-
-
-def _check_intruder(problem: AuditProblem) -> None:
+    problem = AuditProblem.prepare(
+        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing
+    )
     intruder, m = problem.intruder, problem.release.m
     if intruder.is_competitor or intruder.knows_columns:
         raise InputError(
@@ -203,63 +414,19 @@ def _check_intruder(problem: AuditProblem) -> None:
             f"{type(problem.fit).__name__} offers no predictives for this release and intruder; "
             "membership needs them: use models.DPMPM, Regression, PoissonMixture (MP) or PyMCModel"
         )
+    return problem
 
 
-def _result(
-    answers: MembershipTerms,
-    case: Ints,
-    compared: Others,
-    labels: pd.Index,
-    *,
-    threshold: float,
-    rng: np.random.Generator,
-    **rest: Any,
-) -> Membership:
-    """From cases to people, and the errors of the measures."""
-    n, person, members = len(case), compared.person, answers.members
-    mcse = np.append(members.mcse[case], answers.others_mcse[person])
-    khat = np.append(members.khat[case], np.full(len(person), np.nan))
-    found, errors = np.full(len(MEASURES), np.nan), np.full((2, len(MEASURES)), np.nan)
-    if len(person):
-        found, errors = _measures(members, case, rng)
-    result = Membership(
-        index=labels,
-        member=np.arange(len(labels)) < n,
-        log_bayes_factor=np.append(members.log_bf[case], answers.others[person]),
-        mcse=mcse,
-        khat=khat,
-        ess=np.append(members.ess[case], np.full(len(person), np.nan)),
-        reliable=~(khat > threshold) & (mcse <= MAX_MCSE),
-        standing=Standing(*(v[case] for v in members.found)),
-        measures=found,
-        standard_error=errors[0],
-        mcse_of_measures=errors[1],
-        **rest,
-    )
-    _warn(result)
-    return result
-
-
-def _warn(result: Membership) -> None:
-    doubtful = int((~result.reliable).sum())
-    if doubtful:
-        warnings.warn(
-            f"{doubtful} of {len(result.reliable)} log Bayes factors are unreliable (largest k-hat "
-            f"{np.nanmax(result.khat):.2f}, largest Monte Carlo error {np.max(result.mcse):.2f}); "
-            "give a larger refit_budget, or a fit with more draws",
-            UnreliableWeightsWarning,
-            stacklevel=4,
-        )
-
-
-def _measures(members: CaseTerms, case: Ints, rng: np.random.Generator) -> tuple[Array, Array]:
+def _measures(
+    members: CaseTerms, case: Ints, rng: np.random.Generator, *, led: bool
+) -> tuple[Array, Array]:
     """Measures, and their errors: over people, in and outside the data, and over the draws."""
     n, U = len(case), len(members.log_bf)
     counts = np.bincount(case, minlength=U).astype(float)
-    found = measures(members.found, counts)
+    found = curve_measures(members.found, counts)
     samples = rng.multinomial(n, counts / n, size=len(members.resampled.above)).astype(float)
-    over_people = measures(members.resampled, samples).std(axis=0, ddof=1)
-    over_draws = np.sqrt(variance_of_estimate(measures(members.moved, counts)))
+    over_people = curve_measures(members.resampled, samples).std(axis=0, ddof=1)
+    over_draws = standard_error(curve_measures(members.moved, counts), led=led)
     return found, np.stack([over_people, over_draws])
 
 

@@ -2,30 +2,204 @@
 
 ``log BF = sum_l log r_l(c) - log E[prod_l r_l(y')]`` with ``r_l = p(. | A, Z^(l)) / p(. | A)`` and
 ``y'`` from ``p(. | A)``. The derivation stands in `docs/membership.md`.
+
+Under the null hypothesis the *level* at which a member is found among K others, ``(above + V (1 +
+equal)) / (K + 1)`` with V uniform on (0, 1), is uniform too (a randomised rank test): the curve is
+its distribution.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.batches import student_factor, variance_by_fit
 from bayes_risk._core.checkpoint import stage
-from bayes_risk._core.logspace import log_sum
-from bayes_risk.evidence.contract import Posterior, Targets
-from bayes_risk.evidence.leave_one_out import Ratio, leave_one_out, together
+from bayes_risk._core.logspace import change, log_sum
+from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.evidence.contract import Fit, Posterior, Targets
+from bayes_risk.evidence.leave_one_out import Ratio, leave_one_out, together, with_targets
 from bayes_risk.evidence.runner import EvidenceRunner
+from bayes_risk.intruder.guesses import GuessSet
+from bayes_risk.release.release import EncodedRelease
 
-from .candidates import Alternatives, Others, guess_set, unseen
-from .curve import Standing, standing
+RATES = (0.01, 0.05)
+MEASURES = (
+    "auc",
+    "power_at_1_percent",
+    "power_at_5_percent",
+    "advantage",
+    "advantage_at_one",
+    "mean_bayes_factor_of_others",
+)
+BASELINE = (0.5, *RATES, 0.0, 0.0, 1.0)
+GRID = np.concatenate([np.geomspace(1e-3, 0.02, 20), np.linspace(0.03, 1.0, 98)])
+TIE = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Odds:
+class Standing(NamedTuple):
+    """Where each of U members stands among the others asked about for the same place.
+
+    ``above`` and ``equal``: how many others the release speaks for more, or as much; ``compared``:
+    how many there are (K); ``gain``: whether the member is accepted at a Bayes factor above 1, less
+    the share of others who are; ``factor``: mean Bayes factor of the others. Shapes (..., U).
+    """
+
+    above: Array
+    equal: Array
+    compared: Array
+    gain: Array
+    factor: Array
+
+
+def standing(log_bf: Array, weights: Array, moved: Array | float = 0.0) -> Standing:
+    """From log Bayes factors (1 + K, U), the member first, and how often others count (..., K, U).
+
+    A leading axis of weights (samples of people) becomes one of the result. ``moved`` (1 + K, U) is
+    added to the log Bayes factors; mean factors follow it to first order, as one batch of draws
+    moves them further than all do.
+    """
+    shift = np.broadcast_to(moved, log_bf.shape)
+    own, rest = log_bf[0] + shift[0], log_bf[1:] + shift[1:]
+    total = weights.sum(axis=-2)
+    share = np.where(total > 0, total, 1.0)
+
+    def counted(what: npt.NDArray[Any]) -> Array:
+        return np.asarray((weights * what).sum(axis=-2))
+
+    return Standing(
+        above=counted(rest > own + TIE),
+        equal=counted((rest <= own + TIE) & (rest >= own - TIE)),
+        compared=total,
+        gain=(own > TIE) - counted(rest > TIE) / share,
+        factor=counted(np.exp(log_bf[1:]) * (1.0 + shift[1:])) / share,
+    )
+
+
+def power(at: Standing, rate: float) -> Array:
+    """Probability that each member is found at a false positive rate; shape (..., U)."""
+    return np.clip((rate * (at.compared + 1) - at.above) / (1 + at.equal), 0.0, 1.0)
+
+
+def level(at: Standing) -> Array:
+    """Mean false positive rate at which a member is found; shape (..., U)."""
+    return np.asarray((at.above + 0.5 * (1 + at.equal)) / (at.compared + 1))
+
+
+def curve_measures(at: Standing, counts: Array) -> Array:
+    """`MEASURES`, last axis; ``counts`` (..., U): how many members stand for each column."""
+    n = counts.sum(axis=-1)
+
+    def mean(values: Array) -> Array:
+        return np.asarray((values * counts).sum(axis=-1) / n)
+
+    best = np.max([mean(power(at, rate)) - rate for rate in GRID], axis=0)
+    powers = [mean(power(at, rate)) for rate in RATES]
+    return np.stack([1.0 - mean(level(at)), *powers, best, mean(at.gain), mean(at.factor)], axis=-1)
+
+
+AT_ONCE = 25  # synthetic data sets drawn at a time for alternatives
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Others:
+    """People outside the data, and who of them is asked about for which place."""
+
+    # shape (D, p): distinct values; or one row a person where each place is compared with some of
+    # them only
+    codes: Codes
+    count: Ints  # shape (D,): people with these values
+    person: Ints  # shape (N,): row of each person
+    asked: Ints  # shape (K, U): rows asked about for each of U cases
+
+    @classmethod
+    def of(
+        cls,
+        given: pd.DataFrame | None,
+        data: Microdata,
+        U: int,
+        comparisons: int,
+        rng: np.random.Generator,
+    ) -> "Others":
+        """All distinct values for every case, if they are few; else so many people in turn."""
+        nobody = np.zeros(0, dtype=np.int64)
+        if given is None or not len(given):
+            return cls(data.codes[:0], nobody, nobody, np.zeros((0, U), dtype=np.int64))
+        people = data.encode(given, "others")
+        codes, person, count = np.unique(people, axis=0, return_inverse=True, return_counts=True)
+        if len(codes) <= comparisons:
+            everybody = np.repeat(np.arange(len(codes))[:, None], U, axis=1)
+            return cls(codes, count, person.reshape(-1), everybody)
+        N, K = len(people), max(comparisons, -(-len(people) // U))
+        turn = (np.arange(K)[:, None] + K * np.arange(U)) % N  # nobody is left out
+        return cls(people, np.ones(N, dtype=np.int64), np.arange(N), rng.permutation(N)[turn])
+
+    @property
+    def n(self) -> int:
+        """Number of people."""
+        return len(self.person)
+
+
+def places(cases: Targets) -> Targets:
+    """The cases with whole records guessed, in the order of the table's columns."""
+    columns = np.arange(cases.profiles.shape[1])
+    return replace(cases, columns=columns, guesses=GuessSet.of(cases.profiles[None]))
+
+
+def unseen(targets: Targets, guesses: Codes) -> Targets:
+    """Other guesses, for fits from which nobody is to be taken out."""
+    nobody = np.zeros(len(targets), dtype=bool)
+    return replace(targets, guesses=GuessSet.of(guesses), fitted=nobody)
+
+
+class Alternatives(NamedTuple):
+    """Somebody else whom the model would draw for a place: rows of values."""
+
+    codes: Codes  # shape (M, p)
+    per_case: int  # how many of them each case takes, in turn; all of them if they are listed
+    # whether they were drawn from p(y' | y); else they are all values that there can be
+    drawn: bool
+
+    def of(self, begin: int, end: int) -> Codes:
+        """Those of cases ``begin .. end - 1``, shape (L, cases, p)."""
+        L, some = self.per_case, np.arange(begin, end)
+        if not self.drawn:
+            return np.repeat(self.codes[:, None], len(some), axis=1)
+        return np.asarray(self.codes[(np.arange(L)[:, None] + L * some) % len(self.codes)])
+
+
+def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alternatives:
+    """All cells of a small table, or L draws of p(y' | y) for each of U cases.
+
+    Rows of one synthetic table share a draw of Theta, so each case takes its L from as many tables
+    as there are.
+    """
+    levels = fit.microdata.n_levels
+    if levels.all() and np.prod(levels.astype(float)) <= L:
+        cells = np.indices(tuple(levels)).reshape(len(levels), -1).T
+        return Alternatives(cells.astype(np.int32), len(cells), False)
+    n = len(fit.microdata.codes)
+    parts, done = [], 0
+    rows_each = min(U, n)
+    how = {"parameters": "independent"} if "one-mode" in fit.parameters else {}  # of all chains
+    while done < L:
+        m = min(AT_ONCE, L - done, max(fit.n_draws, 1))
+        tables, rows = rng.spawn(2)
+        made = fit.synthesize(m, random_seed=tables, **how)
+        drawn = EncodedRelease.of(made, fit.microdata).codes  # shape (m, n, p)
+        chosen = rows.permuted(np.repeat(np.arange(n)[None], m, axis=0), axis=1)[:, :rows_each]
+        parts.append(drawn[np.arange(m)[:, None], chosen])
+        done += m
+    codes = np.concatenate(parts).swapaxes(0, 1)  # shape (rows, L, p): a case after the other
+    return Alternatives(codes.reshape(-1, codes.shape[2]), L, True)
+
+
+class Odds(NamedTuple):
     """Log Bayes factors of C candidates for each of U places."""
 
     log_bayes_factor: Array  # shape (C, U)
@@ -35,8 +209,7 @@ class Odds:
     variance_of_draws: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Normaliser:
+class Normaliser(NamedTuple):
     """log E[prod_l r_l(y')], its derivatives by the log predictives, and its sampling variance.
 
     ``by_base`` and ``by_release`` (m of them) have shape (L, U).
@@ -57,7 +230,8 @@ def odds(found: Sequence[Ratio], L: int, log_q: Array | None, linked: bool) -> O
     """
     base, releases = found[0], found[1:]
     C = len(base.value) - L
-    log_r = [_minus(f.value, base.value) for f in releases]
+    impossible = base.value == -np.inf
+    log_r = [np.where(impossible, -np.inf, change(f.value, base.value)) for f in releases]
     value = np.sum([r[:C] for r in log_r], axis=0)
     deviations = np.stack([f.deviation[:, :C] for f in found])
     deviations[0] *= np.float32(-len(releases))
@@ -82,12 +256,9 @@ def normaliser(
         return plain
     held = _held(log_omega, log_r)
     better = (held.variance < plain.variance) & np.isfinite(held.log_value)
-    return Normaliser(
-        np.where(better, held.log_value, plain.log_value),
-        np.where(better, held.by_base, plain.by_base),
-        [np.where(better, a, b) for a, b in zip(held.by_release, plain.by_release, strict=True)],
-        np.where(better, held.variance, plain.variance),
-    )
+    pairs: Any = zip(held, plain, strict=True)
+    value, by_base, by_release, variance = (np.where(better, a, b) for a, b in pairs)
+    return Normaliser(value, by_base, list(by_release), variance)
 
 
 def _plain(log_omega: Array, log_r: Sequence[Array], drawn: bool) -> Normaliser:
@@ -141,13 +312,6 @@ def _variance_of_mean(terms: Array) -> Array:
     return np.asarray(terms.var(axis=0, ddof=1) / len(terms))
 
 
-def _minus(after: Array, before: Array) -> Array:
-    """Difference of logs; what is impossible stays so."""
-    out = np.full(after.shape, -np.inf)
-    np.subtract(after, before, out=out, where=(after > -np.inf) & (before > -np.inf))
-    return out
-
-
 ROOM = 2**18  # cases x guesses at a time
 FEWEST = 64  # cases at a time, whatever the room
 FIRST = 64  # targets whose draws tell how much chains repeat themselves
@@ -166,14 +330,6 @@ class CaseTerms(NamedTuple):
     resampled: Standing  # shape (R, U): as other samples of people outside the data would have it
 
 
-class MembershipTerms(NamedTuple):
-    """The same of all cases, and of D others over the places for which they were asked about."""
-
-    members: CaseTerms
-    others: Array  # shape (D,): mean log Bayes factor
-    others_mcse: Array
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MembershipComputation:
     """What does not change from block to block.
@@ -190,13 +346,17 @@ class MembershipComputation:
     budget: int
     rng: np.random.Generator
 
-    def answers(self) -> MembershipTerms:
-        """All blocks, one after the other."""
+    def answers(self) -> tuple[CaseTerms, Array, Array]:
+        """All blocks, one after the other; of D others the mean log Bayes factor, and its error."""
         L = 0 if self.alternatives is None else self.alternatives.per_case
         step = max(ROOM // (1 + L + len(self.others.asked)), FEWEST)
         U, runner, spent = len(self.cases), self.runner, 0
         sample, *children = self.rng.spawn(1 + -(-U // step))
-        resamples = _resamples(self.others, sample)
+        # how often each row of others stands in samples of as many people, shape (R, D)
+        resamples, n = np.zeros((REPLICATES, 0)), self.others.n
+        if n:
+            share = self.others.count / n
+            resamples = sample.multinomial(n, share, size=REPLICATES).astype(float)
         tally, parts = _Tally(len(self.others.count)), []
         for begin, child in zip(range(0, U, step), children, strict=True):
             end = min(begin + step, U)
@@ -207,10 +367,17 @@ class MembershipComputation:
             )
             spent += refits
             tally.add(block.odds, asked, self.counts[begin:end])
-            parts.append(block.kept(self.others.count[asked], (r[asked] for r in resamples)))
+            parts.append(
+                block.kept(self.others.count[asked], [r[asked] for r in resamples], self.few_chains)
+            )
             if runner.progress is not None:
                 runner.progress("membership", end, U)
-        return MembershipTerms(_joined(parts), *tally.means())
+        return _joined(parts), *tally.means(self.few_chains)
+
+    @property
+    def few_chains(self) -> bool:
+        """As those of `Evidence`."""
+        return self.runner.modes is not None
 
     def _block(
         self, begin: int, end: int, budget: int, rng: np.random.Generator
@@ -219,7 +386,7 @@ class MembershipComputation:
         cases = self.cases.only(np.arange(begin, end))
         own, rest = cases.guesses.codes, self.others.codes[self.others.asked[:, begin:end]]
         extra = own[:0] if self.alternatives is None else self.alternatives.of(begin, end)
-        targets = cases.with_guesses(guess_set(np.concatenate([own, rest, extra])))
+        targets = cases.with_guesses(GuessSet.of(np.concatenate([own, rest, extra])))
         children = rng.spawn(len(self.posteriors) + 2)
         found = [
             predicted(p, targets, rng=c, n_jobs=self.runner.n_jobs)
@@ -247,22 +414,21 @@ class MembershipComputation:
         worst = worst[np.argsort(-khat[worst], kind="stable")][:budget]
         for u in worst:
             anew = refitted(self.runner, self.posteriors, targets, int(u), rng)
-            found = [f.replaced(np.array([u]), a) for f, a in zip(found, anew, strict=True)]
+            at = np.array([u])
+            found = [with_targets(f, at, a) for f, a in zip(found, anew, strict=True)]
         return found, len(worst)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Block:
+class _Block(NamedTuple):
     """Log Bayes factors of a block of cases, the member first."""
 
     odds: Odds
     khat: Array
     ess: Array
 
-    def kept(self, weights: Ints, resampled: Iterable[Array]) -> CaseTerms:
+    def kept(self, weights: Ints, resampled: Sequence[Array], led: bool) -> CaseTerms:
         """The member's own, and where it stands; weights (K, U), resampled ones each (K, U)."""
         o, w = self.odds, weights.astype(float)
-        own = variance_of_estimate(o.deviations[:, :, 0].astype(float)) + o.variance_of_draws
         moved = [
             standing(o.log_bayes_factor, w, d.astype(float))
             for d in o.deviations.reshape(-1, *o.log_bayes_factor.shape)
@@ -271,12 +437,12 @@ class _Block:
         samples = [standing(o.log_bayes_factor, r) for r in resampled]
         return CaseTerms(
             log_bf=o.log_bayes_factor[0],
-            mcse=np.sqrt(own),
+            mcse=_error(o.deviations[:, :, 0].astype(float), o.variance_of_draws, led),
             khat=self.khat,
             ess=self.ess,
             found=standing(o.log_bayes_factor, w),
-            moved=Standing(*(v.reshape(F, B, -1) for v in _stacked(moved))),
-            resampled=_stacked(samples),
+            moved=Standing(*(v.reshape(F, B, -1) for v in np.stack(moved, axis=1))),
+            resampled=Standing(*np.stack(samples, axis=1)),
         )
 
 
@@ -301,35 +467,32 @@ class _Tally:
             for b in range(B):
                 np.add.at(self.deviations[f, b], asked, weight * found.deviations[f, b, 1:])
 
-    def means(self) -> tuple[Array, Array]:
+    def means(self, led: bool) -> tuple[Array, Array]:
         """Mean log Bayes factor and its Monte Carlo error, shape (D,)."""
         weight = np.where(self.weight > 0, self.weight, np.nan)
         if self.deviations is None or not len(weight):
             return self.total, np.zeros(len(weight))
-        variance = variance_of_estimate(self.deviations / weight) + self.draws / weight**2
-        return self.total / weight, np.sqrt(variance)
+        error = _error(self.deviations / weight, self.draws / weight**2, led)
+        return self.total / weight, error
+
+
+def _error(deviations: Array, of_draws: Array, led: bool) -> Array:
+    """Of log Bayes factors: of the fits, Student's t where chains are few; of alternatives."""
+    by_fit = variance_by_fit(deviations)
+    of_fits = by_fit.sum(axis=0)
+    if led:
+        of_fits *= student_factor(by_fit, deviations.shape[1]) ** 2
+    return np.asarray(np.sqrt(of_fits + of_draws))
 
 
 def _joined(blocks: Sequence[CaseTerms]) -> CaseTerms:
     """The cases of all blocks."""
 
     def one(parts: Sequence[Any]) -> Any:
-        if isinstance(parts[0], Standing):
-            return Standing(*(np.concatenate(v, axis=-1) for v in zip(*parts, strict=True)))
-        return np.concatenate(parts)
+        whole = np.concatenate(parts, axis=-1)
+        return Standing(*whole) if isinstance(parts[0], Standing) else whole
 
     return CaseTerms(*map(one, zip(*blocks, strict=True)))
-
-
-def _stacked(parts: Sequence[Standing]) -> Standing:
-    return Standing(*(np.stack(v) for v in zip(*parts, strict=True)))
-
-
-def _resamples(others: Others, rng: np.random.Generator) -> Array:
-    """How often each row of others stands in samples of as many people, shape (R, D)."""
-    if not others.n:
-        return np.zeros((REPLICATES, 0))
-    return rng.multinomial(others.n, others.count / others.n, size=REPLICATES).astype(float)
 
 
 def predicted(

@@ -8,29 +8,21 @@ rate_j + E_kj), and the next record's class has the stick-breaking predictive.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 import numpy.typing as npt
 from scipy import integrate, stats
 
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk._core.logspace import log_sum
+from bayes_risk._core.logspace import change, log_sum
 from bayes_risk.models.mixture.columns import Rows
-from bayes_risk.models.mixture.families import log_zero
-from bayes_risk.models.mixture.masses import (
-    count_constant,
-    deviance,
-    log_negative_binomial,
-    log_poisson,
-    stirling_error,
-)
-from bayes_risk.models.mixture.mixed_predictive import collapse
+from bayes_risk.models.mixture.families import log_number
+from bayes_risk.models.mixture.gibbs import collapse
+from bayes_risk.models.mixture.masses import count_constant, deviance, stirling_error
 from bayes_risk.models.mixture.state import Draws, Prior, Units
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @numba.vectorize(cache=True)
@@ -56,17 +48,8 @@ def count_masses(y, A, B, exposure, zero):  # type: ignore[no-untyped-def]  # a 
 
     ``zero``: the chance of a structural zero; 0 where there are none.
     """
-    if y < 0.0:
-        return -np.inf
-    if B == 0.0:
-        out = log_poisson(y, exposure * A)
-    else:
-        out = log_negative_binomial(y, A, B, exposure, count_constant(y), stirling_error(A))
-    if zero == 0.0:
-        return out
-    if y > 0.0:
-        return math.log1p(-zero) + out
-    return log_zero(math.log(zero), math.log1p(-zero), -out)
+    of = A, B, stirling_error(A), zero, 0.0
+    return log_number(y, exposure, of, False, zero != 0.0, 1.0, (0.0, count_constant(y)))
 
 
 def mixed(log_weight: Array, masses: Callable[[int], Array]) -> Array:
@@ -103,7 +86,7 @@ class Classes:
     weights: Array
     M: Array
     phi: Array
-    fixed: Mask
+    fixed: Flags
 
     def rate(self, j: int, *beside: Rows) -> tuple[Array, Array]:
         """Gamma posterior of the rate of count j, further records in the class; (H, K) each."""
@@ -161,38 +144,45 @@ class ClassPosterior(Classes):
         Of which the labels were drawn.
     label : ndarray of int, shape (H, U)
         Class of each unit, in which there may be several rows.
-    batch : ndarray of int, shape (H,)
     """
 
     draws: Draws
     label: npt.NDArray[np.int16]
-    batch: Ints
 
     @classmethod
     def of(
-        cls, prior: Prior, units: Units, draws: Draws, fixed: Mask, *, rng: np.random.Generator
+        cls, prior: Prior, units: Units, draws: Draws, fixed: Flags, *, rng: np.random.Generator
     ) -> "ClassPosterior":
         """Draw the labels of the units."""
         wanted = np.arange(len(units.multiplicity))
         sums, label, _ = collapse(prior, units, draws, fixed, wanted, rng=rng)
-        return cls(
-            prior=prior,
-            weights=stick_breaking(sums.n, draws.alpha),
-            M=sums.M,
-            phi=draws.phi,
-            fixed=fixed,
-            draws=draws,
-            label=label,
-            batch=batch_of_draws(len(draws), draws.n_chains),
-        )
+        weights = stick_breaking(sums.n, draws.alpha)
+        how: Any = {"prior": prior, "fixed": fixed, "draws": draws, "label": label}
+        return cls(weights=weights, M=sums.M, phi=draws.phi, **how)
 
-    @property
-    def at_theta(self) -> Classes:
-        """The same at the drawn weights and parameters, nothing integrated out."""
-        everything = np.ones(len(self.fixed), dtype=bool)
-        return Classes(
-            prior=self.prior, weights=self.draws.pi, M=self.M, phi=self.phi, fixed=everything
-        )
+    def averaged(self, log_p: Array) -> "Averaged":
+        """log of the mean of exp(log_p (H, G)) over the draws, and over those of each batch."""
+        value = log_sum(log_p) - np.log(len(log_p))
+        batch = batch_of_draws(len(self.draws), self.draws.n_chains)
+        means = [log_sum(log_p[batch == b]) - np.log((batch == b).sum()) for b in np.unique(batch)]
+        by_batch = np.stack(means) if len(means) > 1 else np.stack([value, value])
+        best, ess = log_p[:, int(np.argmax(value))], 0.0
+        if np.isfinite(best).any():
+            ess = float(np.exp(2 * log_sum(best) - log_sum(2 * best)))
+        return Averaged(value, change(by_batch, value, 0.0), ess)
+
+
+class Averaged(NamedTuple):
+    """Mean over draws, in logs: ``value`` (..., G), ``deviation`` of batches (B, G), ``ess``."""
+
+    value: Array
+    deviation: Array
+    ess: float
+
+    @classmethod
+    def exact(cls, log_p: Array) -> "Averaged":
+        """Without a Monte Carlo error."""
+        return cls(log_p, np.zeros((2, log_p.shape[-1])), np.inf)
 
 
 def stick_breaking(n: Array, alpha: Array) -> Array:

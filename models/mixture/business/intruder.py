@@ -7,12 +7,13 @@ What contradicts the data or the release is refused first.
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError, TruncationWarning
 from bayes_risk._core.logspace import change
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
@@ -22,19 +23,171 @@ from bayes_risk.models.mixture.sampler import run_chains
 from bayes_risk.models.mixture.state import Units
 from bayes_risk.release.release import EncodedRelease
 
-from .all_but_two import Pair, dealt_to_pair, pair_masses, together
-from .class_posterior import ClassPosterior
-from .largest_value import belief, is_exact, log_sum_of_others
+from .class_posterior import Averaged, ClassPosterior
+from .competitors import (
+    Groups,
+    before,
+    dealt,
+    dealt_to_pair,
+    further,
+    pair_masses,
+    together,
+    with_total,
+)
 from .scenario import AttackScenario
-from .second_largest import Averaged, Groups, averaged, before, dealt, further, with_total
 from .totals import TAIL
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+EXACT_UP_TO = 2**21  # cells of the convolution
+TILTS = 64  # centres at which a convolution is taken
+TRUSTED = 1e-9  # of the largest mass: below, rounding errors of the transform show
+NODES = 4096  # support points of the saddlepoint's sums
+EXPONENTS = np.linspace(0.0, 4.0, 17)  # of the power laws that a tail may follow
+
+
+def belief(others: Any, low: float, high: float, column: str) -> tuple[Array, Array]:
+    """Values (V,) of one other record of the tail, and what is believed of them, (S, V).
+
+    Whole numbers above the threshold ``low``, up to the second largest value ``high``; one row of
+    probabilities for each of S equally probable beliefs. By default power laws, proportional to v
+    ** -s for each s of `EXPONENTS`: what the total says of s is then learnt, not believed.
+
+    Raises
+    ------
+    InputError
+        A belief without any mass there.
+    """
+    values = np.arange(np.floor(low) + 1.0, np.floor(high) + 1.0)
+    if others is None:
+        relative = np.maximum(values, 0.5) / max(values[0], 0.5)
+        powers = relative ** -EXPONENTS[:, None]
+        return values, powers / powers.sum(axis=1, keepdims=True)
+    if hasattr(others, "pmf"):
+        chances = np.asarray(others.pmf(values), dtype=float)
+    else:
+        chances = np.asarray(others.cdf(values + 0.5) - others.cdf(values - 0.5), dtype=float)
+    if not chances.sum() > 0:
+        raise InputError(
+            f"others gives no probability to values of {column!r} above the threshold {low:g} and "
+            f"up to the second largest, {high:g}; give a belief that covers them"
+        )
+    return values, (chances / chances.sum())[None]
+
+
+def log_sum_of_others(sums: Array, n: int, values: Array, chances: Array) -> tuple[Array, bool]:
+    """log Pr(n values of `belief` add up to each of ``sums`` (G,)), and whether that is exact.
+
+    If not, by the saddlepoint approximation, whose relative error is of order 1 / n.
+    """
+    if n == 0:
+        return np.where(sums == 0, 0.0, -np.inf), True
+    steps = sums - n * values[0]  # in steps above the least possible sum
+    possible = (steps >= 0) & (steps <= n * (len(values) - 1)) & (steps == np.round(steps))
+    out = np.full(len(sums), -np.inf)
+    exact = is_exact(n, len(values))
+    if possible.any():
+        added = convolved if exact else saddlepoint
+        with np.errstate(divide="ignore"):
+            each = [added(steps[possible], n, np.log(row)) for row in chances]
+        out[possible] = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
+    return out, exact
+
+
+def is_exact(n: int, n_values: int) -> bool:
+    """Whether n values of so many kinds are few enough for the convolution."""
+    return n * n_values <= EXACT_UP_TO
+
+
+def convolved(steps: Array, n: int, log_chances: Array) -> Array:
+    """log Pr(sum of n steps) on 0 .. V - 1, by the Fourier transform, tilted to where it is asked.
+
+    A transform has an absolute error; multiplying the chances by exp(t v) moves the mass to the sum
+    that is asked for, and dividing by it afterwards is exact.
+    """
+    size = 1 << int(np.ceil(np.log2(n * (len(log_chances) - 1) + 1)))
+    out = np.full(len(steps), -np.inf)
+    left = np.argsort(steps, kind="stable")
+    for _ in range(TILTS):
+        if not len(left):
+            break
+        centre = steps[left[len(left) // 2]]
+        t = tilt(centre, n, log_chances)
+        log_tilted = log_chances + t * np.arange(len(log_chances))
+        scale = np.logaddexp.reduce(log_tilted)
+        spectrum = np.fft.rfft(np.exp(log_tilted - scale), size)
+        mass = np.fft.irfft(spectrum**n, size)
+        at = mass[steps[left].astype(np.int64)]
+        good = at > TRUSTED * mass.max()
+        here = left[good]
+        out[here] = np.log(at[good]) + n * scale - t * steps[here]
+        if not good.any():
+            break
+        left = left[~good]
+    if len(left):
+        out[left] = saddlepoint(steps[left], n, log_chances)
+    return out
+
+
+def saddlepoint(steps: Array, n: int, log_chances: Array) -> Array:
+    """The same approximately: exp(n K(t) - t s) / sqrt(2 pi n K''(t)) with n K'(t) = s.
+
+    At the two ends of the range, where there is only one way, it is exact.
+    """
+    v = np.arange(len(log_chances), dtype=float)
+    if len(v) > NODES:  # neighbouring values taken together
+        edges = np.linspace(0, len(v), NODES + 1).astype(int)[:-1]
+        weights = np.exp(log_chances)
+        mass = np.add.reduceat(weights, edges)
+        v_mean = np.add.reduceat(weights * v, edges) / np.maximum(mass, 1e-300)
+        with np.errstate(divide="ignore"):
+            log_chances_used, v = np.log(mass), v_mean
+    else:
+        log_chances_used = log_chances
+    out = np.empty(len(steps))
+    for g, s in enumerate(steps):
+        if s <= 0 or s >= n * (len(log_chances) - 1):
+            out[g] = n * (log_chances[0] if s <= 0 else log_chances[-1])
+            continue
+        t, cumulant, variance = _tilted(s / n, v, log_chances_used)
+        out[g] = n * cumulant - t * s - 0.5 * np.log(2 * np.pi * n * max(variance, 1e-12))
+    return out
+
+
+def tilt(centre: float, n: int, log_chances: Array) -> float:
+    """The t at which n values with chances tilted by exp(t v) add up to ``centre`` on average."""
+    v = np.arange(len(log_chances), dtype=float)
+    mean = float(np.clip(centre / n, 1e-6 * v[-1], (1.0 - 1e-6) * v[-1]))
+    return _tilted(mean, v, log_chances)[0] if len(v) > 1 else 0.0
+
+
+def _tilted(mean: float, v: Array, log_chances: Array) -> tuple[float, float, float]:
+    """t with K'(t) = mean, K(t), K''(t), by bisection safeguarding Newton's steps."""
+    low, high, t = -np.inf, np.inf, 0.0
+    span = max(float(v[-1] - v[0]), 1.0)
+    total = spread = 0.0
+    for _ in range(200):
+        log_w = log_chances + t * v
+        total = float(np.logaddexp.reduce(log_w))
+        w = np.exp(log_w - total)
+        here = float(w @ v)
+        spread = float(w @ (v - here) ** 2)
+        if abs(here - mean) <= 1e-10 * span:
+            break
+        low, high = (t, high) if here < mean else (low, t)
+        step = t + (mean - here) / max(spread, 1e-12 * span**2)
+        if not low < step < high:
+            step = (
+                0.5 * (low + high)
+                if np.isfinite(low) and np.isfinite(high)
+                else t + np.sign(mean - here) * max(1.0 / span, abs(t))
+            )
+        t = step
+    return t, total, spread
+
+
 SOMETIMES = 0.05  # share of draws with every component occupied from which the truncation binds
 
 
-def check(scene: AttackScenario, fit: Any) -> None:
+def check(scene: AttackScenario) -> None:
     """Whether all this can be.
 
     Raises
@@ -44,7 +197,8 @@ def check(scene: AttackScenario, fit: Any) -> None:
         those of the data; groups missing, or whose totals the release does not keep; structural
         zeros where they are not offered.
     """
-    intruder, label = scene.intruder, fit.microdata.index[scene.record]
+    intruder, fit = scene.intruder, scene.fit
+    label, name = fit.microdata.index[scene.record], scene.names[scene.j]
     largest = scene.own.counts[scene.record, scene.j]
     if scene.other == scene.record:
         raise InputError(f"other={intruder.other!r} is the target; name another record")
@@ -62,13 +216,13 @@ def check(scene: AttackScenario, fit: Any) -> None:
         )
     if intruder.largest is not None and largest < scene.second_value:
         raise InputError(
-            f"target {label!r} has {largest:.0f} in {scene.name!r}, and another record has "
+            f"target {label!r} has {largest:.0f} in {name!r}, and another record has "
             f"{scene.second_value:.0f}: the data break the order that the intruder "
             "knows; leave targets= out to audit the largest"
         )
     _check_totals(scene)
     if scene.deals:
-        _check_groups(scene, fit.model.kind)
+        _check_groups(scene)
 
 
 def _check_totals(scene: AttackScenario) -> None:
@@ -81,18 +235,19 @@ def _check_totals(scene: AttackScenario) -> None:
                 f"knows_totals names column {name!r}, which is no count; counts are "
                 f"{list(scene.names)}"
             )
-        true = scene.own.counts[:, scene.names.index(name)].sum()
-        if float(total) != true:
-            raise InputError(
-                f"knows_totals gives {total:g} for column {name!r}, and the data add up to "
-                f"{true:.0f}: they contradict; give the data's total, or knows_totals=True"
+        if float(total) != scene.own.counts[:, scene.names.index(name)].sum():
+            raise InputError(  # without the data's total, which is confidential
+                f"knows_totals gives {total:g} for column {name!r}, which is not what the data add "
+                "up to; give that, or knows_totals=True"
             )
 
 
-def _check_groups(scene: AttackScenario, kind: str) -> None:
+def _check_groups(scene: AttackScenario) -> None:
     """Whether the groups that the intruder knows are there, and keep their totals."""
     groups, inferred = scene.release.groups, scene.intruder.groups == "inferred"
-    if inferred and (kind == "TCMM" or (groups is not None and (groups == TAIL).any())):
+    if inferred and (
+        scene.fit.model.kind == "TCMM" or (groups is not None and (groups == TAIL).any())
+    ):
         raise InputError(
             'groups="inferred" is not offered where a tail was collapsed; give groups="known"'
         )
@@ -125,11 +280,7 @@ def weaker(
 ) -> Simulated:
     """log p(Z^(l) | y*, A), shape (m, G, U), for an intruder who does not know all other records.
 
-    Raises
-    ------
-    InputError
-        A target that does not hold the largest value; totals that contradict the data; a release
-        whose groups are needed and not there.
+    Raises as `check` does.
 
     Warns
     -----
@@ -140,21 +291,18 @@ def weaker(
     found = []
     for u, child in enumerate(rng.spawn(len(targets))):
         scene = AttackScenario.of(fit, intruder, release, targets, u)
-        check(scene, fit)
-        work = _Work(fit=fit, scene=scene, rng=child, progress=progress)
+        check(scene)
+        work = _Work(scene=scene, rng=child, progress=progress)
         one = _pair(work) if scene.other is not None else _second(work)
         found.append(_trusted(_ordered(one, scene), work))
-    return Simulated(
-        np.stack([f.value for f in found], axis=2),
-        np.stack([f.deviation for f in found], axis=2),
-        np.array([f.ess for f in found]),
-    )
+    value, deviation, ess = zip(*found, strict=True)
+    return Simulated(np.stack(value, axis=2), np.stack(deviation, axis=2), np.array(ess))
 
 
 def weaker_in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
     """What is approximated in `weaker`, and what is disclosed for certain, one phrase."""
     scene = AttackScenario.of(fit, intruder, release, targets, 0)
-    check(scene, fit)
+    check(scene)
     words = ["weaker: unknown records integrated out; synthetic rows are matched to nobody"]
     if scene.other is not None:
         words = ["weaker: fits without the two records"]
@@ -178,7 +326,7 @@ def _singletons(scene: AttackScenario) -> list[str]:
     """Groups of one that hold a target: their totals are its values."""
     if scene.release.groups is None or scene.in_tail:
         return []
-    groups = [scene.partition(l) for l in range(scene.release.m)]
+    groups = [scene.groups(l, scene.j) for l in range(scene.release.m)]
     alone = sum(int((group == group[scene.record]).sum() == 1) for group in groups)
     if not alone:
         return []
@@ -192,7 +340,6 @@ def _singletons(scene: AttackScenario) -> list[str]:
 class _Work:
     """A scene, and how to sample what it asks for; in ``full`` how often all was occupied."""
 
-    fit: Any
     scene: AttackScenario
     rng: np.random.Generator
     progress: Progress | None
@@ -200,8 +347,8 @@ class _Work:
 
     def learnt(self, units: Units, stage: str, *, share: int = 1) -> ClassPosterior:
         """Classes learnt from units, by chains as long as the fit's (or a share of them)."""
-        draws, fit = self.fit.draws, self.fit
-        C, sampling = draws.n_chains, self.rng.spawn(2)
+        fit, sampling = self.scene.fit, self.rng.spawn(2)
+        draws, C = fit.draws, fit.n_chains
         size = max(len(draws) // C // share, 4)
         thin = max(fit.posterior.thin // share, 1)
         drawn = run_chains(
@@ -219,23 +366,15 @@ class _Work:
         return ClassPosterior.of(fit.prior, units, drawn, kept, rng=sampling[1])
 
 
-def _exact(log_p: Array) -> Averaged:
-    """Log evidence (m, G) without a Monte Carlo error."""
-    return Averaged(value=log_p, deviation=np.zeros((2, log_p.shape[1])), ess=np.inf)
-
-
 def _ordered(found: Averaged, scene: AttackScenario) -> Averaged:
     """Guesses that break the order are impossible."""
-    return replace(
-        found,
-        value=np.where(scene.in_order, found.value, -np.inf),
-        deviation=np.where(scene.in_order, found.deviation, 0.0),
-    )
+    value = np.where(scene.in_order, found.value, -np.inf)
+    return Averaged(value, np.where(scene.in_order, found.deviation, 0.0), found.ess)
 
 
 def _trusted(found: Averaged, work: _Work) -> Averaged:
     """Without effective draws where the truncation binds in a fit of several components."""
-    K, worst = work.fit.prior.n_classes, max(work.full, default=0.0)
+    K, worst = work.scene.fit.prior.n_classes, max(work.full, default=0.0)
     if K == 1 or worst <= SOMETIMES:
         return found
     warnings.warn(
@@ -243,18 +382,18 @@ def _trusted(found: Averaged, work: _Work) -> Averaged:
         "release: the truncation binds, and values far from all components are thought impossible; "
         "fit with more classes",
         TruncationWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
-    return replace(found, ess=0.0)
+    return found._replace(ess=0.0)
 
 
 def _less(parts: Sequence[Averaged], expected: Averaged) -> Averaged:
     """Log means over draws of each data set, less what was expected without it; (m, G)."""
-    deviation = np.sum([p.deviation for p in parts], axis=0)
+    value, deviation, ess = zip(*parts, strict=True)
     return Averaged(
-        value=np.stack([change(p.value, expected.value) for p in parts]),
-        deviation=deviation - len(parts) * expected.deviation,
-        ess=min(p.ess for p in (*parts, expected)),
+        np.stack([change(each, expected.value) for each in value]),
+        np.sum(deviation, axis=0) - len(parts) * expected.deviation,
+        min(*ess, expected.ess),
     )
 
 
@@ -263,17 +402,18 @@ def _second(work: _Work) -> Averaged:
     scene = work.scene
     if scene.in_tail:
         log_p = np.zeros((scene.release.m, len(scene.guesses)))
-        log_p[0], _ = log_sum_of_others(
-            *_tail(scene)
-        )  # all show the same total: the first says all
-        return _exact(log_p)
-    prior = before(work.fit.prior, scene.question)
+        log_p[0], _ = log_sum_of_others(*_tail(scene))  # all show the same total: one says all
+        return Averaged.exact(log_p)
+    prior = before(work.scene.fit.prior, scene.question)
     if scene.deals and scene.intruder.groups == "known":
-        each = [_dealt_to(scene, l, scene.partition(l)[None])[0] for l in range(len(scene.hows))]
-        return _exact(np.stack([change(x, prior) for x in each]))
+        each = []
+        for l in range(scene.release.m):
+            label = np.unique(scene.groups(l, scene.j), return_inverse=True)[1].reshape(1, -1)
+            each.append(change(_dealt_to(scene, l, label)[0], prior))
+        return Averaged.exact(np.stack(each))
     of_one = _dealt if scene.deals else _drawn
     parts = [of_one(work, l) for l in range(len(scene.hows))]
-    return _less(parts, Averaged(value=prior, deviation=np.zeros(len(prior)), ess=np.inf))
+    return _less(parts, Averaged(prior, np.zeros(len(prior)), np.inf))
 
 
 def _drawn(work: _Work, l: int) -> Averaged:
@@ -284,19 +424,20 @@ def _drawn(work: _Work, l: int) -> Averaged:
     scene, question = work.scene, work.scene.question
     rows = scene.hows[l].z.below(question.second)
     learnt = work.learnt(rows.units(), f"release {l + 1}")
-    plain = averaged(further(learnt, question), learnt.batch)
+    plain = learnt.averaged(further(learnt, question))
     if not scene.intruder.knows_totals:
         return plain
-    rest = scene.total - scene.second_value - question.guesses
-    joint = averaged(with_total(learnt, question, rest, scene.n - 2), learnt.batch)
+    total = float(scene.own.counts[:, scene.j].sum())
+    rest = total - scene.second_value - question.guesses
+    joint = learnt.averaged(with_total(learnt, question, rest, scene.n - 2))
     if scene.release.m == 1:
         return joint
-    alone = averaged(with_total(learnt, question, None, 0), learnt.batch)
+    alone = learnt.averaged(with_total(learnt, question, None, 0))
     w = 1.0 / scene.release.m
     return Averaged(
-        value=plain.value + w * change(joint.value, alone.value),
-        deviation=plain.deviation + w * (joint.deviation - alone.deviation),
-        ess=min(plain.ess, joint.ess),
+        plain.value + w * change(joint.value, alone.value),
+        plain.deviation + w * (joint.deviation - alone.deviation),
+        min(plain.ess, joint.ess),
     )
 
 
@@ -305,23 +446,27 @@ def _dealt(work: _Work, l: int) -> Averaged:
     units = work.scene.hows[l].z.units()
     every = units.only(units.unit)  # each row has a label of its own
     learnt = work.learnt(every, f"release {l + 1}")
-    return averaged(_dealt_to(work.scene, l, learnt.label), learnt.batch)
+    return learnt.averaged(_dealt_to(work.scene, l, learnt.label))
 
 
 def _dealt_to(scene: AttackScenario, l: int, label: npt.NDArray[np.integer]) -> Array:
     """MM: log p_h(y*, y_2 | groups and totals), (H, G)."""
-    groups = Groups.of(scene.hows[l].z, label, scene.may_be_target, scene.may_be_second)
+    kept, whole = ~scene.synthesized, scene.knows_second_record
+    first = scene.agree(scene.record, kept, levels=True)
+    second = scene.agree(scene.runner_up, kept & whole, levels=whole)
+    groups = Groups.of(scene.hows[l].z, label, first, second)
     return dealt(groups, scene.dealt_question(l))
 
 
 def _tail(scene: AttackScenario) -> tuple[Array, int, Array, Array]:
     """What the others of the tail must add up to, how many, and the belief about each."""
-    total, size, threshold = scene.tail
+    y = scene.own.counts[scene.groups(0, scene.j) == TAIL, scene.j]
+    threshold = float(scene.thresholds(0)[0])
     knows_one = scene.second_value > threshold
-    sums = total - knows_one * scene.second_value - scene.question.guesses
+    sums = float(y.sum()) - knows_one * scene.second_value - scene.question.guesses
     high = max(scene.second_value, threshold + 1.0)
-    values, chances = belief(scene.intruder.others, threshold, high, scene.name)
-    return sums, size - 1 - int(knows_one), values, chances
+    values, chances = belief(scene.intruder.others, threshold, high, scene.names[scene.j])
+    return sums, len(y) - 1 - int(knows_one), values, chances
 
 
 def _pair(work: _Work) -> Averaged:
@@ -333,23 +478,20 @@ def _pair(work: _Work) -> Averaged:
     parts = []
     for l in range(m):
         learnt = work.learnt(scene.known(l), f"release {l + 1}", share=2)
-        parts.append(averaged(pair_masses(learnt, scene.pair(l)), learnt.batch))
-    return _less(parts, averaged(pair_masses(base, scene.pair(None)), base.batch))
+        parts.append(learnt.averaged(pair_masses(learnt, scene.pair(l))))
+    return _less(parts, base.averaged(pair_masses(base, scene.pair(None))))
 
 
 def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> Averaged:
     """Groups known: exact but for the predictive that is divided by."""
-    pair, each = scene.pair(None), [scene.groups_of_pair(l) for l in range(scene.release.m)]
-    expected = [_expected(base, pair, together(groups)) for groups in each]
-    log_p = [
-        dealt_to_pair(groups, scene.thresholds(l), pair, scene.truth, expected[l].value)
-        for l, groups in enumerate(each)
-    ]
-    deviation = -np.sum([e.deviation for e in expected], axis=0)
-    return Averaged(value=np.stack(log_p), deviation=deviation, ess=float(len(base.batch)))
-
-
-def _expected(base: ClassPosterior, pair: Pair, columns: npt.NDArray[np.bool_]) -> Averaged:
-    """log p(y*, T - y* | known) of the columns in which the two share a component."""
-    log_p = np.zeros((len(base.batch), len(pair.guesses)))
-    return averaged(pair_masses(base, pair.of(columns)) if columns.any() else log_p, base.batch)
+    pair, value, deviation = scene.pair(None), [], np.zeros(1)
+    truth = scene.own.counts[scene.record, scene.columns]
+    for l in range(scene.release.m):
+        groups = scene.groups_of_pair(l)
+        columns, log_p = together(groups), np.zeros((len(base.draws), len(pair.guesses)))
+        if columns.any():  # log p(y*, T - y* | known) where the two share a component
+            log_p = pair_masses(base, pair.of(columns))
+        expected = base.averaged(log_p)
+        value.append(dealt_to_pair(groups, scene.thresholds(l), pair, truth, expected.value))
+        deviation = deviation - expected.deviation
+    return Averaged(np.stack(value), deviation, float(len(base.draws)))

@@ -6,21 +6,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.mixture.columns import Rows
 from bayes_risk.models.mixture.mechanism import Mechanism
-from bayes_risk.models.mixture.state import Prior, Units
+from bayes_risk.models.mixture.state import Units
 from bayes_risk.release.release import EncodedRelease
 
-from .all_but_two import Pair
-from .second_largest import Question
+from .competitors import Pair, Question
 from .totals import TAIL
-
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,17 +25,11 @@ class AttackScenario:
 
     Attributes
     ----------
+    fit : PoissonMixtureFit
     intruder : Intruder
     release : EncodedRelease
-    prior : Prior
-    names : tuple of str, length p
-        Of the counts.
     hows : tuple of Mechanism, length m
         How each data set was drawn.
-    known_columns : ndarray of bool, shape (p,)
-        Counts of the target that are known.
-    deals : bool
-        Whether totals are dealt (MM, TCMM).
     record : int
         The target.
     other : int or None
@@ -49,13 +39,10 @@ class AttackScenario:
     guesses : ndarray, shape (G, q)
     """
 
+    fit: Any
     intruder: Intruder
     release: EncodedRelease
-    prior: Prior
-    names: tuple[str, ...]
     hows: tuple[Mechanism, ...]
-    known_columns: Mask
-    deals: bool
     record: int
     other: int | None
     columns: Ints
@@ -77,24 +64,38 @@ class AttackScenario:
         InputError
             A label of ``other`` that no record has.
         """
-        index, columns, prior = fit.microdata.index, fit.columns, fit.prior
-        if intruder.other is not None and intruder.other not in index:
-            raise InputError(f"other={intruder.other!r} is no record label of the table")
-        other = np.flatnonzero(index == intruder.other)
-        known = np.array([c in list(intruder.knows_columns) for c in fit.counts])
+        index, columns, other = fit.microdata.index, fit.columns, None
+        if intruder.other is not None:
+            if intruder.other not in index:
+                raise InputError(f"other={intruder.other!r} is no record label of the table")
+            other = int(np.flatnonzero(index == intruder.other)[0])
         return cls(
+            fit=fit,
             intruder=intruder,
             release=release,
-            prior=prior,
-            names=tuple(fit.counts),
-            hows=tuple(Mechanism.of(release, l, columns, prior) for l in range(release.m)),
-            known_columns=known | ~release.columns[columns.counts],
-            deals=release.groups is not None or fit.model.kind != "MP",
+            hows=tuple(Mechanism.of(release, l, columns, fit.prior) for l in range(release.m)),
             record=int(targets.record[u]),
-            other=None if intruder.other is None else int(other[0]),
+            other=other,
             columns=columns.variables(targets.columns),
             guesses=targets.guesses.codes[:, u].astype(float),
         )
+
+    @property
+    def names(self) -> list[str]:
+        """Of the counts."""
+        names: list[str] = self.fit.counts
+        return names
+
+    @property
+    def known_columns(self) -> Flags:
+        """Counts of the target that are known, shape (p,)."""
+        known = [name in list(self.intruder.knows_columns) for name in self.names]
+        return np.array(known) | ~self.synthesized
+
+    @property
+    def deals(self) -> bool:
+        """Whether totals are dealt (MM, TCMM)."""
+        return self.release.groups is not None or self.fit.model.kind != "MP"
 
     @property
     def own(self) -> Rows:
@@ -102,16 +103,14 @@ class AttackScenario:
         return self.hows[0].y
 
     @property
-    def synthesized(self) -> Mask:
+    def synthesized(self) -> Flags:
         """Which counts are, shape (p,)."""
         return self.hows[0].synthesized[: len(self.names)]
 
     def telling(self, rows: Rows, counts: npt.ArrayLike, *, levels: bool = True) -> Rows:
         """The same rows saying nothing but of the ``counts`` (p,), and of covariates or not."""
         told = np.append(np.asarray(counts, dtype=bool), np.full(rows.positions.shape[1], levels))
-        return rows.without(~told, self.prior.width - 1)
-
-    # --- who is who ---------------------------------------------------------------------------
+        return rows.without(~told, self.hows[0].padding)
 
     @property
     def n(self) -> int:
@@ -122,11 +121,6 @@ class AttackScenario:
     def j(self) -> int:
         """The guessed count of an intruder who knows the largest."""
         return int(self.columns[0])
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.names[self.j]
 
     @property
     def runner_up(self) -> int:
@@ -143,27 +137,27 @@ class AttackScenario:
         return float(self.own.counts[self.runner_up, self.j])
 
     @property
-    def in_order(self) -> Mask:
+    def in_order(self) -> Flags:
         """Guesses that leave the target the largest, shape (G,)."""
         if self.intruder.largest is None:
             return np.ones(len(self.guesses), dtype=bool)
         least = np.full(len(self.guesses), self.second_value)
         if self.other is not None:
             least = np.maximum(least, self.pair(None).totals[0] - self.guesses[:, 0])
-        allowed: Mask = self.guesses[:, 0] >= least
+        allowed: Flags = self.guesses[:, 0] >= least
         return allowed
-
-    @property
-    def total(self) -> float:
-        """Of the guessed count."""
-        return float(self.own.counts[:, self.j].sum())
 
     # --- what is known of the second largest ------------------------------------------------
 
     @property
+    def knows_second_record(self) -> bool:
+        """Whether the whole record with the second largest value is known, not the value alone."""
+        return bool(self.intruder.knows_records == "second-largest")
+
+    @property
     def question(self) -> Question:
         """What is asked of the target, and known of it and of the second largest."""
-        whole = self.intruder.knows_records == "second-largest"
+        whole = self.knows_second_record
         marked = whole | (np.arange(len(self.names)) == self.j)
         second = self.own.take(np.array([self.runner_up]))
         return Question(
@@ -175,8 +169,8 @@ class AttackScenario:
         )
 
     @property
-    def _known_of_target(self) -> Mask:
-        known: Mask = self.known_columns & ~np.isin(np.arange(len(self.names)), self.columns)
+    def _known_of_target(self) -> Flags:
+        known: Flags = self.known_columns & ~np.isin(np.arange(len(self.names)), self.columns)
         return known
 
     def dealt_question(self, l: int) -> Question:
@@ -188,29 +182,17 @@ class AttackScenario:
             second=self.telling(asked.second, alike, levels=False),
         )
 
-    def _dealt_alike(self, l: int) -> Mask:
-        groups = self.release.groups
-        if groups is None or self.intruder.groups == "inferred":
+    def _dealt_alike(self, l: int) -> Flags:
+        if self.release.groups is None or self.intruder.groups == "inferred":
             return np.ones(len(self.names), dtype=bool)
-        mine = groups[l][:, [self._place(self.j)]]
         alike = np.zeros(len(self.names), dtype=bool)
-        for q, name in enumerate(self.release.synthesized):
-            alike[self.names.index(name)] = bool((groups[l][:, [q]] == mine).all())
+        for name in self.release.synthesized:
+            j = self.names.index(name)
+            alike[j] = bool((self.groups(l, j) == self.groups(l, self.j)).all())
         return alike
 
-    @property
-    def may_be_target(self) -> Array:
-        """1 for rows that agree with the target in what was kept, (n,)."""
-        return self._agree(self.record, ~self.synthesized, levels=True)
-
-    @property
-    def may_be_second(self) -> Array:
-        """1 for rows that agree with what is known of the second largest, (n,)."""
-        whole = self.intruder.knows_records == "second-largest"
-        return self._agree(self.runner_up, ~self.synthesized & whole, levels=whole)
-
-    def _agree(self, record: int, columns: Mask, *, levels: bool) -> Array:
-        """Rows with a record's exposure, these counts, and where they are compared, covariates."""
+    def agree(self, record: int, columns: Flags, *, levels: bool) -> Array:
+        """1 for rows with a record's exposure, these counts, and if compared, covariates; (n,)."""
         own = self.own
         same = (own.exposure == own.exposure[record]).all(axis=1)
         same &= (own.counts == own.counts[record])[:, columns].all(axis=1)
@@ -221,47 +203,29 @@ class AttackScenario:
 
     # --- groups -------------------------------------------------------------------------------
 
-    def _place(self, j: int) -> int:
-        return list(self.release.synthesized).index(self.names[j])
-
-    def _groups(self, l: int, j: int) -> Ints:
+    def groups(self, l: int, j: int) -> Ints:
+        """Of all records in count j, as data set l was dealt; (n,)."""
         assert self.release.groups is not None
-        found: Ints = np.asarray(self.release.groups[l][:, self._place(j)])
+        place = list(self.release.synthesized).index(self.names[j])
+        found: Ints = np.asarray(self.release.groups[l][:, place])
         return found
-
-    def partition(self, l: int) -> Ints:
-        """Group of each record in the guessed count, numbered from 0; (n,)."""
-        label: Ints = np.unique(self._groups(l, self.j), return_inverse=True)[1]
-        return label.reshape(-1)
 
     @property
     def in_tail(self) -> bool:
         """Whether the target is in a collapsed tail of the guessed count."""
         if self.release.groups is None or self.other is not None:
             return False
-        return bool(self._groups(0, self.j)[self.record] == TAIL)
-
-    @property
-    def tail(self) -> tuple[float, int, float]:
-        """Total and number of the records in the tail of the guessed count, and its threshold."""
-        y = self.own.counts[self._groups(0, self.j) == TAIL, self.j]
-        return float(y.sum()), len(y), float(self.thresholds(0)[0])
+        return bool(self.groups(0, self.j)[self.record] == TAIL)
 
     def thresholds(self, l: int) -> Array:
         """The largest value outside the tail of each guessed count, (q,)."""
         found = []
         for j in self.columns.tolist():
-            outside = self._groups(l, j) != TAIL
+            outside = self.groups(l, j) != TAIL
             found.append(self.own.counts[outside, j].max() if outside.any() else -1.0)
         return np.array(found)
 
     # --- all but two --------------------------------------------------------------------------
-
-    @property
-    def truth(self) -> Array:
-        """The target's values of the guessed counts, (q,)."""
-        found: Array = self.own.counts[self.record, self.columns]
-        return found
 
     @property
     def _two(self) -> Ints:
@@ -270,7 +234,7 @@ class AttackScenario:
 
     def groups_of_pair(self, l: int) -> Ints:
         """Of target and other, (2, q)."""
-        return np.stack([self._groups(l, j)[self._two] for j in self.columns.tolist()], axis=1)
+        return np.stack([self.groups(l, j)[self._two] for j in self.columns.tolist()], axis=1)
 
     def known(self, l: int | None) -> Units:
         """Rows known without the two: of the table, and with l, of a data set by MP."""

@@ -8,15 +8,13 @@ confidential values have.
 from collections.abc import Hashable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number
 from bayes_risk.release.release import Release
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 TAIL = -1
 
 

@@ -6,15 +6,8 @@ derivation stands in `docs/evidence.md`. Columns can instead be *fixed* at their
 probabilities: all of them for the published importance sampler, the unsynthesised ones where the
 release was drawn conditionally on them.
 
-A whole table of guesses is summed over draws a stretch of rows at a time. Given a draw,
-``p_h(y*) = sum_k base_k prod_j F_kj(y*_j)``. Split the guessed variables in two: with
-the products over the first half in the rows of A (C1, T) and those over the second half in the rows
-of B (C2, T), T terms being all classes of all draws,
-
-    sum_h v_h p_h(y*) / p_h(y_i) = A diag(c) B'
-
-is one matrix product, of which no more than a stretch of rows is ever there. The target's own class
-is a term like any other, with the target taken out of its counts.
+A whole table of guesses is summed over draws a stretch of rows at a time, by matrix products
+(`docs/evidence.md`); the target's own class is a term like any other.
 
 A *term* is a draw and a class in it; classes that nobody is in are all alike and make one term.
 ``factor[place, t]`` is the probability of a level in term t, the target taken out of its own class;
@@ -25,22 +18,31 @@ not guessed.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.models.mixture.state import Draws, Prior, Units, given_arrays
+from bayes_risk.models.mixture.gibbs import Sums
+from bayes_risk.models.mixture.state import Draws, Prior
 from bayes_risk.models.mixture.sweep import TINY, fill_log_masses
 
-from .predictive_kernels import class_weights, collapse_draws, linked_factor, own_class, predict
-from .wide import wide_sums
+from .predictive_kernels import (
+    class_weights,
+    fill_levels,
+    linked_factor,
+    own_class,
+    predict,
+    wide_sums,
+)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def level_factor(Q, tau, fixed, j, y, z, k0, k, level):
     """Probability of a level, and of the linked one with it, in class k without the target."""
     if k == k0:
@@ -50,7 +52,7 @@ def level_factor(Q, tau, fixed, j, y, z, k0, k, level):
     return Q[level, k]
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_of):
     """Fill the terms of some draws for one target; how many there are.
 
@@ -97,7 +99,7 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
     return t
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def multiply_factors(factor, places, out):
     """out[c, t] = prod_v factor[places[c, v], t]."""
     for c in range(places.shape[0]):
@@ -108,8 +110,6 @@ def multiply_factors(factor, places, out):
                 out[c, t] *= factor[places[c, v], t]
 
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.floating[Any]]
 SMALLEST = 1e-30  # a cell's largest term may not be below this in single precision
 
@@ -135,49 +135,6 @@ class Terms:
     log_weight: Array
     start: Ints
     batch: Ints
-
-    @classmethod
-    def of(
-        cls,
-        part: "LatentPredictive",
-        u: int,
-        begin: Ints,
-        n_levels: Ints,
-        log_weights: Array,
-        draws: Ints,
-    ) -> "Terms":
-        """Terms of target u; ``begin``, ``n_levels`` (p,): level rows; ``log_weights`` (draws,)."""
-        t, columns = part.tables, part.columns
-        K, p = t.n.shape[1], len(begin)
-        start = np.concatenate([[0], np.cumsum(n_levels[columns])]).astype(np.int64)
-        place = np.full(p, -1, np.int64)
-        place[columns] = start[:-1]
-        label = np.full(len(t.n), K)
-        if part.unit[u] >= 0:
-            label = t.label[:, part.unit[u]].astype(np.int64)
-        size = len(draws) * K
-        factor = np.empty((int(start[-1]), size))
-        log_base, log_truth = np.empty(size), np.empty(size)
-        draw_of = np.empty(size, np.int64)
-        T = fill_terms(
-            (t.Q, t.tau, t.n, t.alpha, t.n if t.pi is None else t.pi, t.pi is None),
-            (t.fixed, place, n_levels),
-            (label, part.truth[u], part.linked[u], part.held[u], begin),
-            draws,
-            factor,
-            log_base,
-            log_truth,
-            draw_of,
-        )
-        draw_of = draw_of[:T]
-        total = np.full(len(draws), -np.inf)
-        np.logaddexp.at(total, draw_of, log_truth[:T])
-        return cls(
-            factor=factor[:, :T],
-            log_weight=log_base[:T] + (log_weights - total)[draw_of],
-            start=start,
-            batch=part.batch[draws][draw_of],
-        )
 
     def sums(self, cut: int) -> "CellSums":
         """The sums of all cells; the first ``cut`` guessed variables make the rows."""
@@ -214,7 +171,7 @@ class CellSums:
         self._rows = _places(terms.start, range(cut))
         self._right = _products(scaled, _places(terms.start, range(cut, len(sizes))))
         edges = np.searchsorted(terms.batch, np.arange(terms.batch[-1] + 2))
-        self._batches = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self._batches = [slice(a, b) for a, b in pairwise(edges)]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -246,7 +203,6 @@ def _products(factor: Reals, places: Ints) -> Reals:
 
 
 FLOOR = 1e-300
-LABELS = 2**23  # labels of units at a time, of which those asked for are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -255,18 +211,30 @@ class Tables:
 
     Shapes: ``Q (H, D, K)`` probability of a level in a class; ``tau (H, p, K)`` class totals plus
     prior mass; ``n (H, K)`` class counts; ``alpha (H,)``; ``pi (H, K)`` or None (then the weights
-    are integrated out); ``label (H, U)`` one label per unit asked for; ``fallen (H,)`` how many
-    records fell into structural zeros, counted in the others.
+    are integrated out).
     """
 
     Q: Array
     tau: Array
-    n: Ints
+    n: Array
     alpha: Array
     pi: Array | None
-    label: npt.NDArray[np.int16]
     fixed: npt.NDArray[np.bool_]
-    fallen: Ints | None = None
+
+    @classmethod
+    def of(cls, sums: Sums, prior: Prior) -> "Tables":
+        """Of sums of levels alone, in whose place the probabilities are put."""
+        draws, M = sums.draws, sums.M
+        tau = np.empty((len(M), len(prior.starts) - 1, M.shape[2]))
+        fill_levels(M, draws.phi, prior.starts, prior.level, sums.fixed, tau)
+        pi = None if sums.integrated else draws.pi
+        return cls(Q=M, tau=tau, n=sums.n, alpha=draws.alpha, pi=pi, fixed=sums.fixed)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """As the kernels take them: weights, and whether they are integrated out."""
+        pi = self.n if self.pi is None else self.pi
+        return self.Q, self.tau, self.n, self.alpha, pi, self.pi is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -277,9 +245,9 @@ class LatentPredictive:
     ----------
     tables : Tables
         Of the H draws.
-    unit : ndarray of int, shape (U,)
-        Unit of each target among the sampled ones; -1 where the fit holds nothing of the target, so
-        that nothing is to be taken out.
+    label : ndarray of int, shape (H, U)
+        Class of each target; K where the data hold nothing of it, so that nothing is to be taken
+        out.
     truth : ndarray of int, shape (U, p)
         Rows of the target's own levels.
     linked : ndarray of int, shape (U, p)
@@ -299,7 +267,7 @@ class LatentPredictive:
     """
 
     tables: Tables
-    unit: Ints
+    label: npt.NDArray[np.int16]
     truth: Ints
     linked: Ints
     columns: Ints
@@ -333,96 +301,62 @@ class LatentPredictive:
     def terms(
         self, u: int, targets: Targets, n_levels: Ints, log_weights: Array, draws: Ints
     ) -> Terms:
-        """What `log_sums` adds up for target u, as a mixture of products; see `Terms`."""
+        """What `log_sums` adds up for target u, as a mixture of products, of some ``draws``.
+
+        ``n_levels`` (p,), ``log_weights`` (draws,).
+        """
+        t, columns = self.tables, self.columns
         begin = self.truth[u] - targets.profiles[u].astype(np.int64)
-        return Terms.of(self, u, begin, n_levels, log_weights, draws)
+        start = np.concatenate([[0], np.cumsum(n_levels[columns])]).astype(np.int64)
+        place = np.full(len(begin), -1, np.int64)
+        place[columns] = start[:-1]
+        label = self.label[:, u].astype(np.int64)
+        size = len(draws) * t.n.shape[1]
+        factor, draw_of = np.empty((int(start[-1]), size)), np.empty(size, np.int64)
+        log_base, log_truth = np.empty(size), np.empty(size)
+        T = fill_terms(
+            t.arrays,
+            (t.fixed, place, n_levels),
+            (label, self.truth[u], self.linked[u], self.held[u], begin),
+            draws,
+            factor,
+            log_base,
+            log_truth,
+            draw_of,
+        )
+        draw_of = draw_of[:T]
+        total = np.full(len(draws), -np.inf)
+        np.logaddexp.at(total, draw_of, log_truth[:T])
+        return Terms(
+            factor=factor[:, :T],
+            log_weight=log_base[:T] + (log_weights - total)[draw_of],
+            start=start,
+            batch=self.batch[draws][draw_of],
+        )
 
     def _pass(self, block: slice, weights: Array | None) -> tuple[Array, Array]:
-        t, U = self.tables, len(self.unit[block])
-        H, K = t.n.shape
+        t, label = self.tables, np.ascontiguousarray(self.label[:, block])
         G = self.guesses.shape[0] if weights is not None else 0
-        log_truth, sums = np.empty((H, U)), np.zeros((self.n_batches, U, G))
-        inside, label = self.unit[block] >= 0, np.full((H, U), K, np.int16)
-        label[:, inside] = t.label[:, self.unit[block][inside]]  # class K: nothing to take out
+        log_truth, sums = np.empty(label.shape), np.zeros((self.n_batches, label.shape[1], G))
         rows = self.guesses[:, block].swapaxes(0, 1)  # shape (U, G, q)
         guesses = np.ascontiguousarray(rows, dtype=np.int64)
-        of_draws = (t.Q, t.tau, t.n, t.alpha, t.n if t.pi is None else t.pi, t.pi is None)
+        of_targets = label, self.truth[block], self.linked[block], self.held[block]
         if weights is not None:
-            of_targets = (label, self.truth[block], self.linked[block], self.held[block])
             wide = wide_sums(
-                of_draws, t.fixed, self.columns, of_targets, guesses, weights, self.batch
+                t.arrays, t.fixed, self.columns, of_targets, guesses, weights, self.batch
             )
             if wide is not None:
                 return log_truth, wide.swapaxes(1, 2)
         predict(
-            of_draws,
+            t.arrays,
             (t.fixed, self.columns),
-            (label, *self._of_targets(block), guesses[:, :G]),
+            (*of_targets, self.observed[block], self.conditioned[block], guesses[:, :G]),
             np.empty((0, 0)) if weights is None else weights,
             self.batch,
             log_truth,
             sums,
         )
         return log_truth, sums.swapaxes(1, 2)
-
-    def _of_targets(self, block: slice) -> tuple[Ints, ...]:
-        return tuple(
-            x[block] for x in (self.truth, self.linked, self.held, self.observed, self.conditioned)
-        )
-
-
-def collapse(
-    prior: Prior,
-    units: Units,
-    draws: Draws,
-    *,
-    fixed: npt.NDArray[np.bool_],
-    integrate_weights: bool,
-    asked: Ints | None = None,
-    rng: np.random.Generator,
-) -> Tables:
-    """Labels anew for each draw, then counts instead of level probabilities.
-
-    A label drawn from p(z | y, theta_h) makes (theta_h, z) a draw of the joint posterior, so the
-    chain itself need not keep labels. Labels are kept of the units ``asked`` for; None: of all.
-    Cost: one sweep per draw.
-    """
-    H, (D, K), p = len(draws), draws.phi.shape[1:], len(prior.starts) - 1
-    Q, tau = np.empty((H, D, K)), np.empty((H, p, K))
-    n, n_units = np.empty((H, K), np.int64), len(units.positions)
-    label = np.empty((H, n_units if asked is None else len(asked)), np.int16)
-    given, fallen = given_arrays(units.given), None
-    if prior.zeros is not None:
-        from bayes_risk.models.mixture.zeros import (
-            collapse_fallen_into,  # compiled only where it is needed
-        )
-
-        out = (Q, tau, n, label)
-        fallen = collapse_fallen_into(prior, units, draws, given, fixed, out, rng=rng)
-    else:
-        step = H if asked is None else max(LABELS // max(n_units, 1), 1)
-        for some in (slice(h, h + step) for h in range(0, H, step)):
-            drawn = label[some] if asked is None else np.empty((len(n[some]), n_units), np.int16)
-            collapse_draws(
-                rng,
-                (units.positions, units.multiplicity),
-                given[:2],
-                (draws.pi[some], draws.phi[some]),
-                (prior.starts, prior.level, fixed),
-                (Q[some], tau[some], n[some], drawn),
-            )
-            if asked is not None:
-                label[some] = drawn[:, asked]
-    return Tables(
-        Q=Q,
-        tau=tau,
-        n=n,
-        alpha=draws.alpha,
-        pi=None if integrate_weights else draws.pi,
-        label=label,
-        fixed=fixed,
-        fallen=fallen,
-    )
 
 
 def log_masses(positions: npt.NDArray[np.int32], draws: Draws) -> Array:

@@ -7,50 +7,42 @@ and ``linked[U, p]`` of its synthetic ones; ``k0 = K`` means that there is nothi
 ``observed[U, p]`` and ``conditioned[U, p]`` are own and synthetic values that it is conditional
 on. Loops index whole arrays instead of passing slices: a slice costs a reference count, and threads
 share it.
+
+A guess that changes two variables has, class by class, the truth's mass times two ratios, so all
+such guesses of a target are the entries of ``V diag(terms) V'``, with ``V[level, k]`` the ratio of
+a changed level to the true one: a small symmetric product for each target and draw, added up over
+the draws of a batch before any guess is looked up. Guesses with more changes share the product of
+their first ones with the guess before. The target's own class is one of the columns, with the
+target taken out. Classes that nobody is in are all alike and are one column.
 """
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
-from bayes_risk.models.mixture.sweep import RESCALE_EVERY, TINY, draw_labels
-
-
-@numba.njit(cache=True, nogil=True)
-def collapse_draws(rng, data, extra, theta, layout, out):
-    """Fill Q, tau, n and labels of every draw: labels drawn anew, then their counts."""
-    pi, phi = theta
-    starts, a, fixed = layout
-    Q, tau, n, label = out
-    n_z, M = np.zeros(pi.shape[1], np.int64), np.zeros(phi.shape[1:], np.int64)
-    M_z, u_label = np.zeros_like(M), np.zeros(data[0].shape[0], np.int64)
-    z_label = np.zeros(extra[0].shape[0], np.int64)
-    for h in range(pi.shape[0]):
-        draw_labels(rng, data[0], data[1], pi[h], phi[h], n[h], M, u_label)
-        if z_label.shape[0] > 0:
-            draw_labels(rng, extra[0], extra[1], pi[h], phi[h], n_z, M_z, z_label)
-            M += M_z
-        label[h] = u_label
-        fill_levels(M, phi[h], starts, a, fixed, Q[h], tau[h])
+from bayes_risk._core.arrays import Array, Ints
+from bayes_risk.models.mixture.sweep import RESCALE_EVERY, TINY
 
 
-@numba.njit(cache=True, nogil=True)
-def fill_levels(M, phi, starts, a, fixed, Q, tau):
-    """Q and tau of one draw: level probabilities given the counts M, or as drawn where fixed."""
-    Q[-1] = 1.0
-    for j in range(starts.shape[0] - 1):
-        d = starts[j + 1] - starts[j]
-        for k in range(M.shape[1]):
-            total = d * a
-            for r in range(starts[j], starts[j + 1]):
-                total += M[r, k]
-            tau[j, k] = total
-            for r in range(starts[j], starts[j + 1]):
-                Q[r, k] = phi[r, k] if fixed[j] else (M[r, k] + a) / total
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_levels(M, phi, starts, a, fixed, tau):
+    """Put level probabilities given sums M (H, D, K) in their place, or as drawn where fixed."""
+    for h in range(M.shape[0]):
+        M[h, -1] = 1.0
+        for j in range(starts.shape[0] - 1):
+            for k in range(M.shape[2]):
+                total = (starts[j + 1] - starts[j]) * a
+                for r in range(starts[j], starts[j + 1]):
+                    total += M[h, r, k]
+                tau[h, j, k] = total
+                for r in range(starts[j], starts[j + 1]):
+                    M[h, r, k] = phi[h, r, k] if fixed[j] else (M[h, r, k] + a) / total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def class_weights(n, alpha, removed, out):
     """E[pi_k | labels less one of class `removed`], the stick-breaking predictive; shape (K,).
 
@@ -67,7 +59,18 @@ def class_weights(n, alpha, removed, out):
     out[K - 1] = rest
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_weights(n, alpha, pi, integrated, base):
+    """base[k]: weights of all classes, one member of class k taken out; base[K]: nobody."""
+    K = n.shape[0]
+    for k in range(K + 1):
+        if not integrated:
+            base[k] = pi
+        elif k == K or n[k] > 0:  # an empty class has no target to take out
+            class_weights(n, alpha, k, base[k])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def own_class(Q, tau, fixed, j, y, z, k0, level):
     """F(level) in the target's own class, its y (and linked z) taken out of the counts first.
 
@@ -83,7 +86,7 @@ def own_class(Q, tau, fixed, j, y, z, k0, level):
     return here * (at_z + (level == z)) / (left + 1.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def linked_factor(Q, tau, fixed, j, z, same, k):
     """Probability of the linked level z after another value in class k (same: equal to z)."""
     if fixed[j]:
@@ -91,7 +94,7 @@ def linked_factor(Q, tau, fixed, j, z, same, k):
     return (Q[z, k] * tau[j, k] + same) / (tau[j, k] + 1.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms):
     """Class by class the mass of the target's values; (own class's mass, log scale) are returned.
 
@@ -125,7 +128,7 @@ def truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms):
     return own, scale
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_condition(Q, tau, fixed, held, linked, observed, conditioned, base, u, k0, masses):
     """log sum_k base_k prod over what is observed of the target, its own or synthetic values.
 
@@ -153,7 +156,7 @@ def log_condition(Q, tau, fixed, held, linked, observed, conditioned, base, u, k
     return math.log(max(masses.sum(), TINY)) + scale if anything else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def without_columns(Q, inverse, tau, fixed, columns, truth, linked, u, terms, W):
     """W[j, 0]: terms divided by the factor of the true level of guessed variable j.
 
@@ -170,7 +173,7 @@ def without_columns(Q, inverse, tau, fixed, columns, truth, linked, u, terms, W)
                 W[j, 1, k] = W[j, 0, k] * then / linked_factor(Q, tau, fixed, c, z, y == z, k)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def dot(W, j, e, Q, r):
     """sum_k W[j, e, k] Q[r, k]."""
     total = 0.0
@@ -179,7 +182,7 @@ def dot(W, j, e, Q, r):
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def changes_of(guesses, truth, columns):
     """How many variables each guess changes, and which is the first; shapes (U, G)."""
     count = np.zeros(guesses.shape[:2], np.int64)
@@ -193,37 +196,7 @@ def changes_of(guesses, truth, columns):
     return count, first
 
 
-@numba.njit(cache=True, nogil=True)
-def others_mass(guesses, truth, linked, u, g, columns, Q, W, terms, product):
-    """Mass of a guess in the classes that the target is not in; any number of changes."""
-    K = terms.shape[0]
-    for k in range(K):
-        product[k] = terms[k]
-    for j in range(columns.shape[0]):
-        y, z, r = truth[u, columns[j]], linked[u, columns[j]], guesses[u, g, j]
-        if r != y:
-            e = int(z >= 0 and (r == z) != (y == z))
-            for k in range(K):
-                if terms[k] > 0.0:
-                    product[k] *= Q[r, k] * W[j, e, k] / terms[k]
-    total = 0.0
-    for k in range(K):
-        total += product[k]
-    return total
-
-
-@numba.njit(cache=True, nogil=True)
-def own_mass(guesses, truth, linked, held, u, g, columns, Q, tau, fixed, k0, own, own_level):
-    """Mass of a guess in the target's own class."""
-    for j in range(columns.shape[0]):
-        c, r = columns[j], guesses[u, g, j]
-        if r != truth[u, c]:
-            factor = own_class(Q, tau, fixed, c, held[u, c], linked[u, c], k0, r)
-            own *= factor * own_level[j]
-    return own
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def guess_masses(
     Q, tau, fixed, columns, truth, linked, held, guesses, u, k0, own, total,
     changes, terms, W, own_level, product, v, out,
@@ -238,8 +211,9 @@ def guess_masses(
                 Q, tau, fixed, c, held[u, c], linked[u, c], k0, truth[u, c]
             )
     for g in range(guesses.shape[1]):
+        mass = 0.0
         if count[u, g] == 0:
-            out[u, g] += v * total
+            mass = total
         elif count[u, g] == 1:
             j = first[u, g]
             c, r = columns[j], guesses[u, g, j]
@@ -247,17 +221,27 @@ def guess_masses(
             mass = dot(W, j, int(z >= 0 and (r == z) != (y == z)), Q, r)
             if k0 < K:
                 mass += own * own_class(Q, tau, fixed, c, held[u, c], z, k0, r) * own_level[j]
-            out[u, g] += v * mass
         else:
-            mass = others_mass(guesses, truth, linked, u, g, columns, Q, W, terms, product)
-            if k0 < K:
-                mass += own_mass(
-                    guesses, truth, linked, held, u, g, columns, Q, tau, fixed, k0, own, own_level
-                )
-            out[u, g] += v * mass
+            product[:] = terms
+            mine = own if k0 < K else 0.0
+            for j in range(columns.shape[0]):
+                c, r = columns[j], guesses[u, g, j]
+                y, z = truth[u, c], linked[u, c]
+                if r == y:
+                    continue
+                e = int(z >= 0 and (r == z) != (y == z))
+                for k in range(K):
+                    if terms[k] > 0.0:
+                        product[k] *= Q[r, k] * W[j, e, k] / terms[k]
+                if k0 < K:
+                    mine *= own_class(Q, tau, fixed, c, held[u, c], z, k0, r) * own_level[j]
+            for k in range(K):
+                mass += product[k]
+            mass += mine
+        out[u, g] += v * mass
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def predict(tables, layout, targets, weights, batch, log_truth, sums):
     """Fill log p_h(y_i), shape (H, U), if there are no guesses (G = 0).
 
@@ -274,12 +258,7 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
     changes = changes_of(guesses, truth, columns)
     for h in range(H):
         Q, tau, out = all_Q[h], all_tau[h], sums[batch[h]]
-        for k in range(K + 1):
-            if integrated:
-                if k == K or n[h, k] > 0:  # an empty class has no target to take out
-                    class_weights(n[h], alpha[h], k, base[k])
-            else:
-                base[k] = pi[h]
+        fill_weights(n[h], alpha[h], pi[h], integrated, base)
         if G > 0:
             inverse[:] = 1.0 / np.maximum(Q, TINY)
         for u in range(U):
@@ -300,3 +279,241 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
                     Q, tau, fixed, columns, truth, linked, held, guesses, u, k0, own, total,
                     changes, terms, W, own_level, product, weights[h, u] / total, out,
                 )  # fmt: skip
+
+
+CHUNK = 8  # draws whose levels are held side by side
+STRIP = 16  # places that are added side by side
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def changed_levels(guesses, truth, columns, low, offset, none):
+    """Places of the changed levels of each guess, in order, filled up with `none`; (U, G, c)."""
+    U, G, q = guesses.shape
+    most = 2
+    for u in range(U):
+        for g in range(G):
+            count = 0
+            for j in range(q):
+                count += guesses[u, g, j] != truth[u, columns[j]]
+            most = max(most, count)
+    out = np.full((U, G, most), none, np.int32)
+    for u in range(U):
+        for g in range(G):
+            c = 0
+            for j in range(q):
+                if guesses[u, g, j] != truth[u, columns[j]]:
+                    out[u, g, c] = offset[j] + guesses[u, g, j] - low[j]
+                    c += 1
+    return out
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def kept_classes(n, merge, kept):
+    """Column of each class, `kept` (K,); how many columns there are."""
+    n_kept, empty = 0, -1
+    for k in range(n.shape[0]):
+        if not merge or n[k] > 0:
+            kept[k] = n_kept
+            n_kept += 1
+        else:
+            if empty < 0:
+                empty = n_kept
+                n_kept += 1
+            kept[k] = empty
+    return n_kept
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_draw(Q, n, alpha, pi, integrated, kept, base, levels, inverse):
+    """Class weights without each class's member, levels by column and their inverses; columns."""
+    K = n.shape[0]
+    n_kept = kept_classes(n, integrated, kept)
+    fill_weights(n, alpha, pi, integrated, base)
+    for k in range(K):
+        for r in range(Q.shape[0]):
+            levels[kept[k], r] = Q[r, k]
+            inverse[kept[k], r] = 1.0 / max(Q[r, k], TINY)
+    return n_kept
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_ratios(
+    Q, tau, fixed, columns, truth, linked, held, u, k0, kept, n_kept, levels, inverse,
+    low, offset, V,
+):  # fmt: skip
+    """V[k, place] = what changing to a level multiplies the truth's mass by in class k."""
+    K = Q.shape[1]
+    for j in range(columns.shape[0]):
+        c = columns[j]
+        y, z = truth[u, c], linked[u, c]
+        shift, end = low[j] - offset[j], offset[j + 1]
+        first, last = np.uint64(offset[j]), np.uint64(end)
+        above = np.uint64(low[j]) - first
+        for k in range(n_kept):
+            one = inverse[k, y]
+            for place in range(first, last):
+                V[k, place] = levels[k, place + above] * one
+        if z >= 0:
+            for k in range(K):
+                now = linked_factor(Q, tau, fixed, c, z, y == z, k)
+                then = linked_factor(Q, tau, fixed, c, z, y != z, k)
+                for place in range(offset[j], end):
+                    level = place + shift
+                    if (level == z) != (y == z):
+                        V[kept[k], place] = Q[level, k] * inverse[kept[k], y] * then / now
+        if k0 < K:
+            one = 1.0 / max(own_class(Q, tau, fixed, c, held[u, c], z, k0, y), TINY)
+            for place in range(offset[j], end):
+                mass = own_class(Q, tau, fixed, c, held[u, c], z, k0, place + shift)
+                V[kept[k0], place] = mass * one
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def add_pairs(V, terms, n_kept, later, own_place, u, pairs):
+    """Add sum_k terms_k V[k, a] V[k, b] to pairs[u, a, b], for b of later variables or none.
+
+    The loop over b runs on whole strips, with indices that cannot be negative: else it is not done
+    several at a time. What it adds for b of the same variable is never looked up.
+    """
+    width, strip, end = own_place.shape[1], np.uint64(STRIP), np.uint64(V.shape[1])
+    for a in range(width):
+        if own_place[u, a]:
+            continue
+        begin = np.uint64(later[a]) // strip * strip
+        for k in range(0, n_kept, 4):  # four classes a pass: fewer stores
+            w, x = terms[k] * V[k, a], terms[k + 1] * V[k + 1, a]
+            y, z = terms[k + 2] * V[k + 2, a], terms[k + 3] * V[k + 3, a]
+            for b in range(begin, end):
+                pairs[u, a, b] += w * V[k, b] + x * V[k + 1, b] + y * V[k + 2, b] + z * V[k + 3, b]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def add_more(V, terms, n_kept, places, u, product, by_level, out):
+    """Add the masses of guesses with three changes and more to out[u]."""
+    none, most = by_level.shape[0] - 1, places.shape[2]
+    for a in range(none + 1):
+        for k in range(n_kept):
+            by_level[a, k] = V[k, a]
+    before, shared = -1, np.empty(most, np.int64)  # how many changes the product holds, and which
+    for g in range(places.shape[1]):
+        if places[u, g, 2] == none:
+            continue
+        last = 2
+        while last + 1 < most and places[u, g, last + 1] != none:
+            last += 1
+        same = before == last
+        for c in range(last):
+            same = same and places[u, g, c] == shared[c]
+        if not same:
+            for k in range(n_kept):
+                product[k] = terms[k]
+            for c in range(last):
+                a = places[u, g, c]
+                shared[c] = a
+                for k in range(n_kept):
+                    product[k] *= by_level[a, k]
+        before = last
+        a, total = places[u, g, last], 0.0
+        for k in range(n_kept):
+            total += product[k] * by_level[a, k]
+        out[u, g] += total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def look_up(pairs, places, none, out):
+    """Add to out[u, g] the sums of guesses with at most two changes."""
+    most = places.shape[2]
+    for u in range(places.shape[0]):
+        for g in range(places.shape[1]):
+            if most == 2 or places[u, g, 2] == none:
+                out[u, g] += pairs[u, places[u, g, 0], places[u, g, 1]]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def predict_wide(tables, layout, targets, weights, batch, sums):
+    """Add the weighted p_h(y*) / p_h(y_i) of every guess to the sums of its batch, (B, U, G)."""
+    all_Q, all_tau, n, alpha, pi, integrated = tables
+    fixed, columns, low, offset, later = layout
+    label, truth, linked, held, places, own_place = targets
+    H, K = n.shape
+    U, D, width = truth.shape[0], all_Q.shape[1], own_place.shape[1]
+    base, kept = np.zeros((CHUNK, K + 1, K)), np.empty((CHUNK, K), np.int64)
+    levels, inverse = np.zeros((CHUNK, K, D)), np.zeros((CHUNK, K, D))
+    n_kept = np.empty(CHUNK, np.int64)
+    terms, merged, product = np.empty(K), np.empty(K + 4), np.empty(K)
+    padded = (width + STRIP - 1) // STRIP * STRIP
+    V, by_level = np.zeros((K + 4, padded)), np.empty((width, K))
+    pairs = np.zeros((U, width, padded))
+    first = 0
+    while first < H:
+        last = first + 1
+        while last < H and last < first + CHUNK and batch[last] == batch[first]:
+            last += 1
+        for h in range(first, last):
+            c = h - first
+            n_kept[c] = fill_draw(
+                all_Q[h], n[h], alpha[h], pi[h], integrated, kept[c], base[c], levels[c], inverse[c]
+            )
+        out = sums[batch[first]]
+        for u in range(U):
+            for h in range(first, last):
+                c, k0 = h - first, label[h, u]
+                own, _ = truth_terms(
+                    all_Q[h], all_tau[h], fixed, truth, linked, held, u, k0, base[c], terms
+                )
+                merged[:] = 0.0
+                total = own
+                for k in range(K):
+                    merged[kept[c, k]] += terms[k]
+                    total += terms[k]
+                if k0 < K:
+                    merged[kept[c, k0]] += own
+                merged *= weights[h, u] / max(total, TINY)
+                V[:, width - 1] = 1.0
+                fill_ratios(
+                    all_Q[h], all_tau[h], fixed, columns, truth, linked, held, u, k0, kept[c],
+                    n_kept[c], levels[c], inverse[c], low, offset, V,
+                )  # fmt: skip
+                add_pairs(V, merged, n_kept[c], later, own_place, u, pairs)
+                if places.shape[2] > 2:
+                    add_more(V, merged, n_kept[c], places, u, product, by_level, out)
+        if last == H or batch[last] != batch[first]:
+            look_up(pairs, places, width - 1, out)
+            pairs[:] = 0.0
+        first = last
+
+
+CROWDED = 8  # places squared for each guess, above which pairs are too thinly used
+
+
+def wide_sums(
+    tables: tuple[npt.NDArray[np.generic] | bool, ...],
+    fixed: npt.NDArray[np.bool_],
+    columns: Ints,
+    targets: tuple[Any, ...],
+    guesses: Ints,
+    weights: Array,
+    batch: Ints,
+) -> Array | None:
+    """Weighted p_h(y*) / p_h(y_i) summed over each batch, (B, U, G), of guesses (U, G, q).
+
+    ``targets``: labels (H, U), rows of own, linked and held levels (U, p). None: hardly any guess
+    changes two variables, or so few of the pairs are asked for that one by one is faster.
+    """
+    truth = targets[1][:, columns]
+    if not guesses.size or int((guesses != truth[:, None]).sum(axis=2).max()) < 2:
+        return None
+    # all levels of all variables have a place in one row, and "no change" the last
+    low = np.minimum(truth.min(axis=0), guesses.min(axis=(0, 1))).astype(np.int64)
+    width = np.maximum(truth.max(axis=0), guesses.max(axis=(0, 1))) - low + 1
+    offset = np.concatenate([[0], np.cumsum(width)]).astype(np.int64)
+    later = np.append(np.repeat(offset[1:], width), offset[-1]).astype(np.int64)
+    if len(later) ** 2 > CROWDED * guesses.shape[1]:
+        return None
+    changed = changed_levels(guesses, targets[1], columns, low, offset, offset[-1])
+    own = np.zeros((len(truth), len(later)), dtype=bool)
+    np.put_along_axis(own, truth - low + offset[:-1], True, axis=1)
+    sums = np.zeros((int(batch.max()) + 1, *guesses.shape[:2]))
+    layout = fixed, columns, low, offset, later
+    predict_wide(tables, layout, (*targets, changed, own), weights, batch, sums)
+    return sums

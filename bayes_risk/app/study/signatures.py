@@ -1,0 +1,381 @@
+"""Sections of a study file, made of signatures of the library: their keys are its arguments.
+
+A function stands in the file as ``"file.py:function"``, a dataclass as a table of its arguments
+(those that are required under its name: ``{ interval = [500, 700], probability = 0.8 }``), a table
+of data as a path.
+"""
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType, NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
+
+import numpy as np
+import pandas as pd
+from pydantic import BeforeValidator, Field, create_model, model_validator
+
+import bayes_risk as br
+from bayes_risk._core.errors import InputError
+from bayes_risk.data.rpart_file import SynthpopModels, read_models
+from bayes_risk.release.alike import read_like
+
+from .keys import FileFunction, FilePath, Float, FunctionName, Section, as_keys, read_section
+
+# arguments that other sections give, or no study file
+ELSEWHERE = frozenset(
+    ["self", "df", "columns", "levels", "releases", "missing", "weights", "records", "extra"]
+    + ["numbers", "sampler", "sample", "random_seed", "n_jobs", "progress"]
+)
+WORDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    Path: "the path of a file",
+    Hashable: "the label of a record",
+    br.Impossible: "a list of rules, or the path of a table",
+    SynthpopModels: "the path of a JSON file of synthpop's models",
+    pd.DataFrame: "the path of a file",
+}
+LISTS = {int: "a list of whole numbers", float: "a list of numbers", str: "a list of texts"}
+Label = Annotated[int, Field(strict=True)] | str  # of a record
+Level = str | bool | int | float
+
+
+class Unwritable(TypeError):
+    """A type of which no value can stand in a file."""
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def leaves(hint: Any) -> Iterator[Any]:
+    """All types in a type, down to the last."""
+    inner = () if get_origin(hint) in (Callable, Literal) else get_args(hint)
+    for part in inner:
+        yield from leaves(part)
+    if not inner:
+        yield hint
+
+
+def file_type(hint: Any) -> Any:
+    """A type as pydantic checks what stands in a file."""
+    simple: dict[Any, Any] = {
+        **{int: Annotated[int, Field(strict=True)], bool: Annotated[bool, Field(strict=True)]},
+        **{float: Float, str: str, NoneType: None, Any: Any, Hashable: Label},
+        **dict.fromkeys((Path, SynthpopModels, pd.DataFrame), FilePath),
+        br.Impossible: list[dict[str, Level | list[Level]]] | FilePath,
+        inspect.Parameter.empty: Any,
+    }
+    if len(members(hint)) > 1:
+        found = [file_type(one) for one in members(hint) if one is not Any and writable(one)]
+        if not found:
+            raise Unwritable(hint)
+        return Union[tuple(found)]  # noqa: UP007
+    origin: Any = get_origin(hint) or hint
+    inner: Any = get_args(hint)
+    if origin in simple or origin is Literal:
+        return simple.get(origin, hint)
+    if origin is Callable:
+        return FileFunction
+    if origin is tuple:
+        return tuple[tuple(map(file_type, inner))]  # type: ignore[misc]
+    if origin in (list, Sequence, Iterable):
+        return list[file_type(inner[0])]  # type: ignore[misc]
+    if origin in (dict, Mapping):
+        return dict[str, file_type(inner[1])]  # type: ignore[misc]
+    if is_part(origin):
+        words = tuple(_words(origin))
+        word: Any = Literal[words] if words else None
+        return part_of(origin) | word if words else part_of(origin)
+    raise Unwritable(hint)
+
+
+def is_part(hint: Any) -> bool:
+    """Whether a type is a part of a declaration."""
+    return is_dataclass(hint) and hint not in (br.Impossible, SynthpopModels)
+
+
+def writable(hint: Any) -> bool:
+    """Whether values of a type can stand in a file."""
+    try:
+        file_type(hint)
+    except (Unwritable, IndexError):
+        return False
+    return get_origin(hint) is not np.ndarray
+
+
+def right(hint: Any) -> str:
+    """What a value may be, in words."""
+    if len(members(hint)) > 1:
+        given = [h for h in members(hint) if h not in (NoneType, Any) and writable(h)]
+        return " or ".join([*map(right, given), *["leave it out"] * (NoneType in members(hint))])
+    origin: Any = get_origin(hint) or hint
+    inner = get_args(hint)
+    if origin is Callable:
+        return '"file.py:function"'
+    if origin is Literal:
+        return " or ".join(f'"{word}"' for word in inner)
+    if origin is tuple:
+        return f"[{', '.join(right(one).removeprefix('a ') for one in inner)}]"
+    if origin in (list, Sequence, Iterable):
+        return LISTS.get(inner[0], f"a list: [{right(inner[0])}, ...]")
+    if origin in (dict, Mapping):
+        return f"a table: {{ column = {right(inner[1])} }}"
+    if is_part(origin):
+        first = next(iter(part_of(origin).model_fields))
+        words = [f'"{word}"' for word in _words(origin)]
+        return " or ".join([*words, f"a table: {{ {first} = ... }}"])
+    return WORDS.get(origin, "another value")
+
+
+# --- arguments as keys ------------------------------------------------------------------------
+
+Arguments = Mapping[str, inspect.Parameter]
+
+
+def arguments_of(call: Any) -> Arguments:
+    """Arguments that a study file can give, by name."""
+    found = inspect.signature(call, eval_str=True).parameters
+    return {
+        name: one
+        for name, one in found.items()
+        if (name not in ELSEWHERE or inspect.isclass(call) and name == "columns")
+        and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        and writable(one.annotation)
+    }
+
+
+def field_of(key: str, given: Sequence[inspect.Parameter], call: Any = None) -> tuple[Any, Any]:
+    """Type and field of a key, which arguments of one name share."""
+    hint: Any = Union[tuple(dict.fromkeys(one.annotation for one in given))]  # noqa: UP007
+    if given[0].default is inspect.Parameter.empty:
+        hint = given[0].annotation
+    how: dict[str, Any] = {"description": right(hint)}
+    if given[0].default is not inspect.Parameter.empty:
+        how["default"] = _default(given[0], call)
+        hint = hint | None if how["default"] is None else hint
+
+    def opened(value: Any) -> Any:
+        single = isinstance(value, str) and get_origin(hint) is Sequence
+        of_functions = single and get_origin(get_args(hint)[0]) is Callable
+        return [value] if of_functions else _opened(hint, value, f"model.{key}")
+
+    return Annotated[file_type(hint), BeforeValidator(opened)], Field(**how)
+
+
+def _default(argument: inspect.Parameter, call: Any) -> Any:
+    """A default as the file has it."""
+    made = {f.name: f.default_factory for f in fields(call)} if is_dataclass(call) else {}
+    factory = made.get(argument.name, MISSING)
+    if factory is MISSING:
+        return [] if argument.default == () else argument.default
+    return part_of(factory)() if is_part(factory) else factory()  # type: ignore[arg-type]
+
+
+def section(name: str, *calls: Any, keys: Sequence[str], **own: Any) -> Any:
+    """A section with some arguments of functions as its keys, and others that it has alone.
+
+    ``own`` are types, of an argument too whose type in the file says more than the function's, with
+    a default where it has another or none.
+    """
+    arguments: dict[str, inspect.Parameter] = {}
+    for call in calls:
+        arguments |= inspect.signature(call, eval_str=True).parameters
+    made: dict[str, Any] = {}
+    for key in dict.fromkeys([*keys, *own]):
+        typed, *default = own.get(key, ()) if isinstance(own.get(key), tuple) else (own.get(key),)
+        one = arguments.get(key)
+        if not default and one is not None:
+            default = [] if one.default is one.empty else [_default(one, None)]
+        if typed is None and one is not None:
+            made[key] = field_of(key, [one])
+            continue
+        made[key] = (typed, default[0] if default else ...)
+    return create_model(name, __base__=Section, **made)
+
+
+# --- parts: dataclasses -----------------------------------------------------------------------
+
+
+class Part(Section):
+    """A dataclass of the library, as a table of its arguments."""
+
+    declares: ClassVar[Any] = None
+    names: ClassVar[tuple[tuple[str, ...], ...]] = ()  # arguments of each key
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> "Part":
+        try:
+            self.made()
+        except InputError as error:
+            raise ValueError(as_keys(str(error))) from None
+        return self
+
+    def made(self, **more: Any) -> Any:
+        """What the library takes."""
+        given: dict[str, Any] = {}
+        for key, names in zip(type(self).model_fields, type(self).names, strict=True):
+            value = getattr(self, key)
+            given |= dict(zip(names, value if len(names) > 1 else [value], strict=True))
+        return type(self).declares(**given | more)
+
+
+@cache
+def part_of(cls: type, without: tuple[str, ...] = ()) -> type[Part]:
+    """The section of a dataclass; what it requires stands under its name."""
+    arguments = {k: one for k, one in arguments_of(cls).items() if k not in without}
+    required = tuple(k for k, one in arguments.items() if one.default is one.empty)
+    keys: dict[str, Any] = {}
+    if required:
+        hints = [arguments[k].annotation for k in required]
+        hint: Any = hints[0] if len(hints) == 1 else tuple[tuple(hints)]  # type: ignore[misc]
+        one = arguments[required[0]].replace(annotation=hint)
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        keys[name] = field_of(name, [one])
+    free = [k for k in arguments if k not in required]
+    keys |= {key: field_of(key, [arguments[key]], cls) for key in free}
+    made = create_model(f"{cls.__name__}Section", __base__=Part, **keys)
+    made.declares, made.names = cls, (*([required] if required else []), *((k,) for k in free))
+    return made
+
+
+def _words(cls: Any) -> list[str]:
+    """Names of what a class makes of nothing: ``"reference"``."""
+    return [
+        name
+        for name, value in vars(cls).items()
+        if isinstance(value, classmethod)
+        and not name.startswith("_")
+        and not inspect.signature(getattr(cls, name)).parameters
+    ]
+
+
+def _opened(hint: Any, value: Any, where: str) -> Any:
+    """Tables that stand for parts, read as these."""
+    for one in members(hint):
+        if not isinstance(value, Mapping | Part):
+            break
+        if is_part(one):
+            return read_section(part_of(one), value, f"[{where}]")
+        if (
+            isinstance(value, Mapping)
+            and get_origin(one) is Mapping
+            and any(map(is_part, leaves(one)))
+        ):
+            inner = get_args(one)[1]
+            return {key: _opened(inner, v, f"{where}.{key}") for key, v in value.items()}
+    return value
+
+
+def made(value: Any, hint: Any, *, key: str, df: pd.DataFrame | None, run: bool) -> Any:
+    """A value of the file as the library takes it; ``run``: what stands in files is read."""
+    types = set(leaves(hint))
+    how: dict[str, Any] = {"key": key, "df": df, "run": run}
+    if isinstance(value, Part):
+        return value.made()
+    if br.Impossible in types and value is not None:
+        return _impossible(value, df)
+    if isinstance(value, FunctionName):
+        return made([value], hint, **how)[0]
+    if isinstance(value, list) and value and isinstance(value[0], FunctionName):
+        return functions_in(value, key=key) if run else [_nothing] * len(value)
+    if isinstance(value, Path) and run:
+        return read_models(str(value)) if SynthpopModels in types else br.read_table(value)
+    if isinstance(value, str):
+        with_word = [t for t in types if is_part(t) and value in _words(t)]
+        return getattr(with_word[0], value)() if with_word else value
+    if isinstance(value, Mapping):
+        return {k: made(v, hint, **how) for k, v in value.items()}
+    return [made(v, hint, **how) for v in value] if isinstance(value, list) else value
+
+
+def _nothing(table: Any) -> None:
+    """In the place of a function whose file is not run yet."""
+
+
+def _impossible(given: Any, df: pd.DataFrame | None) -> Any:
+    """Rules; a table of them is read as the data are."""
+    if isinstance(given, Path):
+        if df is None:
+            return None
+        given = read_like(given, df)
+    try:
+        return br.Impossible(given)
+    except InputError as error:
+        raise InputError(f"impossible: {error}") from None
+
+
+# --- functions of Python files, which are run with the rights of whoever runs the study ---------
+
+
+Function = Callable[..., Any]
+
+
+def functions_in(
+    names: Sequence[FunctionName], *, key: str, section: str = "[model]"
+) -> list[Function]:
+    """Functions of a table in Python files, each of which is run once.
+
+    Whatever goes wrong in one is told in its name.
+    """
+    where = f"{section} {key}"
+    modules = {path: _module(path, where) for path in dict.fromkeys(n.place[0] for n in names)}
+    found = []
+    for path, name in (n.place for n in names):
+        function = getattr(modules[path], name, None)
+        if not callable(function):
+            raise InputError(f"{where}: {str(path)!r} defines no function {name!r}")
+        found.append(_guarded(function, path, where))
+    return found
+
+
+def _module(path: Path, where: str) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"{where}: there is no file {str(path)!r}; check the path")
+    module_name = f"_study_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{where}: {str(path)!r} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # worker processes look functions up by it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        # what code says of itself is told; what it says of values may be of records
+        coded = isinstance(error, SyntaxError | ImportError | NameError)
+        said = f": {error}" if coded else f" in line {_last_line(error, path)}"
+        raise InputError(
+            f"{where}: {str(path)!r} cannot be run: {type(error).__name__}{said}"
+        ) from None
+    return module
+
+
+def _last_line(error: Exception, path: Path) -> int | str:
+    """The last line of the file that took part in an error."""
+    frames, own = extract_tb(error.__traceback__), path.absolute()
+    lines = [f.lineno for f in frames if Path(f.filename).absolute() == own]
+    return (lines[-1] if lines else None) or "?"
+
+
+def _guarded(function: Function, path: Path, where: str) -> Function:
+    def told(table: Any) -> Any:
+        try:
+            return function(table)
+        except Exception as error:  # its text may hold values of records, so its kind is told
+            raise InputError(
+                f"{where}: line {_last_line(error, path)} of {path.name!r} fails with "
+                f"{type(error).__name__}; it is given tables of any rows with the columns "
+                f"{list(table.columns)}"
+            ) from None
+
+    return told

@@ -1,0 +1,423 @@
+"""Split and merge moves of a mixture's chain, weights and parameters integrated out.
+
+After the labels z are drawn, R moves leave p(z | alpha, y) as it is, and the sweep then draws V and
+phi given the labels, as ever: one step of a partially collapsed Gibbs sampler. A move splits one
+class in two, the second half into an empty slot, or merges two. Members are dealt to the halves one
+after the other (Dahl 2005), by odds that may be any: what a deal costs is in the ratio. Those of
+levels are the predictive odds, of numbers those at the means of the parameters, which are renewed
+after each of the first members and after some of the later ones; of a record of weight w they have
+power w. Such a record counts w wherever the likelihood does, and one where a member is chosen.
+Structural zeros of counts are drawn with the labels and stay as they are while labels move. The
+derivation stands in `docs/mixtures.md`.
+
+``rows``: data of units, powers (none: all 1), the unit of each individual, which of its zeros are
+structural, and the column of each row of levels. ``classes``: weighted counts, individuals, sums.
+``sides`` of a split: sums as ``M``, a column a side and a third of nobody; weighted counts and
+individuals (2,); totals (2, q + 1) of columns of levels and prior mass, the last for padding, whose
+only level is sure; and parameters (2, V, 4) of numbers. Counts: rate and its log, logs of the
+chance of a structural zero and of none; reals: mean, precision, half its log.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from .families import (
+    add_numbers,
+    cumulated_masses,
+    draw_structural,
+    levels_alone,
+    log_marginal,
+    log_sum_of,
+    real_given,
+    tables_of,
+)
+from .sweep import TINY, class_masses, cumulate, draw_class, log_order
+
+NOBODY = 2  # the empty column of sums
+BIG, REACH = 1e100, 200.0  # bounds of odds, and of what numbers add to their log
+SMALL = 1e-150  # product of chances that is put aside as a log
+FEW, EVERY = 32, 8  # members after each of which parameters are renewed; thereafter
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def owners(multiplicity):
+    """The unit of each individual, shape (n,)."""
+    out = np.empty(multiplicity.sum(), np.int32)
+    at = 0
+    for u in range(multiplicity.shape[0]):
+        out[at : at + multiplicity[u]] = u
+        at += multiplicity[u]
+    return out
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def variables(starts):
+    """The variable of each row of phi, shape (D,); that of the padding row is p."""
+    out = np.empty(starts[-1] + 1, np.int32)
+    for j in range(starts.shape[0] - 1):
+        out[starts[j] : starts[j + 1]] = j
+    out[-1] = starts.shape[0] - 1
+    return out
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def individuals(units, layout, wanted):
+    """Rows of all individuals, and room for their labels; of nobody if none are wanted."""
+    data, multiplicity, power = units
+    owner = owners(multiplicity if wanted else multiplicity[:0])
+    flags = np.zeros((owner.shape[0], data[1].shape[1]), np.bool_)
+    return (data, power, owner, flags, variables(layout[0])), np.zeros(owner.shape[0], np.int16)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def draw_each_label(rng, rows, pi, phi, layout, classes, z):
+    """z_i ~ p(z_i | y_i, pi, phi) of every individual, and which of its zeros are structural.
+
+    The stream of `draw_labels`, where there are no structural zeros.
+    """
+    data, power, owner, flags, _ = rows
+    (n, size, M), w = classes, 1.0
+    positions, products = data[0], levels_alone(data, power)
+    numbers = data[1].shape[1] + data[3].shape[1] > 0
+    tables, masses = tables_of(pi, phi, layout, not products), np.empty(pi.shape[0])
+    n[:] = 0.0
+    size[:] = 0
+    M[:] = 0.0
+    for i in range(owner.shape[0]):
+        u = owner[i]
+        if i == 0 or owner[i - 1] != u:
+            w = power[u] if power.shape[0] > 0 else 1.0
+            if products:
+                class_masses(positions[u], pi, phi, masses)
+                cumulate(masses)
+            else:
+                cumulated_masses(data, power, u, phi, layout, tables, masses)
+        k = draw_class(rng, masses)
+        z[i] = k
+        size[k] += 1
+        n[k] += w
+        for j in range(positions.shape[1]):
+            M[positions[u, j], k] += w
+        if numbers:
+            draw_structural(rng, data, u, k, 1, phi, layout, flags[i])
+            add_numbers(data, u, k, w, 1, flags[i], layout, M)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def below(rng, n):
+    """An integer from 0 to n - 1."""
+    return min(int(rng.random() * n), n - 1)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def shuffle(rng, members, first, count):
+    """A random order of members[first:count]."""
+    for t in range(count - 1, first, -1):
+        r = first + below(rng, t - first + 1)
+        members[t], members[r] = members[r], members[t]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def gather(z, k, members, count):
+    """Append the individuals of class k; returns how many there are now."""
+    for i in range(z.shape[0]):
+        members[count] = i
+        count += z[i] == k
+    return count
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def new_sides(layout, n_sums):
+    """Room for two sides."""
+    n_numbers, q = layout[2].shape[0] + layout[6].shape[0], layout[0].shape[0] - 1
+    counts = np.empty(2), np.empty(2, np.int64)
+    return np.zeros((n_sums, 3)), *counts, np.empty((2, q + 1)), np.empty((2, n_numbers, 4))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def empty_sides(layout, sides):
+    """Nobody on either side."""
+    S, n2, size2, T, P = sides
+    starts, a = layout[0], layout[1]
+    S[:] = 0.0
+    n2[:] = 0.0
+    size2[:] = 0
+    for j in range(starts.shape[0] - 1):
+        T[:, j] = a * (starts[j + 1] - starts[j])
+    T[:, -1] = a
+    renew(S, layout, 0, P)
+    P[1] = P[0]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def renew(S, layout, s, P):
+    """Parameters of the numbers of a side, at their means given its sums."""
+    _, _, shape, rate, inflated, beta, reals = layout
+    p, r, D = shape.shape[0], reals.shape[0], layout[0][-1] + 1
+    for v in range(p):
+        mean = (shape[v] + S[v, s]) / (rate[v] + S[D + v, s])
+        P[s, v, 0], P[s, v, 1] = mean, math.log(mean)
+        if inflated:
+            both = beta[0] + S[p + v, s] + beta[1] + S[D + p + v, s]
+            P[s, v, 2] = math.log((beta[0] + S[p + v, s]) / both)
+            P[s, v, 3] = math.log((beta[1] + S[D + p + v, s]) / both)
+    for j in range(r):
+        m, kappa, a, b = real_given(
+            S[D + 2 * p + j, s], S[2 * p + j, s], S[2 * p + r + j, s], reals[j]
+        )
+        precision = a * kappa / (b * (kappa + 1.0))
+        P[s, p + j, 0], P[s, p + j, 1], P[s, p + j, 2] = m, precision, 0.5 * math.log(precision)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_odds_of_numbers(data, u, flags, i, layout, P):
+    """log p(numbers | B) / p(numbers | A), held in range; flags[i, c]: a structural zero."""
+    p, r, total = layout[2].shape[0], layout[6].shape[0], 0.0
+    for c in range(data[1].shape[1]):
+        x, e, v = data[1][u, c], data[2][u, c], c % p
+        if e > 0.0:
+            if layout[4]:
+                kind = 2 if flags[i, c] else 3
+                total += P[1, v, kind] - P[0, v, kind]
+            if not flags[i, c]:
+                total += x * (P[1, v, 1] - P[0, v, 1]) - e * (P[1, v, 0] - P[0, v, 0])
+    for c in range(data[3].shape[1]):
+        x, v = data[3][u, c], p + c % r
+        if x == x:
+            first, second = x - P[0, v, 0], x - P[1, v, 0]
+            total += P[1, v, 2] - P[0, v, 2]
+            total += 0.5 * (P[0, v, 1] * first * first - P[1, v, 1] * second * second)
+    return min(max(total, -REACH), REACH)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
+    """Deal members[2:count] to the sides of members[0] and members[1]; returns log q of the deal.
+
+    If ``forced`` the deal is made to end in ``goal``, and log q is what it would have cost. The
+    odds are n_B p(row | B) / (n_A p(row | A)), held in range; levels of one row count one by one.
+    """
+    data, power, owner, flags, variable = rows
+    S, n2, size2, T, P = sides
+    positions, numbers, a = data[0], P.shape[1] > 0, layout[1]
+    empty_sides(layout, sides)
+    log_q, chance = 0.0, 1.0
+    for t in range(count):
+        i = members[t]
+        u, s = owner[i], t
+        w = power[u] if power.shape[0] > 0 else 1.0
+        if t >= 2:
+            odds, second, first = 1.0, n2[1], n2[0]
+            for j in range(positions.shape[1]):
+                row = positions[u, j]
+                second *= (S[row, 1] + a) * T[0, variable[row]]
+                first *= (S[row, 0] + a) * T[1, variable[row]]
+                if j % 8 == 7:  # few divisions, and nothing overflows
+                    odds = min(max(odds * (second / first), 1.0 / BIG), BIG)
+                    first = second = 1.0
+            odds = min(max(odds * (second / first), 1.0 / BIG), BIG)
+            if numbers:
+                odds *= math.exp(log_odds_of_numbers(data, u, flags, i, layout, P))
+                odds = min(max(odds, 1.0 / BIG), BIG)
+            if w != 1.0:
+                odds = odds**w
+            s = int(goal[t]) if forced else int(rng.random() * (1.0 + odds) < odds)
+            chance *= (odds if s == 1 else 1.0) / (1.0 + odds)
+            if chance < SMALL:
+                log_q, chance = log_q + math.log(chance), 1.0
+        side[t] = s
+        size2[s] += 1
+        n2[s] += w
+        for j in range(positions.shape[1]):
+            S[positions[u, j], s] += w
+            T[s, variable[positions[u, j]]] += w
+        if numbers:
+            add_numbers(data, u, s, w, 1, flags[i], layout, S)
+            if size2[s] <= FEW or size2[s] % EVERY == 0:
+                renew(S, layout, s, P)
+    return log_q + math.log(chance)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_slots(n, extra, alpha, out):
+    """out[e] = log p(z | alpha), up to a constant, if `extra` more sit in slot e, which is empty.
+
+    Taken slots have -inf. One pass from either end.
+    """
+    K = n.shape[0]
+    after, tail = 0, 0.0
+    for e in range(K - 1, -1, -1):  # sticks from e on
+        out[e] = -np.inf
+        if n[e] == 0:
+            out[e] = tail + (log_order(extra, after, alpha) if e < K - 1 else 0.0)
+        if e < K - 1:
+            tail += log_order(n[e], after, alpha)
+        after += n[e]
+    head = 0.0
+    for e in range(K):  # sticks before e
+        out[e] += head
+        after -= n[e]
+        head += log_order(n[e], after + extra, alpha)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_labels(n, alpha):
+    """log p(z | alpha) up to a constant."""
+    after, total = 0, 0.0
+    for k in range(n.shape[0] - 1, -1, -1):
+        if k < n.shape[0] - 1:
+            total += log_order(n[k], after, alpha)
+        after += n[k]
+    return total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_labels_ratio(n, size, k, n2, size2, alpha, slots):
+    """log of the acceptance ratio of a split of class k but for data and deal: labels, choices.
+
+    ``n``, ``n2`` are counts of classes before it and of its sides, weighted where records are;
+    ``size``, ``size2`` individuals. ``n`` is as it was on return; ``slots`` are filled for side 1.
+    """
+    occupied, splittable = (size > 0).sum(), (size > 1).sum()
+    now = log_labels(n, alpha)
+    n[k] = n2[0]
+    log_slots(n, n2[1], alpha, slots)
+    n[k] = n2[0] + n2[1]
+    back = -math.log(occupied * (occupied + 1.0)) - math.log(size2[0]) - math.log(size2[1])
+    there = -math.log(splittable) - math.log(size[k]) - math.log(size[k] - 1.0)
+    return log_sum_of(slots) - now + back - there
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
+    """log of the acceptance ratio of a split of class k, ``classes`` as before it.
+
+    p(y_A) p(y_B) / p(y_A, y_B) = p(y_B) / p(y_B | y_A).
+    """
+    S, n2, size2 = sides[:3]
+    gain = log_marginal(S, layout, 1, NOBODY) - log_marginal(S, layout, 1, 0)
+    return gain + log_labels_ratio(classes[0], classes[1], k, n2, size2, alpha, slots) - log_q
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def pick(rng, n, least, other):
+    """A class with at least so many members, not `other`, chosen uniformly; -1 if there is none."""
+    count = 0
+    for k in range(n.shape[0]):
+        count += n[k] >= least and k != other
+    if count == 0:
+        return -1
+    r = below(rng, count)
+    for k in range(n.shape[0]):
+        if n[k] >= least and k != other:
+            if r == 0:
+                return k
+            r -= 1
+    return -1
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def pick_slot(rng, slots):
+    """An empty slot, chosen in proportion to p(z | alpha)."""
+    masses = np.exp(slots - slots.max())
+    cumulate(masses)
+    return draw_class(rng, masses)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def choose_split(rng, size, z, members):
+    """A class of two or more, its members in a random order, and their number; 0: no split."""
+    k = pick(rng, size, 2, -1)
+    if k < 0 or size.min() > 0:
+        return -1, 0
+    count = gather(z, k, members, 0)
+    shuffle(rng, members, 0, count)
+    return k, count
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def choose_merge(rng, size, z, members, goal):
+    """Two classes, members of both in a random order after one of either, and their number; or 0.
+
+    ``goal`` tells who is of the second class.
+    """
+    k = pick(rng, size, 1, -1)
+    e = pick(rng, size, 1, k)
+    if e < 0:
+        return k, e, 0
+    count = gather(z, e, members, gather(z, k, members, 0))
+    for s, r in enumerate((below(rng, size[k]), size[k] + below(rng, size[e]))):
+        members[s], members[r] = members[r], members[s]
+    shuffle(rng, members, 2, count)
+    for t in range(count):
+        goal[t] = z[members[t]] == e
+    return k, e, count
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def accepted(rng, log_ratio):
+    """Whether a proposal is taken."""
+    return math.log(max(rng.random(), TINY)) < log_ratio
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def room_of(n_individuals):
+    """Members, sides and goals of a move; one more of each: `gather` writes before it counts."""
+    count = n_individuals + 1
+    return np.empty(count, np.int32), np.empty(count, np.int8), np.empty(count, np.int8)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def split(rng, rows, layout, alpha, classes, z, room):
+    """Propose to split a class; returns whether it was."""
+    (members, side, goal), sides, slots = room
+    n, size, M = classes
+    k, count = choose_split(rng, size, z, members)
+    if count == 0:
+        return False
+    log_q = allocate(rng, members, count, rows, layout, goal, False, side, sides)
+    if not accepted(rng, log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)):
+        return False
+    e = pick_slot(rng, slots)
+    for s, c in enumerate((k, e)):
+        n[c], size[c], M[:, c] = sides[1][s], sides[2][s], sides[0][:, s]
+    for t in range(count):
+        if side[t]:
+            z[members[t]] = e
+    return True
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def merge(rng, rows, layout, alpha, classes, z, room):
+    """Propose to merge class e into class k; returns whether it was."""
+    (members, side, goal), sides, slots = room
+    (n, size, M), n2, size2 = classes, sides[1], sides[2]
+    k, e, count = choose_merge(rng, size, z, members, goal)
+    if count == 0:
+        return False
+    log_q = allocate(rng, members, count, rows, layout, goal, True, side, sides)
+    n[k], n[e], size[k], size[e] = n2[0] + n2[1], 0.0, count, 0
+    if not accepted(rng, -log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)):
+        n[k], n[e], size[k], size[e] = n2[0], n2[1], size2[0], size2[1]
+        return False
+    M[:, k] += M[:, e]
+    M[:, e] = 0.0
+    for t in range(count):
+        z[members[t]] = k
+    return True
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def split_merge(rng, moves, rows, layout, alpha, classes, z, tally):
+    """`moves` proposals, a split or a merge by a coin; tally[kind, 0 or 1] counts tries, moves."""
+    sides = new_sides(layout, classes[2].shape[0])
+    room = room_of(z.shape[0]), sides, np.empty(classes[0].shape[0])
+    for _ in range(moves):
+        kind = int(rng.random() < 0.5)
+        tally[kind, 0] += 1
+        if kind == 0:
+            tally[0, 1] += split(rng, rows, layout, alpha, classes, z, room)
+        else:
+            tally[1, 1] += merge(rng, rows, layout, alpha, classes, z, room)
