@@ -70,7 +70,7 @@ def test_sweep_study():
         **{"prior": "uniform", "knows_records": 1.0, "knows_columns": "none"},
         **{"guesses": "hamming-2", "m": 3, "hyper level_prior": 1.0, "hyper power": 1.0},
     }
-    gap = found.along("prior")["mean_probability"].sel(prior="truth favoured, factor 10")
+    gap = found.along("prior")["mean_probability"].sel(prior="truth_factor = 10")
     assert float(gap) > found.tornado()["base"].iloc[0]
 
 
