@@ -9,7 +9,7 @@ from bayes_risk.demo import fair
 SYNTHESISED = ["affairs", "children", "religious", "rate_marriage"]
 
 
-def main(path="demo-study.html", draws=1000, targets=None, refit_budget=10):
+def main(path="demo-study.html", draws=250, targets=None, refit_budget=10):
     df = fair()  # 6,366 women, nine categorical columns
 
     model = br.models.DPMPM(n_classes=30)

@@ -17,7 +17,7 @@ import bayes_risk as br
 from bayes_risk.demo import fair
 
 
-def main(path=None, n=10_000, worst=100, draws=1000, n_classes=30, m=5, table_draws=None):
+def main(path=None, n=10_000, worst=100, draws=250, n_classes=30, m=5, table_draws=None):
     """Audit the first n records; the full table of the worst by their neighbourhoods."""
     df = fair() if path is None else pd.read_csv(path)
     levels = {c: sorted(df[c].dropna().unique()) for c in df}

@@ -13,7 +13,7 @@ import bayes_risk as br
 from bayes_risk.demo import italy
 
 
-def main(draws=1000, refit_budget=10):
+def main(draws=250, refit_budget=10):
     df = italy()
     fit = br.models.DPMPM(n_classes=10).fit(df, draws=draws, tune=draws, chains=2, random_seed=1)
     release = fit.synthesize(m=5, columns=["EDU", "PRO"], random_seed=2)

@@ -85,10 +85,10 @@ class DPMPM:
     def fit(
         self,
         df: pd.DataFrame | Microdata,
-        draws: int = 1000,
+        draws: int = 250,
         *,
         weights: Any = None,
-        tune: int = 1000,
+        tune: int = 500,
         chains: int = 4,
         thin: int = 5,
         splits: int | None = None,

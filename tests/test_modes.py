@@ -115,9 +115,9 @@ def test_a_wanted_error_is_met_by_more_chains_of_the_mode():
     wanted = 0.9 * np.quantile(few.mcse_log_evidence, 0.95)
     more = audited(CHOOSES, seed=6, target_mcse=wanted)
     assert np.quantile(more.mcse_log_evidence, 0.95) <= wanted
-    chains = len(more.modes.used)
-    assert len(few.modes.used) == 4 < chains and more.deviations.shape[1] == 2 * chains
-    assert more.modes.used[:4].tolist() == few.modes.used.tolist()  # and others beside them
+    first, chains = len(few.modes.used), len(more.modes.used)
+    assert 4 <= first <= 8 < chains and more.deviations.shape[1] == 2 * chains
+    assert more.modes.used[:first].tolist() == few.modes.used.tolist()  # and others beside them
     assert len(set(more.modes.used)) == chains and more.modes.kept == (0,)
     guesses, order = guesses_of(more)
     exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
@@ -129,7 +129,7 @@ def test_more_chains_span_the_modes_that_stay_open():
     how = {"draws": 60, "target_mcse": 1e-9, "max_doublings": 1}
     with pytest.warns(br.UnreliableWeightsWarning):  # the error wanted is not met
         risk = audited(LEAVES_OPEN, seed=4, **how)
-    assert len(risk.modes.used) == 8 and len(risk.modes.kept) == 2
+    assert len(risk.modes.used) == 16 and len(risk.modes.kept) == 2
     guesses, _ = guesses_of(risk)
     low, high = risk.records.loc[0, ["low", "high"]]
     for basin in ("first", "last"):
@@ -139,10 +139,11 @@ def test_more_chains_span_the_modes_that_stay_open():
 
 def test_refits_start_from_all_the_chains(monkeypatch):
     monkeypatch.setattr("bayes_risk.evidence.runner.khat_threshold", lambda n_draws: 0.0)
-    how = {"draws": 60, "target_mcse": 1e-9, "max_doublings": 1}
+    how = {"draws": 250, "target_mcse": 1e-9, "max_doublings": 1}
     with pytest.warns(br.UnreliableWeightsWarning):
         risk = audited(CHOOSES, seed=6, **how)
-    assert risk.khat.tolist() == [0] and risk.deviations.shape[1] == 2 * len(risk.modes.used) == 16
+    assert risk.khat.tolist() == [0] and risk.deviations.shape[1] == 2 * len(risk.modes.used)
+    assert len(risk.modes.used) > 8
     guesses, order = guesses_of(risk)
     exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
     found, error = risk.log_evidence[0, order, 0], risk.mcse_log_evidence[order, 0]

@@ -38,6 +38,7 @@ from .leave_one_out import Ratio, Reading, joined, pooled, ratio_of_fit, read, w
 from .modes import NOBODY, Modes, Starts, probed, started, told_apart
 from .problem import AuditProblem
 
+STRAYS = 3  # times as many starts as would do if none strayed, at most
 Key = tuple[Hashable, ...]
 T = TypeVar("T")
 
@@ -301,11 +302,17 @@ class EvidenceRunner:
         self.n_draws = cast(Led, self.chains[0].fit).n_draws
 
     def _lead(self, fit: Led, key: Key, rng: np.random.Generator, wanted: int) -> None:
-        """Carry on so many chains in all, of starts that there are, and then of new ones."""
+        """Carry on so many chains in all, of starts that there are, and then of new ones.
+
+        Of the first starts half will do; fewer where too many stray.
+        """
         carried = np.concatenate([NOBODY, *(c.starts for c in self.chains if c.starts is not None)])
         found = self._told_apart(wanted, carried) if self.starts else None
         missing = wanted - (0 if found is None else len(found.used))
-        for k in range(-(-missing // (2 * fit.led_chains))):
+        enough = wanted if len(carried) else -(-wanted // 2)
+        for k in range(STRAYS * -(-missing // fit.led_chains)):
+            if found is not None and len(found.used) >= enough:
+                break
             make = partial(self.remember, (*key, "starts", k))
             how: Any = {"read": self.read, "rngs": rng.spawn(2), **self._how}
             self.starts.append(started(fit, self.release, self.probes, remember=make, **how))

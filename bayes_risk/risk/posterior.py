@@ -21,7 +21,7 @@ MAX_MCSE = 0.05  # of a probability
 TIE_TOLERANCE = 1e-9
 MAX_MCSE_LOG_ODDS = 1.0
 MAX_LEFT_OUT = 0.02
-MAX_RANGE = 0.05  # of a probability, between modes that the release leaves open
+MAX_RANGE = 0.05  # of a probability, of what modes or chains say that differ
 REPEATED = 1.96 * np.sqrt(2.0)  # standard errors that hold another audit's estimate
 MAX_APART = 0.4  # of log odds: chains within a factor 1.5, as verdicts count changes, agree
 
@@ -280,13 +280,19 @@ def reliable(
     """Which cases can be trusted, shape (U,).
 
     Where the release leaves several modes open (``apart``), chains have to agree within each, and
-    the modes about the probability of the truth. Where these lie on both sides of a limit, that is
-    for the verdict, which knows the limit.
+    the modes about the probability of the truth. Few chains, whose error is taken between them, may
+    say different things, and log odds be rough, where the interval is narrow all the same. Where it
+    holds a limit, that is for the verdict, which knows the limit.
     """
     doubtful = np.any([one.disagreed for one in apart or (posterior,)], axis=0)
+    rough = posterior.mcse_log_odds > limits.log_odds
+    if found.few_chains:
+        wide = np.ptp(interval([posterior, *apart]), axis=0) > MAX_RANGE
+        doubtful &= wide
+        rough &= wide | (limits.log_odds < MAX_MCSE_LOG_ODDS)  # a target that was asked for
     if apart:
         doubtful |= np.ptp(np.exp([one.log_truth for one in apart]), axis=0) > MAX_RANGE
-    exact_enough = ~(posterior.mcse_log_odds > limits.log_odds) & (posterior.mcse <= MAX_MCSE)
+    exact_enough = ~rough & (posterior.mcse <= MAX_MCSE)
     good_draws = (found.khat <= limits.khat) & (found.ess >= limits.ess)
     trusted: Flags = exact_enough & good_draws & (posterior.left_out <= MAX_LEFT_OUT) & ~doubtful
     return trusted

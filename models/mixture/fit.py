@@ -37,7 +37,7 @@ from .sweep import draw_rows
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
 from .zeros import possible_rows
 
-IMPUTED_SHARE = 4  # an imputed draw costs m and the base chains' sets of sums
+IMPUTED_SHARE = 2  # an imputed draw costs m and the base chains' sets of sums
 OWN_CLASSES = (
     'classes="own" is not offered for a fit with record weights: a record would leave its trace in '
     'its own class, whatever its weight; use classes="new"'
@@ -247,11 +247,11 @@ class MixtureFit:
 
     @property
     def led_chains(self) -> int:
-        """How many of the starts that a release has led are carried on, at most."""
+        """How many starts a release leads, of which those in its mode are carried on."""
         return Lengths.of(self.posterior).chains
 
     def carried(self, which: Ints, **how: Any) -> Any:
-        """The same fit with as many draws of some of these chains as it had before."""
+        """The same fit with draws of some of these chains."""
         assert self.lengths is not None
         carried = partial(carried_on, self.posterior, which, self.lengths, **how)
         return replace(self, posterior=stage("base fit in the mode", carried))
@@ -435,7 +435,7 @@ class MixtureFit:
         n_jobs: int = 1,
         progress: Progress | None = None,
     ) -> Imputed:
-        """p(Theta^(1..m), y_U | y_A, Z^(1..m)): a quarter of the fit's draws, half its sweeps."""
+        """p(Theta^(1..m), y_U | y_A, Z^(1..m)): half the fit's draws, half its sweeps."""
         start, size = self.whole or self.posterior, self.n_draws // self.n_chains
         known = np.ones(len(self.microdata.codes), bool) if self.known is None else self.known
         hows = [self._mechanism(release, l) for l in range(release.m)]
@@ -462,7 +462,7 @@ class MixtureFit:
     ) -> MixturePosterior:
         """The posterior ``start`` again, with the confidential values of one record left out."""
         how: Any = {
-            "n_draws": max(start.n_draws // start.n_chains // 4, 4),
+            "n_draws": max(start.n_draws // start.n_chains // 2, 4),
             "thin": max(start.thin // 8, 1),
             "tune": max(start.n_sweeps // 100, 100),
             "rng": rng,

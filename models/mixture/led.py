@@ -30,30 +30,33 @@ SHORTEST = 50  # sweeps
 class Lengths:
     """How long led chains run.
 
-    ``starts`` cold ones sweep ``find`` times to find a mode, ``settle`` times on y alone, and keep
-    ``short`` draws, by which they are observed apart; ``chains`` of them are carried on and keep
-    ``draws`` each.
+    ``chains`` cold ones sweep ``find`` times to find a mode, ``settle`` times on y alone, and keep
+    ``short`` draws, by which they are observed apart; those that are carried on keep ``draws``
+    each, ``thin`` sweeps apart.
     """
 
-    starts: int
     chains: int
     find: int
     settle: int
     short: int
     draws: int
+    thin: int
 
     @classmethod
     def of(cls, posterior: MixturePosterior) -> "Lengths":
-        """In proportion to a posterior's own chains."""
+        """In proportion to a posterior's own chains: twice as many, each half as long.
+
+        Errors are between chains, and many short ones tell them better than a few long ones. Draws
+        stand half as far apart, which within a mode hardly costs precision (docs/modes.md).
+        """
         sweeps, draws = posterior.n_sweeps, posterior.n_draws // posterior.n_chains
-        chains = max(posterior.n_chains, CHAINS)
         return cls(
-            starts=2 * chains,
-            chains=chains,
+            chains=2 * max(posterior.n_chains, CHAINS),
             find=max(sweeps // 4, SHORTEST),
             settle=max(sweeps // 20, SHORTEST),
             short=max(draws // 4, 4),
-            draws=draws,
+            draws=max(draws // 2, 4),
+            thin=max(posterior.thin // 2, 1),
         )
 
 
@@ -82,13 +85,13 @@ def led_by(
     stacked = rows.units(power=None if weights is None else np.append(weights, more))
     begin, find, settle = rng.spawn(3)
     cold = replace(base.prior, splits=COLD, zeros=None)
-    starts = [initial_state(cold, stacked, child) for child in begin.spawn(steps.starts)]
-    tick = ticker(progress, "starts led by the release", steps.starts * (1 + steps.short))
+    starts = [initial_state(cold, stacked, child) for child in begin.spawn(steps.chains)]
+    tick = ticker(progress, "starts led by the release", steps.chains * (1 + steps.short))
     how: Any = {"n_jobs": n_jobs, "tick": tick}
     found = run_chains(cold, stacked, starts, draws=1, tune=steps.find, thin=1, rng=find, **how)
     warm = replace(base.prior, splits=max(base.prior.splits, WARM))
     led = replace(base, prior=warm, draws=found)
-    run: Any = {"thin": base.thin, "tune": steps.settle, "n_draws": steps.short, "rng": settle}
+    run: Any = {"thin": steps.thin, "tune": steps.settle, "n_draws": steps.short, "rng": settle}
     return led.refitted(base.units, **run, **how), steps
 
 

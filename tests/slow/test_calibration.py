@@ -14,6 +14,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk.evidence.leave_one_out import leave_one_out
 from bayes_risk.evidence.problem import cases_of
+from bayes_risk.intruder.grids import as_guesses
 from tests.fits import encoded
 from tests.oracles import categories, codes_of, simulate
 
@@ -46,6 +47,33 @@ def table_from_the_prior(rng, K):
         phi = rng.dirichlet(np.ones(d), K)
         columns[f"x{j}"] = categories(np.array([rng.choice(d, p=phi[k]) for k in z]), d)
     return pd.DataFrame(columns)
+
+
+MIXED = br.models.Mixture(
+    families={"count": "count", "amount": "normal"},
+    n_classes=2,
+    concentration_prior=CONCENTRATION,
+    rate_prior=(2.0, 0.5),
+    scales={"amount": (0.0, 1.0)},
+    normal_prior=(0.0, 0.1, 2.0, 0.5),
+)
+MOST = 40  # a count above it has no chance that matters
+
+
+def mixed_from_the_prior(rng):
+    """A category, a count and an amount, of two classes."""
+    V = rng.beta(1, rng.gamma(CONCENTRATION[0], 1 / CONCENTRATION[1]))
+    z = (rng.random(N) > V).astype(int)
+    phi, rate = rng.dirichlet(np.ones(LEVELS[0]), 2), rng.gamma(2.0, 1 / 0.5, 2)
+    precision = rng.gamma(2.0, 1 / 0.5, 2)
+    mean = rng.normal(0.0, 1 / np.sqrt(0.1 * precision))
+    return pd.DataFrame(
+        {
+            "x": categories(np.array([rng.choice(LEVELS[0], p=phi[k]) for k in z]), LEVELS[0]),
+            "count": rng.poisson(rate[z]),
+            "amount": rng.normal(mean[z], 1 / np.sqrt(precision[z])),
+        }
+    )
 
 
 def every_value(table, columns):
@@ -88,6 +116,31 @@ def replicate(seed, K, options):
     log_p = (log_prior + risk.log_evidence.sum(axis=0))[:, risk.case]
     p = np.exp(log_p - log_p.max(axis=0))
     return p / p.sum(axis=0), risk.truth[risk.case], rng
+
+
+def mixed_replicate(seed, classes):
+    """The same of a table with numbers, category and count guessed together."""
+    rng = np.random.default_rng(seed)
+    table = mixed_from_the_prior(rng)
+    fit = MIXED.fit(table, draws=200, tune=100, chains=2, thin=5, random_seed=rng)
+    release = fit.synthesize(M, columns=["x", "count"], classes=classes, random_seed=rng)
+    guesses = {"x": br.Levels(), "count": br.Grid(bounds=(0, MOST - 1), n=MOST)}
+    risk = br.attribute_risk(fit, release, guesses=guesses, random_seed=rng)
+    log_p = own_predictive(fit, release, as_guesses(guesses, []), rng) + risk.log_evidence.sum(
+        axis=0
+    )
+    p = np.exp(log_p - log_p.max(axis=0))[:, risk.case]
+    return p / p.sum(axis=0), risk.truth[risk.case], rng
+
+
+@pytest.mark.parametrize("classes", ["new", "own"])
+def test_probabilities_of_mixed_tables_are_frequencies(classes):
+    rows = [statistics(*mixed_replicate([7, r], classes)) for r in range(80)]
+    table = pd.DataFrame(rows)
+    error = table.std() / np.sqrt(len(table))
+    z = table.mean() / error
+    assert (z[error > 0].abs() < 4).all(), z.to_string()
+    assert error["probability of the truth"] < 0.02
 
 
 def statistics(p, truth, rng):
