@@ -112,7 +112,9 @@ class DPMPM:
             Record weights alpha_i in (0, 1]: Theta is drawn from the pseudo-posterior
             ``p(Theta) prod_i sum_k [pi_k f_k(y_i)]^alpha_i`` (docs/sensitivity.md).
         draws, tune, chains : int
-            Kept draws and warm-up of each chain, at least 4, 0 and 1.
+            Kept draws and warm-up of each chain, at least 4, 0 and 1. An audit led by the release
+            takes twice the chains, half as long (docs/modes.md): the defaults are made for it, and
+            more of either make it more precise.
         thin : int
             Sweeps between kept draws.
         splits : int

@@ -335,7 +335,10 @@ def test_sweep_never_takes_the_folder_of_the_audit(call, files, tmp_path):
     ("content", "message"),
     [
         ("[data]\ndemo = 'fair'\n[attribute]\n", "the study has no [sweep]: say what varies"),
-        ("[data]\ndemo = 'fair'\n[attribute]\n[sweep]\nm = [9]\n", "[sweep] m = 9, and the release"),
+        (
+            "[data]\ndemo = 'fair'\n[attribute]\n[sweep]\nm = [9]\n",
+            "[sweep] m = 9, and the release",
+        ),
     ],
 )
 def test_sweep_errors_are_one_line(call, tmp_path, content, message):

@@ -117,7 +117,10 @@ def table(name, n, draws):
         none = {"wage_per_hour": 0, "dividends": 0}
         families = {"age": "count", "wage_per_hour": "lognormal", "dividends": "lognormal"}
         make = mixed(df, families, draws=draws, missing_numbers=none)
-        grids = {"education": br.Levels(), "wage_per_hour": br.Grid(percent=30, n=5)}
+        grids = {
+            "education": br.Levels(),
+            "wage_per_hour": br.Grid(bounds=(0, 2000), n=5, truth="add"),
+        }
         return df, make, list(grids), {"guesses": grids}
     df = survey(n)
     return df, mixed(df, MIXED, draws=draws), list(GRIDS), {"guesses": GRIDS}
