@@ -256,6 +256,28 @@ def test_any_number_of_threads_gives_the_same(fit, risk):
     pd.testing.assert_frame_equal(again.records, risk.records, check_exact=True)
 
 
+@pytest.mark.filterwarnings(DOUBT)
+@pytest.mark.parametrize(("parameters", "few"), [("one-mode", True), ("independent", False)])
+def test_few_chains_have_students_factor(monkeypatch, parameters, few):
+    """Of led chains errors are wider by t than by the normal law, of others they are not."""
+    table, run = table_of(40, 1), {"draws": 60, "tune": 20, "chains": 2, "random_seed": 1}
+    fit = br.models.DPMPM(n_classes=8).fit(table, **run)
+    release = fit.synthesize(2, parameters=parameters, random_seed=2)
+    how = {"targets": 5, "random_seed": 3}
+    wide = br.full_table_risk(fit, release, **how)
+    monkeypatch.setattr("bayes_risk._core.batches.student_factor", lambda variance, n: 1.0)
+    normal = br.full_table_risk(fit, release, **how)
+    assert wide.few_chains == few and (wide.log_probability == normal.log_probability).all()
+    of_mean = [normal.summary()["mcse"]["mean_probability"]]
+    monkeypatch.undo()
+    of_mean.append(wide.summary()["mcse"]["mean_probability"])
+    of_odds = normal.mcse_log_odds, wide.mcse_log_odds
+    for plain, wider in ((normal.mcse, wide.mcse), of_odds, of_mean):
+        assert (np.asarray(plain) > 0).all()
+        ratios = np.asarray(wider) / plain
+        assert (ratios > 1.02).all() if few else (ratios == 1).all()
+
+
 def test_result_says_what_it_holds(risk, tmp_path):
     table = risk.records
     assert list(table.index) == list(risk.index) and len(table) == 12

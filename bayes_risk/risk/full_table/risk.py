@@ -58,7 +58,7 @@ class FullTableRisk(OfTargets):
 
     Attributes
     ----------
-    index, case, variables, deviations, khat, ess, reliable, assumptions, seed_entropy
+    index, case, variables, deviations, khat, ess, reliable, assumptions, seed_entropy, few_chains
         As in `AttributeRisk`: arrays live on cases.
     n_values, truth : ndarray of int, shape (n_cases,) and (n_cases, q)
         Number of values that are possible; codes of the true ones.
@@ -105,6 +105,7 @@ class FullTableRisk(OfTargets):
     best_log_probability: Array
     best_log_prior: Array
     n_draws: tuple[int, ...]
+    few_chains: bool = False
     PICTURE: ClassVar[str] = "plot_full_table"
 
     @property
@@ -144,7 +145,7 @@ class FullTableRisk(OfTargets):
         worst = int(np.argmax(table["probability"]))
         p, prior, rank, before = (table[c] for c in ("probability", "prior", "rank", "prior_rank"))
         rows = {
-            "mean_probability": (p.mean(), mcse_of_mean(self), prior.mean()),
+            "mean_probability": (p.mean(), mcse_of_mean(self, led=self.few_chains), prior.mean()),
             "max_probability": (p.max(), table["mcse"].iloc[worst], prior.max()),
             "median_rank": (rank.median(), none, before.median()),
             "share_ranked_first": ((rank < 1.5).mean(), none, (before < 1.5).mean()),
@@ -309,6 +310,7 @@ def full_table_risk(
         table,
         draws=draws,
         keep=keep,
+        led=runner.modes is not None,
         n_jobs=n_jobs,
         tick=(lambda done: None if progress is None else progress("full table", done, len(cases))),
     )
@@ -330,6 +332,7 @@ def full_table_risk(
         best_log_probability=np.stack([s.top_log_probability for s in found], axis=1),
         best_log_prior=np.stack([s.top_log_prior for s in found], axis=1),
         n_draws=tuple(len(of.draws) for of in fits),
+        few_chains=runner.modes is not None,
         assumptions={
             "records": problem.knowledge(),
             "columns": f"guessed: {', '.join(v.name for v in variables)}",

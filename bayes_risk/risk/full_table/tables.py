@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.batches import variance_of_estimate
+from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import in_stages
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Microdata
@@ -34,11 +34,15 @@ FURTHEST = 1e30  # shifts of log odds that single precision can hold
 
 
 class Fits(NamedTuple):
-    """Sums of the F fits (`Terms.sums`), the factors c_f, the log sums of weights (F, B)."""
+    """Sums of the F fits (`Terms.sums`), the factors c_f, the log sums of weights (F, B).
+
+    ``led``: errors are between a few chains that the release led, with Student's t.
+    """
 
     sums: Sequence[Any]
     factor: Array
     log_norm: Array
+    led: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,7 +165,7 @@ class _Walk:
         flat = self.log_post.reshape(-1)
         p = float(np.exp(-log_z))
         moved = self._moved()
-        se = float(np.sqrt(variance_of_estimate(moved[..., None])[0]))
+        se = float(standard_error(moved[..., None], led=self.fits.led)[0])
         log_odds_se = se / max(-float(np.expm1(-log_z)), 1e-300) if se else 0.0
         best = _largest(flat, keep)
         top_log_p = flat[best].astype(float) - log_z
@@ -359,6 +363,7 @@ def tabulated(
     *,
     draws: int | None,
     keep: int = 20,
+    led: bool = False,
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[WeightedDraws], list[Spread]]:
@@ -368,7 +373,7 @@ def tabulated(
     fits = [weighed(part, cases, k) for part, k in zip(parts, wanted, strict=True)]
     factor = np.array([-float(m)] + [1.0] * m)
     norms = np.stack([fit.log_norm for fit in fits])
-    one = partial(_spread_of, fits, norms, factor, table, cases, microdata, prior, keep)
+    one = partial(_spread_of, fits, norms, factor, led, table, cases, microdata, prior, keep)
 
     def run(which: Sequence[int]) -> Iterator[Spread]:
         jobs = [partial(one, u) for u in which]
@@ -384,6 +389,7 @@ def _spread_of(
     fits: Sequence[WeightedDraws],
     norms: Array,
     factor: Array,
+    led: bool,
     table: Table,
     cases: Targets,
     microdata: Microdata,
@@ -395,7 +401,7 @@ def _spread_of(
     codes = cases.profiles[u, cases.columns].astype(np.int64)
     sums = [fit.terms(u, cases, microdata).sums(table.cut) for fit in fits]
     walk = _Walk(
-        Fits(sums, factor, norms[:, :, u]),
+        Fits(sums, factor, norms[:, :, u], led),
         _log_prior(prior, microdata, cases, u, table),
         _possible(microdata, cases, u, table),
         int(table.cells(codes)),
