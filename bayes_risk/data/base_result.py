@@ -257,13 +257,15 @@ class Drawn(Result):
         return draw(self.PICTURE, self, ax=ax)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OfTargets(Drawn):
     """A result with numbers of each target; its arrays live on cases, to which targets point."""
 
-    __slots__ = ()
     index: pd.Index
     case: Ints
     variables: tuple[Variable | Number, ...]
+    assumptions: Mapping[str, str]
+    seed_entropy: str
 
     @property
     @abstractmethod

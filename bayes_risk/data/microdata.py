@@ -33,6 +33,8 @@ __all__ = [
     "check_writable",
     "checked_table",
     "numbers_rows",
+    "require_columns",
+    "rows_named",
     "same_records",
 ]
 
@@ -184,7 +186,7 @@ class Microdata:
     def encode(self, df: pd.DataFrame, source: str, columns: Sequence[str] | None = None) -> Codes:
         """Codes of another table with the same variables, shape (n', p)."""
         chosen = self.columns if columns is None else list(columns)
-        _require_columns(df, chosen, source)
+        require_columns(df, chosen, source)
         by_name = {v.name: v for v in self.variables}
         return np.column_stack([by_name[c].encode(df[c], source) for c in chosen])
 
@@ -196,27 +198,33 @@ class Microdata:
 
     def mask(self, records: Any) -> Flags:
         """Which records a mask or a list of labels selects, shape (n,); all of them by default."""
-        if records is None:
-            return np.ones(len(self.index), dtype=bool)
-        if isinstance(records, pd.Series) and pd.api.types.is_bool_dtype(records.dtype):
-            records = by_label(records, self.index, "records")
-        given = np.asarray(records)
-        if given.dtype == bool:
-            if given.shape != (len(self.index),):
-                raise InputError(
-                    f"records has {given.size} entries; the table has {len(self.index)} records"
-                )
-            chosen = given
-        else:
-            absent = [r for r in given.tolist() if r not in self.index]
-            if absent:
-                raise InputError(
-                    f"records names {absent[0]!r}, which is no record label of the table"
-                )
-            chosen = np.asarray(self.index.isin(given.tolist()))
-        if not chosen.any():
-            raise InputError("records selects no record; select at least one, or leave it out")
+        rows = slice(None) if records is None else rows_named(records, self.index, "records")
+        chosen = np.zeros(len(self.index), dtype=bool)
+        chosen[rows] = True
         return chosen
+
+
+def rows_named(given: Any, index: pd.Index, name: str) -> Ints:
+    """Rows that a mask selects (a Series by its labels), or labels in their order; one at least."""
+    if isinstance(given, pd.Series) and pd.api.types.is_bool_dtype(given.dtype):
+        given = by_label(given, index, name)
+    labels = pd.Index(np.ravel(given) if hasattr(given, "dtype") else list(given))
+    if pd.api.types.is_bool_dtype(labels) and index.dtype != bool:
+        if len(labels) != len(index):
+            raise InputError(
+                f"{name} has {len(labels)} entries; the table has {len(index)} records"
+            )
+        rows = np.flatnonzero(labels)
+    else:
+        rows = index.get_indexer(labels)
+        if (rows < 0).any():
+            raise InputError(
+                f"{name} names {labels.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
+                "label of the table"
+            )
+    if not len(rows):
+        raise InputError(f"{name} selects no record; select at least one, or leave it out")
+    return rows.astype(np.int64)
 
 
 def same_records(original: pd.Index, table: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -316,7 +324,8 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
     return names
 
 
-def _require_columns(df: pd.DataFrame, columns: Sequence[str], source: str) -> None:
+def require_columns(df: pd.DataFrame, columns: Sequence[Any], source: str) -> None:
+    """Check that columns are there, each of them once."""
     for column in columns:
         if column not in df.columns:
             raise InputError(f"{source} lacks column {column!r}; it has {list(df.columns)}")
@@ -328,7 +337,7 @@ def _variable(
     name: str, tables: Sequence[pd.DataFrame], declared: Iterable[Hashable] | None, missing: str
 ) -> Variable:
     for l, table in enumerate(tables):
-        _require_columns(table, [name], "the original" if l == 0 else f"release {l}")
+        require_columns(table, [name], "the original" if l == 0 else f"release {l}")
     columns = [table[name] for table in tables]
     levels = tuple(declared) if declared is not None else _union_of_levels(columns)
     has_missing = missing == "level" and any(c.isna().any() for c in columns)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns
+from bayes_risk.data.microdata import rows_named
 from bayes_risk.intruder.grids import as_guesses
 from bayes_risk.intruder.guesses import Guesses, Neighbourhood, possible
 from bayes_risk.intruder.intruder import Intruder
@@ -115,7 +115,6 @@ def rows_of(
 
     All whose values were replaced, or the record with the largest value of ``intruder.largest``.
     """
-    index = release.microdata.index
     replaced = np.flatnonzero(release.replaced)
     if targets is None:
         if not intruder.is_competitor:
@@ -131,23 +130,7 @@ def rows_of(
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
         wanted = at_least("targets", targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
-    given = np.asarray(targets)
-    if given.dtype == bool:
-        if given.shape != (len(index),):
-            raise InputError(
-                f"targets has {given.size} entries; the table has {len(index)} records"
-            )
-        rows = np.flatnonzero(given)
-    else:
-        rows = index.get_indexer(pd.Index(given.tolist()))
-        if (rows < 0).any():
-            raise InputError(
-                f"targets names {given.tolist()[int(np.argmax(rows < 0))]!r}, which is no record "
-                "label"
-            )
-    if not len(rows):
-        raise InputError("targets selects no record; select at least one")
-    return rows.astype(np.int64)
+    return rows_named(targets, release.microdata.index, "targets")
 
 
 def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:

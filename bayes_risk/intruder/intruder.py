@@ -11,6 +11,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number, one_of
+from bayes_risk.data.microdata import rows_named
 
 _COMPETITOR = ("largest", "knows_totals", "groups", "others")
 # Each knowledge of records in words, what must be said beside it, and what may. "some" stands for a
@@ -130,11 +131,13 @@ class Intruder:
         n = len(index)
         if self.kind != "some":
             return np.full(n, self.kind == "all-but-target")
-        if isinstance(self.knows_records, float):
-            mask = np.zeros(n, dtype=bool)
-            mask[rng.permutation(n)[: round(self.knows_records * n)]] = True
-            return mask
-        return _named(tuple(self.knows_records), index)
+        given, mask = self.knows_records, np.zeros(n, dtype=bool)
+        if isinstance(given, float):
+            rows = rng.permutation(n)[: round(given * n)]
+        else:
+            rows = rows_named(given, index, "knows_records")
+        mask[rows] = True
+        return mask
 
     def in_words(self) -> str:
         """What is known of records and target, in a sentence or two for reports."""
@@ -219,21 +222,3 @@ def _checked(given: Any) -> str | float | tuple[Any, ...]:
     if not known or not any(k is not False for k in known):
         raise InputError('knows_records names no record; give "none" for nobody')
     return known
-
-
-def _named(known: tuple[Any, ...], index: pd.Index) -> Flags:
-    """The mask of a mask, or of labels."""
-    if all(isinstance(k, bool) for k in known):
-        if len(known) != len(index):
-            raise InputError(
-                f"knows_records has {len(known)} entries; the table has {len(index)} records"
-            )
-        return np.array(known)
-    rows = index.get_indexer(pd.Index(known))
-    if (rows < 0).any():
-        raise InputError(
-            f"knows_records names {known[int(np.argmax(rows < 0))]!r}, which is no record label"
-        )
-    mask = np.zeros(len(index), dtype=bool)
-    mask[rows] = True
-    return mask

@@ -49,25 +49,6 @@ def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> di
     return {name: missing.get(name, "level") for name in keys}
 
 
-def level_key(
-    name: str,
-    target: pd.Series,
-    original: pd.Series,
-    tables: Sequence[pd.DataFrame],
-    *,
-    unsynthesized: bool,
-) -> Key:
-    """Code a key: of every release, or one that they carry over (the original's if left out)."""
-    shown = {source(l): t[name] for l, t in enumerate(tables, start=1) if name in t}
-    where = ["the original", "the targets", *shown]
-    codes, n_levels = coded(name, [original, target, *shown.values()], where)
-    if not unsynthesized:
-        return Key(codes[1], np.stack(codes[2:]), n_levels)
-    for released, place in zip(codes[2:], shown, strict=True):
-        check_unchanged(name, int((released != codes[0]).sum()), len(original), place)
-    return Key(codes[1], codes[0], n_levels)
-
-
 def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
     """A key under known= is the original's in every release."""
     if n_changed:

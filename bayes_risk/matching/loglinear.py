@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from scipy.linalg import helmert
 
 from bayes_risk._compat import group
 from bayes_risk._core.arrays import Array, Flags, Ints
@@ -154,8 +155,8 @@ class Effects:
 
     cells: Ints  # level codes (C, q); every level occurs
     terms: Terms  # blocks of effects: keys (a,) and pairs (a, b)
-    # orthonormal contrasts of each key, (d_a, d_a - 1): independent normal coordinates make effects
-    # that are normal, sum to 0, and treat all levels alike
+    # orthonormal contrasts of each key, (d_a, d_a - 1), Helmert's: independent normal coordinates
+    # make effects that are normal, sum to 0, and treat all levels alike
     basis: tuple[Array, ...]
     shapes: list[tuple[int, ...]]  # of each block of effects
     blocks: list[slice]  # where each stands in theta
@@ -166,7 +167,7 @@ class Effects:
     def from_cells(cls, cells: Ints, pairs: Sequence[tuple[int, ...]]) -> "Effects":
         """Lay out the effects of keys, and of the pairs given."""
         columns = [np.unique(column, return_inverse=True) for column in cells.T]
-        basis = tuple(_contrasts(len(levels)) for levels, _ in columns)
+        basis = tuple(helmert(len(levels)).T for levels, _ in columns)
         every = [(a,) for a in range(len(basis))] + list(pairs)
         terms = tuple(t for t in every if all(basis[a].shape[1] for a in t))
         shapes = [tuple(basis[a].shape[1] for a in term) for term in terms]
@@ -209,13 +210,6 @@ class Effects:
                 block = (block[:, :, None] * part[:, None, :]).reshape(len(part), -1)
             columns.append(block)
         return np.hstack(columns)
-
-
-def _contrasts(d: int) -> Array:
-    """Orthonormal columns that sum to zero, shape (d, d - 1): Helmert's."""
-    k = np.arange(1.0, d)
-    columns = np.triu(np.ones((d, d - 1))) - np.eye(d, d - 1, -1) * k
-    return np.asarray(columns / np.sqrt(k * (k + 1)))
 
 
 def posterior_mode(effects: Effects, count: Array, centre: float) -> tuple[Array, Array, Array]:

@@ -29,7 +29,7 @@ from .input import (
     checked_keys,
     checked_missing,
     checked_targets,
-    level_key,
+    coded,
     reason_key,
     release_tables,
     source,
@@ -227,14 +227,23 @@ def _level_key(
     unsynthesized: bool,
     missing: str,
 ) -> Compared:
-    """A categorical key; a number if its missing values are there, and no level of their own."""
-    key = level_key(name, target, original, tables, unsynthesized=unsynthesized)
-    shown = [original] if unsynthesized else [table[name] for table in tables]
+    """A categorical key; a number if its missing values are there, and no level of their own.
+
+    Of every release, or one that they carry over (the original's if left out).
+    """
+    released = {source(l): t[name] for l, t in enumerate(tables, start=1) if name in t}
+    where, shown = ["the original", "the targets", *released], list(released.values())
+    codes, n_levels = coded(name, [original, target, *shown], where)
+    if unsynthesized:
+        for found, place in zip(codes[2:], released, strict=True):
+            check_unchanged(name, int((found != codes[0]).sum()), len(original), place)
+        codes[2:], shown = codes[:1], [original]
+    key = Key(codes[1], np.stack(codes[2:]), n_levels)
     lost, gone = target.isna().to_numpy(), np.stack([column.isna().to_numpy() for column in shown])
     if missing == "level" or not (lost.any() or gone.any()):
         return Compared(None, key)
     y = np.where(lost, np.nan, key.target)
-    value = np.where(gone, np.nan, np.atleast_2d(key.released))
+    value = np.where(gone, np.nan, key.released)
     return Compared(_by_rule(NumericKey(y, y, y, value), missing), None)
 
 
@@ -404,14 +413,14 @@ def matched(
     check_effects(choices, population=population is not None, n_radii=len(within))
     tables = release_tables(original, releases, known, synthesized)
     sought = checked_targets(original, targets, keys)
-    coded = MatchingKeys.from_tables(
+    held = MatchingKeys.from_tables(
         *(original, tables, sought, known, synthesized, within),
         missing=lost,
         closed=closed,
         also=reason_key(reason, original, sought),
     )
-    boxes = coded.boxes(choices.limit)
-    near = box_up(coded.u_us, coded.z_us, coded.place, coded.numeric_us, limit=choices.limit)
+    boxes = held.boxes(choices.limit)
+    near = box_up(held.u_us, held.z_us, held.place, held.numeric_us, limit=choices.limit)
     certain = population is None  # else he takes whom nothing matches to be outside
     cells = Cells(near.N[0][near.of], near.own[0], fallback and certain, certain)
     release_of = np.array(releases.release_of) if isinstance(releases, Replicates) else None
@@ -421,7 +430,7 @@ def matched(
     D = _by_box(odds.D, boxes.of)
     each = match_each(boxes, D, cells)
     pooled, *apart = match_pooled(boxes, D, each, cells, left_out=release_of is None)
-    of_parts = partial(_left_out, coded, D, cells, choices.limit)
+    of_parts = partial(_left_out, held, D, cells, choices.limit)
     by_release, claims = (claimed(found, choices.strategy) for found in (each, pooled))
     of_draws: Iterable[Matches] = ()
     left_out: Iterable[Matches] = apart

@@ -18,8 +18,7 @@ from bayes_risk._core.formats import NONE, number, percent
 from bayes_risk.data.base_result import Public, Result, Table, some, spread, value
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 
-from .population import Population
-from .population_cells import KeyLevels, checked_table, distinct
+from .population import KeyLevels, Population, checked_table, distinct
 
 K = (2, 3, 5, 10)
 COLUMNS = ("value", "share", "error", "low", "high", "without")

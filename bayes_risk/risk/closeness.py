@@ -25,7 +25,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
 from bayes_risk.data.base_result import OfTargets, Table, Words, measures
-from bayes_risk.data.variables import Number, Variable
+from bayes_risk.data.variables import Number
 
 TIE = 1e-9  # relative difference of probabilities that rounding explains
 
@@ -176,9 +176,6 @@ class GuessPosterior(OfTargets):
     Arrays live on cases, as in `AttributeRisk`, which says what they are.
     """
 
-    index: pd.Index
-    case: Ints
-    variables: tuple[Variable | Number, ...]
     guesses: npt.NDArray[Any]
     truth: Ints
     log_prior: Array

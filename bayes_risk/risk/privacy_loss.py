@@ -3,7 +3,7 @@
 Made of evidence that an audit has gathered, so it costs nothing more.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,7 +19,6 @@ from bayes_risk._core.formats import factor, in_brackets
 from bayes_risk._core.formats import number as written
 from bayes_risk._core.validate import number
 from bayes_risk.data.base_result import OfTargets, Table, Words, doubtful, for_file, measures
-from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.evidence import Evidence
 
 from .attribute import AttributeEvidence
@@ -47,7 +46,7 @@ class PrivacyLoss(OfTargets):
 
     Attributes
     ----------
-    index, case, khat, reliable, variables, assumptions, seed_entropy
+    index, case, variables, assumptions, seed_entropy, khat, reliable
         As in `AttributeRisk`, of the evidence: arrays live on cases.
     loss, mcse : ndarray, shape (n_cases,)
         eps_i; infinite where the release rules a guess out. Its standard error, the two extreme
@@ -64,13 +63,8 @@ class PrivacyLoss(OfTargets):
         Codes of the guesses that the release speaks for most, and least.
     """
 
-    index: pd.Index
-    case: Ints
     khat: Array
     reliable: Flags
-    variables: tuple[Variable | Number, ...]
-    assumptions: Mapping[str, str]
-    seed_entropy: str
     loss: Array
     mcse: Array
     low: Array

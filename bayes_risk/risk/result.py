@@ -83,6 +83,8 @@ class AttributeRisk(GuessPosterior):
         Labels of the n targets, and the case that each belongs to, ``0 .. n_cases - 1``.
     variables : tuple of Variable or Number, length q
         The synthesised variables, whose values are guessed.
+    assumptions, seed_entropy : mapping of str to str, str
+        What the intruder knows and believes, in words; the seed that made it.
     guesses, truth : ndarray, shape (G, n_cases, q) and (n_cases,)
         Level codes of categories, numbers as they are; and which guess is the true one.
     log_prior, log_probability : ndarray, shape (G, n_cases)
@@ -103,8 +105,6 @@ class AttributeRisk(GuessPosterior):
     disclosed, left_out : ndarray, shape (n_cases,)
         Whether the record was released unchanged, and so is known for certain; estimated share of
         the posterior outside the guesses that a search of a joint grid kept.
-    assumptions, seed_entropy : mapping of str to str, str
-        What the intruder knows and believes, in words; the seed that made it.
     assumed, exposure, check : bool, Exposure or None, MechanismCheck or None
         Whether the files were made elsewhere, under a model that is assumed; what they show without
         a model, of all records; whether they look like files of the model.
@@ -135,8 +135,6 @@ class AttributeRisk(GuessPosterior):
     ess: Array
     disclosed: Flags
     left_out: Array
-    assumptions: Mapping[str, str]
-    seed_entropy: str
     assumed: bool = False
     exposure: Exposure | None = None
     check: MechanismCheck | None = None

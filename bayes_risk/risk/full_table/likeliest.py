@@ -14,7 +14,7 @@ found, the k likeliest cells are known for certain. The sum over all cells is
 """
 
 import heapq
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -31,7 +31,6 @@ from bayes_risk._core.validate import at_least, one_of
 from bayes_risk.data.base_result import OfTargets, Result, for_file
 from bayes_risk.data.base_result import Table as Shown
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import (
     Fit,
     Progress,
@@ -193,11 +192,6 @@ class Likeliest(OfTargets):
         Whether the posterior could be normalised (one release, predictive prior).
     """
 
-    index: pd.Index
-    case: Ints
-    variables: tuple[Variable | Number, ...]
-    assumptions: Mapping[str, str]
-    seed_entropy: str
     n_values: int
     truth: Ints
     codes: Sequence[Ints]

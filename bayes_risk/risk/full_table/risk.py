@@ -1,6 +1,6 @@
 """Attribute risk over the full table: where the truth stands among all values."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +14,6 @@ from bayes_risk._core.formats import in_brackets, number
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import OfTargets, Words, doubtful, for_file, measures, of_records
 from bayes_risk.data.base_result import Table as Shown
-from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Fit, Progress, drawn_in_words
 from bayes_risk.evidence.methods import METHODS, check_offered
 from bayes_risk.evidence.problem import AuditProblem
@@ -58,7 +57,7 @@ class FullTableRisk(OfTargets):
 
     Attributes
     ----------
-    index, case, variables, deviations, khat, ess, reliable, assumptions, seed_entropy, few_chains
+    index, case, variables, assumptions, seed_entropy, deviations, khat, ess, reliable, few_chains
         As in `AttributeRisk`: arrays live on cases.
     n_values, truth : ndarray of int, shape (n_cases,) and (n_cases, q)
         Number of values that are possible; codes of the true ones.
@@ -78,15 +77,11 @@ class FullTableRisk(OfTargets):
         Draws of each fit in use, the base fit first.
     """
 
-    index: pd.Index
-    case: Ints
-    variables: tuple[Variable | Number, ...]
     deviations: Array
     khat: Array
     ess: Array
     reliable: Flags
-    assumptions: Mapping[str, str]
-    seed_entropy: str
+    few_chains: bool = False
     n_values: Ints
     truth: Ints
     log_prior: Array
@@ -105,7 +100,6 @@ class FullTableRisk(OfTargets):
     best_log_probability: Array
     best_log_prior: Array
     n_draws: tuple[int, ...]
-    few_chains: bool = False
     PICTURE: ClassVar[str] = "plot_full_table"
 
     @property
