@@ -185,16 +185,21 @@ def _connected(folder: str, most: str | None) -> "duckdb.DuckDBPyConnection":
 
 def _write_codes(con: "duckdb.DuckDBPyConnection", plan: Plan) -> Layout:
     """Write every table's keys as words: ``t0``, ``t1``, ... of (rn, id, w0, w1, ...)."""
-    values = list(_values(con, plan))
     codes: list[dict[str, Any]] = [{} for _ in plan.tables]
-    sizes = []
+    sizes, done, total = [], 0, plan.n * len(plan.tables)
     for key in plan.keys:
-        whole = [_together([array for _, array in parts[key]]) for parts in values]
+        values: list[list[tuple[Any, Any]]] = [[] for _ in plan.tables]
+        for l, table in enumerate(plan.tables):
+            for part in table.parts:  # distinct values, as stored and as the table's type
+                values[l].append(_distinct(con, table, part, key))
+                done += part.n
+                plan.progress("levels", done // len(plan.keys), total)
+        whole = [_together([typed for _, typed in parts]) for parts in values]
         columns = [_series(t, key, array) for t, array in zip(plan.tables, whole, strict=True)]
         found, size = coded(key, columns, [source(l) for l in range(len(columns))])
         sizes.append(size)
         for l, (array, code) in enumerate(zip(whole, found, strict=True)):
-            codes[l][key] = [(own, _codes(v, array, code)) for own, v in values[l][key]]
+            codes[l][key] = [(stored, _codes(v, array, code)) for stored, v in values[l]]
     layout, kind = Layout.of(sizes, len(plan.known)), _kind_of_ids(plan)
     named = [f"rn {_integer(plan.n)}", *(f"w{i} {layout.kind(i)}" for i in layout.words)]
     named += [] if plan.id is None else ["id UBIGINT"]
@@ -209,23 +214,6 @@ def _write_codes(con: "duckdb.DuckDBPyConnection", plan: Plan) -> Layout:
         if written != table.n:
             raise InputError(f"the files of {table.name} changed while they were read; run again")
     return layout
-
-
-def _values(con: "duckdb.DuckDBPyConnection", plan: Plan) -> Iterator[dict[str, list[Any]]]:
-    """Find the distinct values of every key: a pair a part, as stored and as the table's type."""
-    done = 0
-    for table in plan.tables:
-        found: dict[str, list[Any]] = {key: [] for key in plan.keys}
-        for part in table.parts:
-            for key in plan.keys:
-                found[key].append(_distinct(con, table, part, key))
-            done += part.n
-            plan.progress("levels", done, plan.n * len(plan.tables))
-        for key, parts in found.items():
-            array = _together([typed for _, typed in parts])
-            if _is_number(table, key) and len(array) > MAX_LEVELS + 1:
-                coded(key, [_series(table, key, array)], [table.name])  # says why not
-        yield found
 
 
 def _distinct(

@@ -6,7 +6,7 @@ tables are the releases themselves. Formulas: ``docs/identification.md``, "Error
 """
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,10 +91,6 @@ class Replicates:
     def __getitem__(self, k: int) -> pd.DataFrame:
         """Table k, counted from 0."""
         return self.datasets[k]
-
-    def __iter__(self) -> Iterator[pd.DataFrame]:
-        """The tables."""
-        return iter(self.datasets)
 
     @property
     def n_releases(self) -> int:

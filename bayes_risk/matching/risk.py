@@ -42,11 +42,8 @@ from .result import BY_TABLE, IdentificationRisk
 LAST = np.finfo(np.float64).max  # an end beyond the largest number is no end
 
 
-class Compared(NamedTuple):
-    """How a key is compared: as a number, by its level, or both (is it missing, and if not)."""
-
-    key: NumericKey | None
-    level: Key | None
+# how a key is compared: as a number, by its level, or both (is it missing, and if not)
+Compared = tuple[NumericKey | None, Key | None]
 
 
 def numeric_key(
@@ -82,7 +79,7 @@ def numeric_key(
     around = np.where(np.isnan(y), present[0], y)
     low, high = _finite(checked_ends(name, radius, around, present), around, closed)
     key = NumericKey(y, low, high, np.stack(shown))
-    return _by_level(key) if missing == "level" else Compared(_by_rule(key, missing), None)
+    return _by_level(key) if missing == "level" else (_by_rule(key, missing), None)
 
 
 def _finite(ends: tuple[Array, Array], y: Array, closed: bool) -> tuple[Array, Array]:
@@ -104,10 +101,10 @@ def _by_level(key: NumericKey) -> Compared:
     """Missing values match each other: whether a value is missing becomes a key of its own."""
     lost, gone = np.isnan(key.y), np.isnan(key.value)
     if not lost.any() and not gone.any():
-        return Compared(key, None)
+        return key, None
     y, low, high = (np.where(lost, 0.0, x) for x in key[:3])
     level = Key(lost.astype(np.int64), gone.astype(np.int64), 2)
-    return Compared(NumericKey(y, low, high, np.where(gone, 0.0, key.value)), level)
+    return NumericKey(y, low, high, np.where(gone, 0.0, key.value)), level
 
 
 def _by_rule(key: NumericKey, missing: str) -> NumericKey:
@@ -186,13 +183,13 @@ class MatchingKeys(NamedTuple):
             target = column if sought.frame is original else sought.frame[name]
             if name in radius:
                 within = radius[name]
-                found = numeric_key(
+                number, level = numeric_key(
                     *(target, column, tables, within), unsynthesized=us, missing=how, closed=closed
                 )
             else:
-                found = _level_key(name, target, column, tables, unsynthesized=us, missing=how)
-            numeric[us] += [] if found.key is None else [found.key]
-            exact[us] += [] if found.level is None else [found.level]
+                number, level = _level_key(target, column, tables, unsynthesized=us, missing=how)
+            numeric[us] += [] if number is None else [number]
+            exact[us] += [] if level is None else [level]
         place, m, n = sought.place, len(tables), len(original)
         known_code = _codes(exact[True], len(place), (1, n))
         cells, cell = np.unique(known_code, return_inverse=True)  # targets first, then records
@@ -219,7 +216,6 @@ def _codes(keys: Sequence[Key], n_targets: int, shape: tuple[int, int]) -> Ints:
 
 
 def _level_key(
-    name: str,
     target: pd.Series,
     original: pd.Series,
     tables: Sequence[pd.DataFrame],
@@ -231,6 +227,7 @@ def _level_key(
 
     Of every release, or one that they carry over (the original's if left out).
     """
+    name: Any = original.name
     released = {source(l): t[name] for l, t in enumerate(tables, start=1) if name in t}
     where, shown = ["the original", "the targets", *released], list(released.values())
     codes, n_levels = coded(name, [original, target, *shown], where)
@@ -239,12 +236,14 @@ def _level_key(
             check_unchanged(name, int((found != codes[0]).sum()), len(original), place)
         codes[2:], shown = codes[:1], [original]
     key = Key(codes[1], np.stack(codes[2:]), n_levels)
+    if missing == "level":
+        return None, key
     lost, gone = target.isna().to_numpy(), np.stack([column.isna().to_numpy() for column in shown])
-    if missing == "level" or not (lost.any() or gone.any()):
-        return Compared(None, key)
+    if not (lost.any() or gone.any()):
+        return None, key
     y = np.where(lost, np.nan, key.target)
     value = np.where(gone, np.nan, key.released)
-    return Compared(_by_rule(NumericKey(y, y, y, value), missing), None)
+    return _by_rule(NumericKey(y, y, y, value), missing), None
 
 
 def identification_risk(

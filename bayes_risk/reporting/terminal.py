@@ -1,6 +1,5 @@
 """The terminal: bars while a study runs, one screen when it is done."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -8,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -47,8 +46,7 @@ class Bars:
             transient=True,  # the result gets the screen for itself
         )
         self._lock = Lock()
-        self._tasks: dict[str, TaskID] = {}
-        self._started: dict[str, float] = {}
+        self._tasks: dict[str, Task] = {}
 
     def __enter__(self) -> "Bars":
         self._rich.start()
@@ -65,18 +63,14 @@ class Bars:
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
         with self._lock:  # chains report from their own threads
-            self._show(stage, done, total)
-
-    def _show(self, stage: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if stage not in self._started:
-            self._started[stage] = now
-            self._tasks[stage] = self._rich.add_task(stage, total=total)
-        self._rich.update(self._tasks[stage], completed=done, total=total)
-        if self._rich.disable and done >= total and self._started[stage] > 0:
-            seconds = now - self._started[stage]
-            self._started[stage] = -1.0  # said once
-            self.console.print(f"{stage}: done in {seconds:.1f} s", highlight=False)
+            if stage not in self._tasks:
+                self._rich.add_task(stage, total=total)
+                self._tasks[stage] = self._rich.tasks[-1]
+            task = self._tasks[stage]
+            said = task.finished
+            self._rich.update(task.id, completed=done, total=total)
+            if self._rich.disable and task.finished and not said:
+                self.console.print(f"{stage}: done in {task.elapsed:.1f} s", highlight=False)
 
 
 def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None:
