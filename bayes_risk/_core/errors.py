@@ -14,7 +14,9 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(_shortened(str(message)))
+        text = str(message)
+        long = len(text) > MOST
+        super().__init__(f"{text[: MOST - 520]} ... {text[-500:]}" if long else text)
 
 
 class ModelError(RuntimeError):
@@ -57,9 +59,3 @@ class TruncationWarning(UserWarning):
 
     Cure: fit again with more classes (``n_classes``).
     """
-
-
-def _shortened(message: str) -> str:
-    if len(message) <= MOST:
-        return message
-    return f"{message[: MOST - 520]} ... {message[-500:]}"

@@ -42,16 +42,19 @@ class Variable:
         """Level names for people."""
         return [str(v) for v in self.levels] + [MISSING_LABEL] * self.missing
 
-    def encode(self, column: pd.Series, source: str) -> Codes:
-        """Codes of a column; levels that were never declared are an error."""
+    def places(self, column: pd.Series) -> npt.NDArray[np.int64]:
+        """Codes of a column; -1 for values that are no level."""
         where, values = pd.factorize(column)  # -1: missing
-        absent = where < 0
         plain = pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
         number = pd.Index(self.levels, dtype=object).get_indexer(plain)
-        codes = np.append(number, len(self.levels) if self.missing else -1)[where]
-        if absent.any() and not self.missing:
+        return np.append(number, len(self.levels) if self.missing else -1)[where].astype(np.int64)
+
+    def encode(self, column: pd.Series, source: str) -> Codes:
+        """Codes of a column; levels that were never declared are an error."""
+        codes, absent = self.places(column), int(column.isna().sum())
+        if absent and not self.missing:
             raise InputError(
-                f"column {self.name!r} of {source} has {int(absent.sum())} missing values; fill or "
+                f"column {self.name!r} of {source} has {absent} missing values; fill or "
                 f'drop them, or pass missing="level" to make them a level of their own'
             )
         if (codes < 0).any():

@@ -17,7 +17,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import cell_codes
 from bayes_risk._core.validate import at_least, known_columns, positive
 from bayes_risk.data.microdata import MAX_LEVELS, require_columns
-from bayes_risk.data.variables import scalar
+from bayes_risk.data.variables import Variable, scalar
 
 from .input import kinds, kinds_in_words
 from .loglinear import (
@@ -38,14 +38,13 @@ TROUBLE = 1.05  # largest R-hat that is not mentioned
 class KeyLevels:
     """The levels of some key columns; missing values are one more level, the last."""
 
-    keys: tuple[str, ...]
-    levels: tuple[tuple[Hashable, ...], ...]
+    variables: tuple[Variable, ...]
 
     @classmethod
     def from_table(cls, df: pd.DataFrame, keys: Sequence[str]) -> "KeyLevels":
         """Read the levels of a table."""
-        found = tuple(_present(df[name]) for name in keys)
-        for name, values in zip(keys, found, strict=True):
+        found = {name: _present(df[name]) for name in keys}
+        for name, values in found.items():
             if pd.api.types.is_numeric_dtype(df[name].dtype) and len(values) > MAX_LEVELS:
                 raise InputError(
                     f"key {name!r} ({df[name].dtype}) has {len(values):,} distinct values, more "
@@ -53,18 +52,30 @@ class KeyLevels:
                     "(pandas.cut), leave it out, or, if it is a code, say so with "
                     "astype('category')"
                 )
-        return cls(keys=tuple(keys), levels=found)
+        return cls(variables=tuple(Variable(k, v, True, object) for k, v in found.items()))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key columns."""
+        return tuple(variable.name for variable in self.variables)
 
     @property
     def n_levels(self) -> list[int]:
         """Number of codes per key, the one for missing values included."""
-        return [len(values) + 1 for values in self.levels]
+        return [variable.n_levels for variable in self.variables]
 
     def encode(self, df: pd.DataFrame) -> Ints:
         """Codes of a table's rows, shape (n, q); -1 for a value that is no level."""
-        codes = np.empty((len(df), len(self.keys)), dtype=np.int64)
-        for a, (name, values) in enumerate(zip(self.keys, self.levels, strict=True)):
-            codes[:, a] = _codes(name, df[name], values)
+        codes = np.empty((len(df), len(self.variables)), dtype=np.int64)
+        for a, one in enumerate(self.variables):
+            values = _present(df[one.name])
+            if values and one.levels and not kinds(values) & kinds(one.levels):
+                raise InputError(
+                    f"key {one.name!r} holds {kinds_in_words(one.levels)} in the population and "
+                    f"{kinds_in_words(values)} in the table given, so nothing could ever match; "
+                    "store it as one type"
+                )
+            codes[:, a] = one.places(df[one.name])
         return codes
 
     def cells(self, df: pd.DataFrame, amount: Array) -> tuple[Ints, Array]:
@@ -111,19 +122,6 @@ def _present(column: pd.Series) -> tuple[Hashable, ...]:
     return tuple(scalar(v) for v in pd.Index(values).astype(object))
 
 
-def _codes(name: str, column: pd.Series, levels: tuple[Hashable, ...]) -> Ints:
-    where, _ = pd.factorize(column)  # -1: missing
-    values = _present(column)
-    if values and levels and not kinds(values) & kinds(levels):
-        raise InputError(
-            f"key {name!r} holds {kinds_in_words(levels)} in the population and "
-            f"{kinds_in_words(values)} in the table given, so nothing could ever match; store it "
-            "as one type"
-        )
-    number = pd.Index(levels, dtype=object).get_indexer(pd.Index(values, dtype=object))
-    return np.append(number, len(levels))[where].astype(np.int64)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellCounts:
     """F_t of tabulated cells, in each of S draws, and the rule for all others."""
@@ -155,8 +153,7 @@ class CellCounts:
         """Sum over all keys but these."""
         present = self.levels.keys
         kept = [present.index(name) for name in known_columns("keys", keys, present)]
-        known = tuple(self.levels.levels[a] for a in kept)
-        levels = KeyLevels(keys=tuple(present[a] for a in kept), levels=known)
+        levels = KeyLevels(variables=tuple(self.levels.variables[a] for a in kept))
         cells = self.cells[:, kept]
         first, cell = distinct(cells, levels.n_levels)
         rest, shares = self.others

@@ -240,20 +240,16 @@ class IdentificationRisk(Matching, Drawn):
         coords: dict[str, Any] = {"record": storable(self.index), what: np.arange(1, self.m + 1)}
         if self.release_of is not None:
             coords["release_of"] = ((what,), self.release_of)
+        flags = ("closed", "fallback", "estimated", "reason")
+        as_they_are = ("shape", "population", "pooled_mcse", "pooled_draws_mcse")
         settings = {
             "known": "\n".join(map(str, self.known)),
             "synthesized": "\n".join(map(str, self.synthesized)),
             "radius": "\n".join(f"{name} {r!r}" for name, r in self.radius.items()),
-            "shape": self.shape,
-            "closed": int(self.closed),
             "missing": "\n".join(f"{name} {how}" for name, how in self.missing.items()),
-            "fallback": int(self.fallback),
-            "population": self.population,
-            "estimated": int(self.estimated),
             "strategy": str(self.strategy),
-            "reason": int(self.reason),
-            "pooled_mcse": self.pooled_mcse,
-            "pooled_draws_mcse": self.pooled_draws_mcse,
+            **{name: int(getattr(self, name)) for name in flags},
+            **{name: getattr(self, name) for name in as_they_are},
         }
         return xr.Dataset(data, coords, settings)
 

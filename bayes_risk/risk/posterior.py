@@ -46,10 +46,10 @@ class PosteriorWeights(NamedTuple):
     disagreed: Flags
 
 
-def mcse_of_mean(risk: Any, *, led: bool = False) -> float:
+def mcse_of_mean(risk: Any) -> float:
     """Records share their draws, so the error of a mean is taken from batch means."""
     means = risk.deviations[:, :, risk.case].mean(axis=2, keepdims=True)
-    return float(standard_error(means, led=led)[0])
+    return float(standard_error(means, led=risk.few_chains)[0])
 
 
 def warn_of_unreliable(

@@ -171,7 +171,10 @@ class AttributeRisk(GuessPosterior):
         each of `priors` those of `BESIDE`, its name behind: ``probability_predictive``.
         """
         rank, ties = ranks_of(self.log_probability, self.truth)
-        prior, probability = self._at_truth(self.log_prior), self._at_truth(self.log_probability)
+        prior, probability = (
+            at_truth(self.log_prior, self.truth),
+            at_truth(self.log_probability, self.truth),
+        )
         low, high = [np.exp(probability)] * 2 if self.interval is None else self.interval
         columns = {
             "prior": np.exp(prior),
@@ -217,7 +220,7 @@ class AttributeRisk(GuessPosterior):
         prior_first = ((prior_rank == 1) / (1 + prior_ties))[self.case].mean()
         mean_rank, worst = (table["rank"] + table["ties"] / 2).mean(), int(np.argmax(p))
         rows = {
-            "mean_probability": (p.mean(), self._mcse_of_mean(), table["prior"].mean()),
+            "mean_probability": (p.mean(), mcse_of_mean(self), table["prior"].mean()),
             "median_probability": (p.median(), np.nan, table["prior"].median()),
             "q95_probability": (p.quantile(0.95), np.nan, table["prior"].quantile(0.95)),
             "max_probability": (p.max(), table["mcse"].iloc[worst], table["prior"].max()),
@@ -253,7 +256,7 @@ class AttributeRisk(GuessPosterior):
 
         That of a mean has the mean's own error; a quantile lies between those of both ends.
         """
-        table, error = self.records, REPEATED * self._mcse_of_mean()
+        table, error = self.records, REPEATED * mcse_of_mean(self)
         means = [float(table["probability"].mean()), *self._means_by_mode]
         at = {"mean_probability": (max(min(means) - error, 0.0), min(max(means) + error, 1.0))}
         for name, q in (("median", 0.5), ("q95", 0.95), ("max", 1.0)):
@@ -319,7 +322,7 @@ class AttributeRisk(GuessPosterior):
             "posterior": (at, np.exp(self.log_probability[:, c])),
             "mcse_log_evidence": (at, self.mcse_log_evidence[:, c]),
             "truth": (("record",), self.truth[c]),
-            "prior_of_truth": (("record",), np.exp(self._at_truth(self.log_prior))[c]),
+            "prior_of_truth": (("record",), np.exp(at_truth(self.log_prior, self.truth))[c]),
         }
         if confidential:
             data["guess_code"] = ((*at, "variable"), self.guesses[:, c])
@@ -478,7 +481,7 @@ class AttributeRisk(GuessPosterior):
 
     def _excluded(self) -> str:
         """Records whose truth the prior gives no mass: no release can change that."""
-        excluded = np.isneginf(self._at_truth(self.log_prior)) & ~self.disclosed
+        excluded = np.isneginf(at_truth(self.log_prior, self.truth)) & ~self.disclosed
         count = int(excluded[self.case].sum())
         if not count:
             return ""
@@ -498,12 +501,6 @@ class AttributeRisk(GuessPosterior):
         most = float(self.left_out.max())
         share = f"up to {plain(100 * most, 2)} % of a posterior was left out"
         return f" The joint grid was searched coarse to fine; {share}." * bool(most)
-
-    def _at_truth(self, values: Array) -> Array:
-        return at_truth(values, self.truth)
-
-    def _mcse_of_mean(self) -> float:
-        return mcse_of_mean(self, led=self.few_chains)
 
 
 def _place(row: Mapping[str, Any]) -> str:

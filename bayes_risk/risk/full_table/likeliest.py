@@ -50,9 +50,7 @@ from .tables import Table, WeightedDraws, weighed
 
 SAMPLE = 500  # cells drawn from the mixture, to begin with
 SURE = 1e-9  # relative slack of a bound, for rounding
-# of every target, by the names of `Likeliest`
-LISTS = ("codes", "log_probability", "log_prior")
-NUMBERS = ("log_truth", "log_prior_truth", "rank", "found", "unseen", "bound")
+LISTS = 3  # of what is found for a target, the first are lists
 
 
 class Found(NamedTuple):
@@ -340,8 +338,8 @@ def likeliest(
     found = searched(
         parts, cases, fit.microdata, prior, k, draws, max_nodes, rng=searching, n_jobs=n_jobs
     )
-    lists: Any = {name: tuple(getattr(s, name) for s in found) for name in LISTS}
-    numbers: Any = {name: np.array([getattr(s, name) for s in found]) for name in NUMBERS}
+    columns: Any = list(zip(*found, strict=True))
+    columns[LISTS:] = map(np.array, columns[LISTS:])
     return Likeliest(
         index=fit.microdata.index[problem.rows],
         case=problem.case,
@@ -356,8 +354,7 @@ def likeliest(
             "releases": drawn_in_words(fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-        **lists,
-        **numbers,
+        **dict(zip(Searched._fields, columns, strict=True)),
     )
 
 

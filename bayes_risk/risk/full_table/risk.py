@@ -139,7 +139,7 @@ class FullTableRisk(OfTargets):
         worst = int(np.argmax(table["probability"]))
         p, prior, rank, before = (table[c] for c in ("probability", "prior", "rank", "prior_rank"))
         rows = {
-            "mean_probability": (p.mean(), mcse_of_mean(self, led=self.few_chains), prior.mean()),
+            "mean_probability": (p.mean(), mcse_of_mean(self), prior.mean()),
             "max_probability": (p.max(), table["mcse"].iloc[worst], prior.max()),
             "median_rank": (rank.median(), none, before.median()),
             "share_ranked_first": ((rank < 1.5).mean(), none, (before < 1.5).mean()),
