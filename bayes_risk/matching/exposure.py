@@ -111,7 +111,7 @@ def exposure(
     files = _files_of(original, release)
     everything, made = _Records(files.cut[-1]), _Records(files.cut[-1])
     compared, synthesized = [], []
-    numbers: dict[str, tuple[list[int], list[list[int]]]] = {}
+    numbers: dict[str, tuple[Ints, Ints]] = {}
     for name in original.columns:
         coded_column = files.codes(name)
         if coded_column is None:
@@ -130,10 +130,8 @@ def exposure(
     chosen = asked or _default_keys(original, compared, synthesized, categories)
     unique, replicated = _uniques(files, chosen, compared)
     counted = [c for c in synthesized if c in numbers]
-    of_original, of_files = (
-        np.array([numbers[c][k] for c in counted], dtype=np.int64).reshape(len(counted), *shape)
-        for k, shape in enumerate(((4,), (files.m, 4)))
-    )
+    of_original = np.reshape([numbers[c][0] for c in counted], (-1, 4)).astype(np.int64)
+    of_files = np.reshape([numbers[c][1] for c in counted], (-1, files.m, 4)).astype(np.int64)
     whole, part = _Equal.of(files, everything), _Equal.of(files, made)
     return Exposure(
         index=original.index,
@@ -279,8 +277,8 @@ class _Equal(NamedTuple):
         )
 
 
-def _values(files: _Files, codes: Ints, size: int) -> tuple[list[int], list[list[int]]]:
-    """Counts of one numeric column, as in `Values`: of the original, and of each file."""
+def _values(files: _Files, codes: Ints, size: int) -> tuple[Ints, Ints]:
+    """Counts of one numeric column, as in `Values`: of the original (4,), of each file (m, 4)."""
     y, *released = files.parts(codes)
     times = np.bincount(y, minlength=size)
     times[0] = 0  # missing
@@ -290,10 +288,9 @@ def _values(files: _Files, codes: Ints, size: int) -> tuple[list[int], list[list
         shown = np.bincount(z, minlength=size)
         shown[0] = 0
         genuine, unique = shown[times > 0].sum(), shown[times == 1]
-        counts = shown.sum(), genuine, unique.sum(), (unique > 0).sum()
-        found.append(list(map(int, counts)))
+        found.append([shown.sum(), genuine, unique.sum(), (unique > 0).sum()])
     counts = times.sum(), (times > 0).sum(), (times == 1).sum(), (times == 2).sum()
-    return list(map(int, counts)), found
+    return np.array(counts), np.array(found)
 
 
 def _is_number(original: pd.DataFrame, name: str) -> bool:

@@ -9,7 +9,7 @@ is the fit. PyMC is imported only when draws are asked for. Mathematics: ``docs/
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from typing import Any
 
@@ -171,21 +171,18 @@ class Effects:
         every = [(a,) for a in range(len(basis))] + list(pairs)
         terms = tuple(t for t in every if all(basis[a].shape[1] for a in t))
         shapes = [tuple(basis[a].shape[1] for a in term) for term in terms]
-        blocks: list[slice] = []
-        pair_of = [np.full(1, -1)]
-        for term, shape in zip(terms, shapes, strict=True):
-            begin = sum(map(len, pair_of))
-            number = sum(len(t) == 2 for t in terms[: len(blocks)]) if len(term) == 2 else -1
-            pair_of.append(np.full(int(np.prod(shape)), number))
-            blocks.append(slice(begin, begin + len(pair_of[-1])))
+        sizes = [prod(shape) for shape in shapes]
+        is_pair = np.array([len(term) == 2 for term in terms], dtype=bool)
+        ends = np.cumsum([1, *sizes]).tolist()  # the constant comes first
+        pair_of = np.where(is_pair, np.cumsum(is_pair) - 1, -1)
         return cls(
             cells=np.column_stack([c for _, c in columns]),
             terms=terms,
             basis=basis,
             shapes=shapes,
-            blocks=blocks,
-            pair_of=np.concatenate(pair_of),
-            n_pairs=sum(len(term) == 2 for term in terms),
+            blocks=[slice(*block) for block in pairwise(ends)],
+            pair_of=np.repeat([-1, *pair_of], [1, *sizes]),
+            n_pairs=int(is_pair.sum()),
         )
 
     @property

@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,15 +68,6 @@ class Tally(NamedTuple):
     # release, pooled, and, for m > 2, pooled without each of them
     counts: Ints
     chances: tuple[Chances, ...]
-
-    def __add__(self, other: Any) -> "Tally":
-        pairs = zip(self.chances, other.chances, strict=True)
-        return Tally(
-            self.n + other.n,
-            self.profiles + other.profiles,
-            self.counts + other.counts,
-            tuple(Chances.of(*map(np.concatenate, zip(a, b, strict=True))) for a, b in pairs),
-        )
 
 
 class Layout(NamedTuple):
@@ -466,7 +456,10 @@ def _tally(
         ).fetchnumpy()
         if len(columns["size"]):
             found.append(_match(columns, m, len(layout.words), fallback))
-    return reduce(Tally.__add__, found), n_cells
+    n, profiles, counts, chances = zip(*found, strict=True)
+    columns = [map(np.concatenate, zip(*one, strict=True)) for one in zip(*chances, strict=True)]
+    added = tuple(Chances.of(*column) for column in columns)
+    return Tally(sum(n), sum(profiles), np.sum(counts, axis=0), added), n_cells
 
 
 def _match(columns: Mapping[str, Ints], m: int, n_words: int, fallback: bool) -> Tally:
