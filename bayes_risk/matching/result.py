@@ -13,13 +13,20 @@ from bayes_risk._core.formats import counted
 from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Table, count, spread, storable, value
 
-from .choices import Strategy, in_words
 from .exposure_result import Exposure
 from .odds import GIVEN
 from .radii import Radius, as_setting
 from .replicates import error_between, error_of_draws
-from .words import COLUMNS as COLUMNS
-from .words import Matching, errors_in_words, knowledge, measures, summary_table, tables_searched
+from .words import (
+    Matching,
+    Strategy,
+    claims_in_words,
+    errors_in_words,
+    knowledge,
+    measures,
+    summary_table,
+    tables_searched,
+)
 
 BY_TABLE = ("c", "T", "K", "F", "no_match", "outside")
 
@@ -273,7 +280,7 @@ class IdentificationRisk(Matching, Drawn):
         if self.population != "in the file":
             knows = f"does not know who is in the file ({self.population})"
         parts = [knows, *self._rules()]
-        parts += [] if self.strategy == "always" else [in_words(self.strategy)]
+        parts += [] if self.strategy == "always" else [claims_in_words(self.strategy)]
         return ", and ".join(parts)
 
     def _rules(self) -> list[str]:
@@ -376,7 +383,7 @@ class IdentificationRisk(Matching, Drawn):
         if self.population != "in the file":
             knows += f", not knowing who is in the file ({self.population})"
         rules = f" ({'; '.join(self._rules())})" if self._rules() else ""
-        claims = "" if self.strategy == "always" else f", and {in_words(self.strategy)},"
+        claims = "" if self.strategy == "always" else f", and {claims_in_words(self.strategy)},"
         return f"{knows}{rules}{claims}"
 
 

@@ -11,6 +11,7 @@ from bayes_risk._core.arrays import Ints
 from bayes_risk._core.formats import counted, error, in_brackets, number, percent, two_errors
 from bayes_risk.data.base_result import Public, Result, Table, some
 
+Strategy = str | float
 COLUMNS = (
     "expected_match_risk",
     "true_matches",
@@ -239,3 +240,12 @@ def errors_in_words(between: float, draws: float, release_of: Ints | None) -> st
         return f" ({drawn} from the drawing alone)"
     releases = "unknown" if np.isnan(between) else f"+- {two_errors(between, digits=1)}"
     return f" ({releases} between releases; {drawn} from the drawing alone)"
+
+
+def claims_in_words(strategy: Strategy) -> str:
+    """How reports call it."""
+    if strategy == "always":
+        return "claims a match for every target"
+    if strategy == "likeliest":
+        return "claims no match where the target is likeliest to be outside the file"
+    return f"claims a match where the target is outside with probability below {strategy:g}"

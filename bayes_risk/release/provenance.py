@@ -77,7 +77,9 @@ def describe(df: pd.DataFrame) -> pd.DataFrame:
     rows = [
         {
             "kind": _kind(df[name]),
-            "levels": _levels(df[name]),
+            "levels": len(df[name].cat.categories)
+            if isinstance(df[name].dtype, pd.CategoricalDtype)
+            else int(df[name].nunique()),
             "missing": int(df[name].isna().sum()),
         }
         for name in df.columns
@@ -93,9 +95,3 @@ def _kind(column: "pd.Series[Any]") -> str:
     if types.is_numeric_dtype(column.dtype):
         return "number"
     return "date" if types.is_datetime64_any_dtype(column.dtype) else "categorical"
-
-
-def _levels(column: "pd.Series[Any]") -> int:
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return len(column.dtype.categories)
-    return int(column.nunique())

@@ -14,13 +14,12 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import number, percent, plain, two_errors
 from bayes_risk._core.validate import at_least
 from bayes_risk.data.base_result import Result, Table, draw, spread, value
-from bayes_risk.matching.choices import check_effects, checked_choices
 from bayes_risk.matching.input import Released
 from bayes_risk.matching.input import listed as list_tables
 from bayes_risk.matching.population import Population
 from bayes_risk.matching.replicates import Replicates
-from bayes_risk.matching.result import COLUMNS
-from bayes_risk.matching.risk import matched
+from bayes_risk.matching.risk import check_effects, checked_choices, matched
+from bayes_risk.matching.words import COLUMNS
 
 from .grid import (
     Dimensions,
