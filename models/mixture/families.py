@@ -25,7 +25,6 @@ import numpy as np
 
 from .masses import (
     LOG_2_PI,
-    is_count,
     log_negative_binomial,
     log_poisson,
     stirling_error,
@@ -64,12 +63,6 @@ def log_normal(x, mean, precision):
 
 
 # --- the label of a unit, given the parameters ------------------------------------------------
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def levels_alone(data, power):
-    """Whether units have levels alone and count in full: then products will do, without logs."""
-    return data[1].shape[1] + data[3].shape[1] + power.shape[0] == 0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -231,15 +224,6 @@ def cumulated_masses(data, power, u, phi, layout, tables, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def structural(rng, psi, mean, copies):
-    """How many of so many zeros are structural."""
-    q, found = psi / (psi + (1.0 - psi) * math.exp(-mean)), 0
-    for _ in range(copies):
-        found += rng.random() < q
-    return found
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_structural(rng, data, u, k, copies, phi, layout, dead):
     """dead[c]: how many zeros of count c are structural, of the copies of a unit in class k."""
     p = layout[2].shape[0]
@@ -247,7 +231,10 @@ def draw_structural(rng, data, u, k, copies, phi, layout, dead):
         e, j = data[2][u, c], c % p
         dead[c] = 0
         if layout[4] and e > 0.0 and data[1][u, c] == 0.0:
-            dead[c] = structural(rng, phi[p + j, k], e * phi[j, k], copies)
+            psi = phi[p + j, k]
+            q = psi / (psi + (1.0 - psi) * math.exp(-e * phi[j, k]))
+            for _ in range(copies):
+                dead[c] += rng.random() < q
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -280,7 +267,7 @@ def draw_labels(rng, units, pi, phi, layout, n, M, first_label, flags):
     """
     data, multiplicity, power = units
     positions, K, numbers = data[0], pi.shape[0], data[1].shape[1] + data[3].shape[1] > 0
-    products = levels_alone(data, power)
+    products = not numbers and power.shape[0] == 0  # levels that count in full need no logs
     tables, masses = tables_of(pi, phi, layout, not products), np.empty(K)
     copies, dead = np.zeros(K, np.int64), np.zeros(data[1].shape[1], np.int64)
     n[:] = 0.0
@@ -382,36 +369,29 @@ def real_given(n, total, squares, prior):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_numbers(rng, M, layout, first, last, phi):
-    """Draw the parameters of numbers first .. last - 1, the counts before the reals, given sums."""
-    _, _, shape, rate, inflated, beta, reals = layout
-    p, r, D = shape.shape[0], reals.shape[0], phi.shape[0]
-    for v in range(first, last):
-        for k in range(phi.shape[1]):
-            if v < p:
-                g = rng.standard_gamma(shape[v] + M[v, k])
-                phi[v, k] = max(g / (rate[v] + M[D + v, k]), TINY)
-                if inflated:
-                    x = log_gamma_draw(rng, beta[0] + M[p + v, k])
-                    y = log_gamma_draw(rng, beta[1] + M[D + p + v, k])
-                    top = max(x, y)
-                    psi = math.exp(x - top) / (math.exp(x - top) + math.exp(y - top))
-                    phi[p + v, k] = min(max(psi, TINY), ALMOST_ONE)
-            else:
-                j = v - p
-                m, kappa, a, b = real_given(
-                    M[D + 2 * p + j, k], M[2 * p + j, k], M[2 * p + r + j, k], reals[j]
-                )
-                precision = max(rng.standard_gamma(a) / b, TINY)
-                phi[2 * p + r + j, k] = precision
-                phi[2 * p + j, k] = m + rng.standard_normal() / math.sqrt(kappa * precision)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_parameters(rng, M, layout, phi):
-    """All of phi given sums."""
-    draw_numbers(rng, M, layout, 0, layout[2].shape[0] + layout[6].shape[0], phi)
-    draw_levels(rng, M, layout[0], layout[1], phi)
+    """All of phi given sums: counts, reals, levels."""
+    starts, level, shape, rate, inflated, beta, reals = layout
+    p, r, D = shape.shape[0], reals.shape[0], phi.shape[0]
+    for v in range(p):
+        for k in range(phi.shape[1]):
+            g = rng.standard_gamma(shape[v] + M[v, k])
+            phi[v, k] = max(g / (rate[v] + M[D + v, k]), TINY)
+            if inflated:
+                x = log_gamma_draw(rng, beta[0] + M[p + v, k])
+                y = log_gamma_draw(rng, beta[1] + M[D + p + v, k])
+                top = max(x, y)
+                psi = math.exp(x - top) / (math.exp(x - top) + math.exp(y - top))
+                phi[p + v, k] = min(max(psi, TINY), ALMOST_ONE)
+    for j in range(r):
+        for k in range(phi.shape[1]):
+            m, kappa, a, b = real_given(
+                M[D + 2 * p + j, k], M[2 * p + j, k], M[2 * p + r + j, k], reals[j]
+            )
+            precision = max(rng.standard_gamma(a) / b, TINY)
+            phi[2 * p + r + j, k] = precision
+            phi[2 * p + j, k] = m + rng.standard_normal() / math.sqrt(kappa * precision)
+    draw_levels(rng, M, starts, level, phi)
 
 
 # --- masses with the parameters integrated out ------------------------------------------------
@@ -421,14 +401,6 @@ def draw_parameters(rng, M, layout, phi):
 def log_rise(x, w):
     """log Gamma(x + w) - log Gamma(x)."""
     return math.lgamma(x + w) - math.lgamma(x)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_share(here, total, w):
-    """log E[x^w], x ~ Beta(here, total - here)."""
-    if w == 1.0:
-        return math.log(here / total)
-    return log_rise(here, w) - log_rise(total, w)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -501,7 +473,7 @@ def log_number(x, e, of, is_real, inflated, w, constants):
         return w * constants[0] + top - (a + 0.5 * w) * math.log1p(spread / b)
     if e <= 0.0 or x != x:
         return 0.0
-    if not is_count(x):
+    if not (x >= 0.0 and x == math.floor(x)):
         return -math.inf
     A, B, error, psi = of[0], of[1], of[2], of[3]
     if B == 0.0:
@@ -529,68 +501,50 @@ def log_level(M, phi, layout, fixed, row, q, k, gone, w):
             total -= gone[i, 0]
             if gone[i, 1] == row:
                 here -= gone[i, 0]
-    return log_share(max(here, TINY), max(total, TINY), w)
+    here, total = max(here, TINY), max(total, TINY)
+    if w == 1.0:  # log E[x^w], x ~ Beta(here, total - here)
+        return math.log(here / total)
+    return log_rise(here, w) - log_rise(total, w)
 
 
 # --- marginal likelihoods of classes -----------------------------------------------------------
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_marginal_count(M, layout, j, k, seen, of):
-    """log p(sums of count j in class k | class `seen`), `of` being parameters given that class.
-
-    Of the rate it is over the likelihood at the likeliest rate, x (log(x / e) - 1), which has more
-    digits than the rest at large sums, and is the same whatever was seen.
-    """
-    p, D = layout[2].shape[0], layout[0][-1] + 1
-    total, exposure, zeros, values = M[j, k], M[D + j, k], M[p + j, k], M[D + p + j, k]
-    out = 0.0
-    if exposure > 0.0:
-        out += log_negative_binomial(total, of[0], of[1], exposure, 0.0, of[2])
-    if layout[4]:
-        a, b = layout[5][0] + M[p + j, seen], layout[5][1] + M[D + p + j, seen]
-        out += log_rise(a, zeros) + log_rise(b, values) - log_rise(a + b, zeros + values)
-    return out
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_marginal_real(M, layout, j, k, of):
-    """log p(values of real j in class k), ``of``: m, kappa, a, b of mean and precision."""
-    p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
-    n = M[D + 2 * p + j, k]
-    _, kappa, a, b = real_given(n, M[2 * p + j, k], M[2 * p + r + j, k], of)
-    out = log_rise(of[2], a - of[2]) - (a - of[2]) * math.log(b) - of[2] * math.log(b / of[3])
-    return out + 0.5 * math.log(of[1] / kappa) - 0.5 * n * LOG_2_PI
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_marginal_levels(M, layout, q, k, seen):
-    """log p(levels of column q in class k | class `seen`): a Dirichlet-multinomial."""
-    starts, level = layout[0], layout[1]
-    out, before, total = 0.0, 0.0, 0.0
-    for row in range(starts[q], starts[q + 1]):
-        before += M[row, seen] + level
-        total += M[row, k]
-        if M[row, k] > 0.0:
-            out += log_rise(M[row, seen] + level, M[row, k])
-    return out - log_rise(before, total)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_marginal(M, layout, k, seen):
     """log p(class k | class `seen`), all parameters integrated out; an empty class was not seen.
 
-    Structural zeros of counts are data here. Rates are as in `log_marginal_count`; the factors
-    e^x / x! of records, the same in any class, are left out.
+    Structural zeros of counts are data here. Of a rate it is over the likelihood at the likeliest
+    rate, x (log(x / e) - 1), which has more digits than the rest at large sums, and is the same
+    whatever was seen. The factors e^x / x! of records, the same in any class, are left out.
     """
-    p, r, D = layout[2].shape[0], layout[6].shape[0], layout[0][-1] + 1
+    starts, level, shape, _, inflated, beta, reals = layout
+    p, r, D = shape.shape[0], reals.shape[0], starts[-1] + 1
     of, nothing, total = np.empty(PARAMETERS), np.zeros((0, 4)), 0.0
     for v in range(p + r):
         number_parameters(M, M[:D], layout, False, v, seen, nothing, of)
         if v < p:
-            total += log_marginal_count(M, layout, v, k, seen, of)
+            x, e, zeros, values = M[v, k], M[D + v, k], M[p + v, k], M[D + p + v, k]
+            of_count = 0.0
+            if e > 0.0:
+                of_count += log_negative_binomial(x, of[0], of[1], e, 0.0, of[2])
+            if inflated:
+                a, b = beta[0] + M[p + v, seen], beta[1] + M[D + p + v, seen]
+                rise = log_rise(a, zeros) + log_rise(b, values)
+                of_count += rise - log_rise(a + b, zeros + values)
+            total += of_count
         else:
-            total += log_marginal_real(M, layout, v - p, k, of)
-    for q in range(layout[0].shape[0] - 1):
-        total += log_marginal_levels(M, layout, q, k, seen)
+            n, x, squares = M[D + p + v, k], M[p + v, k], M[p + r + v, k]
+            _, kappa, a, b = real_given(n, x, squares, of)
+            of_real = log_rise(of[2], a - of[2])
+            of_real = of_real - (a - of[2]) * math.log(b) - of[2] * math.log(b / of[3])
+            total += of_real + 0.5 * math.log(of[1] / kappa) - 0.5 * n * LOG_2_PI
+    for q in range(starts.shape[0] - 1):  # Dirichlet-multinomials
+        of_levels, before, more = 0.0, 0.0, 0.0
+        for row in range(starts[q], starts[q + 1]):
+            before += M[row, seen] + level
+            more += M[row, k]
+            if M[row, k] > 0.0:
+                of_levels += log_rise(M[row, seen] + level, M[row, k])
+        total += of_levels - log_rise(before, more)
     return total

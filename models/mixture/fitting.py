@@ -2,12 +2,11 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bayes_risk._compat import add_group
 from bayes_risk._core.arrays import Array
@@ -109,27 +108,14 @@ def fitted(
         thin=run.thin,
         conditional=np.zeros(len(columns.order), dtype=bool),
     )
-    fit = make(
+    return make(
         model=model,
         microdata=data,
         idata=idata,
         posterior=posterior,
-        diagnostics={},
+        diagnostics=diagnose(idata, posterior) if run.sample else {},
         weights=weights,
     )
-    if not run.sample:
-        return fit
-    left = np.zeros(len(draws)) if prior.zeros is None else log_possible(prior.zeros, draws)
-    diagnostics = diagnose(
-        idata,
-        units,
-        draws,
-        prior.n_classes,
-        lambda some: log_masses(units.only(some), draws, prior) - left[:, None],
-    )
-    if prior.zeros is not None:
-        diagnostics |= {"zero_mass_mean": float(-np.expm1(left).mean())}
-    return replace(fit, diagnostics=diagnostics)
 
 
 def repeated(start: State, length: Length) -> Draws:
@@ -187,29 +173,24 @@ def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, s
     return numbers | {levels_name(c): slice(int(b), int(e)) for c, b, e in bounds}
 
 
-def diagnose(
-    idata: Any,
-    units: Units,
-    draws: Draws,
-    n_classes: int,
-    log_masses: Callable[[npt.NDArray[np.int64]], Array],
-) -> dict[str, float]:
-    """R-hat and ESS of log predictives of some profiles; warn where the truncation binds.
-
-    ``log_masses(which)`` gives those of some units, shape (H, len(which)).
-    """
+def diagnose(idata: Any, posterior: MixturePosterior) -> dict[str, float]:
+    """R-hat and ESS of log predictives of some profiles; warn where the truncation binds."""
     import xarray as xr
 
-    U = len(units.multiplicity)
+    prior, units, draws = posterior.prior, posterior.units, posterior.draws
+    K, U = prior.n_classes, len(units.multiplicity)
     order = np.argsort(units.multiplicity, kind="stable")
     some = np.sort(order[np.linspace(0, U - 1, min(U, DIAGNOSED)).astype(int)])
-    ess, rhat = ess_and_rhat(log_masses(some), draws.n_chains)
+    left = np.zeros(len(draws)) if prior.zeros is None else log_possible(prior.zeros, draws)
+    log_p = log_masses(units.only(some), draws, prior) - left[:, None]
+    ess, rhat = ess_and_rhat(log_p, draws.n_chains)
     diagnosed = xr.Dataset({"ess": ("profile", ess), "rhat": ("profile", rhat)})
     add_group(idata, "log_predictive", diagnosed)
-    full = float((draws.n_occupied == n_classes).mean())
-    if full > 0.05 and n_classes > 1:
+    full = float((draws.n_occupied == K).mean())
+    binds = bool(full > 0.05 and K > 1)
+    if binds:
         warnings.warn(
-            f"all n_classes={n_classes} classes are occupied in {100 * full:.0f} % of draws: the "
+            f"all n_classes={K} classes are occupied in {100 * full:.0f} % of draws: the "
             f"truncation binds; fit again with more classes",
             TruncationWarning,
             stacklevel=4,
@@ -217,10 +198,11 @@ def diagnose(
     return {
         "draws": len(draws) // draws.n_chains,
         "chains": draws.n_chains,
-        "n_classes": n_classes,
+        "n_classes": K,
         "n_occupied_mean": float(draws.n_occupied.mean()),
         "n_occupied_max": int(draws.n_occupied.max()),
-        "truncation_binds": bool(full > 0.05 and n_classes > 1),
+        "truncation_binds": binds,
         **mixing(ess, rhat, draws.n_chains),
         "profiles_diagnosed": len(some),
+        **({} if prior.zeros is None else {"zero_mass_mean": float(-np.expm1(left).mean())}),
     }

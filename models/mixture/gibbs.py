@@ -18,7 +18,7 @@ from .families import draw_labels, draw_parameters
 from .kept_columns import part_masses, update_given
 from .split_merge import draw_each_label, individuals, split_merge
 from .state import Draws, Prior, Units, n_normalised, sampled
-from .sweep import draw_alpha, draw_sticks, keep_draw, swap_neighbours
+from .sweep import draw_alpha, draw_sticks, swap_neighbours
 from .zeros import fall, fall_given
 
 
@@ -86,7 +86,9 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
             log_rest = draw_sticks(rng, n, alpha[0], log_left, pi)
             draw_parameters(rng, M, families, phi)
             alpha[0] = draw_alpha(rng, K - 1, log_rest, prior)
-        keep_draw(state, n, out, h)
+        out_alpha, out_left, out_pi, out_phi, out_occupied = out
+        out_alpha[h], out_left[h], out_pi[h], out_phi[h] = alpha[0], log_left, pi, phi
+        out_occupied[h] = (n > 0).sum()
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

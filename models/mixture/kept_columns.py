@@ -54,31 +54,23 @@ def mixed(pi, g):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def later_masses(log_left, g):
-    """T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 - V_j), shape (K - 1, V).
+def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
+    """Propose each V_k from Beta(1 + n_k, alpha + n_{>k}); returns log pi_K.
 
-    By recursion from the last class, never by subtraction: 1 - V_k may be far below rounding.
+    T[k, v] = sum_{l>k} g_lv pi_l / prod_{j<=k} (1 - V_j) by recursion from the last class, never by
+    subtraction: 1 - V_k may be far below rounding.
     """
-    K = g.shape[0]
-    T = np.empty((K - 1, g.shape[1]))
+    K, T = n.shape[0], np.empty((n.shape[0] - 1, c.shape[0]))
     for k in range(K - 2, -1, -1):
         if k == K - 2:
             T[k] = g[k + 1]
         else:
             V, left = -math.expm1(log_left[k + 1]), math.exp(log_left[k + 1])
-            for v in range(g.shape[1]):
+            for v in range(c.shape[0]):
                 T[k, v] = V * g[k + 1, v] + left * T[k + 1, v]
-    return T
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
-    """Propose each V_k from Beta(1 + n_k, alpha + n_{>k}); returns log pi_K."""
-    K = n.shape[0]
     after, after_z = n.sum(), n_z.sum()
     head, S_new = np.zeros(c.shape[0]), np.empty(c.shape[0])
     inverse = 1.0 / np.maximum(mixed(pi, g), TINY)
-    T = later_masses(log_left, g)
     log_rest = 0.0
     for k in range(K - 1):
         after -= n[k]
@@ -102,44 +94,6 @@ def update_sticks(rng, n, n_z, alpha, log_left, pi, g, c):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def sums_after(pi, g):
-    """R[k, v] = sum_{l>k} pi_l g[l, v], shape (K, V)."""
-    R = np.zeros(g.shape)
-    for k in range(g.shape[0] - 2, -1, -1):
-        for v in range(g.shape[1]):
-            R[k, v] = R[k + 1, v] + pi[k + 1] * g[k + 1, v]
-    return R
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def update_levels(rng, rows, c, starts, column, proposal, M_z, pi, phi, g):
-    """Propose phi_kj from Dirichlet(a + M_kj), class by class; rows[v] is the level of part v.
-
-    S is summed from what lies before, in and after class k: differences of sums would lose the
-    small terms that decide when a class's own term falls far below rounding.
-    """
-    inverse, R = 1.0 / np.maximum(mixed(pi, g), TINY), sums_after(pi, g)
-    head, S_new = np.zeros(c.shape[0]), np.empty(c.shape[0])
-    more = np.empty(phi.shape[0])
-    for k in range(pi.shape[0]):
-        gain = 0.0
-        for r in range(starts[column], starts[column + 1]):
-            more[r] = proposal[r, k] / phi[r, k]
-            if M_z[r, k] > 0:
-                gain += M_z[r, k] * math.log(max(more[r], TINY))
-        for v in range(c.shape[0]):
-            S_new[v] = head[v] + pi[k] * g[k, v] * more[rows[v]] + R[k, v]
-        if math.log(rng.random()) < gain - log_ratio(S_new, inverse, c):
-            for v in range(c.shape[0]):
-                g[k, v] *= more[rows[v]]
-                inverse[v] = 1.0 / max(S_new[v], TINY)
-            for r in range(starts[column], starts[column + 1]):
-                phi[r, k] = proposal[r, k]
-        for v in range(c.shape[0]):
-            head[v] += pi[k] * g[k, v]
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def part_masses(parts, phi, layout):
     """g[k, v] = p(v-th unsynthesised part | k), with numbers relative to its likeliest class."""
     K, V = phi.shape[1], parts[0].shape[0]
@@ -159,71 +113,79 @@ def part_masses(parts, phi, layout):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_gain_of(M, new, phi, layout, v, k):
-    """log p(sums | new) / p(sums | phi) of number v in class k."""
-    p, r, D = layout[2].shape[0], layout[6].shape[0], phi.shape[0]
-    if v < p:
-        ratio, step = math.log(new[v, k] / phi[v, k]), new[v, k] - phi[v, k]
-        gain = M[v, k] * ratio - M[D + v, k] * step
-        if layout[4]:
-            here, then = phi[p + v, k], new[p + v, k]
-            gain += M[p + v, k] * math.log(then / here)
-            gain += M[D + p + v, k] * (math.log1p(-then) - math.log1p(-here))
-        return gain
-    j = 2 * p + v - p
-    n, total, squares = M[D + p + v, k], M[j, k], M[j + r, k]
-    gain = 0.5 * n * math.log(new[j + r, k] / phi[j + r, k])
-    gain -= 0.5 * new[j + r, k] * (squares - 2.0 * new[j, k] * total + n * new[j, k] ** 2)
-    gain += 0.5 * phi[j + r, k] * (squares - 2.0 * phi[j, k] * total + n * phi[j, k] ** 2)
-    return gain
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def rows_of(layout, D, v):
+def rows_of(layout, v):
     """First and last row of phi, and further rows, of a number."""
     p, r = layout[2].shape[0], layout[6].shape[0]
     return (v, p + v) if v < p else (p + v, p + r + v)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def factors_of(parts, phi, new, layout, v, k, more):
-    """more[part] = p(number v of the part | new) / p(... | phi) in class k."""
+def number_factors(M, new, phi, parts, layout, v, k, more):
+    """log p(sums | new) / p(sums | phi) of number v in class k; more[part]: ratio of its value."""
     _, counts, exposure, reals = parts
-    p = layout[2].shape[0]
-    here, also = rows_of(layout, phi.shape[0], v)
+    p, D, (here, also) = layout[2].shape[0], phi.shape[0], rows_of(layout, v)
+    if v < p:
+        step = new[v, k] - phi[v, k]
+        gain = M[v, k] * math.log(new[v, k] / phi[v, k]) - M[D + v, k] * step
+        if layout[4]:
+            gain += M[also, k] * math.log(new[also, k] / phi[also, k])
+            gain += M[D + also, k] * (math.log1p(-new[also, k]) - math.log1p(-phi[also, k]))
+    else:
+        n, total, squares = M[D + here, k], M[here, k], M[also, k]
+        gain = 0.5 * n * math.log(new[also, k] / phi[also, k])
+        gain -= 0.5 * new[also, k] * (squares - 2.0 * new[here, k] * total + n * new[here, k] ** 2)
+        gain += 0.5 * phi[also, k] * (squares - 2.0 * phi[here, k] * total + n * phi[here, k] ** 2)
     for i in range(more.shape[0]):
         more[i] = 1.0
         if v < p and exposure[i, v] > 0.0:
             x, e = counts[i, v], exposure[i, v]
-            gain = log_count(x, e * new[here, k], new[also, k], layout[4])
-            gain -= log_count(x, e * phi[here, k], phi[also, k], layout[4])
-            more[i] = math.exp(gain)
+            then = log_count(x, e * new[here, k], new[also, k], layout[4])
+            more[i] = math.exp(then - log_count(x, e * phi[here, k], phi[also, k], layout[4]))
         elif v >= p and reals[i, v - p] == reals[i, v - p]:
             x = reals[i, v - p]
-            gain = log_normal(x, new[here, k], new[also, k])
-            more[i] = math.exp(gain - log_normal(x, phi[here, k], phi[also, k]))
+            then = log_normal(x, new[here, k], new[also, k])
+            more[i] = math.exp(then - log_normal(x, phi[here, k], phi[also, k]))
+    return gain
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def update_numbers(rng, parts, c, v, proposal, M_z, layout, pi, phi, g):
-    """Propose the parameters of number v from those given y alone, class by class.
+def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
+    """Propose the parameters of variable v from those given y alone, class by class.
 
-    S_v is summed from what lies before, in and after class k, as in `update_levels`.
+    ``us[j, part]`` is its level, if it has levels. S is summed from what lies before, in and after
+    class k: differences of sums would lose the small terms that decide when a class's own term
+    falls far below rounding.
     """
-    inverse, R = 1.0 / np.maximum(mixed(pi, g), TINY), sums_after(pi, g)
-    V = c.shape[0]
+    V, p_r = c.shape[0], layout[2].shape[0] + layout[6].shape[0]
+    inverse, R = 1.0 / np.maximum(mixed(pi, g), TINY), np.zeros(g.shape)
+    for k in range(g.shape[0] - 2, -1, -1):  # R[k, v] = sum_{l>k} pi_l g[l, v]
+        for i in range(V):
+            R[k, i] = R[k + 1, i] + pi[k + 1] * g[k + 1, i]
     head, S_new, more = np.zeros(V), np.empty(V), np.empty(V)
-    here, also = rows_of(layout, phi.shape[0], v)
+    begin, end = (0, 0) if v < p_r else (layout[0][v - p_r], layout[0][v - p_r + 1])
+    ratio = np.empty(end - begin)
     for k in range(pi.shape[0]):
-        gain = log_gain_of(M_z, proposal, phi, layout, v, k)
-        factors_of(parts, phi, proposal, layout, v, k, more)
+        if v < p_r:
+            gain = number_factors(M_z, proposal, phi, parts, layout, v, k, more)
+        else:
+            gain = 0.0
+            for r in range(begin, end):
+                ratio[r - begin] = proposal[r, k] / phi[r, k]
+                if M_z[r, k] > 0:
+                    gain += M_z[r, k] * math.log(max(ratio[r - begin], TINY))
+            for i in range(V):
+                more[i] = ratio[us[j, i] - begin]
         for i in range(V):
             S_new[i] = head[i] + pi[k] * g[k, i] * more[i] + R[k, i]
         if math.log(rng.random()) < gain - log_ratio(S_new, inverse, c):
             for i in range(V):
                 g[k, i] *= more[i]
                 inverse[i] = 1.0 / max(S_new[i], TINY)
-            phi[here, k], phi[also, k] = proposal[here, k], proposal[also, k]
+            if v < p_r:
+                here, also = rows_of(layout, v)
+                phi[here, k], phi[also, k] = proposal[here, k], proposal[also, k]
+            for r in range(begin, end):
+                phi[r, k] = proposal[r, k]
         for i in range(V):
             head[i] += pi[k] * g[k, i]
 
@@ -243,22 +205,20 @@ def update_given(rng, given, layout, prior, alpha, log_left, pi, phi, sums, sums
     draw_parameters(rng, M, layout, proposal)
     kept = np.zeros(p + r + starts.shape[0] - 1, np.bool_)
     for j in range(us_columns.shape[0]):
-        update_levels(rng, us[j], c, starts, us_columns[j], proposal, M_z, pi, phi, g)
-        kept[p + r + us_columns[j]] = True
+        v = p + r + us_columns[j]
+        update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g)
+        kept[v] = True
     for v in range(p + r):
-        if (
-            (parts[2][:, v] > 0.0).any()
-            if v < p
-            else (parts[3][:, v - p] == parts[3][:, v - p]).any()
-        ):
-            update_numbers(rng, parts, c, v, proposal, M_z, layout, pi, phi, g)
+        x = parts[2][:, v] if v < p else parts[3][:, v - p]
+        if (x > 0.0).any() if v < p else (x == x).any():
+            update_variable(rng, parts, c, us, 0, v, proposal, M_z, layout, pi, phi, g)
             kept[v] = True
     M += M_z
     n += n_z
     draw_parameters(rng, M, layout, proposal)
     for v in range(p + r):
         if not kept[v]:
-            here, also = rows_of(layout, phi.shape[0], v)
+            here, also = rows_of(layout, v)
             phi[here], phi[also] = proposal[here], proposal[also]
     for j in range(starts.shape[0] - 1):
         if not kept[p + r + j]:

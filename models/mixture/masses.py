@@ -21,22 +21,6 @@ LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def gap(v):
-    """v - log(1 + v) without cancellation; v > -1.
-
-    With r = v / (2 + v): log(1 + v) = 2 atanh r and v - 2 r = v r.
-    """
-    if v > NEAR or v < -NEAR:
-        return v - math.log1p(v)
-    r = v / (2.0 + v)
-    s = r * r
-    tail = 1.0 / 3.0 + s * (
-        1.0 / 5.0 + s * (1.0 / 7.0 + s * (1.0 / 9.0 + s * (1.0 / 11.0 + s / 13.0)))
-    )
-    return r * (v - 2.0 * s * tail)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def stirling_error(x):
     """log Gamma(x + 1) - (x + 1/2) log x + x - log(2 pi) / 2, for x > 0."""
     if x < LARGE:
@@ -54,12 +38,6 @@ def count_constant(x):
     if x <= 0.0:
         return 0.0
     return stirling_error(x) + 0.5 * (LOG_2_PI + math.log(x))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def is_count(x):
-    """Whether x is a whole number, not below 0."""
-    return x >= 0.0 and x == math.floor(x)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -107,10 +85,21 @@ def log_negative_binomial(x, A, B, e, constant, error):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def deviance(x, change, expected):
-    """x f(change / x), expected being x + change: Loader's bd0."""
+    """x f(change / x), expected being x + change: Loader's bd0, without cancellation.
+
+    Near 0, with r = v / (2 + v): log(1 + v) = 2 atanh r and v - 2 r = v r.
+    """
     if expected < NEAR * x:
         return x * math.log(x / expected) + change
-    return x * gap(change / x)
+    v = change / x
+    if v > NEAR or v < -NEAR:
+        return x * (v - math.log1p(v))
+    r = v / (2.0 + v)
+    s = r * r
+    tail = 1.0 / 3.0 + s * (
+        1.0 / 5.0 + s * (1.0 / 7.0 + s * (1.0 / 9.0 + s * (1.0 / 11.0 + s / 13.0)))
+    )
+    return x * (r * (v - 2.0 * s * tail))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

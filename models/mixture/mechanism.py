@@ -69,21 +69,14 @@ class Mechanism:
         return np.zeros(len(self.synthesized), dtype=bool) if self.own else ~self.synthesized
 
     @property
-    def _tied(self) -> Rows | None:
-        """The records' own synthetic values, nothing else told."""
-        if not self.own:
-            return None
-        shown = self.replaced[:, None] & self.synthesized[None, :]
-        return self.z.without(~shown, self.padding)
+    def _shown(self) -> Flags:
+        """Values that are synthetic and the records' own, shape (n, V)."""
+        return self.replaced[:, None] & self.synthesized & self.own
 
     @property
     def linked(self) -> Array | None:
         """The records' own synthetic values (n, V), NaN elsewhere; None: fresh classes."""
-        if not self.own:
-            return None
-        shown = self.replaced[:, None] & self.synthesized[None, :]
-        linked: Array = np.where(shown, self.z.values, np.nan)
-        return linked
+        return np.where(self._shown, self.z.values, np.nan) if self.own else None
 
     def units(
         self,
@@ -100,9 +93,9 @@ class Mechanism:
         """
         n, p_r = len(self.replaced), len(self.synthesized) - self.y.positions.shape[1]
         known = np.ones(n, dtype=bool) if known is None else known
-        if self._tied is not None:
+        if self.own:
             own = self.y.without(~known[:, None] & self.synthesized, self.padding)
-            rows = own.beside(self._tied, self.synthesized[p_r:])
+            rows = own.beside(self.z.without(~self._shown, self.padding), self.synthesized[p_r:])
             says = known | ~self.synthesized.all() | self.replaced
             return rows.units(left_out=left_out, kept=says)
         both, whole = known & self.replaced, self.synthesized.all()
@@ -124,9 +117,9 @@ class Mechanism:
         The rows of these are whole, to be imputed: divisors of released rows are those of all.
         """
         rows, given = self.y, None
-        if self._tied is not None:
+        if self.own:
             p_r = len(self.synthesized) - self.y.positions.shape[1]
-            tied = self._tied.without(np.array([not release]), self.padding)
+            tied = self.z.without(~(self._shown & release), self.padding)
             rows = rows.beside(tied, self.synthesized[p_r:])
         held = rows.take(known)
         if release and not self.own and self.synthesized.all():

@@ -24,8 +24,20 @@ from .columns import Columns
 from .families import PARAMETERS, log_sum_of
 from .gibbs import Sums
 from .masses import count_constants
-from .mixed_terms import add_draw, fill_draw, points_of, put_aside, rest_terms, room_of
+from .mixed_terms import (
+    SMALL,
+    fill_draw,
+    log_add,
+    log_guess,
+    points_of,
+    put_aside,
+    rest_terms,
+    room_of,
+)
 from .state import Prior
+
+LEAST = 1e-250
+STEP = 200.0  # of logs, beyond which a sum is put aside
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -53,7 +65,7 @@ def guess_sums(tables, layout, fixed, targets, guesses, log_weights, batch, out)
     H, K, D, V = all_n.shape[0], all_n.shape[1], all_phi.shape[1], targets[2].shape[1]
     P, T, cells = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), guesses[5]
     found = room_of(guesses, V, K)
-    _, terms, rest, L, _, _, _, masses = found
+    _, terms, rest, L, _, _, masses = found
     U, B, _ = out.shape
     sums, relative = np.zeros(out.shape), np.full((U, B), -math.inf)
     out[:] = -math.inf
@@ -64,9 +76,19 @@ def guess_sums(tables, layout, fixed, targets, guesses, log_weights, batch, out)
         for u in range(U):
             top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
             log_v = log_weights[h, u] - log_truth
-            relative[u, b] = add_draw(
-                rest, L, cells, u, masses, log_v, top, sums[u, b], relative[u, b], out[u, b], terms
-            )
+            if log_v + top == -math.inf:
+                continue
+            if log_v + top > relative[u, b] + STEP:
+                put_aside(sums[u, b], relative[u, b], out[u, b])
+                relative[u, b] = log_v + top
+            factor = math.exp(log_v + top - relative[u, b])
+            least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
+            for g in range(masses.shape[0]):
+                if masses[g] > least:
+                    sums[u, b, g] += masses[g] * factor
+                else:
+                    of_guess = log_v + log_guess(rest, L, cells, u, g, terms)
+                    out[u, b, g] = log_add(out[u, b, g], of_guess)
     for u in range(U):
         for b in range(B):
             put_aside(sums[u, b], relative[u, b], out[u, b])
@@ -186,8 +208,11 @@ class Cases:
             else:
                 constants[u, i, : len(v), 0] = log_volume
         true, chosen = np.ascontiguousarray(cells[:, -1:]), np.ascontiguousarray(cells[:, :-1])
+        first = np.zeros((U, G), np.int64)  # the first column in which a guess is not as the last
+        changed = chosen[:, 1:, : q - 1] != chosen[:, :-1, : q - 1]
+        first[:, 1:] = np.where(changed.any(axis=2), changed.argmax(axis=2), q - 1) if q > 1 else 0
         highest = float(self.volume[:, block].max(initial=0.0)) * q
-        return self.columns, values, constants, n_points, true, chosen, max(highest, 0.0)
+        return self.columns, values, constants, n_points, true, chosen, max(highest, 0.0), first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -34,8 +34,6 @@ from .sweep import TINY
 
 LOG_RANGE = 500.0
 SMALL = 1e-200  # of the likeliest guess; exp(-LOG_RANGE) is far below
-LEAST = 1e-250
-STEP = 200.0  # of logs, beyond which a sum is put aside
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -248,20 +246,6 @@ def bounds(rest, L, n_points, u, k):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def highest(P, p, r, columns, k):
-    """Largest log density that a guess of weight 1 can have in class k; masses are at most 1."""
-    total = 0.0
-    for v in columns:
-        if p <= v < p + r:
-            of = P[v, k]
-            if of[1] == 0.0:
-                total += 0.5 * math.log(of[2]) - HALF_LOG_2PI
-            else:
-                total += of[4]
-    return total
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
     """L[i, c, k] of the classes that matter; minus infinity of those that cannot.
 
@@ -286,7 +270,13 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
         k = first if t == 0 else t - (t <= first)
         own = k == label[h, u]
         if t > 0 and cut and not own:
-            if rest[k] + highest(P, p, r, columns, k) + guesses[6] < least + FAR:
+            highest = 0.0  # log density of any guess, at most; masses are below 1
+            for v in columns:
+                if p <= v < p + r and P[v, k, 1] == 0.0:
+                    highest += 0.5 * math.log(P[v, k, 2]) - HALF_LOG_2PI
+                elif p <= v < p + r:
+                    highest += P[v, k, 4]
+            if rest[k] + highest + guesses[6] < least + FAR:
                 L[:, :, k] = -math.inf
                 continue
         for i in range(columns.shape[0]):
@@ -303,34 +293,6 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def scale(rest, L, n_points, u, R, base):
-    """Probabilities of points over the likeliest, for the classes that matter to some guess.
-
-    ``R[i, c, t]`` belongs to the t-th class kept, ``base[t]`` to its likeliest guess. How many are
-    kept, and the log of what was divided out, are returned.
-    """
-    q, K = L.shape[0], L.shape[2]
-    top, low = -math.inf, -math.inf
-    for k in range(K):
-        most, least = bounds(rest, L, n_points, u, k)
-        top, low = max(top, most), max(low, least)
-    reach, kept = max(top - LOG_RANGE, low + FAR), 0
-    for k in range(K):
-        most = bounds(rest, L, n_points, u, k)[0]
-        if most < reach or most == -math.inf:
-            continue
-        base[kept] = math.exp(most - top)
-        for i in range(q):
-            high = L[i, 0, k]
-            for c in range(1, n_points[u, i]):
-                high = max(high, L[i, c, k])
-            for c in range(n_points[u, i]):
-                R[i, c, kept] = math.exp(L[i, c, k] - high)
-        kept += 1
-    return kept, top
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_guess(rest, L, cells, u, g, terms):
     """Log mass of one guess over all classes, by logs alone."""
     for k in range(rest.shape[0]):
@@ -340,23 +302,12 @@ def log_guess(rest, L, cells, u, g, terms):
     return log_sum_of(terms)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def first_changes(cells, out):
-    """out[u, g]: the first column in which a guess differs from the one before."""
-    U, G, q = cells.shape
-    for u in range(U):
-        for g in range(G):
-            i = 0
-            while g > 0 and i < q - 1 and cells[u, g, i] == cells[u, g - 1, i]:
-                i += 1
-            out[u, g] = i
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def guess_masses(R, cells, u, first, kept, products, masses):
     """Masses of guesses over the likeliest; products of what a guess shares with the one before.
 
-    ``products[i, t]``: base and the first i columns' points in class t.
+    ``products[i, t]``: base and the first i columns' points in class t. ``first``: the first column
+    in which a guess differs from the one before.
     """
     q = cells.shape[2]
     for g in range(cells.shape[1]):
@@ -371,28 +322,6 @@ def guess_masses(R, cells, u, first, kept, products, masses):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def add_draw(rest, L, cells, u, masses, log_v, top, sums, relative, small, terms):
-    """Add exp(log_v) times the mass of every guess to the sums (G,) of a batch.
-
-    What the sums are relative to is returned.
-    """
-    s = log_v + top
-    if s == -math.inf:
-        return relative
-    if s > relative + STEP:
-        put_aside(sums, relative, small)
-        relative = s
-    factor = math.exp(s - relative)
-    least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
-    for g in range(masses.shape[0]):
-        if masses[g] > least:
-            sums[g] += masses[g] * factor
-        else:
-            small[g] = log_add(small[g], log_v + log_guess(rest, L, cells, u, g, terms))
-    return relative
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def put_aside(sums, relative, small):
     """Move sums (G,) to the logs of what is too small."""
     for g in range(sums.shape[0]):
@@ -404,23 +333,40 @@ def put_aside(sums, relative, small):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def room_of(guesses, V, K):
     """Room for `rest_terms`, and for `points_of` and what is found by it."""
-    columns, points, _, _, _, cells, _ = guesses
-    (_, q, C), G = points.shape, cells.shape[1]
+    (_, q, C), G = guesses[1].shape, guesses[5].shape[1]
     room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
-    room[0][columns] = True
-    first = np.empty(cells.shape[:2], np.int64)
-    first_changes(cells, first)
+    room[0][guesses[0]] = True
     L, R, products = np.empty((q, C, K)), np.empty((q, C, K)), np.empty((q, K))
-    return room, np.empty(K), np.empty(K), L, R, products, first, np.empty(G)
+    return room, np.empty(K), np.empty(K), L, R, products, np.empty(G)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def points_of(draw, layout, fixed, targets, guesses, h, u, found):
-    """Masses of all guesses by a draw; log of what they are over, and log of the truth's."""
-    room, terms, rest, L, R, products, first, masses = found
-    _, _, _, n_points, truth_at, cells, _ = guesses
+    """Masses of all guesses by a draw; log of what they are over, and log of the truth's.
+
+    They are products of probabilities of points over the likeliest, for the classes that matter to
+    some guess: ``R[i, c, t]`` belongs to the t-th class kept, ``products[0, t]`` to its likeliest.
+    """
+    room, terms, rest, L, R, products, masses = found
+    _, _, _, n_points, truth_at, cells, _, first = guesses
     rest_terms(draw, layout, fixed, targets, h, u, 1, room, rest)
     point_terms(draw, layout, fixed, targets, guesses, h, u, rest, room, L)
-    kept, top = scale(rest, L, n_points, u, R, products[0])
+    top, low, kept = -math.inf, -math.inf, 0
+    for k in range(rest.shape[0]):
+        most, least = bounds(rest, L, n_points, u, k)
+        top, low = max(top, most), max(low, least)
+    reach = max(top - LOG_RANGE, low + FAR)
+    for k in range(rest.shape[0]):
+        most = bounds(rest, L, n_points, u, k)[0]
+        if most < reach or most == -math.inf:
+            continue
+        products[0, kept] = math.exp(most - top)
+        for i in range(L.shape[0]):
+            high = L[i, 0, k]
+            for c in range(1, n_points[u, i]):
+                high = max(high, L[i, c, k])
+            for c in range(n_points[u, i]):
+                R[i, c, kept] = math.exp(L[i, c, k] - high)
+        kept += 1
     guess_masses(R, cells, u, first, kept, products, masses)
     return top, log_guess(rest, L, truth_at, u, 0, terms)

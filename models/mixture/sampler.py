@@ -173,45 +173,43 @@ def run_chains(
     units: Units,
     starts: Sequence[State],
     *,
-    draws: int,
-    tune: int,
-    thin: int,
     rng: np.random.Generator,
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
+    **how: Any,
 ) -> Draws:
-    """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
+    """Several chains, each with ``draws``, ``tune`` and ``thin`` as of `run_chain`."""
+    return joined(chains_of(partial(run_chain, prior, units), starts, rng, n_jobs, tick, **how))
+
+
+def chains_of(
+    run_one: Callable[..., Any],
+    starts: Sequence[Any],
+    rng: np.random.Generator,
+    n_jobs: int,
+    tick: Callable[[int], None],
+    *,
+    draws: int,
+    **how: Any,
+) -> list[Any]:
+    """What chains return, each with its own child generator, so `n_jobs` does not change them."""
     jobs = [
-        partial(run_chain, prior, units, start, draws=draws, tune=tune, thin=thin, rng=child)
+        partial(run_one, start, draws=draws, rng=child, **how)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
-    return joined(list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws))))
+    return list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
 
 
 def doubled(
-    prior: Prior,
-    units: Units,
-    old: Draws,
-    *,
-    thin: int,
-    rng: np.random.Generator,
-    n_jobs: int,
+    prior: Prior, units: Units, old: Draws, *, thin: int, rng: np.random.Generator, n_jobs: int
 ) -> Draws:
     """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
-    size = len(old) // old.n_chains
-    new = run_chains(
-        prior,
-        units,
-        [old.last(c) for c in range(old.n_chains)],
-        draws=size - size // 2,
-        tune=0,
-        thin=2 * thin,
-        rng=rng,
-        n_jobs=n_jobs,
-    )
+    size, C = len(old) // old.n_chains, old.n_chains
+    how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * thin, "n_jobs": n_jobs}
+    new = run_chains(prior, units, [old.last(c) for c in range(C)], rng=rng, **how)
     halves = [c.take(np.arange(1, size, 2), 1) for c in old.chains()]
-    merged = [joined(pair) for pair in zip(halves, new.chains(), strict=True)]
-    return replace(joined([replace(c, n_chains=1) for c in merged]), n_chains=old.n_chains)
+    merged = zip(halves, new.chains(), strict=True)
+    return joined([replace(joined(pair), n_chains=1) for pair in merged])
 
 
 def _room(draws: int, K: int, D: int) -> tuple[Array, Array, Array, Array, Ints]:

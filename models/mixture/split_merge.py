@@ -27,7 +27,6 @@ from .families import (
     add_numbers,
     cumulated_masses,
     draw_structural,
-    levels_alone,
     log_marginal,
     log_sum_of,
     real_given,
@@ -42,33 +41,23 @@ FEW, EVERY = 32, 8  # members after each of which parameters are renewed; therea
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def owners(multiplicity):
-    """The unit of each individual, shape (n,)."""
-    out = np.empty(multiplicity.sum(), np.int32)
-    at = 0
-    for u in range(multiplicity.shape[0]):
-        out[at : at + multiplicity[u]] = u
-        at += multiplicity[u]
-    return out
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def variables(starts):
-    """The variable of each row of phi, shape (D,); that of the padding row is p."""
-    out = np.empty(starts[-1] + 1, np.int32)
-    for j in range(starts.shape[0] - 1):
-        out[starts[j] : starts[j + 1]] = j
-    out[-1] = starts.shape[0] - 1
-    return out
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def individuals(units, layout, wanted):
-    """Rows of all individuals, and room for their labels; of nobody if none are wanted."""
-    data, multiplicity, power = units
-    owner = owners(multiplicity if wanted else multiplicity[:0])
-    flags = np.zeros((owner.shape[0], data[1].shape[1]), np.bool_)
-    return (data, power, owner, flags, variables(layout[0])), np.zeros(owner.shape[0], np.int16)
+    """Rows of all individuals, and room for their labels; of nobody if none are wanted.
+
+    Of each row of phi the variable is told, p of the padding row.
+    """
+    (data, multiplicity, power), starts = units, layout[0]
+    variable = np.empty(starts[-1] + 1, np.int32)
+    for j in range(starts.shape[0] - 1):
+        variable[starts[j] : starts[j + 1]] = j
+    variable[-1] = starts.shape[0] - 1
+    owner = np.empty(multiplicity.sum() if wanted else 0, np.int32)
+    at = 0
+    for u in range(multiplicity.shape[0] if wanted else 0):
+        owner[at : at + multiplicity[u]] = u
+        at += multiplicity[u]
+    flags = np.zeros((at, data[1].shape[1]), np.bool_)
+    return (data, power, owner, flags, variable), np.zeros(at, np.int16)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -79,8 +68,8 @@ def draw_each_label(rng, rows, pi, phi, layout, classes, z):
     """
     data, power, owner, flags, _ = rows
     (n, size, M), w = classes, 1.0
-    positions, products = data[0], levels_alone(data, power)
-    numbers = data[1].shape[1] + data[3].shape[1] > 0
+    positions, numbers = data[0], data[1].shape[1] + data[3].shape[1] > 0
+    products = not numbers and power.shape[0] == 0
     tables, masses = tables_of(pi, phi, layout, not products), np.empty(pi.shape[0])
     n[:] = 0.0
     size[:] = 0
@@ -121,7 +110,10 @@ def shuffle(rng, members, first, count):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def gather(z, k, members, count):
-    """Append the individuals of class k; returns how many there are now."""
+    """Append the individuals of class k; returns how many there are now.
+
+    It writes before it counts: there is room for one more.
+    """
     for i in range(z.shape[0]):
         members[count] = i
         count += z[i] == k
@@ -134,21 +126,6 @@ def new_sides(layout, n_sums):
     n_numbers, q = layout[2].shape[0] + layout[6].shape[0], layout[0].shape[0] - 1
     counts = np.empty(2), np.empty(2, np.int64)
     return np.zeros((n_sums, 3)), *counts, np.empty((2, q + 1)), np.empty((2, n_numbers, 4))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def empty_sides(layout, sides):
-    """Nobody on either side."""
-    S, n2, size2, T, P = sides
-    starts, a = layout[0], layout[1]
-    S[:] = 0.0
-    n2[:] = 0.0
-    size2[:] = 0
-    for j in range(starts.shape[0] - 1):
-        T[:, j] = a * (starts[j + 1] - starts[j])
-    T[:, -1] = a
-    renew(S, layout, 0, P)
-    P[1] = P[0]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -201,8 +178,15 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
     """
     data, power, owner, flags, variable = rows
     S, n2, size2, T, P = sides
-    positions, numbers, a = data[0], P.shape[1] > 0, layout[1]
-    empty_sides(layout, sides)
+    positions, numbers, starts, a = data[0], P.shape[1] > 0, layout[0], layout[1]
+    S[:] = 0.0
+    n2[:] = 0.0
+    size2[:] = 0
+    for j in range(starts.shape[0] - 1):
+        T[:, j] = a * (starts[j + 1] - starts[j])
+    T[:, -1] = a
+    renew(S, layout, 0, P)
+    P[1] = P[0]
     log_q, chance = 0.0, 1.0
     for t in range(count):
         i = members[t]
@@ -263,42 +247,27 @@ def log_slots(n, extra, alpha, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_labels(n, alpha):
-    """log p(z | alpha) up to a constant."""
-    after, total = 0, 0.0
-    for k in range(n.shape[0] - 1, -1, -1):
-        if k < n.shape[0] - 1:
-            total += log_order(n[k], after, alpha)
-        after += n[k]
-    return total
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_labels_ratio(n, size, k, n2, size2, alpha, slots):
-    """log of the acceptance ratio of a split of class k but for data and deal: labels, choices.
-
-    ``n``, ``n2`` are counts of classes before it and of its sides, weighted where records are;
-    ``size``, ``size2`` individuals. ``n`` is as it was on return; ``slots`` are filled for side 1.
-    """
-    occupied, splittable = (size > 0).sum(), (size > 1).sum()
-    now = log_labels(n, alpha)
-    n[k] = n2[0]
-    log_slots(n, n2[1], alpha, slots)
-    n[k] = n2[0] + n2[1]
-    back = -math.log(occupied * (occupied + 1.0)) - math.log(size2[0]) - math.log(size2[1])
-    there = -math.log(splittable) - math.log(size[k]) - math.log(size[k] - 1.0)
-    return log_sum_of(slots) - now + back - there
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
     """log of the acceptance ratio of a split of class k, ``classes`` as before it.
 
-    p(y_A) p(y_B) / p(y_A, y_B) = p(y_B) / p(y_B | y_A).
+    p(y_A) p(y_B) / p(y_A, y_B) = p(y_B) / p(y_B | y_A). Counts of classes and sides are weighted
+    where records are; members are chosen among individuals. ``slots`` are filled for side 1.
     """
     S, n2, size2 = sides[:3]
+    n, size, _ = classes
     gain = log_marginal(S, layout, 1, NOBODY) - log_marginal(S, layout, 1, 0)
-    return gain + log_labels_ratio(classes[0], classes[1], k, n2, size2, alpha, slots) - log_q
+    after, now = 0, 0.0  # log p(z | alpha) up to a constant
+    for c in range(n.shape[0] - 1, -1, -1):
+        if c < n.shape[0] - 1:
+            now += log_order(n[c], after, alpha)
+        after += n[c]
+    n[k] = n2[0]
+    log_slots(n, n2[1], alpha, slots)
+    n[k] = n2[0] + n2[1]
+    occupied, splittable = (size > 0).sum(), (size > 1).sum()
+    back = -math.log(occupied * (occupied + 1.0)) - math.log(size2[0]) - math.log(size2[1])
+    there = -math.log(splittable) - math.log(size[k]) - math.log(size[k] - 1.0)
+    return gain + (log_sum_of(slots) - now + back - there) - log_q
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -319,68 +288,22 @@ def pick(rng, n, least, other):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def pick_slot(rng, slots):
-    """An empty slot, chosen in proportion to p(z | alpha)."""
-    masses = np.exp(slots - slots.max())
-    cumulate(masses)
-    return draw_class(rng, masses)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def choose_split(rng, size, z, members):
-    """A class of two or more, its members in a random order, and their number; 0: no split."""
+def split(rng, rows, layout, alpha, classes, z, room):
+    """Propose to split a class of two or more; returns whether it was."""
+    members, side, goal, sides, slots = room
+    n, size, M = classes
     k = pick(rng, size, 2, -1)
     if k < 0 or size.min() > 0:
-        return -1, 0
+        return False
     count = gather(z, k, members, 0)
     shuffle(rng, members, 0, count)
-    return k, count
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def choose_merge(rng, size, z, members, goal):
-    """Two classes, members of both in a random order after one of either, and their number; or 0.
-
-    ``goal`` tells who is of the second class.
-    """
-    k = pick(rng, size, 1, -1)
-    e = pick(rng, size, 1, k)
-    if e < 0:
-        return k, e, 0
-    count = gather(z, e, members, gather(z, k, members, 0))
-    for s, r in enumerate((below(rng, size[k]), size[k] + below(rng, size[e]))):
-        members[s], members[r] = members[r], members[s]
-    shuffle(rng, members, 2, count)
-    for t in range(count):
-        goal[t] = z[members[t]] == e
-    return k, e, count
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def accepted(rng, log_ratio):
-    """Whether a proposal is taken."""
-    return math.log(max(rng.random(), TINY)) < log_ratio
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def room_of(n_individuals):
-    """Members, sides and goals of a move; one more of each: `gather` writes before it counts."""
-    count = n_individuals + 1
-    return np.empty(count, np.int32), np.empty(count, np.int8), np.empty(count, np.int8)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def split(rng, rows, layout, alpha, classes, z, room):
-    """Propose to split a class; returns whether it was."""
-    (members, side, goal), sides, slots = room
-    n, size, M = classes
-    k, count = choose_split(rng, size, z, members)
-    if count == 0:
-        return False
     log_q = allocate(rng, members, count, rows, layout, goal, False, side, sides)
-    if not accepted(rng, log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)):
+    log_ratio = log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)
+    if math.log(max(rng.random(), TINY)) >= log_ratio:
         return False
-    e = pick_slot(rng, slots)
+    masses = np.exp(slots - slots.max())  # an empty slot, in proportion to p(z | alpha)
+    cumulate(masses)
+    e = draw_class(rng, masses)
     for s, c in enumerate((k, e)):
         n[c], size[c], M[:, c] = sides[1][s], sides[2][s], sides[0][:, s]
     for t in range(count):
@@ -391,15 +314,26 @@ def split(rng, rows, layout, alpha, classes, z, room):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def merge(rng, rows, layout, alpha, classes, z, room):
-    """Propose to merge class e into class k; returns whether it was."""
-    (members, side, goal), sides, slots = room
+    """Propose to merge class e into class k; returns whether it was.
+
+    One member of either comes first, the others in a random order; ``goal``: who is of class e.
+    """
+    members, side, goal, sides, slots = room
     (n, size, M), n2, size2 = classes, sides[1], sides[2]
-    k, e, count = choose_merge(rng, size, z, members, goal)
-    if count == 0:
+    k = pick(rng, size, 1, -1)
+    e = pick(rng, size, 1, k)
+    if e < 0:
         return False
+    count = gather(z, e, members, gather(z, k, members, 0))
+    for s, r in enumerate((below(rng, size[k]), size[k] + below(rng, size[e]))):
+        members[s], members[r] = members[r], members[s]
+    shuffle(rng, members, 2, count)
+    for t in range(count):
+        goal[t] = z[members[t]] == e
     log_q = allocate(rng, members, count, rows, layout, goal, True, side, sides)
     n[k], n[e], size[k], size[e] = n2[0] + n2[1], 0.0, count, 0
-    if not accepted(rng, -log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)):
+    log_ratio = log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)
+    if math.log(max(rng.random(), TINY)) >= -log_ratio:
         n[k], n[e], size[k], size[e] = n2[0], n2[1], size2[0], size2[1]
         return False
     M[:, k] += M[:, e]
@@ -412,8 +346,13 @@ def merge(rng, rows, layout, alpha, classes, z, room):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def split_merge(rng, moves, rows, layout, alpha, classes, z, tally):
     """`moves` proposals, a split or a merge by a coin; tally[kind, 0 or 1] counts tries, moves."""
-    sides = new_sides(layout, classes[2].shape[0])
-    room = room_of(z.shape[0]), sides, np.empty(classes[0].shape[0])
+    count, sides = z.shape[0] + 1, new_sides(layout, classes[2].shape[0])  # one more: see `gather`
+    members, side, goal = (
+        np.empty(count, np.int32),
+        np.empty(count, np.int8),
+        np.empty(count, np.int8),
+    )
+    room = members, side, goal, sides, np.empty(classes[0].shape[0])
     for _ in range(moves):
         kind = int(rng.random() < 0.5)
         tally[kind, 0] += 1

@@ -30,7 +30,11 @@ def class_masses(positions, pi, phi, out):
         for k in range(K):
             out[k] *= phi[a, k] * phi[b, k]
         if j % RESCALE_EVERY == RESCALE_EVERY - 2:
-            rescale(out)
+            top = TINY
+            for k in range(K):
+                top = max(top, out[k])
+            for k in range(K):
+                out[k] /= top
     if p % 2 == 1:
         a = positions[p - 1]
         for k in range(K):
@@ -39,44 +43,25 @@ def class_masses(positions, pi, phi, out):
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_masses(positions, pi, phi, out):
-    """out[h, u] = log sum_k pi_hk prod_j phi_hk(level j of row u)."""
+    """out[h, u] = log sum_k pi_hk prod_j phi_hk(level j of row u), rescaled on the way."""
     K = pi.shape[1]
     masses = np.empty(K)
     for h in range(pi.shape[0]):
         for u in range(positions.shape[0]):
             masses[:] = pi[h]
-            out[h, u] = scaled_product(positions[u], phi[h], masses)
-            total = 0.0
+            scale, total = 0.0, 0.0
+            for j in range(positions.shape[1]):
+                row, top = positions[u, j], TINY
+                for k in range(K):
+                    masses[k] *= phi[h, row, k]
+                    top = max(top, masses[k])
+                if j % RESCALE_EVERY == RESCALE_EVERY - 1:
+                    scale += math.log(top)
+                    for k in range(K):
+                        masses[k] /= top
             for k in range(K):
                 total += masses[k]
-            out[h, u] += math.log(max(total, TINY))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def scaled_product(positions, phi, masses):
-    """Multiply rows of phi into masses; returns the log of what was divided out on the way."""
-    scale = 0.0
-    for j in range(positions.shape[0]):
-        row = positions[j]
-        top = 0.0
-        for k in range(masses.shape[0]):
-            masses[k] *= phi[row, k]
-            top = max(top, masses[k])
-        if j % RESCALE_EVERY == RESCALE_EVERY - 1:
-            scale += math.log(max(top, TINY))
-            for k in range(masses.shape[0]):
-                masses[k] /= max(top, TINY)
-    return scale
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def rescale(masses):
-    """Divide by the largest entry."""
-    top = TINY
-    for k in range(masses.shape[0]):
-        top = max(top, masses[k])
-    for k in range(masses.shape[0]):
-        masses[k] /= top
+            out[h, u] = scale + math.log(max(total, TINY))
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -190,17 +175,6 @@ def swap_neighbours(rng, alpha, n, M):
                 for c in range(M.shape[0]):
                     M[c, k], M[c, k + 1] = M[c, k + 1], M[c, k]
         after += n[k + 1]
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def keep_draw(state, n, out, h):
-    """Write a point of a chain, and how many classes are occupied there, as draw h."""
-    out_alpha, out_left, out_pi, out_phi, out_occupied = out
-    out_alpha[h] = state[0][0]
-    out_left[h] = state[1]
-    out_pi[h] = state[2]
-    out_phi[h] = state[3]
-    out_occupied[h] = (n > 0).sum()
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

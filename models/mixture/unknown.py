@@ -26,7 +26,6 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk._core.parallel import Ticks, in_order
 from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns, Rows
@@ -43,8 +42,9 @@ from .mixed_terms import (
     rest_terms,
     room_of,
 )
+from .sampler import chains_of
 from .state import Draws, Given, Prior, Units
-from .unknown_kernels import keep, log_power_of_mean, start_base, sweeps
+from .unknown_kernels import block, keep, label_base, log_power_of_mean, sweeps, write_rows
 
 BASE_CHAINS = 8
 SWEEPS_A_CALL = 20
@@ -224,7 +224,12 @@ def started(problem: UnknownRecords, draws: Draws, l: int, rng: np.random.Genera
         np.zeros((W, len(y)), np.int64),
         np.zeros((W, len(y), prior.n_counts), np.bool_),
     )
-    start_base(rng, problem.data(), problem.layout, problem.rows(), state, y)
+    m, families = len(problem.hows), problem.layout[0]
+    table, (_, _, pi, phi, n, M, label, flags) = block(problem.data()[0], m), state
+    write_rows(table[0], problem.rows(), families, y)
+    for b in range(W):  # labels and sums of the base chains, given their parameters
+        base = n[b], M[b], label[b], flags[b]
+        label_base(rng, table, families, pi[m + b], phi[m + b], *base)
     return *state, y
 
 
@@ -261,18 +266,13 @@ def run_chains(
     problem: UnknownRecords,
     starts: Sequence[Chain],
     *,
-    draws: int,
     rng: np.random.Generator,
     n_jobs: int,
     tick: Callable[[int], None] = lambda done: None,
     **how: Any,
 ) -> tuple[list[Kept], list[Chain]]:
     """Several chains, each with its own child generator, so `n_jobs` does not change the draws."""
-    jobs = [
-        partial(run_chain, problem, start, draws=draws, rng=child, **how)
-        for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
-    ]
-    found = list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
+    found = chains_of(partial(run_chain, problem), starts, rng, n_jobs, tick, **how)
     return [kept for kept, _ in found], [chain for _, chain in found]
 
 
@@ -334,16 +334,6 @@ class Imputed:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def sets_of(tables, layout, h, P, T):
-    """Fill parameters and logs of all sets of a draw."""
-    _, all_M, _, _, fixed, m = tables
-    p, r = layout[2].shape[0], layout[6].shape[0]
-    D = all_M.shape[2] - 2 * p - r
-    for b in range(all_M.shape[1]):
-        fill_draw(all_M[h, b], all_M[h, b, :D], layout, fixed[int(b >= m)], P[b], T[b])
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def set_of(tables, P, T, h, b):
     """One set as the predictives of a single fit take it, and its fixed variables."""
     all_n, all_M, all_alpha, all_pi, fixed, m = tables
@@ -365,96 +355,76 @@ def case_of(targets, x, constants, held, h, b):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def hold_rows(targets, h, p, held, constants):
-    """What stands in the tables, the truth or an imputed row, and constants of its counts."""
-    known, imputed, free = targets[7], targets[8], targets[12]
-    for u in range(known.shape[0]):
-        if not known[u]:
-            for c in range(free.shape[0]):
-                held[u, free[c]] = imputed[h, u, c]
-            count_constants(held[u, :p], 1.0, constants[u, :p])
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_joint(log_p, tilt, m):
     """log h, but for the normaliser of the tilt, from the log densities of the B sets."""
     return log_p[:m].sum() - log_power_of_mean(log_p[m:] - tilt, m - 1)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def sets_room(tables, layout):
-    """Room for parameters and logs of all sets of a draw."""
-    _, B, K = tables[0].shape
-    p, r = layout[2].shape[0], layout[6].shape[0]
-    return np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, tables[1].shape[2] - 2 * p - r, K))
+def densities(tables, layout, targets, guesses, log_weights, batch, out):
+    """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h.
 
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def truth_densities(tables, layout, targets, out):
-    """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h."""
-    truth, constants, known, m = targets[2], targets[4], targets[7], tables[5]
-    (H, B, K), p = tables[0].shape, layout[2].shape[0]
-    (P, T), terms = sets_room(tables, layout), np.empty(K)
-    room = np.zeros(truth.shape[1], np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
+    With guesses: out[b, g, u] gets log of its batch's sum of exp(log_weights) h(y*) / h(y_i). What
+    stands in the tables is ``held``: the truth, or an imputed row.
+    """
+    truth, constants, known, imputed, free = (
+        targets[2], targets[4], targets[7], targets[8], targets[12],
+    )  # fmt: skip
+    _, all_M, _, _, fixed, m = tables
+    (H, B, K), p, r = tables[0].shape, layout[2].shape[0], layout[6].shape[0]
+    D = all_M.shape[2] - 2 * p - r
+    P, T = np.empty((B, p + r, K, PARAMETERS)), np.zeros((B, D, K))
     held, of_held = truth.copy(), np.zeros(constants.shape)
-    log_p, log_r, log_q = np.empty(B), np.empty(B), np.empty(m)
+    log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
+    if guesses is None:
+        room = np.zeros(truth.shape[1], np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
+        terms = np.empty(K)
+    else:
+        by_points, cells = room_of(guesses, truth.shape[1], K), guesses[5]
+        room, terms, rest, L, _, _, masses = by_points
+        found = np.empty((masses.shape[0], B))
     for h in range(H):
-        sets_of(tables, layout, h, P, T)
-        hold_rows(targets, h, p, held, of_held)
+        for b in range(B):
+            fill_draw(all_M[h, b], all_M[h, b, :D], layout, fixed[int(b >= m)], P[b], T[b])
         for u in range(truth.shape[0]):
-            for b in range(B):
-                draw, fixed = set_of(tables, P, T, h, b)
-                case = case_of(targets, truth, constants, held, h, b)
-                rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
-                log_p[b] = log_sum_of(terms)
-                log_r[b] = log_p[b]
-                if not known[u]:
-                    case = case_of(targets, held, of_held, held, h, b)
-                    rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
-                    log_r[b] = log_sum_of(terms)
-                    if b < m:
-                        rest_terms(draw, layout, fixed, case, b, u, 2, room, terms)
-                        log_q[b] = log_r[b] - log_sum_of(terms)
-            norm = (m - 1) * (log_sum_of(-log_r[m:]) - math.log(B - m))
-            out[h, u] = log_joint(log_p, log_r[m:], m) + norm
             if not known[u]:
-                log_h = log_joint(log_r, log_r[m:], m) + norm
-                out[h, u] += log_sum_of(log_q) - math.log(m) - log_h
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def guess_densities(tables, layout, targets, guesses, log_weights, batch, out):
-    """Add log of the batch's sum of exp(log_weights) h(y*) / h(y_i) to out[b, g, u]."""
-    truth, constants, known, m = targets[2], targets[4], targets[7], tables[5]
-    (H, B, K), p, cells = tables[0].shape, layout[2].shape[0], guesses[5]
-    U, G, _ = cells.shape
-    (P, T), by_points = sets_room(tables, layout), room_of(guesses, truth.shape[1], K)
-    room, terms, rest, L, _, _, _, masses = by_points
-    held, of_held = truth.copy(), np.zeros(constants.shape)
-    log_p, found, tilt = np.empty(B), np.empty((G, B)), np.empty(B)
-    for h in range(H):
-        sets_of(tables, layout, h, P, T)
-        hold_rows(targets, h, p, held, of_held)
-        for u in range(U):
+                for c in range(free.shape[0]):
+                    held[u, free[c]] = imputed[h, u, c]
+                count_constants(held[u, :p], 1.0, of_held[u, :p])
             for b in range(B):
-                draw, fixed = set_of(tables, P, T, h, b)
+                draw, here = set_of(tables, P, T, h, b)
                 case = case_of(targets, truth, constants, held, h, b)
-                top, log_p[b] = points_of(draw, layout, fixed, case, guesses, b, u, by_points)
-                for g in range(G):
-                    if masses[g] > SMALL:
-                        found[g, b] = math.log(masses[g]) + top
-                    else:
-                        found[g, b] = log_guess(rest, L, cells, u, g, terms)
+                if guesses is None:
+                    rest_terms(draw, layout, here, case, b, u, 0, room, terms)
+                    log_p[b] = log_sum_of(terms)
+                else:
+                    top, log_p[b] = points_of(draw, layout, here, case, guesses, b, u, by_points)
+                    for g in range(masses.shape[0]):
+                        if masses[g] > SMALL:
+                            found[g, b] = math.log(masses[g]) + top
+                        else:
+                            found[g, b] = log_guess(rest, L, cells, u, g, terms)
                 tilt[b] = log_p[b]
-                if not known[u] and b >= m:
+                if not known[u] and (guesses is None or b >= m):
                     case = case_of(targets, held, of_held, held, h, b)
-                    rest_terms(draw, layout, fixed, case, b, u, 0, room, terms)
+                    rest_terms(draw, layout, here, case, b, u, 0, room, terms)
                     tilt[b] = log_sum_of(terms)
-            log_v = log_weights[h, u] - log_joint(log_p, tilt[m:], m)
-            for g in range(G):
-                if found[g].min() > -math.inf:
-                    log_h = log_joint(found[g], tilt[m:], m)
-                    out[batch[h], g, u] = log_add(out[batch[h], g, u], log_v + log_h)
+                    if b < m:
+                        rest_terms(draw, layout, here, case, b, u, 2, room, terms)
+                        log_q[b] = tilt[b] - log_sum_of(terms)
+            log_h = log_joint(log_p, tilt[m:], m)
+            if guesses is None:
+                norm = (m - 1) * (log_sum_of(-tilt[m:]) - math.log(B - m))
+                out[h, u] = log_h + norm
+                if not known[u]:
+                    of_held_row = log_joint(tilt, tilt[m:], m) + norm
+                    out[h, u] += log_sum_of(log_q) - math.log(m) - of_held_row
+            else:
+                log_v = log_weights[h, u] - log_h
+                for g in range(masses.shape[0]):
+                    if found[g].min() > -math.inf:
+                        log_h = log_joint(found[g], tilt[m:], m)
+                        out[batch[h], g, u] = log_add(out[batch[h], g, u], log_v + log_h)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -508,7 +478,7 @@ class ImputedPredictive:
         """log h(y_i) of each draw, with the normaliser of imputed rows, shape (H, block)."""
         targets = self._targets(block)
         out = np.empty((len(self.kept.alpha), len(targets[2])))
-        truth_densities(self._tables(), self.problem.prior.layout, targets, out)
+        densities(self._tables(), self.problem.prior.layout, targets, None, None, None, out)
         return out
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
@@ -516,7 +486,7 @@ class ImputedPredictive:
         targets, prior = self._targets(block), self.problem.prior
         shape = (int(self.batch.max()) + 1, len(self.cases[0].guesses), len(targets[2]))
         out = np.full(shape, -np.inf)
-        guess_densities(
+        densities(
             self._tables(),
             prior.layout,
             targets,

@@ -93,21 +93,15 @@ def add_terms(x, e, variables, n, P, T, sizes, first, out):
                 out[k] += log_number(x[c], 1.0, P[v, k], True, inflated, 1.0, (0.0, 0.0))
         counts |= v < p
         c += 1
-    if counts:
-        add_counts(x, e, variables, n, P, sizes, first, out)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def add_counts(x, e, variables, n, P, sizes, first, out):
-    """The same of counts alone, after all else."""
-    p, _, inflated = sizes
+    if not counts:
+        return
     least = out[first] + FAR  # every mass of a count is at most 1
-    for c in range(variables.shape[0]):
+    for c in range(F):
         v = variables[c]
         if v < p and x[c] == x[c]:
             constants = (0.0, count_constant(x[c]))
             least += log_number(x[c], e[c], P[v, first], False, inflated, 1.0, constants)
-    for c in range(variables.shape[0]):
+    for c in range(F):
         v, of_empty = variables[c], math.nan
         if v >= p or x[c] != x[c]:
             continue
@@ -124,23 +118,16 @@ def add_counts(x, e, variables, n, P, sizes, first, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
-def total_of(masses):
-    """Their sum."""
-    total = 0.0
-    for k in range(masses.shape[0]):
-        total += masses[k]
-    return total
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def log_mass(x, e, variables, start, n, P, T, sizes, first, out):
     """out[k] = exp(start[k]) p(values | class k) over the largest; log of the sum of all."""
     for k in range(out.shape[0]):
         out[k] = start[k]
     add_terms(x, e, variables, n, P, T, sizes, first, out)
-    top = largest(out)
+    top, total = largest(out), 0.0
     exponentials(top, out)
-    return top + math.log(total_of(out))
+    for k in range(out.shape[0]):
+        total += out[k]
+    return top + math.log(total)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -338,18 +325,6 @@ def label_base(rng, table, layout, pi, phi, n, M, label, flags):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def start_base(rng, data, layout, rows, state, y):
-    """Labels and sums of all base chains, given their parameters."""
-    _, _, pi, phi, n, M, label, flags = state
-    W = n.shape[0]
-    m = pi.shape[0] - W
-    table = block(data[0], m)
-    write_rows(table[0], rows, layout[0], y)
-    for b in range(W):
-        label_base(rng, table, layout[0], pi[m + b], phi[m + b], n[b], M[b], label[b], flags[b])
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_base(M, alpha, layout, level_logs, P, T, log_alpha):
     """What `impute_rows` looks up of one base chain: parameters, logs of levels, of alpha + i."""
     for k in range(M.shape[1]):
@@ -414,7 +389,7 @@ def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
     families = layout[0]
     alpha, log_left, pi, phi, n, M = state[:6]
     all_n, all_M, all_alpha, all_pi, all_label, all_flags, all_rows = out
-    (B, D, _), W, starts = phi.shape, n.shape[0], families[0]
+    B, W, starts = phi.shape[0], n.shape[0], families[0]
     m, p_r = B - W, families[2].shape[0] + families[6].shape[0]
     fallen = np.zeros(1, np.int64)
     for b in range(B):
@@ -431,7 +406,7 @@ def keep(rng, data, layout, fixed, rows, state, y, wanted, tracked, out, h):
         all_alpha[h, b], all_pi[h, b] = alpha[b], pi[b]
         for v in range(fixed.shape[0] if b < m else 0):
             if fixed[v] and v < p_r:
-                here, also = rows_of(families, D, v)
+                here, also = rows_of(families, v)
                 all_M[h, b, here], all_M[h, b, also] = phi[b, here], phi[b, also]
             elif fixed[v]:
                 q = slice(starts[v - p_r], starts[v - p_r + 1])

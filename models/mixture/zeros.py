@@ -63,18 +63,6 @@ def box_masses(zero, G, columns):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_zero_mass(zero, pi, phi, out):
-    """out[h] = pi_0, the mass of all boxes under draw h."""
-    columns = np.arange(zero[1].shape[1])
-    for h in range(pi.shape[0]):
-        mass = box_masses(zero, factor_masses(zero, phi[h]), columns)
-        out[h] = 0.0
-        for b in range(mass.shape[0]):
-            for k in range(mass.shape[1]):
-                out[h] += pi[h, k] * mass[b, k]
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fall(rng, N, zero, pi, phi, n, M):
     """Add to n[K] and M[D, K] the n_0 ~ NegBinomial(N, pi_0) records that fell into the boxes.
 
@@ -166,8 +154,18 @@ def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
         left = max(whole - within, LEAST * whole)
         fallen = rng.poisson(rng.standard_gamma(float(c[v])) * within / left)
         out[v] += fallen
-        deal(rng, fallen, shares[: slices * K], within, counts)
-        for i in range(slices * K):
+        last, rest, ahead = slices * K - 1, within, fallen
+        if 0 < fallen < FEW:  # one by one; many by binomials
+            cumulate(shares[: last + 1])
+            for _ in range(fallen):
+                counts[draw_class(rng, shares[: last + 1])] += 1
+            ahead = 0
+        for i in range(last + 1):
+            if ahead > 0:
+                share = min(max(shares[i] / max(rest, TINY), 0.0), 1.0)
+                counts[i] = rng.binomial(ahead, share) if i < last else ahead
+                ahead -= counts[i]
+                rest -= shares[i]
             if counts[i] > 0:
                 b, k = which[i // K], i % K
                 n[k] += counts[i]
@@ -181,39 +179,18 @@ def fall_given(rng, zero, us, us_columns, c, pi, phi, g, n, M):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def deal(rng, total, shares, whole, counts):
-    """Add a multinomial of `total` to counts; few one by one, many by binomials. Spoils shares."""
-    if total == 0:
-        return
-    if total < FEW:
-        cumulate(shares)
-        for _ in range(total):
-            counts[draw_class(rng, shares)] += 1
-        return
-    left, rest = total, whole
-    for i in range(shares.shape[0] - 1):
-        here = rng.binomial(left, min(max(shares[i] / max(rest, TINY), 0.0), 1.0))
-        counts[i] += here
-        left -= here
-        rest -= shares[i]
-        if left == 0:
-            return
-    counts[shares.shape[0] - 1] += left
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_log_possible(tables, given, label, truth, zero, out):
     """out[h, u] = log of the share of what is possible, given the target's unsynthesised values.
 
     sum_k w_k (1 - sum_b prod_j G_bjk) / sum_k w_k, w_k = pi_k prod of the given levels, the target
     taken out of its own class (label K: nowhere).
     """
-    all_Q, all_tau, pi = tables
+    (all_Q, all_tau, pi), (boxes, of, narrow, _, _) = tables, zero
     others, us_columns = np.flatnonzero(~given), np.flatnonzero(given)
     us = np.ascontiguousarray(truth.T[given])  # shape (u, U)
     weights, K = np.empty(pi.shape[1]), pi.shape[1]
     for h in range(pi.shape[0]):
-        Q, G = all_Q[h], factor_masses(zero, all_Q[h])
+        Q, tau, G = all_Q[h], all_tau[h], factor_masses(zero, all_Q[h])
         mass = box_masses(zero, G, others)
         for u in range(truth.shape[0]):
             weights[:] = pi[h]
@@ -222,27 +199,18 @@ def fill_log_possible(tables, given, label, truth, zero, out):
                     weights[k] *= Q[us[j, u], k]
             k0, within = label[h, u], 0.0
             for b in range(mass.shape[0]):
-                if meets(zero[0], b, us, u, us_columns):
+                if meets(boxes, b, us, u, us_columns):
                     for k in range(K):
+                        share = mass[b, k]
                         if k == k0:
-                            within += weights[k] * own_share(
-                                zero, G, all_tau[h], truth, u, b, k, others
-                            )
-                        else:
-                            within += weights[k] * mass[b, k]
+                            share = 1.0
+                            for c in others:
+                                f = of[b, c]
+                                if narrow[f]:
+                                    here = G[f, k] * tau[c, k] - boxes[b, truth[u, c]]
+                                    share *= here / (tau[c, k] - 1.0)
+                        within += weights[k] * share
             out[h, u] = math.log(max(1.0 - within / max(weights.sum(), TINY), LEAST))
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def own_share(zero, G, tau, truth, u, b, k, columns):
-    """Mass of box b in the class k of target u, with the target taken out of the counts."""
-    boxes, of, narrow, _, _ = zero
-    share = 1.0
-    for j in columns:
-        f = of[b, j]
-        if narrow[f]:
-            share *= (G[f, k] * tau[j, k] - boxes[b, truth[u, j]]) / (tau[j, k] - 1.0)
-    return share
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -275,42 +243,30 @@ def draw_possible_rows(rng, positions, zero, known, pi, phi, starts, columns, ou
             for b in range(B):
                 if alive[b]:
                     within += tails[0, b, k]
-            masses[k] *= share_left(within)
+            masses[k] *= 1.0 - within if within < 1.0 - ROUNDING else 0.0
         cumulate(masses)
         drawn = draw_class(rng, masses)
         for j in range(columns.shape[0]):
             begin, end = starts[columns[j]], starts[columns[j] + 1]
-            level = draw_possible_level(rng, begin, end, boxes, alive, tails, j, drawn, phi)
+            weights = np.empty(end - begin)
+            for r in range(begin, end):
+                within = 0.0
+                for b in range(B):
+                    if alive[b] and boxes[b, r]:
+                        within += tails[j + 1, b, drawn]
+                left = 1.0 - within if within < 1.0 - ROUNDING else 0.0
+                weights[r - begin] = phi[r, drawn] * left
+            cumulate(weights)
+            level = begin + draw_class(rng, weights)
             out[i, j] = level - begin
             for b in range(B):
                 alive[b] = alive[b] and boxes[b, level]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def share_left(within):
-    """What is left of one; nothing where that is rounding."""
-    return 1.0 - within if within < 1.0 - ROUNDING else 0.0
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_possible_level(rng, begin, end, boxes, alive, tails, j, k, phi):
-    """One level of column j in class k, weighted with what stays possible after it."""
-    weights = np.empty(end - begin)
-    for r in range(begin, end):
-        within = 0.0
-        for b in range(alive.shape[0]):
-            if alive[b] and boxes[b, r]:
-                within += tails[j + 1, b, k]
-        weights[r - begin] = phi[r, k] * share_left(within)
-    cumulate(weights)
-    return begin + draw_class(rng, weights)
-
-
 def log_possible(zeros: ZeroLayout, draws: Draws) -> Array:
     """log(1 - pi_0) of each draw, shape (H,)."""
-    mass = np.empty(len(draws))
-    fill_zero_mass(zeros.arrays, draws.pi, draws.phi, mass)
-    logs: Array = np.log(np.maximum(1.0 - mass, LEAST))
+    nothing = np.zeros((1, len(zeros.starts) - 1), np.int64)
+    logs: Array = log_possible_given(zeros, draws, nothing, nothing[0] > 0)[:, 0]
     return logs
 
 

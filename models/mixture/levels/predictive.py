@@ -34,7 +34,6 @@ from bayes_risk.models.mixture.sweep import TINY, fill_log_masses
 
 from .predictive_kernels import (
     class_weights,
-    fill_levels,
     linked_factor,
     own_class,
     predict,
@@ -97,17 +96,6 @@ def fill_terms(tables, layout, target, draws, factor, log_base, log_truth, draw_
     for s in range(t):
         log_truth[s] += log_base[s]
     return t
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def multiply_factors(factor, places, out):
-    """out[c, t] = prod_v factor[places[c, v], t]."""
-    for c in range(places.shape[0]):
-        for t in range(factor.shape[1]):
-            out[c, t] = factor[places[c, 0], t]
-        for v in range(1, places.shape[1]):
-            for t in range(factor.shape[1]):
-                out[c, t] *= factor[places[c, v], t]
 
 
 Reals = npt.NDArray[np.floating[Any]]
@@ -197,8 +185,8 @@ def _places(start: Ints, variables: Sequence[int]) -> Ints:
 
 def _products(factor: Reals, places: Ints) -> Reals:
     out = np.ones((len(places), factor.shape[1]), factor.dtype)
-    if places.shape[1]:
-        multiply_factors(factor, places, out)
+    for place in places.T:
+        out *= factor[place]
     return out
 
 
@@ -224,9 +212,15 @@ class Tables:
     @classmethod
     def of(cls, sums: Sums, prior: Prior) -> "Tables":
         """Of sums of levels alone, in whose place the probabilities are put."""
-        draws, M = sums.draws, sums.M
-        tau = np.empty((len(M), len(prior.starts) - 1, M.shape[2]))
-        fill_levels(M, draws.phi, prior.starts, prior.level, sums.fixed, tau)
+        draws, M, starts, a = sums.draws, sums.M, prior.starts, prior.level
+        tau = np.empty((len(M), len(starts) - 1, M.shape[2]))
+        M[:, -1] = 1.0
+        for j, (begin, end) in enumerate(pairwise(starts)):
+            tau[:, j] = (end - begin) * a
+            for row in range(begin, end):
+                tau[:, j] += M[:, row]
+            for row in range(begin, end):
+                M[:, row] = draws.phi[:, row] if sums.fixed[j] else (M[:, row] + a) / tau[:, j]
         pi = None if sums.integrated else draws.pi
         return cls(Q=M, tau=tau, n=sums.n, alpha=draws.alpha, pi=pi, fixed=sums.fixed)
 
@@ -347,10 +341,12 @@ class LatentPredictive:
             )
             if wide is not None:
                 return log_truth, wide.swapaxes(1, 2)
+        changed = guesses[:, :G] != self.truth[block][:, None, self.columns]
+        changes = changed.sum(axis=2), changed.argmax(axis=2)
         predict(
             t.arrays,
             (t.fixed, self.columns),
-            (*of_targets, self.observed[block], self.conditioned[block], guesses[:, :G]),
+            (*of_targets, self.observed[block], self.conditioned[block], guesses[:, :G], changes),
             np.empty((0, 0)) if weights is None else weights,
             self.batch,
             log_truth,

@@ -28,21 +28,6 @@ from bayes_risk.models.mixture.sweep import RESCALE_EVERY, TINY
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_levels(M, phi, starts, a, fixed, tau):
-    """Put level probabilities given sums M (H, D, K) in their place, or as drawn where fixed."""
-    for h in range(M.shape[0]):
-        M[h, -1] = 1.0
-        for j in range(starts.shape[0] - 1):
-            for k in range(M.shape[2]):
-                total = (starts[j + 1] - starts[j]) * a
-                for r in range(starts[j], starts[j + 1]):
-                    total += M[h, r, k]
-                tau[h, j, k] = total
-                for r in range(starts[j], starts[j + 1]):
-                    M[h, r, k] = phi[h, r, k] if fixed[j] else (M[h, r, k] + a) / total
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def class_weights(n, alpha, removed, out):
     """E[pi_k | labels less one of class `removed`], the stick-breaking predictive; shape (K,).
 
@@ -95,10 +80,12 @@ def linked_factor(Q, tau, fixed, j, z, same, k):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms):
-    """Class by class the mass of the target's values; (own class's mass, log scale) are returned.
+def truth_terms(Q, tau, fixed, values, linked, held, u, k0, base, terms):
+    """Class by class the mass of a target's values; (own class's mass, log scale) are returned.
 
-    ``terms[k0]`` is set to zero: the target's own class is reckoned apart, without the target.
+    Of own ``values`` and ``linked`` ones there may be only some (-1: not told), and a linked one
+    alone is as it was drawn. ``terms[k0]`` is set to zero: the target's own class is reckoned
+    apart, without the target.
     """
     K = terms.shape[0]
     scale, own = 0.0, 0.0
@@ -106,15 +93,18 @@ def truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms):
         terms[k] = base[k0, k]
     if k0 < K:
         own = base[k0, k0]
-    for j in range(truth.shape[1]):
-        y, z = truth[u, j], linked[u, j]
-        for k in range(K):
-            terms[k] *= Q[y, k]
+    for j in range(values.shape[1]):
+        y, z = values[u, j], linked[u, j]
+        if y >= 0:
+            for k in range(K):
+                terms[k] *= Q[y, k]
+            if k0 < K:
+                own *= own_class(Q, tau, fixed, j, held[u, j], z, k0, y)
         if z >= 0:
             for k in range(K):
-                terms[k] *= linked_factor(Q, tau, fixed, j, z, y == z, k)
-        if k0 < K:
-            own *= own_class(Q, tau, fixed, j, held[u, j], z, k0, y)
+                terms[k] *= linked_factor(Q, tau, fixed, j, z, y == z, k) if y >= 0 else Q[z, k]
+            if k0 < K and y < 0:
+                own *= own_class(Q, tau, fixed, j, z, -1, k0, z)
         if j % RESCALE_EVERY == RESCALE_EVERY - 1:
             top = max(own, TINY)
             for k in range(K):
@@ -128,51 +118,6 @@ def truth_terms(Q, tau, fixed, truth, linked, held, u, k0, base, terms):
     return own, scale
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_condition(Q, tau, fixed, held, linked, observed, conditioned, base, u, k0, masses):
-    """log sum_k base_k prod over what is observed of the target, its own or synthetic values.
-
-    In its own class these are taken out of the counts first. Zero if nothing is observed.
-    """
-    K = masses.shape[0]
-    scale, own, anything = 0.0, 0.0, False
-    for k in range(K):
-        masses[k] = base[k0, k]
-    for j in range(observed.shape[1]):
-        for level, mine in ((observed[u, j], held[u, j]), (conditioned[u, j], linked[u, j])):
-            if level >= 0:
-                anything = True
-                if k0 < K:
-                    own = masses[k0] * own_class(Q, tau, fixed, j, mine, -1, k0, level)
-                for k in range(K):
-                    masses[k] *= Q[level, k]
-                if k0 < K:
-                    masses[k0] = own
-        if j % RESCALE_EVERY == RESCALE_EVERY - 1:
-            top = max(masses.max(), TINY)
-            scale += math.log(top)
-            for k in range(K):
-                masses[k] /= top
-    return math.log(max(masses.sum(), TINY)) + scale if anything else 0.0
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def without_columns(Q, inverse, tau, fixed, columns, truth, linked, u, terms, W):
-    """W[j, 0]: terms divided by the factor of the true level of guessed variable j.
-
-    ``W[j, 1]``: the same where a guess changes the factor of the linked level.
-    """
-    for j in range(columns.shape[0]):
-        c = columns[j]
-        y, z = truth[u, c], linked[u, c]
-        for k in range(terms.shape[0]):
-            W[j, 0, k] = terms[k] * inverse[y, k]
-        if z >= 0:
-            for k in range(terms.shape[0]):
-                then = linked_factor(Q, tau, fixed, c, z, y != z, k)
-                W[j, 1, k] = W[j, 0, k] * then / linked_factor(Q, tau, fixed, c, z, y == z, k)
-
-
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def dot(W, j, e, Q, r):
     """sum_k W[j, e, k] Q[r, k]."""
@@ -183,33 +128,29 @@ def dot(W, j, e, Q, r):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def changes_of(guesses, truth, columns):
-    """How many variables each guess changes, and which is the first; shapes (U, G)."""
-    count = np.zeros(guesses.shape[:2], np.int64)
-    first = np.zeros(guesses.shape[:2], np.int64)
-    for u in range(guesses.shape[0]):
-        for g in range(guesses.shape[1]):
-            for j in range(columns.shape[0] - 1, -1, -1):
-                if guesses[u, g, j] != truth[u, columns[j]]:
-                    count[u, g] += 1
-                    first[u, g] = j
-    return count, first
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def guess_masses(
-    Q, tau, fixed, columns, truth, linked, held, guesses, u, k0, own, total,
+    Q, inverse, tau, fixed, columns, truth, linked, held, guesses, u, k0, own, total,
     changes, terms, W, own_level, product, v, out,
 ):  # fmt: skip
-    """Add v times the mass of every guess to out[u]."""
+    """Add v times the mass of every guess to out[u].
+
+    ``changes`` (U, G): how many variables each guess changes, and which is the first. ``W[j, 0]``:
+    terms divided by the factor of the true level of guessed variable j, ``W[j, 1]``: the same where
+    a guess changes the factor of the linked level.
+    """
     count, first = changes
     K = terms.shape[0]
-    if k0 < K:
-        for j in range(columns.shape[0]):
-            c = columns[j]
-            own_level[j] = 1.0 / own_class(
-                Q, tau, fixed, c, held[u, c], linked[u, c], k0, truth[u, c]
-            )
+    for j in range(columns.shape[0]):
+        c = columns[j]
+        y, z = truth[u, c], linked[u, c]
+        for k in range(K):
+            W[j, 0, k] = terms[k] * inverse[y, k]
+        if z >= 0:
+            for k in range(K):
+                then = linked_factor(Q, tau, fixed, c, z, y != z, k)
+                W[j, 1, k] = W[j, 0, k] * then / linked_factor(Q, tau, fixed, c, z, y == z, k)
+        if k0 < K:
+            own_level[j] = 1.0 / own_class(Q, tau, fixed, c, held[u, c], z, k0, y)
     for g in range(guesses.shape[1]):
         mass = 0.0
         if count[u, g] == 0:
@@ -249,13 +190,15 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
     """
     all_Q, all_tau, n, alpha, pi, integrated = tables
     fixed, columns = layout
-    label, truth, linked, held, observed, conditioned, guesses = targets
+    label, truth, linked, held, observed, conditioned, guesses, changes = targets
     H, K = n.shape
     U, G, q = truth.shape[0], guesses.shape[1], columns.shape[0]
     base, inverse = np.empty((K + 1, K)), np.empty(all_Q.shape[1:])
     terms, product = np.empty(K), np.empty(K)
     W, own_level = np.empty((q, 2, K)), np.ones(q)
-    changes = changes_of(guesses, truth, columns)
+    given = np.zeros(U, np.bool_)
+    for u in range(U):
+        given[u] = (observed[u] >= 0).any() or (conditioned[u] >= 0).any()
     for h in range(H):
         Q, tau, out = all_Q[h], all_tau[h], sums[batch[h]]
         fill_weights(n[h], alpha[h], pi[h], integrated, base)
@@ -270,14 +213,17 @@ def predict(tables, layout, targets, weights, batch, log_truth, sums):
             total = max(total, TINY)
             if G == 0:
                 log_truth[h, u] = math.log(total) + scale
-                log_truth[h, u] -= log_condition(
-                    Q, tau, fixed, held, linked, observed, conditioned, base, u, k0, product
-                )
+                if given[u]:
+                    own, scale = truth_terms(
+                        Q, tau, fixed, observed, conditioned, held, u, k0, base, product
+                    )
+                    if k0 < K:
+                        product[k0] = own
+                    log_truth[h, u] -= math.log(max(product.sum(), TINY)) + scale
             else:
-                without_columns(Q, inverse, tau, fixed, columns, truth, linked, u, terms, W)
                 guess_masses(
-                    Q, tau, fixed, columns, truth, linked, held, guesses, u, k0, own, total,
-                    changes, terms, W, own_level, product, weights[h, u] / total, out,
+                    Q, inverse, tau, fixed, columns, truth, linked, held, guesses, u, k0, own,
+                    total, changes, terms, W, own_level, product, weights[h, u] / total, out,
                 )  # fmt: skip
 
 
@@ -305,35 +251,6 @@ def changed_levels(guesses, truth, columns, low, offset, none):
                     out[u, g, c] = offset[j] + guesses[u, g, j] - low[j]
                     c += 1
     return out
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def kept_classes(n, merge, kept):
-    """Column of each class, `kept` (K,); how many columns there are."""
-    n_kept, empty = 0, -1
-    for k in range(n.shape[0]):
-        if not merge or n[k] > 0:
-            kept[k] = n_kept
-            n_kept += 1
-        else:
-            if empty < 0:
-                empty = n_kept
-                n_kept += 1
-            kept[k] = empty
-    return n_kept
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_draw(Q, n, alpha, pi, integrated, kept, base, levels, inverse):
-    """Class weights without each class's member, levels by column and their inverses; columns."""
-    K = n.shape[0]
-    n_kept = kept_classes(n, integrated, kept)
-    fill_weights(n, alpha, pi, integrated, base)
-    for k in range(K):
-        for r in range(Q.shape[0]):
-            levels[kept[k], r] = Q[r, k]
-            inverse[kept[k], r] = 1.0 / max(Q[r, k], TINY)
-    return n_kept
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -420,16 +337,6 @@ def add_more(V, terms, n_kept, places, u, product, by_level, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def look_up(pairs, places, none, out):
-    """Add to out[u, g] the sums of guesses with at most two changes."""
-    most = places.shape[2]
-    for u in range(places.shape[0]):
-        for g in range(places.shape[1]):
-            if most == 2 or places[u, g, 2] == none:
-                out[u, g] += pairs[u, places[u, g, 0], places[u, g, 1]]
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def predict_wide(tables, layout, targets, weights, batch, sums):
     """Add the weighted p_h(y*) / p_h(y_i) of every guess to the sums of its batch, (B, U, G)."""
     all_Q, all_tau, n, alpha, pi, integrated = tables
@@ -450,10 +357,20 @@ def predict_wide(tables, layout, targets, weights, batch, sums):
         while last < H and last < first + CHUNK and batch[last] == batch[first]:
             last += 1
         for h in range(first, last):
-            c = h - first
-            n_kept[c] = fill_draw(
-                all_Q[h], n[h], alpha[h], pi[h], integrated, kept[c], base[c], levels[c], inverse[c]
-            )
+            c, empty = h - first, -1
+            fill_weights(n[h], alpha[h], pi[h], integrated, base[c])
+            n_kept[c] = 0
+            for k in range(K):  # a column for each class with people in it, and one for all others
+                if integrated and n[h, k] <= 0 and empty >= 0:
+                    kept[c, k] = empty
+                else:
+                    kept[c, k] = n_kept[c]
+                    n_kept[c] += 1
+                    if integrated and n[h, k] <= 0:
+                        empty = kept[c, k]
+                for r in range(D):
+                    levels[c, kept[c, k], r] = all_Q[h, r, k]
+                    inverse[c, kept[c, k], r] = 1.0 / max(all_Q[h, r, k], TINY)
         out = sums[batch[first]]
         for u in range(U):
             for h in range(first, last):
@@ -478,7 +395,10 @@ def predict_wide(tables, layout, targets, weights, batch, sums):
                 if places.shape[2] > 2:
                     add_more(V, merged, n_kept[c], places, u, product, by_level, out)
         if last == H or batch[last] != batch[first]:
-            look_up(pairs, places, width - 1, out)
+            for u in range(U):  # guesses with at most two changes
+                for g in range(places.shape[1]):
+                    if places.shape[2] == 2 or places[u, g, 2] == width - 1:
+                        out[u, g] += pairs[u, places[u, g, 0], places[u, g, 1]]
             pairs[:] = 0.0
         first = last
 
