@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, positive, positives
 from bayes_risk.data.impossible import Impossible
@@ -24,10 +23,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.mixture.columns import Columns
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.fitting import SPLITS, Run, checked_splits, fitted
-from bayes_risk.models.mixture.hyper_priors import (
-    HyperpriorReweighting,
-    power_scaled_dpmpm,
-)
+from bayes_risk.models.mixture.hyper_priors import HyperpriorReweighting, power_scaled_gamma
 from bayes_risk.models.mixture.state import Prior, ZeroLayout
 from bayes_risk.release.release import EncodedRelease
 
@@ -75,8 +71,10 @@ class DPMPM:
 
         Above 0, and no prior may become improper (Kallioinen et al. 2023).
         """
-        scaled: DPMPM = power_scaled_dpmpm(self, positive("power", power))
-        return scaled
+        power = positive("power", power)  # Dirichlet(a)^p is Dirichlet(p (a - 1) + 1)
+        level, _ = power_scaled_gamma("level_prior", (self.level_prior, 1.0), power)
+        pair = power_scaled_gamma("concentration_prior", self.concentration_prior, power)
+        return replace(self, concentration_prior=pair, level_prior=level)
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
         """Columns that a release replaces unless some are named, of a table with these."""
@@ -164,7 +162,9 @@ class DPMPM:
         alpha = checked_weights(weights, df.index)
         splits = checked_splits(splits, self.impossible, sampler, SPLITS if alpha is None else 0)
         starts = np.concatenate([[0], np.cumsum(df.n_levels)]).astype(np.int64)
-        df, zeros = _with_zeros(df, self.impossible, starts)
+        region = None if self.impossible is None else self.impossible.region(df)
+        df = replace(df, impossible=region)
+        zeros = None if region is None else ZeroLayout.of_boxes(region.boxes, starts)
         prior = Prior(
             n_classes=self.n_classes,
             concentration=(float(self.concentration_prior[0]), float(self.concentration_prior[1])),
@@ -181,16 +181,6 @@ class DPMPM:
         columns, rng = Columns.of(levels=range(len(df.columns))), np.random.default_rng(random_seed)
         fit: DPMPMFit = fitted(DPMPMFit, self, df, columns, prior, alpha, run, rng)
         return fit
-
-
-def _with_zeros(
-    data: Microdata, impossible: Impossible | None, starts: Ints
-) -> tuple[Microdata, ZeroLayout | None]:
-    """The table, which knows what is impossible, and the same as the sampler takes it."""
-    if impossible is None:
-        return replace(data, impossible=None), None
-    region = impossible.region(data)
-    return replace(data, impossible=region), ZeroLayout.of_boxes(region.boxes, starts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -22,19 +22,18 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
-from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
     checked_count,
-    rates_of,
+    powers_of,
+    prior_of,
     refuse,
     whole_from_zero,
 )
 from bayes_risk.models.mixture.fit import MixtureFit
 from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
-from bayes_risk.models.mixture.state import Prior
 
 FAMILIES = ("category", "count", "normal", "lognormal")
 
@@ -185,21 +184,10 @@ class Mixture:
             tables |= {"numbers": numbers, "missing_numbers": missing_numbers}
             df = Microdata.from_frame(df, **tables)
         data, columns = self._read(df)
-        alpha = checked_weights(weights, data.index)
-        if alpha is not None and self.zeros is not None:
-            raise InputError(
-                f"weights with zeros={self.zeros} are not offered; leave zeros or weights out"
-            )
-        shape, rate = rates_of(data, columns, self.rate_prior)
-        prior = Prior(
-            n_classes=self.n_classes,
-            concentration=(float(self.concentration_prior[0]), float(self.concentration_prior[1])),
-            level=float(self.level_prior),
-            starts=columns.starts(data),
+        alpha = powers_of(self, weights, data)
+        prior = replace(
+            prior_of(self, data, columns),
             splits=checked_splits(splits, None, sampler),
-            shape=shape,
-            rate=rate,
-            inflation=None if self.zeros is None else (float(self.zeros[0]), float(self.zeros[1])),
             reals=np.tile(np.array(self.normal_prior, dtype=float), (len(columns.reals), 1)),
         )
         rng = np.random.default_rng(random_seed)

@@ -13,24 +13,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of, positive, positives
 from bayes_risk.data.microdata import Microdata, Number, checked_table
-from bayes_risk.data.record_weights import checked_weights, no_weights
+from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.mixture.business.totals import checked_quantile
 from bayes_risk.models.mixture.columns import (
     Columns,
     RatePrior,
     checked_count,
-    rates_of,
+    powers_of,
+    prior_of,
     refuse,
     whole_from_zero,
 )
 from bayes_risk.models.mixture.fitting import Run, checked_splits, fitted
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
-from bayes_risk.models.mixture.state import Prior
 
 PAIR = (0.5, 0.5)
 
@@ -161,28 +160,16 @@ class PoissonMixture:
         else:
             tables = {"levels": levels, "releases": releases, "missing": missing}
             data = read_counts(df, self.covariates, self.exposure, **tables)
-        power = checked_powers(self, weights, data)
+        if self.kind != "MP":
+            why = "the totals that it deals are the confidential ones, whatever the weights"
+            no_weights(weights, f'PoissonMixture(kind="{self.kind}")', why)
+        power = powers_of(self, weights, data)
         columns = columns_of(data, self.covariates, self.exposure)
         prior, rng = prior_of(self, data, columns), np.random.default_rng(random_seed)
         prior = replace(prior, splits=checked_splits(splits, None, sampler, 0))
         args = (self, data, columns, prior, power, run, rng)
         fit: PoissonMixtureFit = fitted(PoissonMixtureFit, *args)
         return fit
-
-
-def checked_powers(model: PoissonMixture, weights: Any, data: Microdata) -> Array | None:
-    """Record weights (n,) of a mixture that can take them; None: all 1."""
-    if model.kind != "MP":
-        why = "the totals that it deals are the confidential ones, whatever the weights"
-        no_weights(weights, f'PoissonMixture(kind="{model.kind}")', why)
-    alpha = checked_weights(weights, data.index)
-    if alpha is None:
-        return None
-    if model.zeros is not None:
-        raise InputError(
-            f"weights with zeros={model.zeros} are not offered; leave zeros or weights out"
-        )
-    return alpha
 
 
 def columns_of(data: Microdata, covariates: Sequence[str], exposure: str | None) -> Columns:
@@ -193,21 +180,6 @@ def columns_of(data: Microdata, covariates: Sequence[str], exposure: str | None)
         counts=[j for j, c in enumerate(names) if c not in others],
         levels=[names.index(c) for c in covariates],
         exposure=None if exposure is None else names.index(exposure),
-    )
-
-
-def prior_of(model: PoissonMixture, data: Microdata, columns: Columns) -> Prior:
-    """The priors that a declaration means for a table, and their layout."""
-    shape, rate = rates_of(data, columns, model.rate_prior)
-    a, b = model.concentration_prior
-    return Prior(
-        n_classes=model.n_classes,
-        concentration=(float(a), float(b)),
-        level=float(model.level_prior),
-        starts=columns.starts(data),
-        shape=shape,
-        rate=rate,
-        inflation=None if model.zeros is None else (float(model.zeros[0]), float(model.zeros[1])),
     )
 
 

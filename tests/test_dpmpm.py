@@ -8,10 +8,10 @@ from scipy.special import logsumexp
 
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
-from bayes_risk.models.mixture.gibbs import collapse
 from bayes_risk.models.mixture.levels.predictive import Tables, log_masses
 from bayes_risk.models.mixture.levels.predictive_kernels import class_weights
 from bayes_risk.models.mixture.posterior import predictive_of_levels as predictive_of
+from bayes_risk.models.mixture.sampler import collapse
 from bayes_risk.models.mixture.state import units_of
 from bayes_risk.models.mixture.sweep import class_masses, draw_levels, draw_sticks
 from tests.latent_classes import LEVELS, K, draws_of, layout, random_theta

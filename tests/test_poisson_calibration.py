@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
+from bayes_risk.models.mixture.columns import prior_of
 from bayes_risk.models.mixture.poisson_fit import PoissonMixtureFit
 from bayes_risk.models.mixture.posterior import MixturePosterior
 from bayes_risk.models.mixture.sampler import initial_state, run_chains
-from bayes_risk.models.poisson_mixture import columns_of, prior_of, read_counts
+from bayes_risk.models.poisson_mixture import columns_of, read_counts
 from tests.test_tree_calibration import z_scores
 
 pytestmark = [

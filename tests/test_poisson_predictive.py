@@ -7,11 +7,11 @@ from scipy.special import gammaln, logsumexp
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.models.mixture import masses
 from bayes_risk.models.mixture.business.class_posterior import binomial_masses
-from bayes_risk.models.mixture.gibbs import Sums
-from bayes_risk.models.mixture.gibbs import collapse as collapsed
 from bayes_risk.models.mixture.masses import log_poisson
 from bayes_risk.models.mixture.mixed_predictive import Cases, MixedPredictive
 from bayes_risk.models.mixture.posterior import log_masses
+from bayes_risk.models.mixture.sampler import Sums
+from bayes_risk.models.mixture.sampler import collapse as collapsed
 from tests import count_classes as by_hand
 from tests import exact_counts
 

@@ -14,6 +14,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata, Number
+from bayes_risk.data.record_weights import checked_weights
 
 from .state import Given, Prior, Units, units_of
 
@@ -274,3 +275,28 @@ def rates_of(data: Microdata, columns: Columns, given: RatePrior) -> tuple[Array
         if pair is not None:
             shape[j], rate[j] = pair
     return shape, rate
+
+
+def prior_of(model: Any, data: Microdata, columns: Columns) -> Prior:
+    """The priors that a declaration of counts means for a table, and their layout."""
+    shape, rate = rates_of(data, columns, model.rate_prior)
+    a, b = model.concentration_prior
+    return Prior(
+        n_classes=model.n_classes,
+        concentration=(float(a), float(b)),
+        level=float(model.level_prior),
+        starts=columns.starts(data),
+        shape=shape,
+        rate=rate,
+        inflation=None if model.zeros is None else (float(model.zeros[0]), float(model.zeros[1])),
+    )
+
+
+def powers_of(model: Any, weights: Any, data: Microdata) -> Array | None:
+    """Record weights (n,), None where all are 1; an InputError where there are structural zeros."""
+    alpha = checked_weights(weights, data.index)
+    if alpha is not None and model.zeros is not None:
+        raise InputError(
+            f"weights with zeros={model.zeros} are not offered; leave zeros or weights out"
+        )
+    return alpha

@@ -32,8 +32,7 @@ from .families import draw_row_labels
 from .led import Lengths, carried_on, led_by
 from .mechanism import Mechanism
 from .posterior import MixturePosterior
-from .state import Draws, Prior, Units
-from .sweep import draw_rows
+from .state import Draws, Prior, Units, ZeroLayout
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
 from .zeros import possible_rows
 
@@ -347,13 +346,10 @@ class MixtureFit:
         rows = columns.rows(codes[request.mask], prior)
         synthesized = np.isin(np.arange(len(columns.order)), made)
         if prior.n_numbers == 0:
-            known = rows.positions if classes == "own" else rows.positions[:, ~synthesized]
-            known = np.ascontiguousarray(known)
-            out = np.empty((len(known), len(made)), np.int32)
-            if prior.zeros is not None:
-                out = possible_rows(prior.zeros, known, ~synthesized, pi, phi, made, rng=rng)
-            else:
-                draw_rows(rng, known, pi, phi, prior.starts, made, out)
+            given = rows.positions if classes == "own" else rows.positions[:, ~synthesized]
+            nothing = np.zeros((0, prior.width - 1), dtype=bool)
+            zeros = prior.zeros or ZeroLayout.of_boxes(nothing, prior.starts)
+            out = possible_rows(zeros, given, ~synthesized, pi, phi, made, rng=rng)
             codes[np.ix_(request.mask, where)] = out
             return codes
         new = np.empty((len(rows.positions), len(made)))

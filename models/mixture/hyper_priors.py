@@ -38,13 +38,6 @@ def power_scaled_gamma(name: str, prior: tuple[float, float], power: float) -> t
     return raised, power * rate
 
 
-def power_scaled_dpmpm(model: Any, power: float) -> Any:
-    """Both hyper-priors raised to a power; Dirichlet(a)^p is Dirichlet(p (a - 1) + 1)."""
-    level, _ = power_scaled_gamma("level_prior", (model.level_prior, 1.0), power)
-    concentration = power_scaled_gamma("concentration_prior", model.concentration_prior, power)
-    return replace(model, concentration_prior=concentration, level_prior=level)
-
-
 def _log_ratio(part: Any, posterior: MixturePosterior, other: Prior) -> Array:
     """log p_1 / p_0 of labels and concentration, and of level probabilities that are not out."""
     old, draws = posterior.prior, posterior.draws

@@ -22,7 +22,6 @@ from bayes_risk.evidence.contract import Targets
 
 from .columns import Columns
 from .families import PARAMETERS, log_sum_of
-from .gibbs import Sums
 from .masses import count_constants
 from .mixed_terms import (
     SMALL,
@@ -34,6 +33,7 @@ from .mixed_terms import (
     rest_terms,
     room_of,
 )
+from .sampler import Sums
 from .state import Prior
 
 LEAST = 1e-250
@@ -41,57 +41,53 @@ STEP = 200.0  # of logs, beyond which a sum is put aside
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def truth_masses(tables, layout, fixed, targets, out):
-    """out[h, u] = log p_h(values of the target, the target taken out), given what is given."""
+def fill_masses(tables, layout, fixed, targets, guesses, log_weights, batch, out):
+    """out[h, u] = log p_h(values of the target, the target taken out), given what is given.
+
+    With guesses: out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i).
+    """
     all_n, all_alpha, all_pi, all_M, all_phi, integrated = tables
-    K, D, V = all_n.shape[1], all_phi.shape[1], targets[2].shape[1]
-    P, T, terms = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), np.empty(K)
-    room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
-    for h in range(out.shape[0]):
+    (H, K), D, (U, V) = all_n.shape, all_phi.shape[1], targets[2].shape
+    P, T = np.empty((V, K, PARAMETERS)), np.zeros((D, K))
+    if guesses is None:
+        room = np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS))
+        terms = np.empty(K)
+    else:
+        found, cells = room_of(guesses, V, K), guesses[5]
+        _, terms, rest, L, _, _, masses = found
+        sums, relative = np.zeros(out.shape), np.full(out.shape[:2], -math.inf)
+        out[:] = -math.inf
+    for h in range(H):
         pi = all_pi[h, : 0 if integrated else K]
         fill_draw(all_M[h], all_phi[h], layout, fixed, P, T)
         draw = all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T
-        for u in range(out.shape[1]):
-            rest_terms(draw, layout, fixed, targets, h, u, 0, room, terms)
-            out[h, u] = log_sum_of(terms)
-            if rest_terms(draw, layout, fixed, targets, h, u, 2, room, terms):
-                out[h, u] -= log_sum_of(terms)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def guess_sums(tables, layout, fixed, targets, guesses, log_weights, batch, out):
-    """out[u, b, g] = log of the batch's sum of exp(log_weights) p_h(y*) / p_h(y_i)."""
-    all_n, all_alpha, all_pi, all_M, all_phi, integrated = tables
-    H, K, D, V = all_n.shape[0], all_n.shape[1], all_phi.shape[1], targets[2].shape[1]
-    P, T, cells = np.empty((V, K, PARAMETERS)), np.zeros((D, K)), guesses[5]
-    found = room_of(guesses, V, K)
-    _, terms, rest, L, _, _, masses = found
-    U, B, _ = out.shape
-    sums, relative = np.zeros(out.shape), np.full((U, B), -math.inf)
-    out[:] = -math.inf
-    for h in range(H):
-        b, pi = batch[h], all_pi[h, : 0 if integrated else K]
-        fill_draw(all_M[h], all_phi[h], layout, fixed, P, T)
-        draw = all_n[h], all_alpha[h], pi, all_M[h], all_phi[h], P, T
         for u in range(U):
-            top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
-            log_v = log_weights[h, u] - log_truth
-            if log_v + top == -math.inf:
-                continue
-            if log_v + top > relative[u, b] + STEP:
+            if guesses is None:
+                rest_terms(draw, layout, fixed, targets, h, u, 0, room, terms)
+                out[h, u] = log_sum_of(terms)
+                if rest_terms(draw, layout, fixed, targets, h, u, 2, room, terms):
+                    out[h, u] -= log_sum_of(terms)
+            else:
+                b = batch[h]
+                top, log_truth = points_of(draw, layout, fixed, targets, guesses, h, u, found)
+                log_v = log_weights[h, u] - log_truth
+                if log_v + top == -math.inf:
+                    continue
+                if log_v + top > relative[u, b] + STEP:
+                    put_aside(sums[u, b], relative[u, b], out[u, b])
+                    relative[u, b] = log_v + top
+                factor = math.exp(log_v + top - relative[u, b])
+                least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
+                for g in range(masses.shape[0]):
+                    if masses[g] > least:
+                        sums[u, b, g] += masses[g] * factor
+                    else:
+                        of_guess = log_v + log_guess(rest, L, cells, u, g, terms)
+                        out[u, b, g] = log_add(out[u, b, g], of_guess)
+    if guesses is not None:
+        for u in range(U):
+            for b in range(out.shape[1]):
                 put_aside(sums[u, b], relative[u, b], out[u, b])
-                relative[u, b] = log_v + top
-            factor = math.exp(log_v + top - relative[u, b])
-            least = max(SMALL, LEAST / factor) if factor > 0.0 else math.inf
-            for g in range(masses.shape[0]):
-                if masses[g] > least:
-                    sums[u, b, g] += masses[g] * factor
-                else:
-                    of_guess = log_v + log_guess(rest, L, cells, u, g, terms)
-                    out[u, b, g] = log_add(out[u, b, g], of_guess)
-    for u in range(U):
-        for b in range(B):
-            put_aside(sums[u, b], relative[u, b], out[u, b])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,7 +240,7 @@ class MixedPredictive:
         """log p(y_i | theta_h without i), given what is given of i, shape (H, block)."""
         targets = self._targets(block)
         out = np.empty(targets[0].shape)
-        truth_masses(*self._draws, targets, out)
+        fill_masses(*self._draws, targets, None, None, None, out)
         return out
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
@@ -253,7 +249,7 @@ class MixedPredictive:
         out = np.empty((targets[0].shape[1], B, len(self.cases.guesses)))
         guesses = self.cases.points(block, self.prior.n_counts)
         weights = np.ascontiguousarray(log_weights)
-        guess_sums(*self._draws, targets, guesses, weights, self.batch, out)
+        fill_masses(*self._draws, targets, guesses, weights, self.batch, out)
         return np.ascontiguousarray(out.transpose(1, 2, 0))
 
     @property

@@ -20,10 +20,9 @@ from bayes_risk.release.release import EncodedRelease
 
 from .columns import Columns
 from .families import fill_log_masses
-from .gibbs import Sums, collapse
 from .mechanism import Mechanism
 from .mixed_predictive import Cases, MixedPredictive
-from .sampler import doubled, run_chains
+from .sampler import Sums, collapse, doubled, run_chains
 from .state import Draws, Prior, Units, joined
 from .zeros import (
     TruncatedPredictive,

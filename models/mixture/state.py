@@ -28,7 +28,7 @@ class ZeroLayout:
 
     @classmethod
     def of_boxes(cls, boxes: Flags, starts: Ints) -> "ZeroLayout":
-        """Disjoint boxes of levels (B, D)."""
+        """Disjoint boxes of levels (B, D), of which there may be none."""
         of = np.empty((len(boxes), len(starts) - 1), np.int64)
         sets: list[npt.NDArray[np.int64]] = []
         narrow: list[bool] = []
@@ -41,9 +41,9 @@ class ZeroLayout:
             starts=starts,
             boxes=np.hstack([boxes, np.ones((len(boxes), 1), dtype=bool)]),
             of=of,
-            narrow=np.array(narrow),
+            narrow=np.array(narrow, dtype=bool),
             ptr=np.concatenate([[0], np.cumsum([len(s) for s in sets])]).astype(np.int64),
-            rows=np.concatenate(sets).astype(np.int64),
+            rows=np.concatenate([np.empty(0, np.int64), *sets]),
         )
 
     @property

@@ -175,25 +175,3 @@ def swap_neighbours(rng, alpha, n, M):
                 for c in range(M.shape[0]):
                     M[c, k], M[c, k + 1] = M[c, k + 1], M[c, k]
         after += n[k + 1]
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_rows(rng, positions, pi, phi, starts, columns, out):
-    """Synthetic level codes: a class given a record's positions, then a level for each column.
-
-    ``positions`` (n, w) may have no columns: then the class comes from pi alone. ``out`` (n, q).
-    """
-    K = pi.shape[0]
-    masses = np.empty(K)
-    for i in range(positions.shape[0]):
-        class_masses(positions[i], pi, phi, masses)
-        cumulate(masses)
-        k = draw_class(rng, masses)
-        for j in range(columns.shape[0]):
-            start, end = starts[columns[j]], starts[columns[j] + 1]
-            u = rng.random()
-            level = start
-            while level < end - 1 and u >= phi[level, k]:
-                u -= phi[level, k]
-                level += 1
-            out[i, j] = level - start

@@ -29,10 +29,10 @@ from .families import (
     log_number,
     number_parameters,
 )
-from .gibbs import collapse_draws, run
 from .kept_columns import rows_of
 from .masses import count_constant
 from .mixed_terms import fill_draw
+from .sampler import collapse_draws, run
 from .sweep import (
     TINY,
     cumulate,

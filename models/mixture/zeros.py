@@ -23,11 +23,7 @@ from bayes_risk._core.disjoint_boxes import held
 from bayes_risk._core.errors import ModelError
 
 from .state import Draws, Prior, Units, ZeroLayout, n_normalised
-from .sweep import (
-    TINY,
-    cumulate,
-    draw_class,
-)
+from .sweep import TINY, class_masses, cumulate, draw_class
 
 ROUNDING = 1e-13
 LEAST = 1e-9  # of what is left: no more than a billion fallen records for each that is there
@@ -214,12 +210,23 @@ def fill_log_possible(tables, given, label, truth, zero, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_possible_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
+def share_left(alive, boxes, level, tails, k):
+    """What is left of one in class k after the boxes alive that hold a level (-1: all of them)."""
+    within = 0.0
+    for b in range(alive.shape[0]):
+        if alive[b] and (level < 0 or boxes[b, level]):
+            within += tails[b, k]
+    return 1.0 - within if within < 1.0 - ROUNDING else 0.0  # nothing where that is rounding
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
     """Synthetic level codes that are possible together with what is known; out (n, q).
 
     A class in proportion to what is possible there, then level after level: each weighted with the
     share of what is still possible after it, which boxes that are disjoint give as one minus a sum.
-    ``positions`` (n, w) are the levels of the columns that are ``known`` (p,).
+    ``positions`` (n, w) are levels that a class is drawn given, those of the columns that are
+    ``known`` (p,) if there are boxes.
     """
     boxes, of, narrow, _, _ = zero
     K, B, us_columns = pi.shape[0], boxes.shape[0], np.flatnonzero(known)
@@ -231,33 +238,23 @@ def draw_possible_rows(rng, positions, zero, known, pi, phi, starts, columns, ou
             for k in range(K):
                 tails[j, b, k] = tails[j + 1, b, k] * (G[f, k] if narrow[f] else 1.0)
     us = np.ascontiguousarray(positions.T)
-    masses, alive = np.empty(K), np.zeros(B, np.bool_)
+    masses, alive, weights = np.empty(K), np.zeros(B, np.bool_), np.empty(phi.shape[0])
     for i in range(positions.shape[0]):
+        class_masses(positions[i], pi, phi, masses)
         for b in range(B):
             alive[b] = meets(boxes, b, us, i, us_columns)
-        for k in range(K):
-            masses[k] = pi[k]
-            for j in range(us.shape[0]):
-                masses[k] *= phi[us[j, i], k]
-            within = 0.0
-            for b in range(B):
-                if alive[b]:
-                    within += tails[0, b, k]
-            masses[k] *= 1.0 - within if within < 1.0 - ROUNDING else 0.0
+        for k in range(K if B > 0 else 0):
+            masses[k] *= share_left(alive, boxes, -1, tails[0], k)
         cumulate(masses)
         drawn = draw_class(rng, masses)
         for j in range(columns.shape[0]):
             begin, end = starts[columns[j]], starts[columns[j] + 1]
-            weights = np.empty(end - begin)
             for r in range(begin, end):
-                within = 0.0
-                for b in range(B):
-                    if alive[b] and boxes[b, r]:
-                        within += tails[j + 1, b, drawn]
-                left = 1.0 - within if within < 1.0 - ROUNDING else 0.0
-                weights[r - begin] = phi[r, drawn] * left
-            cumulate(weights)
-            level = begin + draw_class(rng, weights)
+                weights[r] = phi[r, drawn]
+                if B > 0:
+                    weights[r] *= share_left(alive, boxes, r, tails[j + 1], drawn)
+            cumulate(weights[begin:end])
+            level = begin + draw_class(rng, weights[begin:end])
             out[i, j] = level - begin
             for b in range(B):
                 alive[b] = alive[b] and boxes[b, level]
@@ -300,7 +297,7 @@ def log_possible_release(
 
 def possible_rows(
     zeros: ZeroLayout,
-    known_rows: npt.NDArray[np.int32],
+    given: npt.NDArray[np.int32],
     known: Flags,
     pi: Array,
     phi: Array,
@@ -308,17 +305,19 @@ def possible_rows(
     *,
     rng: np.random.Generator,
 ) -> npt.NDArray[np.int32]:
-    """Codes (n, q) of columns drawn given the known ones (n, w), restricted to what is possible.
+    """Codes (n, q) of columns drawn given levels (n, w), restricted to what is possible.
 
     Raises
     ------
     ModelError
         The draw of Theta leaves a record no possible value, up to rounding.
     """
-    out = np.empty((len(known_rows), len(columns)), np.int32)
-    draw_possible_rows(rng, known_rows, zeros.arrays, known, pi, phi, zeros.starts, columns, out)
+    out, given = np.empty((len(given), len(columns)), np.int32), np.ascontiguousarray(given)
+    draw_rows(rng, given, zeros.arrays, known, pi, phi, zeros.starts, columns, out)
+    if not len(zeros.boxes):
+        return out
     rows = np.empty((len(out), len(known)), np.int64)
-    rows[:, known], rows[:, columns] = known_rows, out + zeros.starts[columns]
+    rows[:, known], rows[:, columns] = given, out + zeros.starts[columns]
     if held(zeros.boxes, rows).any():
         raise ModelError(
             "a draw of the model gives some record's possible values a probability below rounding; "

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
+from bayes_risk.models.mixture.columns import prior_of
 from bayes_risk.models.mixture.sampler import initial_state, run_chain
-from bayes_risk.models.poisson_mixture import columns_of, prior_of, read_counts
+from bayes_risk.models.poisson_mixture import columns_of, read_counts
 
 CLASSES, COUNTS, TRADES = 20, 4, 16
 BLOCKS, SWEEPS = 40, 5

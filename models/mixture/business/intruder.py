@@ -103,15 +103,17 @@ def convolved(steps: Array, n: int, log_chances: Array) -> Array:
     A transform has an absolute error; multiplying the chances by exp(t v) moves the mass to the sum
     that is asked for, and dividing by it afterwards is exact.
     """
-    size = 1 << int(np.ceil(np.log2(n * (len(log_chances) - 1) + 1)))
+    v = np.arange(len(log_chances), dtype=float)
+    size = 1 << int(np.ceil(np.log2(n * (len(v) - 1) + 1)))
     out = np.full(len(steps), -np.inf)
     left = np.argsort(steps, kind="stable")
     for _ in range(TILTS):
         if not len(left):
             break
         centre = steps[left[len(left) // 2]]
-        t = tilt(centre, n, log_chances)
-        log_tilted = log_chances + t * np.arange(len(log_chances))
+        mean = float(np.clip(centre / n, 1e-6 * v[-1], (1.0 - 1e-6) * v[-1]))
+        t = _tilted(mean, v, log_chances)[0] if len(v) > 1 else 0.0
+        log_tilted = log_chances + t * v
         scale = np.logaddexp.reduce(log_tilted)
         spectrum = np.fft.rfft(np.exp(log_tilted - scale), size)
         mass = np.fft.irfft(spectrum**n, size)
@@ -132,35 +134,25 @@ def saddlepoint(steps: Array, n: int, log_chances: Array) -> Array:
 
     At the two ends of the range, where there is only one way, it is exact.
     """
-    v = np.arange(len(log_chances), dtype=float)
+    v, log_mass = np.arange(len(log_chances), dtype=float), log_chances
     if len(v) > NODES:  # neighbouring values taken together
         edges = np.linspace(0, len(v), NODES + 1).astype(int)[:-1]
-        weights = np.exp(log_chances)
-        mass = np.add.reduceat(weights, edges)
-        v_mean = np.add.reduceat(weights * v, edges) / np.maximum(mass, 1e-300)
+        mass = np.add.reduceat(np.exp(log_chances), edges)
+        v = np.add.reduceat(np.exp(log_chances) * v, edges) / np.maximum(mass, 1e-300)
         with np.errstate(divide="ignore"):
-            log_chances_used, v = np.log(mass), v_mean
-    else:
-        log_chances_used = log_chances
+            log_mass = np.log(mass)
     out = np.empty(len(steps))
     for g, s in enumerate(steps):
         if s <= 0 or s >= n * (len(log_chances) - 1):
             out[g] = n * (log_chances[0] if s <= 0 else log_chances[-1])
             continue
-        t, cumulant, variance = _tilted(s / n, v, log_chances_used)
+        t, cumulant, variance = _tilted(s / n, v, log_mass)
         out[g] = n * cumulant - t * s - 0.5 * np.log(2 * np.pi * n * max(variance, 1e-12))
     return out
 
 
-def tilt(centre: float, n: int, log_chances: Array) -> float:
-    """The t at which n values with chances tilted by exp(t v) add up to ``centre`` on average."""
-    v = np.arange(len(log_chances), dtype=float)
-    mean = float(np.clip(centre / n, 1e-6 * v[-1], (1.0 - 1e-6) * v[-1]))
-    return _tilted(mean, v, log_chances)[0] if len(v) > 1 else 0.0
-
-
 def _tilted(mean: float, v: Array, log_chances: Array) -> tuple[float, float, float]:
-    """t with K'(t) = mean, K(t), K''(t), by bisection safeguarding Newton's steps."""
+    """The tilt t with mean K'(t), K(t), K''(t), by bisection safeguarding Newton's steps."""
     low, high, t = -np.inf, np.inf, 0.0
     span = max(float(v[-1] - v[0]), 1.0)
     total = spread = 0.0
@@ -175,11 +167,9 @@ def _tilted(mean: float, v: Array, log_chances: Array) -> tuple[float, float, fl
         low, high = (t, high) if here < mean else (low, t)
         step = t + (mean - here) / max(spread, 1e-12 * span**2)
         if not low < step < high:
-            step = (
-                0.5 * (low + high)
-                if np.isfinite(low) and np.isfinite(high)
-                else t + np.sign(mean - here) * max(1.0 / span, abs(t))
-            )
+            step = t + np.sign(mean - here) * max(1.0 / span, abs(t))
+            if np.isfinite(low) and np.isfinite(high):
+                step = 0.5 * (low + high)
         t = step
     return t, total, spread
 

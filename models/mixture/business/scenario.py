@@ -126,9 +126,7 @@ class AttackScenario:
     def runner_up(self) -> int:
         """The record with the second largest value."""
         values = self.own.counts[:, self.j].copy()
-        values[self.record] = -1.0
-        if self.other is not None:
-            values[self.other] = -1.0
+        values[[self.record] if self.other is None else self._two] = -1.0
         return int(np.argmax(values))
 
     @property
@@ -175,21 +173,15 @@ class AttackScenario:
 
     def dealt_question(self, l: int) -> Question:
         """The same of counts that are dealt in the same groups as the guessed one."""
-        asked, alike = self.question, self.synthesized & self._dealt_alike(l)
+        asked, alike = self.question, self.synthesized.copy()
+        if self.release.groups is not None and self.intruder.groups != "inferred":
+            for j in np.flatnonzero(alike).tolist():
+                alike[j] = (self.groups(l, j) == self.groups(l, self.j)).all()
         return replace(
             asked,
             target=self.telling(asked.target, alike, levels=False),
             second=self.telling(asked.second, alike, levels=False),
         )
-
-    def _dealt_alike(self, l: int) -> Flags:
-        if self.release.groups is None or self.intruder.groups == "inferred":
-            return np.ones(len(self.names), dtype=bool)
-        alike = np.zeros(len(self.names), dtype=bool)
-        for name in self.release.synthesized:
-            j = self.names.index(name)
-            alike[j] = bool((self.groups(l, j) == self.groups(l, self.j)).all())
-        return alike
 
     def agree(self, record: int, columns: Flags, *, levels: bool) -> Array:
         """1 for rows with a record's exposure, these counts, and if compared, covariates; (n,)."""

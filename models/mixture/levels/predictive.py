@@ -28,7 +28,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.models.mixture.gibbs import Sums
+from bayes_risk.models.mixture.sampler import Sums
 from bayes_risk.models.mixture.state import Draws, Prior
 from bayes_risk.models.mixture.sweep import TINY, fill_log_masses
 
