@@ -41,49 +41,6 @@ def count_constant(x):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_deviance(x, mean):
-    """x log(mean / x) + x - mean, at most 0, without cancellation near mean = x."""
-    if x == 0.0:
-        return -mean
-    r = (mean - x) / x
-    if abs(r) < 0.01:  # log(1 + r) - r = -r^2 (1/2 - r/3 + r^2/4 - ...)
-        total, power = 0.0, 1.0
-        for i in range(2, 12):
-            total += power / i
-            power *= -r
-        return -x * r * r * total
-    return x * math.log(mean / x) + x - mean
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_poisson(x, mean):
-    """log Poisson(x; mean) by Loader's expansion: right to 1e-15 of itself at any size of count."""
-    if x == 0.0:
-        return -mean
-    if x < 16.0:
-        return x * math.log(mean) - mean - math.lgamma(x + 1.0)
-    r = 1.0 / (x * x)  # what Stirling's formula leaves of log x!
-    rest = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - r / 1188) * r) * r) * r) / x
-    return log_deviance(x, mean) - rest - 0.5 * LOG_2_PI - 0.5 * math.log(x)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_negative_binomial(x, A, B, e, constant, error):
-    """log of the mass of x | r ~ Poisson(e r) with r ~ Gamma(A, rate B), r integrated out.
-
-    ``constant`` is `count_constant` of x, ``error`` the `stirling_error` of A.
-    """
-    if x == 0.0:
-        return -A * math.log1p(e / B)
-    share = e / (B + e)
-    d = A * share - x * (B / (B + e))
-    # A - d = (A + x) B / (B + e) and x + d = (A + x) e / (B + e): each log where it is exact
-    total = A + x
-    lost = deviance(A, -d, total * (B / (B + e))) + deviance(x, d, total * share)
-    return stirling_error(total) - error - constant + 0.5 * math.log(A / total) - lost
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def deviance(x, change, expected):
     """x f(change / x), expected being x + change: Loader's bd0, without cancellation.
 
@@ -100,6 +57,32 @@ def deviance(x, change, expected):
         1.0 / 5.0 + s * (1.0 / 7.0 + s * (1.0 / 9.0 + s * (1.0 / 11.0 + s / 13.0)))
     )
     return x * (r * (v - 2.0 * s * tail))
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_poisson(x, mean):
+    """log Poisson(x; mean) by Loader's expansion: right to 1e-15 of itself at any size of count."""
+    if x == 0.0:
+        return -mean
+    if x < 16.0:
+        return x * math.log(mean) - mean - math.lgamma(x + 1.0)
+    return -deviance(x, mean - x, mean) - count_constant(x)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def log_negative_binomial(x, A, B, e, constant, error):
+    """log of the mass of x | r ~ Poisson(e r) with r ~ Gamma(A, rate B), r integrated out.
+
+    ``constant`` is `count_constant` of x, ``error`` the `stirling_error` of A.
+    """
+    if x == 0.0:
+        return -A * math.log1p(e / B)
+    share = e / (B + e)
+    d = A * share - x * (B / (B + e))
+    # A - d = (A + x) B / (B + e) and x + d = (A + x) e / (B + e): each log where it is exact
+    total = A + x
+    lost = deviance(A, -d, total * (B / (B + e))) + deviance(x, d, total * share)
+    return stirling_error(total) - error - constant + 0.5 * math.log(A / total) - lost
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
