@@ -98,8 +98,13 @@ def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, 
             draw_parameters(rng, M, families, phi)
             alpha[0] = draw_alpha(rng, K - 1, log_rest, prior)
         out_alpha, out_left, out_pi, out_phi, out_occupied = out
-        out_alpha[h], out_left[h], out_pi[h], out_phi[h] = alpha[0], log_left, pi, phi
-        out_occupied[h] = (n > 0).sum()
+        out_alpha[h], out_occupied[h] = alpha[0], (n > 0).sum()
+        for k in range(K):  # number by number: arrays put into arrays compile for seconds
+            out_pi[h, k] = pi[k]
+            for row in range(phi.shape[0]):
+                out_phi[h, row, k] = phi[row, k]
+        for k in range(K - 1):
+            out_left[h, k] = log_left[k]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -75,7 +75,7 @@ def draw_each_label(rng, rows, pi, phi, layout, classes, z):
     size[:] = 0
     M[:] = 0.0
     for i in range(owner.shape[0]):
-        u = owner[i]
+        u = np.int64(owner[i])
         if i == 0 or owner[i - 1] != u:
             w = power[u] if power.shape[0] > 0 else 1.0
             if products:
@@ -185,12 +185,12 @@ def allocate(rng, members, count, rows, layout, goal, forced, side, sides):
     for j in range(starts.shape[0] - 1):
         T[:, j] = a * (starts[j + 1] - starts[j])
     T[:, -1] = a
-    renew(S, layout, 0, P)
-    P[1] = P[0]
+    for s in range(2):
+        renew(S, layout, s, P)
     log_q, chance = 0.0, 1.0
     for t in range(count):
         i = members[t]
-        u, s = owner[i], t
+        u, s = np.int64(owner[i]), t
         w = power[u] if power.shape[0] > 0 else 1.0
         if t >= 2:
             odds, second, first = 1.0, n2[1], n2[0]
@@ -255,7 +255,10 @@ def log_split_ratio(classes, k, layout, sides, alpha, log_q, slots):
     """
     S, n2, size2 = sides[:3]
     n, size, _ = classes
-    gain = log_marginal(S, layout, 1, NOBODY) - log_marginal(S, layout, 1, 0)
+    of_second = np.empty(2)
+    for i in range(2):  # one call: a constant for the class would compile it twice
+        of_second[i] = log_marginal(S, layout, 1, NOBODY * (1 - i))
+    gain = of_second[0] - of_second[1]
     after, now = 0, 0.0  # log p(z | alpha) up to a constant
     for c in range(n.shape[0] - 1, -1, -1):
         if c < n.shape[0] - 1:
@@ -288,75 +291,57 @@ def pick(rng, n, least, other):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def split(rng, rows, layout, alpha, classes, z, room):
-    """Propose to split a class of two or more; returns whether it was."""
-    members, side, goal, sides, slots = room
-    n, size, M = classes
-    k = pick(rng, size, 2, -1)
-    if k < 0 or size.min() > 0:
-        return False
-    count = gather(z, k, members, 0)
-    shuffle(rng, members, 0, count)
-    log_q = allocate(rng, members, count, rows, layout, goal, False, side, sides)
-    log_ratio = log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)
-    if math.log(max(rng.random(), TINY)) >= log_ratio:
-        return False
-    masses = np.exp(slots - slots.max())  # an empty slot, in proportion to p(z | alpha)
-    cumulate(masses)
-    e = draw_class(rng, masses)
-    for s, c in enumerate((k, e)):
-        n[c], size[c], M[:, c] = sides[1][s], sides[2][s], sides[0][:, s]
-    for t in range(count):
-        if side[t]:
-            z[members[t]] = e
-    return True
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def merge(rng, rows, layout, alpha, classes, z, room):
-    """Propose to merge class e into class k; returns whether it was.
-
-    One member of either comes first, the others in a random order; ``goal``: who is of class e.
-    """
-    members, side, goal, sides, slots = room
-    (n, size, M), n2, size2 = classes, sides[1], sides[2]
-    k = pick(rng, size, 1, -1)
-    e = pick(rng, size, 1, k)
-    if e < 0:
-        return False
-    count = gather(z, e, members, gather(z, k, members, 0))
-    for s, r in enumerate((below(rng, size[k]), size[k] + below(rng, size[e]))):
-        members[s], members[r] = members[r], members[s]
-    shuffle(rng, members, 2, count)
-    for t in range(count):
-        goal[t] = z[members[t]] == e
-    log_q = allocate(rng, members, count, rows, layout, goal, True, side, sides)
-    n[k], n[e], size[k], size[e] = n2[0] + n2[1], 0.0, count, 0
-    log_ratio = log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)
-    if math.log(max(rng.random(), TINY)) >= -log_ratio:
-        n[k], n[e], size[k], size[e] = n2[0], n2[1], size2[0], size2[1]
-        return False
-    M[:, k] += M[:, e]
-    M[:, e] = 0.0
-    for t in range(count):
-        z[members[t]] = k
-    return True
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def split_merge(rng, moves, rows, layout, alpha, classes, z, tally):
-    """`moves` proposals, a split or a merge by a coin; tally[kind, 0 or 1] counts tries, moves."""
-    count, sides = z.shape[0] + 1, new_sides(layout, classes[2].shape[0])  # one more: see `gather`
-    members, side, goal = (
-        np.empty(count, np.int32),
-        np.empty(count, np.int8),
-        np.empty(count, np.int8),
-    )
-    room = members, side, goal, sides, np.empty(classes[0].shape[0])
+    """`moves` proposals, a split or a merge by a coin; tally[kind, 0 or 1] counts tries, moves.
+
+    A class k of two or more is split, side 1 into an empty slot, or class e is merged into k. One
+    member of either side comes first, the others in a random order; ``goal``: who is of class e.
+    """
+    (n, size, M), sides = classes, new_sides(layout, classes[2].shape[0])
+    S, n2, size2 = sides[:3]
+    room, slots = z.shape[0] + 1, np.empty(n.shape[0])
+    members, side, goal = np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int8)
     for _ in range(moves):
-        kind = int(rng.random() < 0.5)
+        merges = rng.random() < 0.5
+        kind = int(merges)
         tally[kind, 0] += 1
-        if kind == 0:
-            tally[0, 1] += split(rng, rows, layout, alpha, classes, z, room)
-        else:
-            tally[1, 1] += merge(rng, rows, layout, alpha, classes, z, room)
+        k, e = pick(rng, size, 2 - kind, -1), -1
+        if merges:
+            e = pick(rng, size, 1, k)
+        if (e if merges else k) < 0 or (not merges and size.min() > 0):
+            continue
+        count = gather(z, k, members, 0)
+        if merges:
+            count = gather(z, e, members, count)
+            first, second = below(rng, size[k]), size[k] + below(rng, size[e])
+            members[0], members[first] = members[first], members[0]
+            members[1], members[second] = members[second], members[1]
+        shuffle(rng, members, 2 * kind, count)
+        for t in range(count):
+            goal[t] = merges and z[members[t]] == e
+        log_q = allocate(rng, members, count, rows, layout, goal, merges, side, sides)
+        if merges:
+            n[k], n[e], size[k], size[e] = n2[0] + n2[1], 0.0, count, 0
+        log_ratio = log_split_ratio(classes, k, layout, sides, alpha, log_q, slots)
+        taken = math.log(max(rng.random(), TINY)) < (-log_ratio if merges else log_ratio)
+        tally[kind, 1] += taken
+        if merges and not taken:
+            n[k], n[e], size[k], size[e] = n2[0], n2[1], size2[0], size2[1]
+        elif merges:
+            for c in range(M.shape[0]):
+                M[c, k] += M[c, e]
+                M[c, e] = 0.0
+            for t in range(count):
+                z[members[t]] = k
+        elif taken:
+            top = slots.max()
+            for c in range(slots.shape[0]):  # an empty slot, in proportion to p(z | alpha)
+                slots[c] = math.exp(slots[c] - top)
+            cumulate(slots)
+            e = draw_class(rng, slots)
+            n[k], n[e], size[k], size[e] = n2[0], n2[1], size2[0], size2[1]
+            for c in range(M.shape[0]):
+                M[c, k], M[c, e] = S[c, 0], S[c, 1]
+            for t in range(count):
+                if side[t]:
+                    z[members[t]] = e

@@ -48,8 +48,9 @@ def fill_log_masses(positions, pi, phi, out):
     masses = np.empty(K)
     for h in range(pi.shape[0]):
         for u in range(positions.shape[0]):
-            masses[:] = pi[h]
             scale, total = 0.0, 0.0
+            for k in range(K):
+                masses[k] = pi[h, k]
             for j in range(positions.shape[1]):
                 row, top = positions[u, j], TINY
                 for k in range(K):
