@@ -16,6 +16,7 @@ from bayes_risk._core.validate import at_least, known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.rpart_file import SynthpopModels
+from bayes_risk.data.variables import is_numeric
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.trees.cart_fit import CARTFit
 from bayes_risk.models.trees.rpart_import import trees_of_releases
@@ -229,19 +230,14 @@ def microdata(
     columns: Sequence[str] | None,
     *,
     levels: Mapping[str, Iterable[Hashable]] | None,
+    numbers: Sequence[str] | None = None,
     **how: Any,
 ) -> Microdata:
-    """Columns of numeric dtype are numbers, unless their levels are declared."""
+    """Columns of numeric dtype are numbers, unless their levels are declared or others are told."""
     checked_table(df)
-    names = list(df.columns) if columns is None else list(columns)
-    numbers = [
-        c
-        for c in names
-        if c in df.columns
-        and c not in (levels or {})
-        and pd.api.types.is_numeric_dtype(df[c].dtype)
-        and not pd.api.types.is_bool_dtype(df[c].dtype)
-    ]
+    if numbers is None:
+        names, named = df.columns if columns is None else columns, levels or {}
+        numbers = [c for c in names if c in df and c not in named and is_numeric(df[c].dtype)]
     return Microdata.from_frame(df, columns=columns, numbers=numbers, levels=levels, **how)
 
 

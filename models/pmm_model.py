@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import at_least, known_columns, one_of
 from bayes_risk.data.microdata import Codes, Microdata, same_records
@@ -20,8 +20,13 @@ from bayes_risk.data.record_weights import no_weights
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.pmm.fit import PMMFit
-from bayes_risk.models.pmm.means import KINDS
-from bayes_risk.models.pmm.mechanism import allowed_rows, cell_keys, fit_mechanism, sensitive
+from bayes_risk.models.pmm.mechanism import (
+    KINDS,
+    allowed_rows,
+    cell_keys,
+    fit_mechanism,
+    sensitive,
+)
 
 from .cart import column_order, microdata
 
@@ -160,7 +165,13 @@ class PMM:
             kinds=kinds,
             chosen=chosen,
             base=made,
-            diagnostics=_counts(keys, chosen, made.notes),
+            diagnostics={
+                "vulnerable": float(chosen.sum()),
+                "kept": float((~chosen).sum()),
+                "sensitive_cells": float(len(np.unique(keys[chosen], axis=0))),
+                "notes": float(len(made.notes)),
+                "redraws": 0.0,
+            },
         )
 
     def _kinds(self, data: Microdata) -> dict[int, str]:
@@ -219,13 +230,3 @@ def _check_constraints(model: PMM, data: Microdata, chosen: Flags) -> None:
             f"{int(broken.sum())} of the records that are kept break a constraint, record {label!r}"
             " the first; mend the table or the constraint"
         )
-
-
-def _counts(keys: Array, chosen: Flags, notes: Sequence[str]) -> dict[str, float]:
-    return {
-        "vulnerable": float(chosen.sum()),
-        "kept": float((~chosen).sum()),
-        "sensitive_cells": float(len(np.unique(keys[chosen], axis=0))),
-        "notes": float(len(notes)),
-        "redraws": 0.0,
-    }

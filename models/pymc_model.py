@@ -17,6 +17,8 @@ from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.pymc.contract import Builder
 from bayes_risk.models.pymc.fit import PyMCFit, fitted
 
+from .cart import microdata
+
 
 @dataclass(frozen=True, slots=True)
 class PyMCModel:
@@ -116,9 +118,7 @@ class PyMCModel:
         """
         length = Length.checked(draws=draws, tune=tune, chains=chains)
         if not isinstance(df, Microdata):
-            df = Microdata.from_frame(
-                df, numbers=_numbers(df, numbers, levels), levels=levels, missing=missing
-            )
+            df = microdata(df, None, numbers=numbers, levels=levels, missing=missing)
         known_columns("columns", self.columns, df.columns)
         rng = np.random.default_rng(random_seed)
         options = length.options(n_jobs, rng) | {"nuts_sampler": nuts_sampler}
@@ -128,17 +128,3 @@ class PyMCModel:
         power = checked_weights(weights, df.index)
         builder = Builder.of(self.build, tuple(self.columns), df)
         return fitted(self, builder, power, length, options, sample=sample)
-
-
-def _numbers(
-    df: pd.DataFrame, numbers: Sequence[str] | None, levels: Mapping[str, Any] | None
-) -> list[str]:
-    """Columns that are numbers: as told, or by their dtype."""
-    if numbers is not None or not isinstance(df, pd.DataFrame):
-        return list(numbers or [])
-    types, named = pd.api.types, levels or {}
-    return [
-        str(name)
-        for name, kind in zip(df.columns, df.dtypes, strict=True)
-        if types.is_numeric_dtype(kind) and not types.is_bool_dtype(kind) and name not in named
-    ]

@@ -16,9 +16,9 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.data.variables import is_numeric
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.regression.build import fitted, from_external
 from bayes_risk.models.regression.families import (
     Binomial,
     Family,
@@ -26,7 +26,7 @@ from bayes_risk.models.regression.families import (
     family_of,
     trials_column,
 )
-from bayes_risk.models.regression.fit import RegressionFit
+from bayes_risk.models.regression.fit import RegressionFit, fitted, from_external
 from bayes_risk.models.regression.formulas import parse
 from bayes_risk.models.regression.hyper import power_scaled_prior
 from bayes_risk.models.regression.part import Part, check_outcome
@@ -247,8 +247,7 @@ class Regression:
     def _is_number(self, name: str, column: pd.Series) -> bool:
         if name in self.families:
             return family_of(self.families[name]).kind != "category"
-        numeric = pd.api.types.is_numeric_dtype(column.dtype)
-        return bool(numeric and not pd.api.types.is_bool_dtype(column.dtype))
+        return is_numeric(column.dtype)
 
 
 def _check_ordered(name: str, column: pd.Series) -> None:

@@ -8,8 +8,7 @@ import pytensor.tensor as pt
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.models.pymc.contract import Builder
 from bayes_risk.models.pymc.density import Engine
-from bayes_risk.models.pymc.fit import PyMCFit
-from bayes_risk.models.pymc.sampler import Condition, PyMCPosterior
+from bayes_risk.models.pymc.fit import Condition, PyMCFit, PyMCPosterior
 from bayes_risk.models.pymc_model import PyMCModel
 
 AREAS = list("abcd")

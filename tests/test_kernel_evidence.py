@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
 import bayes_risk as br
-from bayes_risk.models.trees.kernel_evidence import BATCHES, Simulation, changes
+from bayes_risk.models.trees.kernel_evidence import BATCHES, changes
 from bayes_risk.models.trees.kernels import (
     _log_between,
     bandwidth,
@@ -379,7 +379,6 @@ def test_a_value_beyond_all_others_gives_the_largest_away():
 
 
 def test_seeds_and_batches_are_kept():
-    assert Simulation(1).batches == BATCHES
     df = table(n=30)
     fit = br.models.CART(order=["pay"], smoothing="kde").fit(df, random_seed=1)
     release = fit.synthesize(m=1, random_seed=2)

@@ -7,8 +7,7 @@ import statsmodels.api as sm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from bayes_risk.models.cart import microdata
-from bayes_risk.models.pmm.means import fit_means
-from bayes_risk.models.pmm.mechanism import Donors
+from bayes_risk.models.pmm.mechanism import Donors, fit_means
 from bayes_risk.models.pmm_model import PMM
 from tests.pmm_tables import FAR, numbers
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 import bayes_risk as br
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.pymc.sampler import Condition, Sampler
+from bayes_risk.models.pymc.fit import Condition, Sampler
 from tests.fits import encoded, offered
 from tests.pymc_models import build_two, engine_of, fit_of_draws, two_columns
 

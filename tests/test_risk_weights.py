@@ -331,7 +331,7 @@ def test_pymc_regressions_have_the_pseudo_likelihood(family):
     data = model._microdata(df, levels=None, releases=(), missing="error")
     (part,) = model._parts(data)
     rows = part.rows(data.codes)
-    weighted = build_regression(part, replace(rows, weights=WEIGHTS))
+    weighted = build_regression(part, rows._replace(weights=WEIGHTS))
     plain = build_regression(part, rows)
     point = {k: v + 0.3 * (k == "beta") for k, v in plain.initial_point(random_seed=1).items()}
     given = [m.compile_logp(mode="FAST_COMPILE")(point) for m in (weighted, plain)]

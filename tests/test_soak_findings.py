@@ -15,7 +15,7 @@ from bayes_risk import InputError
 from bayes_risk.app.output.folder import workplace
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.grids import Search
-from bayes_risk.models.pmm.means import _multinomial
+from bayes_risk.models.pmm.mechanism import _multinomial
 from bayes_risk.risk.full_table.tables import _Walk
 from bayes_risk.risk.posterior import _left_out
 from tests.every_result import every

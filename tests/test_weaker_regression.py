@@ -630,7 +630,7 @@ def test_record_weights():
 def test_probabilities_are_frequencies(share, m):
     """The target's value has equal chances, strangers' values come from p(. | y_A, y*)."""
     from bayes_risk.models.fits.sampling import Length
-    from bayes_risk.models.regression.build import fitted
+    from bayes_risk.models.regression.fit import fitted
     from bayes_risk.models.regression.prior import Scaling
     from tests.test_tree_calibration import z_scores as calibration
 

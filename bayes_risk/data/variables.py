@@ -195,7 +195,12 @@ def scalar(value: Any) -> Hashable:
     return plain
 
 
+def is_numeric(dtype: Any) -> bool:
+    """Whether a column of this type holds numbers; truth values are none."""
+    types = pd.api.types
+    return bool(types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype))
+
+
 def looks_continuous(column: pd.Series) -> bool:
     """A numeric column with many distinct values."""
-    numeric = pd.api.types.is_numeric_dtype(column.dtype)
-    return bool(numeric and not pd.api.types.is_bool_dtype(column) and column.nunique() > FEW)
+    return is_numeric(column.dtype) and bool(column.nunique() > FEW)

@@ -287,8 +287,7 @@ def combine(
           estimate  std_error     df   low   high    b    u
     mean      11.0       2.08  338.0  6.91  15.09  1.0  4.0
     """
-    if not 0 < number("confidence", confidence, "0.95") < 1:
-        raise InputError(f"confidence={confidence} must lie between 0 and 1, say 0.95")
+    checked_confidence(confidence)
     q, u, brought = read_estimates(estimates, variances)
     labels = _labels(names, brought, q.shape[1])
     within, between = u.mean(axis=0), np.atleast_2d(np.cov(q, rowvar=False))
@@ -304,13 +303,19 @@ def combine(
     )
 
 
+def checked_confidence(confidence: Any) -> float:
+    """Of intervals, between 0 and 1."""
+    if not 0 < number("confidence", confidence, "0.95") < 1:
+        raise InputError(f"confidence={confidence} must lie between 0 and 1, say 0.95")
+    return float(confidence)
+
+
 def _table(q: Array, u: Array, b: Array, m: int, confidence: float) -> pd.DataFrame:
-    total = u + b / m
     with np.errstate(divide="ignore", invalid="ignore"):
         df = np.where(b > 0, (m - 1) * (1 + m * u / b) ** 2, np.inf)
-    half = stats.t.ppf((1 + confidence) / 2, df) * np.sqrt(total)
-    columns = {"estimate": q, "std_error": np.sqrt(total), "df": df}
-    return pd.DataFrame(columns | {"low": q - half, "high": q + half, "b": b, "u": u})
+    _, error, low, high = _interval(q, u + b / m, stats.t.ppf((1 + confidence) / 2, df))
+    columns = {"estimate": q, "std_error": error, "df": df, "low": low, "high": high}
+    return pd.DataFrame(columns | {"b": b, "u": u})
 
 
 def _wald(difference: Array, within: Array, between: Array, m: int) -> JointTest:
@@ -387,6 +392,12 @@ class _Interval(NamedTuple):
     high: Array
 
 
+def _interval(q: Array, variance: Array, quantile: Array | float) -> _Interval:
+    """So many standard errors to either side."""
+    error = np.sqrt(variance)
+    return _Interval(q, error, q - quantile * error, q + quantile * error)
+
+
 def inferences(
     analyses: Mapping[str, Analysis], tables: Tables, rules: str, confidence: float
 ) -> Inference:
@@ -412,7 +423,7 @@ def interval_overlap(low: Array, high: Array, other_low: Array, other_high: Arra
     return np.asarray(0.5 * (shared / (high - low) + shared / (other_high - other_low)))
 
 
-def fully_synthetic(q: Array, u: Array, confidence: float) -> tuple[Array, ...]:
+def fully_synthetic(q: Array, u: Array, confidence: float) -> _Interval:
     """Estimate, standard error and ends where every record is a new draw from the population.
 
     ``T = (1 + 1/m) b - u`` with ``(m - 1) (1 - m u / ((m + 1) b))^2`` degrees of freedom
@@ -424,10 +435,8 @@ def fully_synthetic(q: Array, u: Array, confidence: float) -> tuple[Array, ...]:
     positive = total > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         df = np.where(positive, (m - 1) * (1 - m * within / ((m + 1) * b)) ** 2, np.inf)
-    error = np.sqrt(np.where(positive, total, within))
-    half = stats.t.ppf((1 + confidence) / 2, df) * error
-    estimate = q.mean(axis=0)
-    return estimate, error, estimate - half, estimate + half
+    t = stats.t.ppf((1 + confidence) / 2, df)
+    return _interval(q.mean(axis=0), np.where(positive, total, within), t)
 
 
 def _one(
@@ -448,23 +457,17 @@ def _one(
         ) from None
     names = list(range(q.shape[1])) if brought is None else brought
     u = np.diagonal(covariances, axis1=1, axis2=2)
-    alone = [_alone(q[l], u[l], confidence) for l in range(len(q))]
+    normal = stats.norm.ppf((1 + confidence) / 2)  # each table taken as it is, a large sample
+    alone = [_interval(q[l], u[l], normal) for l in range(len(q))]
     apart = np.array([_agreement(alone[0], one) for one in alone[1:]]).transpose(0, 2, 1)
     both = alone[1]
     if tables.m > 1 and rules == "fully synthetic":
-        both = _Interval(*fully_synthetic(q[1:], u[1:], confidence))
+        both = fully_synthetic(q[1:], u[1:], confidence)
     elif tables.m > 1:
         found = combine(q[1:], u[1:], confidence=confidence).table
         both = _Interval(*(found[c].to_numpy() for c in ("estimate", "std_error", "low", "high")))
     difference, overlap = _agreement(alone[0], both)
     return names, np.column_stack([*alone[0], *both, difference, overlap]), apart
-
-
-def _alone(q: Array, u: Array, confidence: float) -> _Interval:
-    """One table taken as it is: large-sample interval."""
-    error = np.sqrt(u)
-    half = stats.norm.ppf((1 + confidence) / 2) * error
-    return _Interval(q, error, q - half, q + half)
 
 
 def _agreement(original: _Interval, other: _Interval) -> tuple[Array, Array]:

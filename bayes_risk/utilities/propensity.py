@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.parallel import in_order
+from bayes_risk.matching.keyed_counts import keyed
 
 from .tables import Column
 
@@ -56,13 +57,10 @@ def profiles_of(columns: Sequence[Column], l: int) -> Profiles:
     """Distinct rows of the original and release l, with their counts."""
     both = [np.concatenate([c.values[0], c.values[l]]) for c in columns]
     n = len(columns[0].values[0])
-    where = np.zeros(len(both[0]), dtype=np.int64)
-    for values in both:  # number of the row so far, never more than there are records
-        _, code = np.unique(values, return_inverse=True)
-        _, where = np.unique(where * (code.max() + 1) + code, return_inverse=True)
-    _, first = np.unique(where, return_index=True)
-    size = len(first)
-    counts = [np.bincount(part, minlength=size).astype(float) for part in (where[:n], where[n:])]
+    codes = [np.unique(values, return_inverse=True)[1] for values in both]
+    *rows, size = keyed([(code[:n], code[n:], int(code.max()) + 1) for code in codes])
+    _, first = np.unique(np.concatenate(rows), return_index=True)
+    counts = (np.bincount(part, minlength=size).astype(float) for part in rows)
     return Profiles(tuple(values[first] for values in both), *counts)
 
 

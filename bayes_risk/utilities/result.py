@@ -12,11 +12,10 @@ from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import NONE, number, plain
 from bayes_risk._core.validate import at_least, one_of
-from bayes_risk._core.validate import number as checked_number
 from bayes_risk.data.base_result import Drawn, Public, Table, span, value
 from bayes_risk.release.release import Release
 
-from .combining import COLUMNS, RULES, Analysis, inferences
+from .combining import COLUMNS, RULES, Analysis, checked_confidence, inferences
 from .propensity import MAX_PREDICTORS, MEASURES, MODELS, propensity
 from .tables import MARGIN_MEASURES, PAIR_MEASURES, columns_of, margins, pairs, tables_of
 
@@ -500,9 +499,7 @@ def utility(
     one_of("rules", rules, RULES)
     at_least("groups", groups, 2)
     at_least("permutations", permutations, 2)
-    if not 0 < checked_number("confidence", confidence, "0.95") < 1:
-        raise InputError(f"confidence={confidence} must lie between 0 and 1, say 0.95")
-    rng = np.random.default_rng(random_seed)
+    level, rng = checked_confidence(confidence), np.random.default_rng(random_seed)
     tables = tables_of(original, release, columns, synthesized)
     coded = columns_of(tables, numbers, groups, missing)
     margin_names, margin = margins(coded, tables.replaced)
@@ -528,7 +525,7 @@ def utility(
         left_out=tables.left_out,
         n_records=tuple(len(frame) for frame in tables.frames),
         rules=rules,
-        confidence=float(confidence),
+        confidence=level,
         permutations=permutations,
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )

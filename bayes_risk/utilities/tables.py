@@ -82,9 +82,7 @@ def tables_of(
     frames = [original[wanted], *(_filled(t, original, wanted) for t in given)]
     for l, frame in enumerate(frames[1:], start=1):
         _check_kept(original, frame, kept, source(l))
-    share = (
-        1.0 if not isinstance(release, Release) else float(release.replaced(len(given[0])).mean())
-    )
+    share = float(release.replaced(len(given[0])).mean()) if isinstance(release, Release) else 1.0
     return Tables(tuple(frames), tuple(made), tuple(kept), share, tuple(left_out))
 
 
@@ -292,7 +290,7 @@ def counts(y: Ints, z: Ints, size: int, width: int | None = None) -> Counts:
 def total_variation(y: Ints, z: Ints, size: int) -> float:
     """``1/2 sum |share in the original - share in the release|``: 0 the same, 1 nothing shared."""
     table = counts(y, z, size)
-    return _total_variation(table.original / len(y), table.release / len(z))
+    return float(0.5 * np.abs(table.original / len(y) - table.release / len(z)).sum())
 
 
 def distance(table: Counts, replaced: float = 1.0) -> TableDistance:
@@ -313,7 +311,7 @@ def distance(table: Counts, replaced: float = 1.0) -> TableDistance:
         null_pmse=float(expected),
         df=float(df),
         ratio=pmse / expected if expected > 0 else float("nan"),
-        total_variation=_total_variation(p, q),
+        total_variation=float(0.5 * np.abs(p - q).sum()),
         null_total_variation=_null_total_variation(o, n_1, n_2, within) * varying**0.5,
         hellinger=float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum())),
         # 8 n_2 H^2 is the Freeman-Tukey statistic, about chi-squared with df
@@ -330,10 +328,6 @@ def mutual_information(joint: Ints, size: tuple[int, int]) -> float:
     columns = np.bincount(second, weights=number, minlength=size[1])[second]
     # sum p log(p / (p_1 p_2))
     return float((number / n * np.log(number * n / (rows * columns))).sum())
-
-
-def _total_variation(p: Array, q: Array) -> float:
-    return float(0.5 * np.abs(p - q).sum())
 
 
 def _null_total_variation(o: Array, n_1: float, n_2: float, within: Ints | None) -> float:

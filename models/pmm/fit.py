@@ -14,7 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
+from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Request, with_guess
 from bayes_risk.release.release import EncodedRelease, Release
@@ -36,127 +36,6 @@ class _Other(NamedTuple):
     chosen: Flags
     rows: Codes
     possible: Flags
-
-
-def log_evidence(
-    fit: "PMMFit", release: EncodedRelease, targets: Targets, progress: Progress | None
-) -> Simulated:
-    """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
-
-    Guesses that leave the same records sensitive keep all donors: what counts is the chance of the
-    target's own synthetic values. Other guesses are impossible if the selection is known; if it is
-    hidden, those that agree with everything they leave unchanged are fitted anew. How many such
-    fits there are, and about how long they take, is told through ``progress`` first.
-    """
-    z = list(release.codes)
-    own = _own(fit, targets, z)
-    differ, chosen = _selections(fit, targets)
-    if fit.model.selection == "known":
-        for factor in own:
-            factor[:, differ] = -np.inf  # whatever the column
-        return Simulated.product(own)
-    record, each = np.flatnonzero(fit.chosen), np.zeros((len(z), len(fit.chosen)))
-    each[:, record] = [_chances(fit.base, fit.rows, record, codes) for codes in z]
-    others = each.sum(axis=1)[:, None] - each[:, targets.record]
-    out: Array = own.sum(axis=0)
-    out += others[:, None]
-    out[:, differ] = -np.inf
-    found = []
-    for g, u in np.argwhere(differ).tolist():
-        sensitive = chosen(g, u)
-        rows = with_guess(fit.rows, targets, g, u)
-        kept = rows[~sensitive, : len(fit.microdata.columns)]  # released as the guess has them
-        possible = np.array([bool((kept == codes[~sensitive]).all()) for codes in z])
-        found += [_Other(g, u, sensitive, rows, possible)] if possible.any() else []
-    return Simulated.exact(_refitted(fit, out, found, z, progress))
-
-
-def _selections(fit: "PMMFit", targets: Targets) -> tuple[Flags, Callable[[int, int], Flags]]:
-    """Which guesses (G, U) make other records sensitive than the truth does, and which records.
-
-    Told from counts of cells. A sensitive record that leaves its cell leaves its neighbours
-    sensitive. Where it comes to, a cell of fewer than the threshold stays small; a cell of just so
-    many is small no more, and its records are kept; in a larger one it is kept itself.
-    """
-    data, model, n = fit.microdata, fit.model, len(fit.rows)
-    rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
-    tables = (fit.rows[:, : len(data.columns)], rows.reshape(-1, rows.shape[2]))
-    keys = [cell_keys(data, table, model.identifying, model.cuts) for table in tables]
-    every = np.unique(np.vstack(keys), axis=0, return_inverse=True)[1].ravel()
-    cell, guessed = every[:n], every[n:].reshape(rows.shape[:2])[alike]
-    count = np.bincount(cell, minlength=int(every.max()) + 1)
-    differ = (guessed != cell[targets.record]) & (count[guessed] >= model.threshold)
-
-    def chosen(g: int, u: int) -> Flags:
-        out = fit.chosen.copy()
-        out[targets.record[u]] = False
-        out[cell == guessed[g, u]] = False
-        return out
-
-    return differ & fit.chosen[targets.record], chosen
-
-
-def _own(fit: "PMMFit", targets: Targets, z: Sequence[Codes]) -> Array:
-    """log of the chance of the target's own synthetic values, (q, m, G, U); 0 if it is kept."""
-    m, G, U = len(z), *targets.guesses.codes.shape[:2]
-    out = np.zeros((len(fit.base.steps), m, G, U))
-    hit = np.flatnonzero(fit.chosen[targets.record])
-    step = max(1, ROWS // (m * G))
-    for start in range(0, len(hit), step):
-        which = hit[start : start + step]
-        record = targets.record[which]
-        rows = np.repeat(fit.rows[record][None], G, axis=0)  # shape (G, block, p + e)
-        rows[:, :, targets.columns] = targets.guesses.codes[:, which]
-        released = np.stack([codes[record][:, fit.base.columns] for codes in z])
-        released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, block, q)
-        flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
-        chance = fit.base.log_chances(flat, released.reshape(len(flat), -1))
-        out[..., which] = chance.reshape(len(chance), m, G, -1)
-    truth = np.take_along_axis(out, targets.guesses.truth[None, None, None], axis=2)
-    if not np.isfinite(truth).all():
-        raise InputError(
-            "the release has synthetic values that this fit cannot draw; audit it with the fit "
-            "that made it"
-        )
-    return out
-
-
-def _chances(made: Mechanism, rows: Codes, record: Ints, z: Codes) -> Array:
-    """log of the chance of the synthetic values of some records."""
-    if not len(record):
-        return np.zeros(0)
-    return np.asarray(made.log_chances(rows[record], z[record][:, made.columns]).sum(axis=0))
-
-
-def _refitted(
-    fit: "PMMFit", out: Array, found: Sequence[_Other], z: Sequence[Codes], progress: Any
-) -> Array:
-    """The mechanism fitted to the records that each such guess keeps, one fit for equal sets."""
-    names = []
-    for other in found:  # the same for the same records in any order
-        rows, count = np.unique(other.rows[~other.chosen], axis=0, return_counts=True)
-        names.append(rows.tobytes() + count.tobytes())
-    distinct = dict(zip(names, found, strict=True))
-    if len(distinct) > MAX_REFITS:
-        raise InputError(
-            f"these targets and guesses need the models fitted to {len(distinct):,} sets of "
-            f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets=), or "
-            'assume selection="known"'
-        )
-    stage = f"refits, about {len(distinct) * fit.base.seconds:.0f} s"
-    if progress is not None and distinct:
-        progress(stage, 0, len(distinct))
-    made: dict[bytes, Mechanism] = {}
-    for name, other in distinct.items():
-        kept = other.rows[~other.chosen]
-        made[name] = fit_mechanism(fit.microdata, fit.variables, kept, fit.kinds, fit.model)
-        if progress is not None:
-            progress(stage, len(made), len(distinct))
-    for name, other in zip(names, found, strict=True):
-        record = np.flatnonzero(other.chosen)
-        for l in np.flatnonzero(other.possible).tolist():
-            out[l, other.g, other.u] = _chances(made[name], other.rows, record, z[l]).sum()
-    return out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -241,8 +120,112 @@ class PMMFit:
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
-        """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U)."""
-        return log_evidence(self, release, targets, how["progress"])
+        """log p(Z^(l) | y*, y_-i) up to a constant for each target, shape (m, G, U).
+
+        Guesses that leave the same records sensitive keep all donors: what counts is the chance of
+        the target's own synthetic values. Other guesses are impossible if the selection is known;
+        if it is hidden, those that agree with everything they leave unchanged are fitted anew. How
+        many such fits there are, and about how long they take, is told through progress first.
+        """
+        z = list(release.codes)
+        own = self._own(targets, z)
+        differ, chosen = self._selections(targets)
+        if self.model.selection == "known":
+            for factor in own:
+                factor[:, differ] = -np.inf  # whatever the column
+            return Simulated.product(own)
+        record, each = np.flatnonzero(self.chosen), np.zeros((len(z), len(self.chosen)))
+        each[:, record] = [_chances(self.base, self.rows, record, codes) for codes in z]
+        others = each.sum(axis=1)[:, None] - each[:, targets.record]
+        out: Array = own.sum(axis=0)
+        out += others[:, None]
+        out[:, differ] = -np.inf
+        found = []
+        for g, u in np.argwhere(differ).tolist():
+            sensitive = chosen(g, u)
+            rows = with_guess(self.rows, targets, g, u)
+            kept = rows[~sensitive, : len(self.microdata.columns)]  # released as the guess has them
+            possible = np.array([bool((kept == codes[~sensitive]).all()) for codes in z])
+            found += [_Other(g, u, sensitive, rows, possible)] if possible.any() else []
+        return Simulated.exact(self._refitted(out, found, z, how["progress"]))
+
+    def _selections(self, targets: Targets) -> tuple[Flags, Callable[[int, int], Flags]]:
+        """Which guesses (G, U) make other records sensitive than the truth does, and which records.
+
+        Told from counts of cells. A sensitive record that leaves its cell leaves its neighbours
+        sensitive. Where it comes to, a cell of fewer than the threshold stays small; a cell of just
+        so many is small no more, and its records are kept; in a larger one it is kept itself.
+        """
+        data, model, n = self.microdata, self.model, len(self.rows)
+        rows, alike = targets.rows(frozenset(data.columns.index(c) for c in model.identifying))
+        tables = (self.rows[:, : len(data.columns)], rows.reshape(-1, rows.shape[2]))
+        keys = [cell_keys(data, table, model.identifying, model.cuts) for table in tables]
+        every = np.unique(np.vstack(keys), axis=0, return_inverse=True)[1].ravel()
+        cell, guessed = every[:n], every[n:].reshape(rows.shape[:2])[alike]
+        count = np.bincount(cell, minlength=int(every.max()) + 1)
+        differ = (guessed != cell[targets.record]) & (count[guessed] >= model.threshold)
+
+        def chosen(g: int, u: int) -> Flags:
+            out = self.chosen.copy()
+            out[targets.record[u]] = False
+            out[cell == guessed[g, u]] = False
+            return out
+
+        return differ & self.chosen[targets.record], chosen
+
+    def _own(self, targets: Targets, z: Sequence[Codes]) -> Array:
+        """log of the chance of the target's own synthetic values, (q, m, G, U); 0 if it is kept."""
+        m, G, U = len(z), *targets.guesses.codes.shape[:2]
+        out = np.zeros((len(self.base.steps), m, G, U))
+        hit = np.flatnonzero(self.chosen[targets.record])
+        step = max(1, ROWS // (m * G))
+        for start in range(0, len(hit), step):
+            which = hit[start : start + step]
+            record = targets.record[which]
+            rows = np.repeat(self.rows[record][None], G, axis=0)  # shape (G, block, p + e)
+            rows[:, :, targets.columns] = targets.guesses.codes[:, which]
+            released = np.stack([codes[record][:, self.base.columns] for codes in z])
+            released = np.repeat(released[:, None], G, axis=1)  # shape (m, G, block, q)
+            flat = np.repeat(rows[None], m, axis=0).reshape(-1, rows.shape[2])
+            chance = self.base.log_chances(flat, released.reshape(len(flat), -1))
+            out[..., which] = chance.reshape(len(chance), m, G, -1)
+        truth = np.take_along_axis(out, targets.guesses.truth[None, None, None], axis=2)
+        if not np.isfinite(truth).all():
+            raise InputError(
+                "the release has synthetic values that this fit cannot draw; audit it with the fit "
+                "that made it"
+            )
+        return out
+
+    def _refitted(
+        self, out: Array, found: Sequence[_Other], z: Sequence[Codes], progress: Any
+    ) -> Array:
+        """The mechanism fitted to the records that such guesses keep, one fit for equal sets."""
+        names = []
+        for other in found:  # the same for the same records in any order
+            rows, count = np.unique(other.rows[~other.chosen], axis=0, return_counts=True)
+            names.append(rows.tobytes() + count.tobytes())
+        distinct = dict(zip(names, found, strict=True))
+        if len(distinct) > MAX_REFITS:
+            raise InputError(
+                f"these targets and guesses need the models fitted to {len(distinct):,} sets of "
+                f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets=), or "
+                'assume selection="known"'
+            )
+        stage = f"refits, about {len(distinct) * self.base.seconds:.0f} s"
+        if progress is not None and distinct:
+            progress(stage, 0, len(distinct))
+        made: dict[bytes, Mechanism] = {}
+        for name, other in distinct.items():
+            kept = other.rows[~other.chosen]
+            made[name] = fit_mechanism(self.microdata, self.variables, kept, self.kinds, self.model)
+            if progress is not None:
+                progress(stage, len(made), len(distinct))
+        for name, other in zip(names, found, strict=True):
+            record = np.flatnonzero(other.chosen)
+            for l in np.flatnonzero(other.possible).tolist():
+                out[l, other.g, other.u] = _chances(made[name], other.rows, record, z[l]).sum()
+        return out
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets
@@ -268,3 +251,10 @@ class PMMFit:
             f"PMMFit: {int(self.chosen.sum()):,} of {len(self.chosen):,} records in "
             f"{int(self.diagnostics['sensitive_cells'])} sensitive cells{notes}"
         )
+
+
+def _chances(made: Mechanism, rows: Codes, record: Ints, z: Codes) -> Array:
+    """log of the chance of the synthetic values of some records."""
+    if not len(record):
+        return np.zeros(0)
+    return np.asarray(made.log_chances(rows[record], z[record][:, made.columns]).sum(axis=0))

@@ -1,15 +1,26 @@
-"""A fitted model of the user's own: synthesis, augmented fits, densities for the evidence."""
+"""A fitted model of the user's own: synthesis, and chains of p(Theta | y, Z), or without a record.
 
-from collections.abc import Iterator
+One compiled density serves all chains. The user's prior is kept and their likelihood is replaced by
+the weighted sum of log row densities: records of the table have their record weights (1 without
+any, 0 for who is left out), released rows 1. Tables and weights are shared variables, so other
+releases and other records left out cost no compilation. The chains start warm: at draws of the
+table's own posterior, with its variances as mass matrix.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from bayes_risk._compat import group
-from bayes_risk._core.arrays import Array
-from bayes_risk._core.errors import InputError
+from bayes_risk._compat import group, set_up_chain
+from bayes_risk._core.arrays import Array, Flags
+from bayes_risk._core.batches import batch_of_draws
+from bayes_risk._core.checkpoint import stage
+from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
 from bayes_risk.evidence.contract import Capabilities, Progress, Targets
@@ -21,10 +32,323 @@ from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease
 
 from .contract import Builder
-from .density import Engine, PyMCPredictive
-from .sampler import MIN_TUNE, Condition, PyMCPosterior, pseudo_posterior
+from .density import Engine, PyMCPredictive, Theta
 
 DIAGNOSED = 300
+Point = dict[str, npt.NDArray[Any]]
+MIN_TUNE = 100
+WARM = 300  # draws that set the first mass matrix
+WEIGHT = 20  # and for how many draws of the warm-up they count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Condition:
+    """What Theta is conditioned on: the table, perhaps without a record, and a release or none.
+
+    ``z`` released codes (n, p) of each data set and ``replaced`` (n,) the rows that count;
+    ``columns`` the synthesised ones, none without a release; ``left_out`` the record, -1 for none.
+    ``power`` (n,) the record weights, powers of the likelihood of ``y``; None: all 1.
+    """
+
+    y: Codes
+    z: tuple[Codes, ...]
+    replaced: Flags
+    columns: tuple[str, ...]
+    left_out: int = -1
+    power: Array | None = None
+
+    @property
+    def weights(self) -> Array:
+        """What each record counts: its weight, 0 if it is left out."""
+        counts = np.ones(len(self.y)) if self.power is None else self.power.copy()
+        if self.left_out >= 0:
+            counts[self.left_out] = 0.0
+        return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """A table and its weights as shared variables."""
+
+    engine: Engine
+    table: list[Any]
+    weight: Any
+
+    @classmethod
+    def of(cls, engine: Engine, codes: Codes, weight: Array) -> "Rows":
+        """Share the values of a table."""
+        from pytensor.compile.sharedvalue import shared
+
+        table = [shared(v, shape=v.shape) for v in engine.values(codes)]
+        return cls(engine=engine, table=table, weight=shared(weight.astype(float)))
+
+    def put(self, codes: Codes, weight: Array) -> None:
+        """Another table and other weights."""
+        for held, value in zip(self.table, self.engine.values(codes), strict=True):
+            held.set_value(value)
+        self.weight.set_value(weight.astype(float))
+
+    def total(self, model: Any, columns: Sequence[str]) -> Any:
+        """Weighted sum of log densities, in the parameters of a model."""
+        import pytensor.tensor as pt
+
+        # 0 times minus infinity is no number: a row without weight is not looked at
+        terms = self.terms(model, columns)
+        return sum(pt.switch(self.weight > 0, self.weight * x, 0.0).sum() for x in terms)
+
+    def terms(self, model: Any, columns: Sequence[str]) -> Any:
+        """log densities of the rows by column, in the parameters of a model."""
+        from pymc.pytensorf import replace_vars_in_graphs
+
+        known = dict(zip(self.engine.data.values(), self.table, strict=True))
+        known |= {x: model[name] for name, x in self.engine.free.items()}
+        return replace_vars_in_graphs([self.engine.terms[c] for c in columns], known)
+
+
+def pseudo_posterior(engine: Engine, condition: Condition) -> Any:
+    """The user's model of the table, its likelihood raised to the record weights.
+
+    A potential adds ``sum_i (alpha_i - 1) log p(y_i | Theta)`` over the modelled columns; without
+    weights it is the user's model as it is.
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    model = engine.builder.model(condition.y)
+    if condition.power is not None:
+        rows = Rows.of(engine, condition.y, condition.weights)
+        # a density of zero stays one, whatever the weight
+        more = [
+            pt.switch(x > -np.inf, (rows.weight - 1.0) * x, 0.0).sum()
+            for x in rows.terms(model, engine.builder.columns)
+        ]
+        with model:
+            pm.Potential("__weights", sum(more))
+    return model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sampler:
+    """A compiled step for p(Theta | y, Z) with any y, Z of given columns.
+
+    ``fresh`` is the step's state before any chain; ``inward`` turns parameters into the sampler's
+    unconstrained values, ``outward`` back.
+    """
+
+    engine: Engine
+    y: Rows
+    z: list[Rows]
+    step: Any
+    fresh: Any
+    values: list[str]
+    inward: Callable[..., Any]
+    outward: Callable[..., Any]
+
+    @classmethod
+    def of(cls, engine: Engine, condition: Condition, theta: Theta) -> "Sampler":
+        """Compile for a set of columns; draws of Theta set the mass matrix."""
+        import pymc as pm
+
+        model = engine.builder.model(condition.y)
+        y, *z = (
+            Rows.of(engine, condition.y, condition.weights) for _ in range(1 + len(condition.z))
+        )
+        with model:
+            pm.Potential("__table", y.total(model, engine.builder.columns))
+            for l, rows in enumerate(z, start=1):
+                pm.Potential(f"__release{l}", rows.total(model, condition.columns))
+        others = [rv for rv in model.observed_RVs if rv.name not in engine.observed.values()]
+        model.observed_RVs = type(model.observed_RVs)(others)
+        inward, outward = _maps(model)
+        value_names = [v.name for v in model.value_vars]
+        H = len(next(iter(theta.values())))
+        points = [
+            dict(zip(value_names, inward(*(theta[name][h] for name in engine.free)), strict=True))
+            for h in np.linspace(0, H - 1, min(WARM, H)).astype(int)
+        ]
+        step = _step(model, points)
+        return cls(
+            engine=engine,
+            y=y,
+            z=z,
+            step=step,
+            fresh=step.sampling_state,
+            values=value_names,
+            inward=inward,
+            outward=outward,
+        )
+
+    def run(
+        self,
+        condition: Condition,
+        starts: Sequence[Mapping[str, Any]],
+        length: Length,
+        *,
+        rng: np.random.Generator,
+        n_jobs: int = 1,
+        tick: Callable[[int], None] = lambda done: None,
+    ) -> list[Theta]:
+        """Draws of each chain."""
+
+        def chains() -> list[Theta]:
+            jobs = [
+                partial(self._chain, start, length, child)
+                for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
+            ]
+            found = []
+            with self.engine.lock:
+                self.y.put(condition.y, condition.weights)
+                for rows, z in zip(self.z, condition.z, strict=True):
+                    rows.put(z, condition.replaced.astype(float))
+                for chain in in_order(jobs, n_jobs=n_jobs, what="chains", where="forks"):
+                    found.append(chain)
+                    tick(length.draws)
+            return found
+
+        return stage("draws", chains)
+
+    def _chain(self, start: Mapping[str, Any], length: Length, rng: np.random.Generator) -> Theta:
+        from pymc.exceptions import SamplingError
+
+        step, draws = self.step, []
+        step.sampling_state = self.fresh  # no chain knows of another
+        set_up_chain(step, rng, tune=length.tune, draws=length.draws * length.thin)
+        names = list(self.engine.free)
+        point = dict(zip(self.values, self.inward(*(start[k] for k in names)), strict=True))
+        try:
+            with np.errstate(all="ignore"):
+                for _ in range(length.tune):
+                    point, _ = step.step(point)
+                step.stop_tuning()
+                for _ in range(length.draws):
+                    for _ in range(length.thin):
+                        point, _ = step.step(point)
+                    draws.append(self.outward(*(point[k] for k in self.values)))
+        except SamplingError as error:
+            raise ModelError(
+                f"the sampler cannot move from a draw of the parameters ({error}); fit again with "
+                "more tuning, or reparametrise the model"
+            ) from error
+        return {name: np.stack(x) for name, x in zip(names, zip(*draws, strict=True), strict=True)}
+
+
+def _maps(model: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compile the map from parameters, on their own scale, to the sampler's values, and back."""
+    import pymc as pm
+    from pymc.pytensorf import replace_vars_in_graphs
+
+    own = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
+    out = []
+    for rv in model.free_RVs:
+        transform = model.rvs_to_transforms[rv]
+        out.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
+    out = replace_vars_in_graphs(out, own)
+    back = model.replace_rvs_by_values(model.free_RVs)
+    pairs = (list(own.values()), out), (model.value_vars, back)
+    inward, outward = (pm.compile(*pair, on_unused_input="ignore") for pair in pairs)
+    return inward, outward
+
+
+def _step(model: Any, points: Sequence[Point]) -> Any:
+    """NUTS with the spread of some points as mass matrix; PyMC's choice for discrete values."""
+    import pymc as pm
+    from pymc.blocking import DictToArrayBijection
+    from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
+    from pymc.step_methods.hmc.quadpotential import QuadPotentialDiagAdapt
+
+    smooth = [v.name for v in model.continuous_value_vars]
+    if len(smooth) < len(model.value_vars):
+        given, chosen = assign_step_methods(model)
+        steps = instantiate_steppers(model, list(given), chosen, initial_point=points[0])
+        return pm.CompoundStep(steps) if isinstance(steps, list) else steps
+    flat = np.stack([DictToArrayBijection.map({k: p[k] for k in smooth}).data for p in points])
+    potential = QuadPotentialDiagAdapt(
+        flat.shape[1], flat.mean(axis=0), np.maximum(flat.var(axis=0), 1e-10), WEIGHT
+    )
+    return pm.NUTS(model=model, potential=potential, initial_point=points[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PyMCPosterior:
+    """Draws of the parameters given some data."""
+
+    engine: Engine  # the compiled model
+    condition: Condition  # the data
+    theta: Theta  # shape (H, ...): draws by name, chain after chain
+    base: Theta  # the draws of p(Theta | y), whose spread the sampler starts with
+    # n_chains, thin, tune: steps between kept draws; length of the warm-up when the chains go on
+    n_chains: int
+    thin: int
+    tune: int
+
+    @property
+    def n_draws(self) -> int:
+        """Number H of draws kept."""
+        return len(next(iter(self.theta.values())))
+
+    def chains(self) -> list[Theta]:
+        """The draws of each chain."""
+        size = self.n_draws // self.n_chains
+        return [
+            {k: x[c * size : (c + 1) * size] for k, x in self.theta.items()}
+            for c in range(self.n_chains)
+        ]
+
+    def predictives(self, targets: Targets, *, rng: Any = None) -> list[PyMCPredictive]:
+        """p(y* | theta_h), one part: nothing is integrated out."""
+        batch = batch_of_draws(self.n_draws, self.n_chains)
+        return [PyMCPredictive(engine=self.engine, theta=self.theta, targets=targets, batch=batch)]
+
+    def doubled(self, *, rng: np.random.Generator, n_jobs: int = 1) -> "PyMCPosterior":
+        """Chains twice as long, every other draw kept."""
+        size = self.n_draws // self.n_chains
+        starts = [{k: x[-1] for k, x in chain.items()} for chain in self.chains()]
+        length = self._length(size - size // 2, 2 * self.thin)
+        sampler = self._sampler(self.condition)
+        new = sampler.run(self.condition, starts, length, rng=rng, n_jobs=n_jobs)
+        halves = [{k: x[1::2] for k, x in chain.items()} for chain in self.chains()]
+        merged = [part for pair in zip(halves, new, strict=True) for part in pair]
+        return replace(self, theta=_joined(merged), thin=2 * self.thin)
+
+    def given(self, condition: Condition, draws: int, **how: Any) -> "PyMCPosterior":
+        """The same model on other data, started where these chains stopped; ``how`` as of `run`."""
+        starts, length = self._starts(condition), self._length(draws)
+        chains = self._sampler(condition).run(condition, starts, length, **how)
+        return replace(self, condition=condition, theta=_joined(chains), thin=1)
+
+    def _length(self, draws: int, thin: int = 1) -> Length:
+        return Length(draws=draws, tune=self.tune, chains=self.n_chains, thin=thin)
+
+    def _sampler(self, condition: Condition) -> Sampler:
+        sampler: Sampler = self.engine.once(
+            ("sampler", condition.columns, len(condition.z)),
+            lambda: Sampler.of(self.engine, condition, self.base),
+        )
+        return sampler
+
+    def _starts(self, condition: Condition) -> list[dict[str, Any]]:
+        """Last draw of each chain that the release allows."""
+        possible = np.ones(self.n_draws, dtype=bool)
+        for z in condition.z:
+            released = z[condition.replaced]
+            total = self.engine.total(released, self.theta, condition.columns)
+            possible &= np.isfinite(total)
+        if not possible.any():
+            raise ModelError(
+                "no draw of the parameters allows the release; was it made by this model? More "
+                "draws may help"
+            )
+        last, size = np.flatnonzero(possible), self.n_draws // self.n_chains
+        starts = []
+        for c in range(self.n_chains):
+            own = last[last // size == c]
+            h = int(own[-1] if len(own) else last[c % len(last)])
+            starts.append({k: x[h] for k, x in self.theta.items()})
+        return starts
+
+
+def _joined(parts: Sequence[Theta]) -> Theta:
+    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

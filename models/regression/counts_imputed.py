@@ -16,12 +16,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.models.fits.sampling import blocks, log_sums_of_batches
 
+from .imputed import RowsPredictive
 from .kernels import TINY, invert_root, lower_root, product
 from .part import Part
 from .posterior import SampledPart
@@ -169,19 +169,18 @@ def log_series(X, mu, V, T, tau, R):
 @numba.njit(cache=True, nogil=True)
 def psi(design, t, beta, V):
     """log I(t), up to a constant; beta starts near the mode and is moved there."""
-    X, k = design[0], beta.shape[0]
-    mu, T, tau, R = np.empty(X.shape[0]), np.empty((k, k, k)), np.empty(k), np.empty((k, k))
-    return mode(design, t, beta, mu, V) + log_series(X, mu, V, T, tau, R)
+    k, mu = beta.shape[0], np.empty(design[0].shape[0])
+    value = mode(design, t, beta, mu, V)
+    return value + log_series(design[0], mu, V, np.empty((k, k, k)), np.empty(k), np.empty((k, k)))
 
 
 @numba.njit(cache=True, nogil=True)
 def cumulants(design, t, beta, V, mean, C, T):
     """psi, its gradient `mean`, second derivatives C and -third derivatives at V's ends, T."""
-    X, k = design[0], beta.shape[0]
-    mu, tau, R = np.empty(X.shape[0]), np.empty(k), np.empty((k, k))
-    value = mode(design, t, beta, mu, V) + log_series(X, mu, V, T, tau, R)
-    pull = V @ tau
-    inner = -R
+    k = beta.shape[0]
+    mu, tau, R = np.empty(design[0].shape[0]), np.empty(k), np.empty((k, k))
+    value = mode(design, t, beta, mu, V) + log_series(design[0], mu, V, T, tau, R)
+    pull, inner = V @ tau, -R
     for a in range(k):
         Ta = np.ascontiguousarray(T[a])
         inner[a] += Ta @ pull
@@ -371,6 +370,7 @@ def predict(designs, tables, powers, x, now, asked, normed, out, norm):
 
 
 WARM_UP = 100
+# Unknown counts (n_U,), coefficients of each data set (m, k), modes to start from (m + 1, k)
 State = tuple[Array, Array, Array]
 
 
@@ -430,9 +430,14 @@ class UnknownCounts:
         one = self.starts[c % self.m]
         return one, np.tile(centre, (self.m, 1)), np.tile(centre, (self.m + 1, 1))
 
-    def chain(self, state: State) -> "_Chain":
-        """A chain from counts (n_U,), coefficients (m, k), and modes near by (m + 1, k)."""
-        return _Chain(self, state)
+    def sweep(self, state: State, rng: np.random.Generator) -> None:
+        """All coefficients, then all unknown counts; about (m + k (m - 1)^2) modes."""
+        if state[0].size:
+            sweep(rng, self.designs, self.totals, self.x, self.n_blocks, *state)
+
+    def drawn(self, state: State) -> Array:
+        """Counts as they are."""
+        return state[0].copy()
 
     def concerns(self, guessed: set[int]) -> bool:
         """Regressions are independent of one another."""
@@ -449,67 +454,25 @@ class UnknownCounts:
         now = np.repeat(targets.profiles[None, :, column].astype(float), H, axis=0)
         now[:, ~known] = y[:, place[targets.record[~known]]]
         batch = batch_of_draws(H, n_chains)
-        return CountsPredictive(unknown=self, targets=targets, now=now, tables=tables, batch=batch)
-
-
-class _Chain:
-    """Unknown counts ``y`` now, ``beta`` of each data set, ``centres``: modes to start from."""
-
-    def __init__(self, unknown: UnknownCounts, state: State) -> None:
-        self.unknown, self.x = unknown, unknown.x
-        self.y, self.beta, self.centres = (x.copy() for x in state)
-
-    def sweep(self, rng: np.random.Generator) -> None:
-        """All coefficients, then all unknown counts; about (m + k (m - 1)^2) modes."""
-        if self.y.size:
-            u = self.unknown
-            sweep(rng, u.designs, u.totals, self.x, u.n_blocks, self.y, self.beta, self.centres)
-
-    def draw(self) -> Array:
-        """Counts as they are."""
-        return self.y.copy()
-
-    def state(self) -> State:
-        """From where another chain goes on."""
-        return self.y, self.beta, self.centres
+        how: Any = {"targets": targets, "batch": batch, "now": now, "tables": tables}
+        return CountsPredictive(unknown=self, parts=[self.part], **how)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CountsPredictive:
-    """Draws of p(count | other rows, Z^(1..m)), of the target's count and of guesses."""
+class CountsPredictive(RowsPredictive):
+    """Of one Poisson regression."""
 
-    unknown: UnknownCounts
-    targets: Targets
     # shape (H, U): count that stands in the table for the target: its own where known, else as
     # imputed
     now: Array
     # of each draw's table, alone and with each data set: t (H, m + 1, k), modes, inverse
     # curvatures, psi, its first, second and (turned) third derivatives
     tables: tuple[Array, ...]
-    batch: Ints  # shape (H,)
 
-    def log_truth(self, block: slice) -> Array:
-        """log p_h(y_i), shape (H, block)."""
-        truth = self.targets.profiles[block][None, :, self.unknown.part.column]
-        found, norm = self._masses(block, truth.astype(float), normed=True)
-        return np.asarray(found[:, 0] - norm)
-
-    def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
-        column = self.unknown.part.column
-        codes, cell = self.targets.rows(self.unknown.part.uses, block)
-        truth = self.targets.profiles[block][None, :, column]
-        asked = np.concatenate([codes[:, :, column], truth]).astype(float)  # shape (G' + 1, U)
-        out = np.empty((len(np.unique(self.batch)), len(asked) - 1, asked.shape[1]))
-        for some in blocks(asked.shape[1], self.now.shape[0] * len(asked)):
-            at = slice(block.start + some.start, block.start + some.stop)
-            found, _ = self._masses(at, asked[:, some], normed=False)
-            terms = found[:, :-1] - found[:, -1:] + log_weights[:, None, some]
-            out[:, :, some] = log_sums_of_batches(terms, self.batch, axis=0)
-        return out[:, cell]
-
-    def _masses(self, block: slice, asked: Array, *, normed: bool) -> tuple[Array, Array]:
-        """log g of asked counts (G, U), (H, G, U), and if ``normed`` log of its sum, (H, U)."""
+    def _masses(
+        self, block: slice, guesses: Sequence[Codes], *, normed: bool
+    ) -> tuple[list[Array], Array]:
+        asked = guesses[0][:, :, self.unknown.part.column].astype(float)  # shape (G, U)
         possible = (asked >= 0) & (asked == np.floor(asked))
         x = np.ascontiguousarray(self.unknown.rows[self.targets.record[block]])
         (H, _), (G, U), m = self.now.shape, asked.shape, self.unknown.m
@@ -517,4 +480,4 @@ class CountsPredictive:
         powers: Any = np.array([1.0 - m] + [1.0] * m)
         now, wanted = np.ascontiguousarray(self.now[:, block]), np.where(possible, asked, -1.0)
         predict(self.unknown.designs, self.tables, powers, x, now, wanted, normed, out, norm)
-        return out, norm
+        return [out], norm

@@ -3,24 +3,26 @@
 What is seen by intruders who know only some of the other records stands in `docs/regression.md`.
 """
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.batches import batch_of_draws
+from bayes_risk._compat import draws_of_posterior, group, holds_draws, plain_name
+from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.logspace import change
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
+from bayes_risk.data.variables import LARGEST
 from bayes_risk.evidence.contract import (
     Capabilities,
     Posterior,
-    Predictive,
     Progress,
     Simulated,
     Targets,
@@ -28,20 +30,24 @@ from bayes_risk.evidence.contract import (
     why_all_must_be_known,
     without_weights,
 )
+from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.sampling import MAX_CELLS
+from bayes_risk.models.fits.sampling import MAX_CELLS, Length, mixing
 from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.models.mixture.hyper_priors import same_but
 from bayes_risk.release.release import EncodedRelease
 
 from . import counts_imputed
 from .counts_imputed import UnknownCounts
-from .families import Poisson
+from .families import CategoricalLogit, Poisson
+from .glm import Nuts
 from .hyper import RegressionReweighting
 from .imputed import WARM_UP, ImputedPosterior, Unknown
-from .part import Rows
+from .part import Coefficients, Part, Rows
 from .posterior import (
+    CHAINS,
+    ClosedPosterior,
     ExactPart,
     ExternalPart,
     FittedPart,
@@ -54,7 +60,7 @@ from .posterior import (
     touched,
 )
 
-CHAINS = 4
+DIMS = ["chain", "draw"]  # of a posterior as ArviZ keeps it
 COUNTS_SHARE = 8  # one draw of Poisson regressions in so many of the fit
 WARM_SHARE = 0.25  # share of known records from which the metric and start of the whole fit serve
 
@@ -86,50 +92,6 @@ def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> st
                 f"not offered; fit the model without the formula of {held.part.name!r}"
             )
     return ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClosedPredictive:
-    """A predictive in closed form, handed out as if by H draws that all agree.
-
-    ``log_p`` (G, U) is log p(y* | data without the target); that of the truth is not looked at.
-    """
-
-    log_p: Array
-    batch: Ints
-
-    def log_truth(self, block: slice) -> Array:
-        """The same for all draws, shape (H, block): it cancels."""
-        return np.zeros((len(self.batch), self.log_p[:, block].shape[1]))
-
-    def log_sums(self, block: slice, log_weights: Array) -> Array:
-        """log of the sum over a batch's draws of weights_h p(y*): (B, G, block)."""
-        starts = np.flatnonzero(np.diff(self.batch, prepend=-1))
-        weights = np.logaddexp.reduceat(log_weights, starts, axis=0)
-        return np.asarray(weights[:, None] + self.log_p[:, block])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ClosedPosterior:
-    """p(Theta | known rows) of normal regressions, never drawn: its predictives are exact.
-
-    ``n_draws`` is the number of draws beside which it stands.
-    """
-
-    parts: Sequence[ExactPart]
-    n_draws: int
-
-    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
-        """One for each regression in which a guess appears."""
-        batch = batch_of_draws(self.n_draws, CHAINS)
-        return [
-            ClosedPredictive(log_p=held.log_predictive(targets), batch=batch)
-            for held in touched(self.parts, targets)
-        ]
-
-    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ClosedPosterior":
-        """Exact as it is."""
-        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -271,7 +233,7 @@ class RegressionFit(Synthesis):
         for held in self.posterior.parts:
             if held.part.name not in request.columns:
                 continue
-            theta = closed(held).estimate() if h is None else held.draws.at(h)
+            theta = closed(held).estimate() if h is None else held.draws.take(np.array([h]))
             values = held.part.draw(codes[request.mask], theta, rng)
             if not np.isfinite(values).all():
                 raise ModelError(
@@ -320,7 +282,11 @@ class RegressionFit(Synthesis):
         parts = []
         for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
             shorter = 1 if held.part.family.exact else 2
-            parts.append(held.with_rows(held.rows.but(row), shorter=shorter, rng=child))
+            parts.append(
+                held.with_rows(
+                    held.rows.only(np.arange(len(held.rows.y)) != row), shorter=shorter, rng=child
+                )
+            )
         return RegressionPosterior(parts=parts)
 
     def knowing(
@@ -427,3 +393,188 @@ def _changes(
     for held, *seen in zip(before, *after, strict=True):
         base = held.log_predictive(targets)
         yield np.stack([change(closed(one).log_predictive(targets), base) for one in seen])
+
+
+def fitted(
+    model: Any,
+    data: Microdata,
+    parts: Sequence[Part],
+    weights: Array | None,
+    length: Length,
+    nuts_sampler: str,
+    rng: np.random.Generator,
+    progress: Progress | None,
+    *,
+    sample: bool = True,
+) -> RegressionFit:
+    """Fit each regression of a `Regression` to the confidential table, one after another."""
+    sampled = [p for p in parts if not p.family.exact]
+    tick = ticker(progress, "fit", max(len(sampled), 1) * length.steps)
+    held: list[PartPosterior] = []
+    for part, child in zip(parts, rng.spawn(len(parts)), strict=True):
+        rows = part.rows(data.codes, "the original")._replace(weights=weights)
+        if part.family.exact:
+            held.append(ExactPart.fitted(part, rows, length.draws, length.chains, child))
+        else:
+            nuts = Nuts(part, nuts_sampler)
+            how: Any = {"rng": child, "tick": tick, "sample": sample}
+            held.append(SampledPart.fitted(part, rows, nuts, length, **how))
+    diagnostics: dict[str, float] = {}
+    if sample:
+        values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
+        mixed = mixing(*ess_and_rhat(values, length.chains), length.chains)
+        diagnostics = {"draws": length.draws, "chains": length.chains, **mixed}
+    return RegressionFit(
+        model=model,
+        microdata=data,
+        idata=to_idata(held) if sample else None,
+        posterior=RegressionPosterior(parts=held),
+        diagnostics=diagnostics,
+        weights=weights,
+    )
+
+
+def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any) -> RegressionFit:
+    """A fit of a `Regression` made of draws from elsewhere."""
+    tables = _tables(parts, draws)
+    held = [ExternalPart(part=p, draws=_coefficients(p, *tables[p.name])) for p in parts]
+    sizes = {p.part.name: len(p.draws) for p in held}
+    if len(set(sizes.values())) > 1:
+        raise InputError(f"the numbers of draws differ ({sizes}); give the same number of each")
+    chains = held[0].draws.n_chains
+    return RegressionFit(
+        model=model,
+        microdata=data,
+        idata=to_idata(held),
+        posterior=RegressionPosterior(parts=held),
+        diagnostics={"draws": len(held[0].draws) // chains, "chains": chains},
+    )
+
+
+def column_names(part: Part) -> list[list[str]]:
+    """Names of the coefficients in a table of draws: one list for each outcome level."""
+    if not isinstance(part.family, CategoricalLogit):
+        return [list(part.design.names)]
+    levels = part.microdata.variables[part.column].labels[1:]
+    return [[f"{name}[{level}]" for name in part.design.names] for level in levels]
+
+
+def to_idata(parts: Sequence[FittedPart]) -> Any:
+    """All draws as ArviZ keeps them, one variable a coefficient: ``income: age``."""
+    posterior = {
+        f"{held.part.name}: {name}": values.reshape(held.draws.n_chains, -1)
+        for held in parts
+        for name, values in flat(held.part, held.draws).items()
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # fewer draws than chains are as they are
+        return draws_of_posterior(posterior)
+
+
+def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
+    """Every parameter by its name in a table of draws, each of shape (H,)."""
+    beta = draws.beta[:, :, None] if draws.beta.ndim == 2 else draws.beta
+    out = {
+        name: beta[:, k, c]
+        for c, names in enumerate(column_names(part))
+        for k, name in enumerate(names)
+    }
+    for key, values in draws.extra.items():
+        if key == "cut":
+            out |= {f"cut[{c + 1}]": values[:, c] for c in range(values.shape[1])}
+        else:
+            out[key] = values
+    return out
+
+
+def _tables(parts: Sequence[Part], draws: Any) -> dict[str, tuple[pd.DataFrame, int]]:
+    """A table of draws and its number of chains for each regression."""
+    if holds_draws(draws):
+        table, chains = _from_arviz(draws)
+        found = {}
+        for name in (part.name for part in parts):
+            prefix = f"{name}: "
+            chosen = [c for c in table.columns if c.startswith(prefix)]
+            if not chosen:
+                raise InputError(
+                    f"the posterior has no variables of {name!r}; they are named "
+                    f"{prefix + 'Intercept'!r}, ..., or give a mapping of column to draws"
+                )
+            own = table[chosen].set_axis([c.removeprefix(prefix) for c in chosen], axis=1)
+            found[name] = own, chains
+        return found
+    if not isinstance(draws, Mapping):
+        raise InputError(
+            f"draws is a {type(draws).__name__}; give a mapping of column to DataFrame, or ArviZ's "
+            "DataTree or InferenceData"
+        )
+    absent = [p.name for p in parts if p.name not in draws]
+    if absent:
+        raise InputError(f"draws has none of {absent}; give a table of draws for each formula")
+    return {part.name: _table(draws[part.name], part.name) for part in parts}
+
+
+def _table(given: Any, name: str) -> tuple[pd.DataFrame, int]:
+    if holds_draws(given):
+        return _from_arviz(given)
+    if not isinstance(given, pd.DataFrame):
+        raise InputError(
+            f"the draws of {name!r} are a {type(given).__name__}; give a DataFrame with one column "
+            "per coefficient, or ArviZ's DataTree or InferenceData"
+        )
+    return given, 1
+
+
+def _from_arviz(idata: Any) -> tuple[pd.DataFrame, int]:
+    """Scalar variables of a posterior, chain after chain."""
+    posterior = group(idata, "posterior")
+    scalars = [k for k, v in posterior.data_vars.items() if sorted(map(str, v.dims)) == DIMS]
+    columns = {plain_name(str(k)): posterior[k].transpose(*DIMS).values.ravel() for k in scalars}
+    return pd.DataFrame(columns), posterior.sizes.get("chain", 1)
+
+
+def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
+    """Draws of one regression from its table."""
+    if len(table) < 2:
+        raise InputError(f"the draws of {part.name!r} are {len(table)}; give at least 2")
+    beta = np.stack(
+        [
+            np.column_stack([*(_column(part, table, n) for n in names), np.zeros((len(table), 0))])
+            for names in column_names(part)
+        ],
+        axis=2,
+    )
+    extra = {}
+    for key in part.family.extra:
+        if key == "cut":
+            names = [f"cut[{c}]" for c in range(1, part.n_levels)]
+            extra[key] = np.column_stack([_column(part, table, n) for n in names])
+            _check(part, "cut", bool((np.diff(extra[key], axis=1) > 0).all()), "increase")
+        else:
+            extra[key] = _column(part, table, key)
+            _check(part, key, bool((extra[key] > 0).all()), "be above 0")
+    nominal = isinstance(part.family, CategoricalLogit)
+    return Coefficients(beta=beta if nominal else beta[:, :, 0], extra=extra, n_chains=chains)
+
+
+def _column(part: Part, table: pd.DataFrame, name: str) -> Array:
+    """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0."""
+    names = (name, name.replace(".0]", "]"))
+    found = next((c for n in names for c in (n, f"b_{n}") if c in table.columns), None)
+    if found is None:
+        raise InputError(
+            f"the draws of {part.name!r} lack the coefficient {name!r}; they have "
+            f"{list(table.columns)}"
+        )
+    try:
+        values = table[found].to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    _check(part, name, bool(np.isfinite(values).all()), "be finite numbers")
+    _check(part, name, bool((np.abs(values) <= LARGEST).all()), f"be at most {LARGEST:g} in size")
+    return values
+
+
+def _check(part: Part, name: str, right: bool, what: str) -> None:
+    if not right:
+        raise InputError(f"the draws of {name!r} of {part.name!r} must {what}; mend the table")

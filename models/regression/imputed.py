@@ -5,6 +5,7 @@ record between them, and takes or leaves them one after another. Other unknown r
 out of the target's density; both are derived in `docs/regression.md`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,8 +29,7 @@ from .posterior import ExactPart
 SOURCE = "the imputed records"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sums:
+class Sums(NamedTuple):
     """What is known of one regression: sums over rows, and its prior, k coefficients.
 
     ``xx`` (m + 1, k, k), ``xy`` (m + 1, k), ``yy`` (m + 1,): of the known rows alone, then of them
@@ -49,15 +49,9 @@ class Sums:
         """Join known rows and those of each data set."""
         prior, known = held.known.prior, held.known.data
         rows = [known, *(known.plus(z) for z in held.moments(tables))]
-        counts = np.array([r.n + n_imputed - np.isinf(prior.tau).sum() for r in rows])
-        return cls(
-            xx=np.stack([r.xx for r in rows]),
-            xy=np.stack([r.xy for r in rows]),
-            yy=np.array([r.yy for r in rows]),
-            a=prior.a + 0.5 * counts,
-            precision=prior.precision,
-            b=prior.b,
-        )
+        xx, xy, yy, n = (np.stack(x) for x in zip(*rows, strict=True))
+        a = prior.a + 0.5 * (n + n_imputed - np.isinf(prior.tau).sum())
+        return cls(xx, xy, yy, a, prior.precision, prior.b)
 
 
 class Fits(NamedTuple):
@@ -70,6 +64,10 @@ class Fits(NamedTuple):
     mean: Array
     b: Array
     half: Array
+
+
+# Of the unknown rows: outcomes y (J, n_U), codes (n_U, p), predictors X (J, n_U, k), padded
+State = tuple[Array, Codes, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,13 +97,36 @@ class Unknown:
         """Number of data sets."""
         return len(self.sums[0].yy) - 1
 
-    def start(self, c: int) -> Array:
-        """Outcomes (J, n_U) as the first data set shows them."""
-        return np.stack([inside(p, self.codes[:, p.column]) for p in self.parts])
+    def start(self, c: int) -> State:
+        """Outcomes as the first data set shows them."""
+        y, codes = np.stack([inside(p, self.codes[:, p.column]) for p in self.parts]), self.codes
+        X, codes = np.zeros((*y.shape, max(map(self.width, range(len(y)))))), codes.copy()
+        if y.shape[1]:
+            for c, part in enumerate(self.parts):
+                codes[:, part.column] = outside(part, y[c])
+            for c in range(len(y)):
+                X[c, :, : self.width(c)] = self.predictors(c, codes)
+        return y, codes, X
 
-    def chain(self, state: Array) -> "_Chain":
-        """A chain from outcomes (J, n_U)."""
-        return _Chain(self, state)
+    def sweep(self, state: State, rng: np.random.Generator) -> None:
+        """Draw theta^(1..m), propose a row for everybody, take or leave them one by one."""
+        y, codes, X = state
+        if not y.shape[1]:
+            return
+        found = self.fits(state)
+        (new_y, new_codes, new_X), log_ratio = self._proposed(state, found, rng)
+        before, tables = y.copy(), self._padded(state, found)
+        if not impute(rng, *tables, 1.0 - self.m, (X, y), (new_X, new_y), log_ratio):
+            raise ModelError(
+                "a record alone determines a coefficient, which has no posterior without it under "
+                "a flat prior; give finite prior scales"
+            )
+        taken = (y != before).any(axis=0)
+        codes[taken] = new_codes[taken]
+
+    def drawn(self, state: State) -> tuple[Array, list[Fits]]:
+        """Outcomes as they are, and what they say of the parameters."""
+        return state[0].copy(), self.fits(state)
 
     def concerns(self, guessed: set[int]) -> bool:
         """Imputed rows tie all regressions together."""
@@ -119,6 +140,7 @@ class Unknown:
             tables.append((V, mean, sums.a, b))
         return ImputedPredictive(
             unknown=self,
+            parts=self.parts,
             y=np.stack([y for y, _ in draws]),
             tables=tables,
             targets=targets,
@@ -138,18 +160,64 @@ class Unknown:
         part = self.parts[c]
         return part.scaling.inside(part.design.matrix(part.microdata, codes, SOURCE))
 
-    def fits(self, c: int, X: Array, y: Array) -> Fits:
-        """Posteriors of a regression, given imputed rows X (n_U, k) and outcomes y (n_U,)."""
-        sums = self.sums[c]
-        found = Fits(*(np.empty(x.shape) for x in (sums.xx, sums.xy, sums.yy, sums.xx)))
-        imputed, prior = (X.T @ X, X.T @ y, float(y @ y)), (sums.precision, sums.b)
-        proper = (sums.a > 0.5).all()
-        if not proper or not posteriors((sums.xx, sums.xy, sums.yy), imputed, prior, *found):
-            raise ModelError(
-                f"the records do not determine the coefficients of {self.parts[c].name!r}, and its "
-                "prior is flat; give finite prior scales"
-            )
-        return found
+    def fits(self, state: State) -> list[Fits]:
+        """Posteriors given all rows as they are now, by regression."""
+        out = []
+        for c, (sums, y, padded) in enumerate(zip(self.sums, state[0], state[2], strict=True)):
+            X = padded[:, : self.width(c)]
+            found = Fits(*(np.empty(x.shape) for x in (sums.xx, sums.xy, sums.yy, sums.xx)))
+            imputed, prior = (X.T @ X, X.T @ y, float(y @ y)), (sums.precision, sums.b)
+            proper = (sums.a > 0.5).all()
+            if not proper or not posteriors((sums.xx, sums.xy, sums.yy), imputed, prior, *found):
+                raise ModelError(
+                    f"the records do not determine the coefficients of {self.parts[c].name!r}, and "
+                    "its prior is flat; give finite prior scales"
+                )
+            out.append(found)
+        return out
+
+    def _proposed(
+        self, state: State, found: list[Fits], rng: np.random.Generator
+    ) -> tuple[State, Array]:
+        """Rows between those of theta^(l), and the log ratio prod_l f_l / q of new to old."""
+        y, codes, X = np.empty_like(state[0]), state[1].copy(), state[2].copy()
+        log_ratio = np.zeros(y.shape[1])
+        for c, part in enumerate(self.parts):
+            beta, precision = np.empty(found[c].mean[1:].shape), np.empty(self.m)
+            a, fits, k = self.sums[c].a, found[c], self.width(c)
+            draw(rng, fits.mean[1:], a[1:], fits.b[1:], fits.half[1:], beta, precision)
+            if self.moves(c):
+                X[c, :, :k] = self.predictors(c, codes)
+            new, old = X[c, :, :k] @ beta.T, state[2][c, :, :k] @ beta.T  # shape (n_U, m)
+            noise = rng.standard_normal(len(new)) / np.sqrt(precision.mean())
+            y[c] = new @ (precision / precision.sum()) + noise
+            log_ratio += _log_between(new, y[c], precision)
+            log_ratio -= _log_between(old, state[0][c], precision)
+            values = outside(part, y[c])  # those too large or small to be numbers are not taken
+            wrong = ~np.isfinite(values) | (isinstance(part.family, LogNormal) & (values <= 0.0))
+            log_ratio[wrong] = -np.inf
+            codes[:, part.column] = np.where(wrong, state[1][:, part.column], values)
+        return (y, codes, X), log_ratio
+
+    def _padded(self, state: State, found: list[Fits]) -> tuple[Array, Array, Array, Array, Array]:
+        """V, X'y, y'y, a (one row left out) and the prior's b, of the table's own posteriors."""
+        y, _, X = state
+        sums, k = self.sums, X.shape[2]
+        V, xy = np.zeros((len(found), k, k)), np.zeros((len(found), k))
+        for c, fits in enumerate(found):
+            d = self.width(c)
+            V[c, :d, :d] = fits.V[0]
+            xy[c, :d] = sums[c].xy[0] + X[c, :, :d].T @ y[c]
+        yy = np.array([s.yy[0] for s in sums]) + (y**2).sum(axis=1)
+        a = np.array([s.a[0] - 0.5 for s in sums])
+        return V, xy, yy, a, np.array([s.b for s in sums])
+
+
+def _log_between(eta: Array, y: Array, precision: Array) -> Array:
+    """log prod_l f(y | theta^(l)) / q(y), up to a constant, shape (n_U,); eta (n_U, m)."""
+    each = -0.5 * (y[:, None] - eta) ** 2 @ precision
+    centre = eta @ (precision / precision.sum())
+    return np.asarray(each + 0.5 * precision.mean() * (y - centre) ** 2)
 
 
 def inside(part: Part, values: Array) -> Array:
@@ -179,15 +247,15 @@ def run_chain(
     tick: Callable[[int], None],
 ) -> tuple[list[Any], Any]:
     """`tune` sweeps thrown away, then draws, and where the chain stopped."""
-    chain, kept = unknown.chain(state), []
+    state, kept = tuple(x.copy() for x in state), []
     for _ in range(tune):
-        chain.sweep(rng)
+        unknown.sweep(state, rng)
     for _ in range(draws):
         for _ in range(THIN):
-            chain.sweep(rng)
-        kept.append(chain.draw())
+            unknown.sweep(state, rng)
+        kept.append(unknown.drawn(state))
         tick(1)
-    return kept, chain.state()
+    return kept, state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -195,7 +263,7 @@ class ImputedPosterior:
     """Draws of the unknown rows, of regressions that go together and chain by chain.
 
     ``unknown``: what the chains of each work on, an `Unknown` alone or some `UnknownCounts`; they
-    say how a chain starts and goes on from a state, and make the predictive of its draws.
+    say how a chain starts, move its state in place, and make the predictive of its draws.
     """
 
     unknown: Sequence[Any]
@@ -248,148 +316,61 @@ class ImputedPosterior:
         return self._longer(size, 0, rng=rng, n_jobs=n_jobs, tick=lambda done: None)
 
 
-class _Chain:
-    """Unknown rows now: ``codes`` (n_U, p), predictors ``X`` (J, n_U, k) padded, ``y`` (J, n_U)."""
-
-    def __init__(self, unknown: Unknown, y: Array) -> None:
-        self.unknown, self.y = unknown, y.copy()
-        self.codes = unknown.codes.astype(float)
-        self.J = range(len(unknown.parts))
-        self.X = np.zeros((*y.shape, max(unknown.width(c) for c in self.J)))
-        for c in self.J if y.shape[1] else ():
-            self.codes[:, unknown.parts[c].column] = outside(unknown.parts[c], y[c])
-        for c in self.J if y.shape[1] else ():
-            self._place(c, self.codes, self.X)
-
-    def state(self) -> Array:
-        """From where another chain goes on."""
-        return self.y.copy()
-
-    def draw(self) -> tuple[Array, list[Fits]]:
-        """Outcomes as they are, and what they say of the parameters."""
-        return self.y.copy(), self.fits()
-
-    def fits(self) -> list[Fits]:
-        """Posteriors given all rows as they are now, by regression."""
-        return [
-            self.unknown.fits(c, self.X[c, :, : self.unknown.width(c)], self.y[c]) for c in self.J
-        ]
-
-    def sweep(self, rng: np.random.Generator) -> None:
-        """Draw theta^(1..m), propose a row for everybody, take or leave them one by one."""
-        if not self.y.shape[1]:
-            return
-        found = self.fits()
-        codes, X, y, log_ratio = self._proposed(found, rng)
-        before, power = self.y.copy(), 1.0 - self.unknown.m
-        tables = self._padded(found)
-        if not impute(rng, *tables, power, (self.X, self.y), (X, y), log_ratio):
-            raise ModelError(
-                "a record alone determines a coefficient, which has no posterior without it under "
-                "a flat prior; give finite prior scales"
-            )
-        taken = (self.y != before).any(axis=0)
-        self.codes[taken] = codes[taken]
-
-    def _proposed(
-        self, found: list[Fits], rng: np.random.Generator
-    ) -> tuple[Codes, Array, Array, Array]:
-        """Rows between those of theta^(l), and the log ratio prod_l f_l / q of new to old."""
-        codes, X, y = self.codes.copy(), self.X.copy(), np.empty_like(self.y)
-        log_ratio = np.zeros(y.shape[1])
-        for c, part in enumerate(self.unknown.parts):
-            beta, precision = np.empty(found[c].mean[1:].shape), np.empty(self.unknown.m)
-            a, fits = self.unknown.sums[c].a, found[c]
-            draw(rng, fits.mean[1:], a[1:], fits.b[1:], fits.half[1:], beta, precision)
-            if self.unknown.moves(c):
-                self._place(c, codes, X)
-            k = self.unknown.width(c)
-            new, old = X[c, :, :k] @ beta.T, self.X[c, :, :k] @ beta.T  # shape (n_U, m)
-            noise = rng.standard_normal(len(new)) / np.sqrt(precision.mean())
-            y[c] = new @ (precision / precision.sum()) + noise
-            log_ratio += _log_between(new, y[c], precision)
-            log_ratio -= _log_between(old, self.y[c], precision)
-            codes[:, part.column] = self._outside(part, y[c], log_ratio)
-        return codes, X, y, log_ratio
-
-    def _outside(self, part: Part, y: Array, log_ratio: Array) -> Array:
-        """Proposed values; those too large or small to be numbers are not taken."""
-        values = outside(part, y)
-        wrong = ~np.isfinite(values) | (isinstance(part.family, LogNormal) & (values <= 0.0))
-        log_ratio[wrong] = -np.inf
-        return np.where(wrong, self.codes[:, part.column], values)
-
-    def _place(self, c: int, codes: Codes, X: Array) -> None:
-        X[c, :, : self.unknown.width(c)] = self.unknown.predictors(c, codes)
-
-    def _padded(self, found: list[Fits]) -> tuple[Array, Array, Array, Array, Array]:
-        """V, X'y, y'y, a (one row left out) and the prior's b, of the table's own posteriors."""
-        k = self.X.shape[2]
-        V, xy = np.zeros((len(found), k, k)), np.zeros((len(found), k))
-        for c, fits in enumerate(found):
-            d = self.unknown.width(c)
-            V[c, :d, :d] = fits.V[0]
-            xy[c, :d] = self.unknown.sums[c].xy[0] + self.X[c, :, :d].T @ self.y[c]
-        sums = self.unknown.sums
-        yy = np.array([s.yy[0] for s in sums]) + (self.y**2).sum(axis=1)
-        a = np.array([s.a[0] - 0.5 for s in sums])
-        return V, xy, yy, a, np.array([s.b for s in sums])
-
-
-def _log_between(eta: Array, y: Array, precision: Array) -> Array:
-    """log prod_l f(y | theta^(l)) / q(y), up to a constant, shape (n_U,); eta (n_U, m)."""
-    each = -0.5 * (y[:, None] - eta) ** 2 @ precision
-    centre = eta @ (precision / precision.sum())
-    return np.asarray(each + 0.5 * precision.mean() * (y - centre) ** 2)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ImputedPredictive:
+class RowsPredictive(ABC):
     """Draws of p(row | other rows, Z^(1..m)), rows as the target's and as guessed."""
 
-    unknown: Unknown
-    y: Array  # shape (H, J, n_U): the imputed outcomes as they are sampled
-    # V (H, m + 1, k, k), mean (H, m + 1, k), a (m + 1,), b (H, m + 1) of each regression: given the
-    # table alone, and with each data set of the release
-    tables: Sequence[tuple[Array, Array, Array, Array]]
+    unknown: Any
+    parts: Sequence[Part]  # the regressions whose parameters are integrated out together
     targets: Targets
     batch: Ints  # shape (H,)
+
+    @abstractmethod
+    def _masses(
+        self, block: slice, guesses: Sequence[Codes], *, normed: bool
+    ) -> tuple[list[Array], Array]:
+        """log g of rows (G_c, U, p) by regression, (H, G_c, U); if ``normed`` log c, (H, U)."""
 
     def log_truth(self, block: slice) -> Array:
         """log p_h(y_i), shape (H, block)."""
         rows = self.targets.profiles[block].astype(float)[None]  # shape (1, U, p)
-        found, norm = self._masses(block, [rows] * len(self.unknown.parts), normed=True)
+        found, norm = self._masses(block, [rows] * len(self.parts), normed=True)
         return np.asarray(np.sum(found, axis=0)[:, 0] - norm)
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
-        codes, cells = self._guesses(block)
-        U, G = log_weights.shape[1], len(cells[0])
+        truth = self.targets.profiles[block].astype(float)[None]
+        asked = [self.targets.rows(part.uses, block) for part in self.parts]
+        codes = [np.concatenate([rows, truth]) for rows, _ in asked]  # distinct, the truth last
+        U, G = log_weights.shape[1], self.targets.guesses.codes.shape[0]
         out = np.empty((len(np.unique(self.batch)), G, U))
         for some in blocks(U, len(self.batch) * G):
             at = slice(block.start + some.start, block.start + some.stop)
             found, _ = self._masses(at, [c[:, some] for c in codes], normed=False)
             total = np.repeat(log_weights[:, None, some], G, axis=1)  # shape (H, G, some)
-            for f, cell in zip(found, cells, strict=True):
+            for f, (_, cell) in zip(found, asked, strict=True):
                 total += f[:, cell] - f[:, -1:]
             out[:, :, some] = log_sums_of_batches(total, self.batch, axis=0)
         return out
 
-    def _guesses(self, block: slice) -> tuple[list[Codes], list[Ints]]:
-        """By regression: distinct rows with guesses in place, the truth last; which has which."""
-        found = [self.targets.rows(part.uses, block) for part in self.unknown.parts]
-        truth = self.targets.profiles[block].astype(float)[None]
-        return [np.concatenate([codes, truth]) for codes, _ in found], [cell for _, cell in found]
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ImputedPredictive(RowsPredictive):
+    """Of normal regressions."""
+
+    y: Array  # shape (H, J, n_U): the imputed outcomes as they are sampled
+    # V (H, m + 1, k, k), mean (H, m + 1, k), a (m + 1,), b (H, m + 1) of each regression: given the
+    # table alone, and with each data set of the release
+    tables: Sequence[tuple[Array, Array, Array, Array]]
 
     def _masses(
         self, block: slice, guesses: Sequence[Codes], *, normed: bool
     ) -> tuple[list[Array], Array]:
-        """log g of guesses (G_c, U, p) by regression, (H, G_c, U); if ``normed`` log c, (H, U)."""
         m, H, U = self.unknown.m, len(self.y), guesses[0].shape[1]
         powers = np.array([1.0 - m] + [1.0] * m)
         own, norm = self._own(block), np.zeros((H, U))
         found = []
-        for c, part in enumerate(self.unknown.parts):
+        for c, part in enumerate(self.parts):
             G, p = len(guesses[c]), guesses[c].shape[2]
             codes, out = guesses[c].astype(float), np.zeros((H, G, U))
             positive = isinstance(part.family, LogNormal)

@@ -131,27 +131,19 @@ def draw(rng, mean, a, b, half, beta, precision):
 
 
 @numba.njit(cache=True, nogil=True)
-def take_out(V, xy, x, y, side):
-    """V and X'y without a row, in place; False where the row alone determines a coefficient."""
-    leverage = product(V, x, side)
-    left = 1.0 - leverage
+def moved(V, xy, x, y, sign, side):
+    """V and X'y with a row more (sign 1) or less (-1), in place.
+
+    False where the row alone determines a coefficient, and cannot be taken out.
+    """
+    left = 1.0 + sign * product(V, x, side)
     if left < LEVERAGE:
         return False
     for i in range(x.shape[0]):
-        xy[i] -= x[i] * y
+        xy[i] += sign * x[i] * y
         for j in range(x.shape[0]):
-            V[i, j] += side[i] * side[j] / left
+            V[i, j] -= sign * side[i] * side[j] / left
     return True
-
-
-@numba.njit(cache=True, nogil=True)
-def put_in(V, xy, x, y, side):
-    """V and X'y with one row more, in place."""
-    more = 1.0 + product(V, x, side)
-    for i in range(x.shape[0]):
-        xy[i] += x[i] * y
-        for j in range(x.shape[0]):
-            V[i, j] -= side[i] * side[j] / more
 
 
 @numba.njit(cache=True, nogil=True)
@@ -185,7 +177,7 @@ def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
         change = 0.0
         for c in range(J):
             kept_V[c], kept_xy[c] = V[c], xy[c]
-            if not take_out(V[c], xy[c], X[c, i], y[c, i], side):
+            if not moved(V[c], xy[c], X[c, i], y[c, i], -1.0, side):
                 return False
             rest = yy[c] - y[c, i] ** 2
             change += predictive(V[c], xy[c], rest, a[c], b[c], other_X[c, i], other_y[c, i], side)
@@ -194,7 +186,7 @@ def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
             for c in range(J):
                 yy[c] += other_y[c, i] ** 2 - y[c, i] ** 2
                 X[c, i], y[c, i] = other_X[c, i], other_y[c, i]
-                put_in(V[c], xy[c], X[c, i], y[c, i], side)
+                moved(V[c], xy[c], X[c, i], y[c, i], 1.0, side)
         else:
             for c in range(J):
                 V[c], xy[c] = kept_V[c], kept_xy[c]

@@ -7,7 +7,7 @@ is on the original scale, `Rows` excepted.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.microdata import Codes, Microdata, Variable
+from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
+from bayes_risk.data.variables import is_numeric
 
 from .families import Bernoulli, Binomial, CategoricalLogit, Family, OrderedLogit, trials_column
 from .formulas import Reading, States, parse
@@ -72,7 +73,14 @@ class Design:
             raise _failed(self.response, self.formula, f" for {source}", error) from None
         if not self.intercept:
             found = found[:, [name != CONSTANT for name in self.coding.names]]
-        return self._check(found, source)
+        bad = ~np.isfinite(found).all(axis=0)
+        if bad.any():
+            term = self.names[int(np.argmax(bad))]
+            raise InputError(
+                f"term {term!r} of the formula of {self.response!r} is not finite for some rows of "
+                f"{source}; change the term, or the values that it is applied to"
+            )
+        return found
 
     def _check_rows(self, microdata: Microdata, matrix: Array) -> None:
         """A row's terms must be its own: x - x.mean() would take the mean of the guesses."""
@@ -98,16 +106,6 @@ class Design:
                     f"and {unseen} rows of {source} have levels that the original does not; take "
                     "guesses and releases from its levels, or use numbers as numbers"
                 )
-
-    def _check(self, matrix: Array, source: str) -> Array:
-        bad = ~np.isfinite(matrix).all(axis=0)
-        if bad.any():
-            term = self.names[int(np.argmax(bad))]
-            raise InputError(
-                f"term {term!r} of the formula of {self.response!r} is not finite for some rows of "
-                f"{source}; change the term, or the values that it is applied to"
-            )
-        return matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,33 +202,28 @@ def frame_of(microdata: Microdata, codes: Codes, columns: Sequence[str]) -> pd.D
     Numbers, and categories that are stored as numbers, are numbers; all other categories are
     pandas categories with every level, held by somebody or not.
     """
-    rows = pd.RangeIndex(len(codes))
-    frame = {}
+    frame: dict[str, Any] = {}
     for name in columns:
         j = microdata.columns.index(name)
-        variable = microdata.variables[j]
-        if isinstance(variable, Variable) and not _numeric(variable):
-            values, levels = codes[:, j].astype(np.int64), pd.Index(variable.labels)
-            frame[name] = pd.Series(pd.Categorical.from_codes(values, levels), index=rows)
-        elif isinstance(variable, Variable):
-            numbers = np.array(variable.levels, dtype=float)
-            frame[name] = pd.Series(numbers[codes[:, j].astype(np.int64)], index=rows)
+        variable, values = microdata.variables[j], codes[:, j]
+        if isinstance(variable, Number):
+            frame[name] = values.astype(float)
+        elif _numeric(variable):
+            frame[name] = np.array(variable.levels, dtype=float)[values.astype(np.int64)]
         else:
-            frame[name] = pd.Series(codes[:, j].astype(float), index=rows)
-    return pd.DataFrame(frame, index=rows)
+            levels = pd.Index(variable.labels)
+            frame[name] = pd.Categorical.from_codes(values.astype(np.int64), levels)
+    return pd.DataFrame(frame, index=pd.RangeIndex(len(codes)))
 
 
 def _numeric(variable: Variable) -> bool:
     """Whether a category is stored as numbers, so that a formula may use it as one."""
     if variable.missing or isinstance(variable.dtype, pd.CategoricalDtype):
         return False
-    return bool(pd.api.types.is_numeric_dtype(variable.dtype)) and not bool(
-        pd.api.types.is_bool_dtype(variable.dtype)
-    )
+    return is_numeric(variable.dtype)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
+class Rows(NamedTuple):
     """Rows on the scale that is sampled: ``X`` (n, k), ``y`` (n,), ``trials`` (n,) or None.
 
     ``weights`` (n,) of the records in a pseudo-posterior, or None.
@@ -242,29 +235,15 @@ class Rows:
     weights: Array | None = None
 
     def and_also(self, other: "Rows") -> "Rows":
-        """These rows and others."""
-        trials = self.trials
-        if trials is not None and other.trials is not None:
-            trials = np.concatenate([trials, other.trials])
-        weights = self.weights
-        if weights is not None:  # synthetic rows count in full
-            weights = np.append(weights, np.ones(len(other.y)))
-        return Rows(
-            X=np.vstack([self.X, other.X]),
-            y=np.append(self.y, other.y),
-            trials=trials,
-            weights=weights,
-        )
-
-    def but(self, i: int) -> "Rows":
-        """All rows but one."""
-        return self.only(np.arange(len(self.y)) != i)
+        """These rows and others, which count in full."""
+        pairs = zip(self, (*other[:3], np.ones(len(other.y))), strict=True)
+        both: Any = (None if a is None or b is None else np.concatenate([a, b]) for a, b in pairs)
+        return Rows(*both)
 
     def only(self, some: Flags) -> "Rows":
         """Some of the rows."""
-        trials = None if self.trials is None else self.trials[some]
-        weights = None if self.weights is None else self.weights[some]
-        return Rows(X=self.X[some], y=self.y[some], trials=trials, weights=weights)
+        rows: Any = (None if x is None else x[some] for x in self)
+        return Rows(*rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -301,17 +280,13 @@ class Coefficients:
         extra = {k: together(v, more.extra[k]) for k, v in self.extra.items()}
         return replace(self, beta=together(self.beta, more.beta), extra=extra)
 
-    def at(self, h: int) -> "Coefficients":
-        """One draw."""
-        return self.take(np.array([h]))
-
     def take(self, which: npt.NDArray[np.integer]) -> "Coefficients":
         """Some of the draws, as one chain."""
         extra = {k: v[which] for k, v in self.extra.items()}
         return Coefficients(beta=self.beta[which], extra=extra, n_chains=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """One regression: of column number ``column`` on its design."""
 
@@ -344,14 +319,7 @@ class Part:
             )
         X = design.matrix(data, data.codes, "the original")
         scaling = Scaling.from_design(X, outcome, constant, centred=constant >= 0 or ordered)
-        return cls(
-            microdata=data,
-            column=column,
-            design=design,
-            family=family,
-            prior=prior,
-            scaling=scaling,
-        )
+        return cls(data, column, design, family, prior, scaling)
 
     @property
     def name(self) -> str:
@@ -447,8 +415,7 @@ def check_outcome(
     """Outcomes that their family cannot have are an error; ``source``: "of release 1"."""
     y = codes[:, data.columns.index(name)]
     what, where = type(family).__name__, f"column {name!r} {source}".rstrip()
-    if family.kind == "count" and ((y < 0).any() or (y != np.round(y)).any()):
-        bad = int(((y < 0) | (y != np.round(y))).sum())
+    if family.kind == "count" and (bad := int(((y < 0) | (y != np.round(y))).sum())):
         raise InputError(
             f"{where} has {bad} negative or fractional values, and {what} models counts; "
             'choose another family ("normal", "lognormal"), or round it first'

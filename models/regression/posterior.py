@@ -17,19 +17,19 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes
-from bayes_risk.evidence.contract import Targets
+from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.models.fits.sampling import Length, blocks, log_sums_of_batches
 
 from .families import LogNormal
 from .glm import Nuts, extra_of
 from .part import Coefficients, Part, Rows, n_outcomes
 
+CHAINS = 4  # where draws are independent, or of imputed rows
 LEVERAGE = 1e-9
 COLLINEAR = 1e-12  # share of a predictor that others leave over, below which it is rounding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moments:
+class Moments(NamedTuple):
     """What the data say: X'X (k, k), X'y (k,), y'y and n, each a sum over weighted records."""
 
     xx: Array
@@ -42,14 +42,12 @@ class Moments:
         """Moments of rows X (n, k) and outcomes y (n,); with weights (n,) of a pseudo-posterior."""
         if weights is not None:
             WX, Wy = X * weights[:, None], y * weights
-            return cls(xx=X.T @ WX, xy=X.T @ Wy, yy=float(y @ Wy), n=float(weights.sum()))
-        return cls(xx=X.T @ X, xy=X.T @ y, yy=float(y @ y), n=len(y))
+            return cls(X.T @ WX, X.T @ Wy, float(y @ Wy), float(weights.sum()))
+        return cls(X.T @ X, X.T @ y, float(y @ y), len(y))
 
     def plus(self, other: "Moments") -> "Moments":
         """Both together."""
-        return Moments(
-            xx=self.xx + other.xx, xy=self.xy + other.xy, yy=self.yy + other.yy, n=self.n + other.n
-        )
+        return Moments(self.xx + other.xx, self.xy + other.xy, self.yy + other.yy, self.n + other.n)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,13 +178,15 @@ class RegressionPredictive:
 
     def log_truth(self, block: slice) -> Array:
         """log p(y_i | theta_h), to the power of its weight, shape (H, block)."""
-        return self._log_truth(block).T
+        power = self.targets.weight[block]
+        log_p: Array = self._log_density(self.targets.profiles[block]) * power[:, None]
+        return log_p.T
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         """log of the sum over a batch's draws of weights_h p_h(y*) / p_h(y_i): (B, G, block)."""
         uses = frozenset[int]().union(*(part.uses for part in self.parts))
         codes, cell = self.targets.rows(uses, block)  # shape (G', U, p)
-        log_v = log_weights.T - self._log_truth(block)  # shape (U, H)
+        log_v = log_weights.T - self.log_truth(block).T  # shape (U, H)
         power = self.targets.weight[block]
         G, U, p = codes.shape
         out = np.empty((G, U, len(np.unique(self.batch))))
@@ -198,10 +198,6 @@ class RegressionPredictive:
             terms += log_v[some]
             out[:, some] = log_sums_of_batches(terms, self.batch, axis=-1)
         return np.moveaxis(out, 2, 0)[:, cell]
-
-    def _log_truth(self, block: slice) -> Array:
-        power = self.targets.weight[block]
-        return self._log_density(self.targets.profiles[block]) * power[:, None]
 
     def _log_density(self, codes: Codes) -> Array:
         """log p of coded rows (R, p), summed over the regressions, shape (R, H)."""
@@ -287,14 +283,8 @@ class ExactPart:
             possible = codes[:, :, part.column] > 0
         codes[:, :, part.column][~possible] = 1.0
         star = part.rows(codes.reshape(-1, p))
-        return Guessed(
-            own=own,
-            X=star.X.reshape(G, U, -1),
-            y=star.y.reshape(G, U),
-            outcome=codes[:, :, part.column],
-            possible=possible,
-            cell=cell,
-        )
+        pair = star.X.reshape(G, U, -1), star.y.reshape(G, U)
+        return Guessed(own, *pair, codes[:, :, part.column], possible, cell)
 
     def _log_predictive(self, targets: Targets, block: slice) -> Array:
         star = self.guessed(targets, block)
@@ -485,3 +475,47 @@ def closed(held: FittedPart) -> ExactPart:
         f"{held.part.name!r} has family {type(held.part.family).__name__}, or draws brought from "
         'elsewhere: use parameters="independent"'
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClosedPredictive:
+    """A predictive in closed form, handed out as if by H draws that all agree.
+
+    ``log_p`` (G, U) is log p(y* | data without the target); that of the truth is not looked at.
+    """
+
+    log_p: Array
+    batch: Ints
+
+    def log_truth(self, block: slice) -> Array:
+        """The same for all draws, shape (H, block): it cancels."""
+        return np.zeros((len(self.batch), self.log_p[:, block].shape[1]))
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        """log of the sum over a batch's draws of weights_h p(y*): (B, G, block)."""
+        starts = np.flatnonzero(np.diff(self.batch, prepend=-1))
+        weights = np.logaddexp.reduceat(log_weights, starts, axis=0)
+        return np.asarray(weights[:, None] + self.log_p[:, block])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClosedPosterior:
+    """p(Theta | known rows) of normal regressions, never drawn: its predictives are exact.
+
+    ``n_draws`` is the number of draws beside which it stands.
+    """
+
+    parts: Sequence[ExactPart]
+    n_draws: int
+
+    def predictives(self, targets: Targets, *, rng: np.random.Generator) -> list[Predictive]:
+        """One for each regression in which a guess appears."""
+        batch = batch_of_draws(self.n_draws, CHAINS)
+        return [
+            ClosedPredictive(log_p=held.log_predictive(targets), batch=batch)
+            for held in touched(self.parts, targets)
+        ]
+
+    def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ClosedPosterior":
+        """Exact as it is."""
+        return self

@@ -21,7 +21,7 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.models.fits.synthesis import log_p_of_guesses
 
-from .kernel_evidence import BATCHES, Simulation, SmoothedValues, log_gain_smoothed, log_p_smoothed
+from .kernel_evidence import BATCHES, SmoothedValues, log_gain_smoothed, log_p_smoothed
 from .tree import PLAIN, Tree, grow
 
 MISMATCH = ["release", "column", "records", "elsewhere", "share"]
@@ -63,9 +63,14 @@ class LeafCounts(NamedTuple):
         N = before[tree.end] - before[tree.begin]
         return cls(V, N, R, keys, n, counts)
 
+    @property
+    def n_strange(self) -> int:
+        """Number of released values that no record of their node holds."""
+        return int(self.r[self.n == 0].sum())
+
     def log_p(self, kind: int) -> float:
         """log p(released values | all values) of the whole tree; minus infinity: impossible."""
-        if ((self.n == 0) & (self.r > 0)).any():
+        if self.n_strange:
             return -np.inf
         node = np.flatnonzero(self.R)
         N, R, n, r = self.N[node], self.R[node], self.n, self.r
@@ -315,7 +320,7 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     floored = _floor(leaves, tree)
     given, sums = (0.0, 0.0, 0.0), np.empty((3, 0))
     if floored is None:
-        check_made(leaves.data, tree, shown)
+        check_made(leaves.data, tree, shown.n_strange)
     else:
         given = floored.floor, floored.left, float(floored.n_values)
         sums = np.stack([floored.sums(shown, change) for change in (-1, 0, 1)])
@@ -359,19 +364,17 @@ def _smoothed(
     shown = SmoothedValues.from_rows(
         tree, leaves.data.codes[:, tree.column], tree.node(z), z[:, tree.column], whole=whole
     )
-    _check_made(leaves.data, tree, shown.n_beyond(tree), "beyond the range of its records")
+    check_made(leaves.data, tree, shown.n_beyond(tree), "beyond the range of its records")
     place = np.empty(len(tree.donors), dtype=np.int64)
     place[tree.donors] = np.arange(len(place))
     own = np.stack([tree.leaf(targets.profiles), place[targets.record]])
-    gain, off, ess = log_gain_smoothed(
-        tree, shown, leaves.kind, own, (leaf, value), Simulation(seed)
-    )
+    gain, off, ess = log_gain_smoothed(tree, shown, leaves.kind, own, (leaf, value), seed)
     return gain[cell], off[:, cell], ess
 
 
 def mismatch(leaves: Leaves) -> pd.DataFrame:
     """Released values by data set and column, and how many their leaf does not hold."""
-    rows: list[dict[str, int | float | str]] = []
+    rows = []
     for l, (trees, z) in enumerate(zip(leaves.trees, leaves.z, strict=True), start=1):
         genuine = [tree for t, tree in enumerate(trees) if not leaves.smoothed[t]]
         elsewhere = {tree.column: np.zeros(len(z), dtype=bool) for tree in genuine}
@@ -385,16 +388,14 @@ def mismatch(leaves: Leaves) -> pd.DataFrame:
             elsewhere[j][drawn] |= counts.n[place] == 0
         for j, wrong in elsewhere.items():
             n, k = len(z), int(wrong.sum())
-            rows.append(dict(zip(MISMATCH, (l, leaves.data.columns[j], n, k, k / n), strict=True)))
+            rows.append((l, leaves.data.columns[j], n, k, k / n))
     return pd.DataFrame(rows, columns=MISMATCH)
 
 
-def check_made(data: Microdata, tree: Tree, shown: LeafCounts) -> None:
+def check_made(
+    data: Microdata, tree: Tree, n_strange: int, how: str = "that no record of it holds"
+) -> None:
     """Refuse a release that shows values in leaves where nobody holds them."""
-    _check_made(data, tree, int(shown.r[shown.n == 0].sum()), "that no record of it holds")
-
-
-def _check_made(data: Microdata, tree: Tree, n_strange: int, how: str) -> None:
     if n_strange:
         raise InputError(
             f"the release shows {n_strange:,} values of column {data.columns[tree.column]!r} in a "
@@ -414,9 +415,8 @@ def _of_table(leaves: Leaves, min_leaf: int, seed: int) -> tuple[Array, Array]:
             nodes, released = tree.node(z), z[:, tree.column].astype(float)
             if leaves.smoothed[t]:
                 kernels = SmoothedValues.from_rows(tree, y, nodes, released, whole=leaves.whole[t])
-                found, deviation = log_p_smoothed(
-                    tree, kernels, leaves.kind, Simulation(seed + 7919 * l + t)
-                )
+                own_seed = seed + 7919 * l + t
+                found, deviation = log_p_smoothed(tree, kernels, leaves.kind, own_seed)
                 total[l] += found
                 off += deviation
                 continue

@@ -465,7 +465,8 @@ class PartialKnowledgeCART:
         (y, value, *zs), V = numbered([values, guessed, *released])
         shown = [(tree.node(z), numbers) for z, numbers in zip(leaves.z, zs, strict=True)]
         for nodes, numbers in shown:
-            check_made(leaves.data, tree, LeafCounts.from_tree(tree, y, nodes, numbers, V))
+            of_all = LeafCounts.from_tree(tree, y, nodes, numbers, V)
+            check_made(leaves.data, tree, of_all.n_strange)
         # a number may be any that the column shows
         levels = leaves.data.variables[j].n_levels or len(np.unique(np.concatenate(zs)))
         held, by_node, types = counted(tree, y, self.known, shown, V, levels, leaves.kind)

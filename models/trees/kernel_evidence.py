@@ -148,21 +148,13 @@ class SmoothedValues(NamedTuple):
         return n
 
 
-class Simulation(NamedTuple):
-    """How much to simulate, and from which seed."""
-
-    seed: int
-    batches: int = BATCHES
-    particles: int = PARTICLES
-
-
 def log_gain_smoothed(
     tree: Tree,
     shown: SmoothedValues,
     kind: int,
     own: Ints,
     guess: tuple[Ints, Array],
-    simulation: Simulation,
+    seed: int,
 ) -> tuple[Array, Array, Array]:
     """log p(Z | y*, y_-i) less that of the truth, its deviations, and effective draws.
 
@@ -173,16 +165,15 @@ def log_gain_smoothed(
     for each draw of the weights, a few operations for each distinct released value.
     """
     log_p, ess = np.zeros(guess[0].shape), np.full(len(own[0]), np.inf)
-    deviations = np.zeros((simulation.batches, *guess[0].shape))
+    deviations = np.zeros((BATCHES, *guess[0].shape))
     old, new, where = _asked(tree, shown, own, guess)
     order = np.lexsort((new, old, where[0]))
     old, new, where = old[order], new[order], where[:, order]
     node = where[0]
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (np.diff(node) > 0) | (old[1:] != old[:-1]) | (new[1:] != new[:-1])
-    seed = np.uint64(simulation.seed), simulation.batches
     asked = node[first], old[first], new[first]
-    answers = _answered((tree.begin, tree.end), shown, kind == PLAIN, seed, asked)
+    answers = _answered((tree.begin, tree.end), shown, kind == PLAIN, np.uint64(seed), asked)
     gain, off, size = (x[np.cumsum(first) - 1] for x in answers)
     _, g, u = where
     np.add.at(log_p, (g, u), gain)
@@ -192,20 +183,18 @@ def log_gain_smoothed(
     return log_p, deviations, ess
 
 
-def log_p_smoothed(
-    tree: Tree, shown: SmoothedValues, kind: int, simulation: Simulation
-) -> tuple[float, Array]:
+def log_p_smoothed(tree: Tree, shown: SmoothedValues, kind: int, seed: int) -> tuple[float, Array]:
     """log p(Z | y) of all nodes of a tree, and the deviations of its batches (B,)."""
-    total, deviations = 0.0, np.zeros(simulation.batches)
+    total, deviations = 0.0, np.zeros(BATCHES)
     for node in np.flatnonzero(np.diff(shown.begin)).tolist():
         held = shown.y[tree.begin[node] : tree.end[node]]
         values = shown.z[shown.begin[node] : shown.begin[node + 1]]
-        batch, how = np.empty(simulation.batches), (shown.whole, kind == PLAIN, False)
-        draws = np.uint64(simulation.seed), simulation.batches, simulation.particles
+        batch, how = np.empty(BATCHES), (shown.whole, kind == PLAIN, False)
+        draws = np.uint64(seed), BATCHES, PARTICLES
         of_node(held, values, how, draws, node, batch)
         top = batch.max()
         if top == -np.inf:
-            return -np.inf, np.zeros(simulation.batches)
+            return -np.inf, np.zeros(BATCHES)
         mean = np.exp(batch - top).mean()
         total += top + np.log(mean)
         deviations += np.exp(batch - top) / mean - 1.0
@@ -239,29 +228,21 @@ def _asked(
 
 
 @numba.njit(cache=True, nogil=True)
-def _answered(tree, shown, plain, simulation, asked):
+def _answered(tree, shown, plain, seed, asked):
     """Change of log p of a node, deviations and effective draws, for each distinct question."""
     begin, end = tree
     first, z, y, whole = shown
-    seed, batches = simulation
     node, old, new = asked
     gain, ess = np.empty(len(node)), np.full(len(node), np.inf)
-    off = np.zeros((len(node), batches))
-    last = 0
-    for start in range(len(node)):
-        if start > 0 and node[start] == node[start - 1]:
-            continue
-        last = start
-        while last < len(node) and node[last] == node[start]:
-            last += 1
-        here = slice(start, last)
-        held = y[begin[node[start]] : end[node[start]]]
-        values = z[first[node[start]] : first[node[start] + 1]]
+    off = np.zeros((len(node), BATCHES))
+    for k in np.unique(node):
+        here = slice(np.searchsorted(node, k), np.searchsorted(node, k, side="right"))
+        held, values = y[begin[k] : end[k]], z[first[k] : first[k + 1]]
         questions = (old[here], new[here])
         answers = (gain[here], off[here], ess[here])
         if plain or len(values) == 1:
             exact_changes(held, values, whole, questions, answers[0])
         else:
-            draws = (batches, draws_for(len(held)), seed + np.uint64(node[start]))
+            draws = (BATCHES, draws_for(len(held)), seed + np.uint64(k))
             changes(held, values, whole, draws, questions, answers)
     return gain, off, ess
