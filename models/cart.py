@@ -18,6 +18,7 @@ from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.evidence.contract import Progress
+from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.trees.cart_fit import CARTFit
 from bayes_risk.models.trees.rpart_import import trees_of_releases
 from bayes_risk.models.trees.tree import grow
@@ -127,14 +128,12 @@ class CART:
         rng = np.random.default_rng(random_seed)
         how: dict[str, Any] = {"min_leaf": self.min_leaf, "weights": alpha}
         seeds = rng.integers(2**31, size=len(order))
-        trees = []
+        trees, tick = [], ticker(progress, "fit", len(order))
         for place, (column, seed) in enumerate(zip(order, seeds, strict=True)):
-            later = set(order[place:])
-            predictors = np.array([j for j in range(len(data.columns)) if j not in later])
+            predictors = np.delete(np.arange(len(data.columns)), order[place:])
             check_outcome(data, column, predictors, slice(None))
             trees.append(grow(data, column, predictors, seed=int(seed), **how))
-            if progress is not None:
-                progress("fit", place + 1, len(order))
+            tick(1)
         return CARTFit(
             model=self, microdata=data, trees=tuple(trees), weights=alpha, files=tuple(releases)
         )

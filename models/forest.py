@@ -152,12 +152,13 @@ chain='all-others')
         rng = np.random.default_rng(random_seed)
         seeds = rng.integers(2**31, size=(len(masks), self.n_trees if sample else 1))
         tick = ticker(progress, "fit", seeds.size)
-        forests = []
+        forests, order = [], list(masks)
         for (column, mask), own in zip(masks.items(), seeds, strict=True):
-            predictors, rows = self._predictors(data, column, masks), np.flatnonzero(mask)
+            later = order[order.index(column) :] if self.chain == "earlier-only" else [column]
+            predictors, rows = np.delete(np.arange(len(data.columns)), later), np.flatnonzero(mask)
             _check(data, column, predictors, rows)
             how: Any = {"min_leaf": self.min_leaf, "n_jobs": n_jobs, "tick": tick}
-            trees = grow_forest(data, column, predictors, rows, seeds=own, **how)
+            trees = grow_forest(data, column, predictors, rows, own, **how)
             if sample:
                 self._someone_votes(trees, data)
             forests.append(trees)
@@ -166,35 +167,26 @@ chain='all-others')
 
     def _masks(self, data: Microdata, records: Any) -> dict[int, Flags]:
         """Records to replace of each column, in the order of synthesis."""
-        by_column = records if isinstance(records, Mapping) else None
-        if self.order == "amount" and by_column is None:
+        by_column, amount = isinstance(records, Mapping), self.order == "amount"
+        if amount and not by_column:
             raise InputError(
                 'order="amount" needs the records to replace of each column: '
                 "fit(df, records={column: mask, ...}); or give order as a list of columns"
             )
-        given = list(by_column or ()) if self.order == "amount" else list(self.order)
-        source = "records" if self.order == "amount" else "order"
-        names = known_columns(source, given, data.columns)
+        source, given = ("records", records) if amount else ("order", self.order)
+        names = known_columns(source, list(given), data.columns)
         if not names:
             raise InputError("records names no column; name those to synthesise")
-        if by_column is not None:
-            known_columns("records", list(by_column), names)
-        masks = {
-            c: data.mask(by_column.get(c) if by_column is not None else records) for c in names
-        }
-        if self.order == "amount":
-            names = sorted(names, key=lambda c: -int(masks[c].sum()))  # stable
+        known_columns("records", list(records) if by_column else [], names)
+        masks = {c: data.mask(records.get(c) if by_column else records) for c in names}
+        if amount:
+            names.sort(key=lambda c: -int(masks[c].sum()))  # stable
         if self.chain == "earlier-only" and any((masks[c] != masks[names[0]]).any() for c in names):
             raise InputError(
                 'chain="earlier-only" is for columns of which the same records are replaced, and '
                 'records differ between columns; use chain="all-others"'
             )
         return {data.columns.index(c): masks[c] for c in names}
-
-    def _predictors(self, data: Microdata, column: int, masks: Mapping[int, Flags]) -> Ints:
-        order = list(masks)
-        left_out = {column} if self.chain == "all-others" else set(order[order.index(column) :])
-        return np.array([j for j in range(len(data.columns)) if j not in left_out], dtype=np.int64)
 
     def _someone_votes(self, trees: Trees, data: Microdata) -> None:
         everywhere = (trees.bags > 0).all(axis=0)

@@ -197,11 +197,12 @@ class Regression:
 
     def _parts(self, data: Microdata) -> list[Part]:
         return [
-            Part.from_formula(name, formula, self._family(name, data), self._prior(name), data)
+            Part.from_formula(name, formula, self._family(name, data), self.prior_of(name), data)
             for name, formula in self.formulas.items()
         ]
 
-    def _prior(self, name: str) -> RegressionPrior:
+    def prior_of(self, name: str) -> RegressionPrior:
+        """The prior of one regression."""
         return self.priors.get(name, self.prior)
 
     def _family(self, name: str, data: Microdata) -> Family:
@@ -214,15 +215,14 @@ class Regression:
         """The columns that formulas name, each a number or a category."""
         checked_table(df)
         names = self._columns(df)
-        numbers = [c for c in names if self._is_number(c, df[c])]
+        counted = {c: family_of(given).kind != "category" for c, given in self.families.items()}
+        numbers = [c for c in names if counted.get(c, is_numeric(df[c].dtype))]
         data = Microdata.from_frame(df, columns=names, numbers=numbers, **how)
-        variables = tuple(
-            _of_family(v, family_of(self.families[v.name]))
-            if v.name in self.families and isinstance(v, Number)
-            else v
+        variables = (
+            _of_family(v, self._family(v.name, data)) if isinstance(v, Number) else v
             for v in data.variables
         )
-        data = replace(data, variables=variables)
+        data = replace(data, variables=tuple(variables))
         for name in self.formulas:
             family = self._family(name, data)
             check_outcome(name, family, data, data.codes)
@@ -243,11 +243,6 @@ class Regression:
                     f"{list(df.columns)}"
                 )
         return [c for c in df.columns if c in wanted]
-
-    def _is_number(self, name: str, column: pd.Series) -> bool:
-        if name in self.families:
-            return family_of(self.families[name]).kind != "category"
-        return is_numeric(column.dtype)
 
 
 def _check_ordered(name: str, column: pd.Series) -> None:

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 import bayes_risk as br
 from bayes_risk import InputError
 from bayes_risk._core.errors import ModelError
+from bayes_risk.models.fits import sampling
 from bayes_risk.models.pmm import fit as pmm_fit
 from bayes_risk.models.pmm import mechanism as pmm_mechanism
 from bayes_risk.models.pmm.mechanism import sensitive
@@ -233,7 +234,7 @@ def test_what_is_done_in_blocks_is_done_alike(monkeypatch):
     release = fit.synthesize(3, random_seed=2)
     whole = br.attribute_risk(fit, release, guesses=all_guesses(), evidence="refit")
     monkeypatch.setattr(pmm_fit, "ROWS", 20)
-    monkeypatch.setattr(pmm_mechanism, "BLOCK", 30)
+    monkeypatch.setattr(sampling, "MAX_CELLS", 30)
     parts = br.attribute_risk(fit, release, guesses=all_guesses(), evidence="refit")
     np.testing.assert_allclose(parts.log_evidence, whole.log_evidence, rtol=1e-12)
 

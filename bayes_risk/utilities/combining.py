@@ -20,7 +20,7 @@ from bayes_risk._core.validate import known_columns, number
 
 from .tables import Tables
 
-Brought = tuple[Array, Array, list[Any] | None]  # q (m, k), u (m, k, k), names
+Brought = tuple[Array, Array, list[Any]]  # q (m, k), u (m, k, k), names
 Named = tuple[pd.Series, pd.DataFrame]  # q (k,), u (k, k)
 
 
@@ -72,7 +72,7 @@ def _of_arrays(estimates: Any, variances: Any) -> Brought:
         spread[:, np.arange(k), np.arange(k)] = u
         u = spread
     _checked(q, u)
-    return q, u, None
+    return q, u, list(range(q.shape[1]))
 
 
 def _checked(q: Array, u: Array) -> None:
@@ -222,14 +222,35 @@ class CombinedEstimates:
         if not chosen:
             raise InputError("names is empty; name at least one quantity to test")
         where = [present.index(name) for name in chosen]
-        values, k = np.asarray(null, dtype=float), len(chosen)
+        values, k, m = np.asarray(null, dtype=float), len(chosen), self.m
         if values.ndim > 1 or values.size not in (1, k) or not np.isfinite(values).all():
             raise InputError(
                 f"null={null!r} must be one number, or one for each of the {k} quantities"
             )
         difference = self.table["estimate"].to_numpy(dtype=float)[where] - values
-        cut = np.ix_(where, where)
-        return _wald(difference, self.within[cut], self.between[cut], self.m)
+        within, between = (x[np.ix_(where, where)] for x in (self.within, self.between))
+        if np.isnan(within).any():
+            raise InputError(
+                "a joint test needs covariances and only variances were given; give combine() "
+                "covariance matrices of shape (m, k, k), or the fitted models"
+            )
+        try:
+            lower = np.linalg.cholesky(within)
+        except np.linalg.LinAlgError:
+            raise InputError(
+                "the mean covariance matrix of these quantities cannot be inverted; test fewer of "
+                "them (names=), without those that follow from the others"
+            ) from None
+        # with u = L L': tr(b u^-1) = tr(L^-1 b L'^-1) and the form is |L^-1 d|^2
+        r = float(np.trace(np.linalg.solve(lower, np.linalg.solve(lower, between).T))) / (m * k)
+        statistic = float((np.linalg.solve(lower, difference) ** 2).sum()) / (k * (1 + r))
+        t, w = k * (m - 1), np.inf  # r = 0: no variance between the data sets
+        if r > 0 and (t <= 4 or k == 1):
+            w = (k + 1) * (m - 1) * (1 + 1 / r) ** 2 / 2
+        elif r > 0:
+            w = float(4 + (t - 4) * (1 + (1 - 2 / t) / r) ** 2)
+        p = stats.f.sf(statistic, k, w) if np.isfinite(w) else stats.chi2.sf(k * statistic, k)
+        return JointTest(statistic=statistic, df_numerator=k, df_denominator=w, p_value=float(p))
 
     def __repr__(self) -> str:
         return (
@@ -287,19 +308,23 @@ def combine(
           estimate  std_error     df   low   high    b    u
     mean      11.0       2.08  338.0  6.91  15.09  1.0  4.0
     """
-    checked_confidence(confidence)
+    level = checked_confidence(confidence)
     q, u, brought = read_estimates(estimates, variances)
-    labels = _labels(names, brought, q.shape[1])
-    within, between = u.mean(axis=0), np.atleast_2d(np.cov(q, rowvar=False))
-    total = within + between / len(q)
-    table = _table(q.mean(axis=0), np.diag(within), np.diag(between), len(q), confidence)
+    labels = brought if names is None else _labels(names, q.shape[1])
+    within, between, m = u.mean(axis=0), np.atleast_2d(np.cov(q, rowvar=False)), len(q)
+    inside, b = np.diag(within), np.diag(between)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = np.where(b > 0, (m - 1) * (1 + m * inside / b) ** 2, np.inf)
+    t = stats.t.ppf((1 + level) / 2, df)
+    estimate, error, low, high = _interval(q.mean(axis=0), inside + b / m, t)
+    columns = {"estimate": estimate, "std_error": error, "df": df, "low": low, "high": high}
     return CombinedEstimates(
-        table=table.set_axis(labels),
-        covariance=pd.DataFrame(total, index=labels, columns=labels),
+        table=pd.DataFrame(columns | {"b": b, "u": inside}, index=labels),
+        covariance=pd.DataFrame(within + between / m, index=labels, columns=labels),
         within=within,
         between=between,
-        m=len(q),
-        confidence=float(confidence),
+        m=m,
+        confidence=level,
     )
 
 
@@ -310,44 +335,7 @@ def checked_confidence(confidence: Any) -> float:
     return float(confidence)
 
 
-def _table(q: Array, u: Array, b: Array, m: int, confidence: float) -> pd.DataFrame:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        df = np.where(b > 0, (m - 1) * (1 + m * u / b) ** 2, np.inf)
-    _, error, low, high = _interval(q, u + b / m, stats.t.ppf((1 + confidence) / 2, df))
-    columns = {"estimate": q, "std_error": error, "df": df, "low": low, "high": high}
-    return pd.DataFrame(columns | {"b": b, "u": u})
-
-
-def _wald(difference: Array, within: Array, between: Array, m: int) -> JointTest:
-    """S, and F(k, w) of Reiter (2005)."""
-    k = len(difference)
-    if np.isnan(within).any():
-        raise InputError(
-            "a joint test needs covariances and only variances were given; give combine() "
-            "covariance matrices of shape (m, k, k), or the fitted models"
-        )
-    try:
-        lower = np.linalg.cholesky(within)
-    except np.linalg.LinAlgError:
-        raise InputError(
-            "the mean covariance matrix of these quantities cannot be inverted; test fewer of them "
-            "(names=), without those that follow from the others"
-        ) from None
-    # with u = L L': tr(b u^-1) = tr(L^-1 b L'^-1) and the form is |L^-1 d|^2
-    r = float(np.trace(np.linalg.solve(lower, np.linalg.solve(lower, between).T))) / (m * k)
-    statistic = float((np.linalg.solve(lower, difference) ** 2).sum()) / (k * (1 + r))
-    t, w = k * (m - 1), np.inf  # r = 0: no variance between the data sets
-    if r > 0 and (t <= 4 or k == 1):
-        w = (k + 1) * (m - 1) * (1 + 1 / r) ** 2 / 2
-    elif r > 0:
-        w = float(4 + (t - 4) * (1 + (1 - 2 / t) / r) ** 2)
-    p = stats.f.sf(statistic, k, w) if np.isfinite(w) else stats.chi2.sf(k * statistic, k)
-    return JointTest(statistic=statistic, df_numerator=k, df_denominator=w, p_value=float(p))
-
-
-def _labels(names: Sequence[Any] | None, brought: list[Any] | None, k: int) -> list[Any]:
-    if names is None:
-        return list(range(k)) if brought is None else brought
+def _labels(names: Sequence[Any], k: int) -> list[Any]:
     labels = [names] if isinstance(names, str) else list(names)
     if len(labels) != k or len(set(labels)) != k:
         raise InputError(f"names={labels} must be {k} different labels, one for each quantity")
@@ -450,12 +438,11 @@ def _one(
                 "of statsmodels, or a DataFrame with the columns estimate and std_error"
             )
     try:
-        q, covariances, brought = read_estimates(fits, None)
+        q, covariances, names = read_estimates(fits, None)
     except InputError as error:
         raise InputError(
             f"analysis {analysis!r}, where data set 0 is the original: {error}"
         ) from None
-    names = list(range(q.shape[1])) if brought is None else brought
     u = np.diagonal(covariances, axis1=1, axis2=2)
     normal = stats.norm.ppf((1 + confidence) / 2)  # each table taken as it is, a large sample
     alone = [_interval(q[l], u[l], normal) for l in range(len(q))]

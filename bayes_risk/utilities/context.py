@@ -62,22 +62,18 @@ def closest(columns: Sequence[Values], lookups: int, rng: np.random.Generator) -
 
 def _placed(columns: Sequence[Values], part: int) -> Array:
     """Records as points, (n, K): numbers over the original's range, 1 between any two levels."""
-    return np.column_stack([c for column in columns for c in _coordinates(column, part)])
-
-
-def _coordinates(column: Values, part: int) -> list[Array]:
-    own = column.parts[part]
-    if column.number:
-        first = column.parts[0]
-        low, high = np.nanmin(first), np.nanmax(first)
-        scale = high - low if high > low else 1.0
-        absent = np.isnan(own)
-        points = [np.where(absent, 0.5, (own - low) / scale)]
-        any_absent = any(np.isnan(p).any() for p in column.parts)
-        return [*points, absent.astype(float)] if any_absent else points
-    levels = np.unique(np.concatenate(column.parts))
-    # dummies over root 2: distance 1 between any two different levels
-    return [(own == level) / np.sqrt(2) for level in levels]
+    points: list[Array] = []
+    for number, parts in columns:
+        own = parts[part]
+        if number:
+            low, high = np.nanmin(parts[0]), np.nanmax(parts[0])
+            absent = np.isnan(own)
+            points.append(np.where(absent, 0.5, (own - low) / (high - low if high > low else 1.0)))
+            if any(np.isnan(p).any() for p in parts):
+                points.append(absent.astype(float))
+        else:  # dummies over root 2: distance 1 between any two different levels
+            points += [(own == v) / np.sqrt(2) for v in np.unique(np.concatenate(parts))]
+    return np.column_stack(points)
 
 
 def _nearest(points: Array, asked: Array, own: Ints | None = None) -> Array:
@@ -96,20 +92,9 @@ def _drawn(n: int, size: int, rng: np.random.Generator) -> Ints:
     return np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
 
 
-DISTANCE = ("dcr_zero", "dcr_median", "dcr_5_percent", "closer_than_holdout")
-
-
-class Row(NamedTuple):
-    """One measure of one release: its value, what that is a share of, and what it compares with.
-
-    ``compare``: NaN where that is another row.
-    """
-
-    target: str
-    measure: str
-    value: float
-    of: float
-    compare: float
+# Of each target and measure: its value, what that is a share of, and what it compares with (NaN
+# where that is another row)
+Rows = dict[tuple[str, str], tuple[float, float, float]]
 
 
 def context_measures(
@@ -195,21 +180,23 @@ def context_measures(
     known_columns("groups", list(cut), [*keys, *targets])
     codes = {name: _codes(tables, name, cut.get(name)) for name in [*keys, *targets]}
     measured = _distance_columns(tables, distances, holdout)
-    rows, replicated, disclosed = [], [], []
+    rows: list[Rows] = []
+    replicated, disclosed = [], []
     for l, child in zip(range(1, tables.m + 1), rng.spawn(tables.m), strict=True):
         found = _of_release(codes, keys, targets, l)
-        near = _distance_rows(tables, measured, holdout, l, lookups, child) if measured else []
-        rows.append([*found[0], *near])
+        near = _distance_rows(tables, measured, holdout, l, lookups, child) if measured else {}
+        rows.append(found[0] | near)
         replicated.append(found[1])
         disclosed.append(found[2])
+    value, of, compare = np.moveaxis(np.array([list(one.values()) for one in rows]), 2, 0)
     return ContextMeasures(
         index=original.index,
         keys=tuple(keys),
         targets=tuple(targets),
-        rows=tuple((row.target, row.measure) for row in rows[0]),
-        value=np.array([[row.value for row in one] for one in rows]),
-        of=np.array([[row.of for row in one] for one in rows]),
-        given_compare=np.array([[row.compare for row in one] for one in rows]),
+        rows=tuple(rows[0]),
+        value=value,
+        of=of,
+        given_compare=compare,
         replicated=np.mean(replicated, axis=0),
         disclosed=np.mean(disclosed, axis=0),
         compared=tuple(measured),
@@ -237,7 +224,7 @@ def _codes(tables: Tables, name: str, groups: int | None) -> tuple[list[Ints], i
 
 def _of_release(
     codes: Mapping[str, tuple[list[Ints], int]], keys: list[str], targets: list[str], l: int
-) -> tuple[list[Row], Flags, Flags]:
+) -> tuple[Rows, Flags, Flags]:
     """Rows of release l, its replicated uniques (n,), and DiSCO of each target (T, n)."""
 
     def column(name: str) -> tuple[Ints, Ints, int]:
@@ -249,19 +236,17 @@ def _of_release(
     rows = _rows("", IDENTITY, who.counts, who.of)
     each = [attribute(key, column(name)) for name in targets]
     for name, found in zip(targets, each, strict=True):
-        rows += _rows(name, ATTRIBUTE, found.counts, found.of)
+        rows |= _rows(name, ATTRIBUTE, found.counts, found.of)
     disclosed = [found.disclosed for found in each] or np.empty((0, len(key.original)), dtype=bool)
     return rows, who.replicated, np.array(disclosed)
 
 
-def _rows(
-    target: str, names: Sequence[str], counts: Sequence[float], of: Sequence[float]
-) -> list[Row]:
+def _rows(target: str, names: Sequence[str], counts: Sequence[float], of: Sequence[float]) -> Rows:
     nan = float("nan")
-    return [
-        Row(target, name, count / total if total else nan, total, nan)
+    return {
+        (target, name): (count / total if total else nan, total, nan)
         for name, count, total in zip(names, counts, of, strict=True)
-    ]
+    }
 
 
 def _distance_columns(
@@ -290,20 +275,21 @@ def _distance_rows(
     l: int,
     lookups: int,
     rng: np.random.Generator,
-) -> list[Row]:
+) -> Rows:
     parts = [tables.frames[0], tables.frames[l]]
     parts.append(parts[0].iloc[:0] if holdout is None else holdout)
     found = closest([_values(name, [p[name] for p in parts]) for name in columns], lookups, rng)
     n, nan = float(len(found.distance)), float("nan")
-    rows = [
-        Row("", name, float(of(found.distance)), n, float(of(found.within)))
+    rows = {
+        ("", name): (float(of(found.distance)), n, float(of(found.within)))
         for name, of in (
             ("dcr_zero", lambda x: (x == 0).mean()),
             ("dcr_median", np.median),
             ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
         )
-    ]
-    return rows if np.isnan(found.closer) else [*rows, Row("", DISTANCE[3], found.closer, n, nan)]
+    }
+    closer: Rows = {("", "closer_than_holdout"): (found.closer, n, nan)}
+    return rows if np.isnan(found.closer) else rows | closer
 
 
 def _values(name: str, parts: Sequence[pd.Series]) -> Values:

@@ -131,9 +131,7 @@ class Utility(Drawn):
         correlation (of two numbers): of the original, of the release, and their difference.
         """
         table = self._means(self.pair_measures, PAIR_MEASURES)
-        table.index = pd.MultiIndex.from_tuples(
-            list(self.pair_names) or [("", "")][:0], names=["first", "second"]
-        )
+        table.index = pd.MultiIndex.from_tuples(self.pair_names, names=["first", "second"])
         return table.sort_values("ratio", ascending=False, kind="stable")
 
     @property
@@ -145,9 +143,7 @@ class Utility(Drawn):
         ``high``; ``standardized_difference`` (release less original, in the original's standard
         errors); ``interval_overlap`` (1: the same interval; below 0: a gap).
         """
-        rows = pd.MultiIndex.from_tuples(
-            list(self.estimate_names) or [("", "")][:0], names=["analysis", "quantity"]
-        )
+        rows = pd.MultiIndex.from_tuples(self.estimate_names, names=["analysis", "quantity"])
         return pd.DataFrame(self.combined, rows, list(COLUMNS))
 
     def summary(self) -> pd.DataFrame:
@@ -274,7 +270,7 @@ class Utility(Drawn):
         names = ["kind", "first", "second"]
         for kind, table in named.items():
             labels = [label if isinstance(label, tuple) else (label, "") for label in table.index]
-            rows = [(kind, *map(str, label)) for label in labels] or [("", "", "")][:0]
+            rows = [(kind, *map(str, label)) for label in labels]
             index = pd.MultiIndex.from_tuples(rows, names=names)
             long = pd.DataFrame(table.to_numpy(), index, table.columns).reset_index()
             parts.append(long.melt(names, var_name="measure"))

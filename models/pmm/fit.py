@@ -16,6 +16,7 @@ from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Capabilities, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.synthesis import Request, with_guess
 from bayes_risk.release.release import EncodedRelease, Release
 
@@ -106,16 +107,16 @@ class PMMFit:
         chosen = self.chosen.copy()
         how: Any = {"parameters": parameters, "random_seed": random_seed}
         request = Request.of(self, order, m, None, chosen, **how)
-        drawn = [self.base.synthesize(self.rows[chosen], rng) for rng in request.rngs]
-        self.diagnostics["redraws"] = float(sum(refused for _, refused in drawn))
+        tables, redraws = [], 0
+        for rng in request.rngs:
+            rows, refused = self.base.synthesize(self.rows[chosen], rng)
+            codes = self.microdata.codes.copy()
+            codes[chosen] = rows[:, : codes.shape[1]]
+            tables.append(codes)
+            redraws += refused
+        self.diagnostics["redraws"] = float(redraws)
         # classes "own": the evidence looks at the target's own synthetic values
-        return request.release((self._table(rows) for rows, _ in drawn), classes="own")
-
-    def _table(self, rows: Codes) -> Codes:
-        """The table with synthetic rows (R, p + e) in the place of the sensitive records."""
-        codes = self.microdata.codes.copy()
-        codes[self.chosen] = rows[:, : codes.shape[1]]
-        return codes
+        return request.release(tables, classes="own")
 
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
@@ -213,14 +214,14 @@ class PMMFit:
                 'assume selection="known"'
             )
         stage = f"refits, about {len(distinct) * self.base.seconds:.0f} s"
-        if progress is not None and distinct:
-            progress(stage, 0, len(distinct))
+        tick = ticker(progress, stage, len(distinct))
+        if distinct:
+            tick(0)
         made: dict[bytes, Mechanism] = {}
         for name, other in distinct.items():
             kept = other.rows[~other.chosen]
             made[name] = fit_mechanism(self.microdata, self.variables, kept, self.kinds, self.model)
-            if progress is not None:
-                progress(stage, len(made), len(distinct))
+            tick(1)
         for name, other in zip(names, found, strict=True):
             record = np.flatnonzero(other.chosen)
             for l in np.flatnonzero(other.possible).tolist():

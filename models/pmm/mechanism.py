@@ -28,6 +28,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
+from bayes_risk.models.fits.sampling import blocks
 
 KINDS = ("ordered", "multinomial", "gam", "linear")
 PENALTY = 0.1  # slopes of a fit that stands in: normal with variance 10
@@ -225,7 +226,6 @@ def _gam(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callable[[
 
 Constraint = Callable[[pd.DataFrame], npt.ArrayLike]
 TIE = 1e-9  # relative: predicted means as close as this are the same
-BLOCK = 2**21  # distances at a time
 
 
 def cell_keys(
@@ -285,10 +285,10 @@ class Donors:
         place, d = back.ravel(), means.shape[1]
         u = rng.random(len(means))
         out, redrawn = np.empty(len(means)), 0
-        for which in blocks_of(np.arange(len(distinct)), len(self.values)):
-            block, start = distinct[which], which[0]
-            rows = np.flatnonzero((place >= start) & (place < start + len(block)))
-            where = place[rows] - start
+        for which in blocks(len(distinct), len(self.values)):
+            block = distinct[which]
+            rows = np.flatnonzero((place >= which.start) & (place < which.stop))
+            where = place[rows] - which.start
             some = None if allowed is None else block[:, d:].astype(bool)
             edges = np.cumsum(self.chances(block[:, :d], some), axis=1)
             out[rows] = self.values[_taken(edges, where, u[rows])]
@@ -296,12 +296,6 @@ class Donors:
                 nearest = self.chances(block[:, :d])
                 redrawn += int(((nearest * some).sum(axis=1) == 0)[where].sum())
         return out, redrawn
-
-
-def blocks_of(rows: Ints, donors: int) -> list[Ints]:
-    """Parts of some rows, as many at a time as distances to all donors may be held."""
-    step = max(1, BLOCK // donors)
-    return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
 def _taken(edges: Array, where: Ints, u: Array) -> Ints:
@@ -486,7 +480,8 @@ class Mechanism:
         allowed = self._allowed(unique, step)
         own = np.zeros(len(unique))
         some = np.arange(len(unique)) if allowed is None else np.flatnonzero(allowed.any(axis=1))
-        for block in blocks_of(some, len(step.donors.values)):
+        for part in blocks(len(some), len(step.donors.values)):
+            block = some[part]
             chances = step.donors.chances(
                 step.model.means(unique[block]), None if allowed is None else allowed[block]
             )

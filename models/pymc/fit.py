@@ -10,7 +10,7 @@ table's own posterior, with its variances as mass matrix.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import in_words
-from bayes_risk.evidence.contract import Capabilities, Progress, Targets
+from bayes_risk.evidence.contract import Capabilities, How, Targets
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
@@ -414,24 +414,16 @@ class PyMCFit(Synthesis):
         codes[request.mask] = rows
         return codes
 
-    def augmented(
-        self,
-        release: EncodedRelease,
-        l: int,
-        *,
-        rng: np.random.Generator,
-        n_jobs: int = 1,
-        progress: Progress | None = None,
-    ) -> PyMCPosterior:
+    def augmented(self, release: EncodedRelease, l: int, **how: Unpack[How]) -> PyMCPosterior:
         """p(Theta | y, Z^(l)), all data sets of draw l, with as many draws as the fit has.
 
         Synthesised values of replaced records enter the likelihood, each given the columns of the
         release before it; what was not synthesised enters once, with the table.
         """
         base = self.posterior
-        tick = ticker(progress, f"release {l + 1}", base.n_draws)
-        draws = base.n_draws // base.n_chains
-        return base.given(self._condition(release, l), draws, rng=rng, n_jobs=n_jobs, tick=tick)
+        run: Any = {"tick": ticker(how["progress"], f"release {l + 1}", base.n_draws)}
+        run |= {"rng": how["rng"], "n_jobs": how["n_jobs"]}
+        return base.given(self._condition(release, l), base.n_draws // base.n_chains, **run)
 
     def without(
         self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Any

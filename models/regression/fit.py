@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from bayes_risk.data.record_weights import in_words
 from bayes_risk.data.variables import LARGEST
 from bayes_risk.evidence.contract import (
     Capabilities,
+    How,
     Posterior,
     Progress,
     Simulated,
@@ -33,7 +34,7 @@ from bayes_risk.evidence.contract import (
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.progress import ticker
-from bayes_risk.models.fits.sampling import MAX_CELLS, Length, mixing
+from bayes_risk.models.fits.sampling import Length, blocks, mixing
 from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.models.mixture.hyper_priors import same_but
 from bayes_risk.release.release import EncodedRelease
@@ -164,7 +165,13 @@ class RegressionFit(Synthesis):
             return Simulated.product(each)
         draws = range(len(release.by_draw))
         after = [touched(self.augmented(release, l, **how).parts, targets) for l in draws]
-        return Simulated.product(_changes(parts, after, targets))
+
+        def each_change() -> Iterator[Array]:
+            for held, *seen in zip(parts, *after, strict=True):
+                base = held.log_predictive(targets)
+                yield np.stack([change(closed(x).log_predictive(targets), base) for x in seen])
+
+        return Simulated.product(each_change())
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets
@@ -243,22 +250,14 @@ class RegressionFit(Synthesis):
             codes[request.mask, held.part.column] = values
         return codes
 
-    def augmented(
-        self,
-        release: EncodedRelease,
-        l: int,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None = None,
-        **how: Any,
-    ) -> RegressionPosterior:
+    def augmented(self, release: EncodedRelease, l: int, **how: Unpack[How]) -> RegressionPosterior:
         """p(theta | y, Z^(l)): below the table's rows those of all data sets of draw l."""
         base = self.made(release)
         starts = base if self.known is None else self.known.whole.parts
         tables = {k: self.released(release, k) for k in release.by_draw[l]}
-        tick = ticker(progress, f"release {l + 1}", sum(len(p.draws) for p in base))
-        parts = []
-        for held, start, child in zip(base, starts, rng.spawn(len(base)), strict=True):
+        tick = ticker(how["progress"], f"release {l + 1}", sum(len(p.draws) for p in base))
+        parts, children = [], how["rng"].spawn(len(base))
+        for held, start, child in zip(base, starts, children, strict=True):
             more = (held.part.rows(z, f"release {k + 1}") for k, z in tables.items())
             rows = reduce(Rows.and_also, more, held.rows)
             parts.append(start.with_rows(rows, rng=child, tick=tick))
@@ -289,23 +288,15 @@ class RegressionFit(Synthesis):
             )
         return RegressionPosterior(parts=parts)
 
-    def knowing(
-        self,
-        known: Flags,
-        release: EncodedRelease,
-        *,
-        rng: np.random.Generator,
-        progress: Progress | None,
-        **how: Any,
-    ) -> "RegressionFit":
+    def knowing(self, known: Flags, release: EncodedRelease, **how: Unpack[How]) -> "RegressionFit":
         """The same regressions with only the known records' values seen, known (n,).
 
         Sampled from scratch where they are few and the metric of the whole fit tells little.
         """
         made = self.made(release)
-        tick = ticker(progress, "fit to known records", sum(len(p.draws) for p in made))
+        tick = ticker(how["progress"], "fit to known records", sum(len(p.draws) for p in made))
         warm, parts = known.mean() >= WARM_SHARE, []
-        for held, child in zip(made, rng.spawn(len(made)), strict=True):
+        for held, child in zip(made, how["rng"].spawn(len(made)), strict=True):
             start = held if warm or isinstance(held, ExactPart) else held.cold()
             parts.append(start.with_rows(held.rows.only(known), rng=child, tick=tick))
         return replace(
@@ -314,10 +305,8 @@ class RegressionFit(Synthesis):
             known=KnownRecords(known, RegressionPosterior(parts=made)),
         )
 
-    def imputed(
-        self, release: EncodedRelease, *, progress: Progress | None, **how: Any
-    ) -> ImputedPosterior:
-        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known; ``how``: rng and n_jobs.
+    def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> ImputedPosterior:
+        """p(y_U | y_A, Z^(1..m)), y_U the values that are not known.
 
         Normal regressions: 4 chains, as many draws as the fit has; a sweep costs
         n_U J (4 k^2 + m k) multiplications and the designs of later regressions. Poisson
@@ -338,9 +327,9 @@ class RegressionFit(Synthesis):
             normal = [closed(held) for held in made]
             unknown = [Unknown.of(normal, self.known.seen, tables, release.codes[0])]
             chains, draws, tune = CHAINS, self._length, WARM_UP
-        tick = ticker(progress, "unknown records", chains * draws * len(unknown))
+        tick = ticker(how["progress"], "unknown records", chains * draws * len(unknown))
         length: Any = {"chains": chains, "draws": draws, "tune": tune, "tick": tick}
-        return ImputedPosterior.sampled(unknown, **length, **how)
+        return ImputedPosterior.sampled(unknown, rng=how["rng"], n_jobs=how["n_jobs"], **length)
 
     def theta_predictive(
         self, targets: Targets, release: EncodedRelease, l: int | None
@@ -361,13 +350,11 @@ class RegressionFit(Synthesis):
         which = np.arange(self.posterior.n_draws) if draws is None else draws
         parts = [(held.part, held.draws.take(which)) for held in self._held(release)]
         out = np.zeros((release.m, len(which)))
-        step = max(MAX_CELLS // len(which), 1)
         for l in range(release.m):
             z = self.released(release, l)
-            for begin in range(0, len(z), step):
+            for some in blocks(len(z), len(which)):
                 for part, coefficients in parts:
-                    block = z[begin : begin + step]
-                    out[l] += part.log_density(block, coefficients).sum(axis=0)
+                    out[l] += part.log_density(z[some], coefficients).sum(axis=0)
         return out
 
     def under(self, model: Any) -> RegressionReweighting | None:
@@ -384,15 +371,6 @@ class RegressionFit(Synthesis):
             f"{', '.join(self._modelled)}; {d['chains']:.0f} chains of "
             f"{d['draws']:.0f} draws"
         )
-
-
-def _changes(
-    before: Sequence[ExactPart], after: Sequence[Sequence[PartPosterior]], targets: Targets
-) -> Iterator[Array]:
-    """Change of each part's log predictive by each release, shape (m, G, U), in closed form."""
-    for held, *seen in zip(before, *after, strict=True):
-        base = held.log_predictive(targets)
-        yield np.stack([change(closed(one).log_predictive(targets), base) for one in seen])
 
 
 def fitted(

@@ -54,7 +54,9 @@ class Nuts:
                 self._learn_metric(found)
         return found
 
-    def begun(self, rows: Rows, length: Length, rng: np.random.Generator) -> dict[str, Array]:
+    def begun(
+        self, rows: Rows, length: Length, *, rng: np.random.Generator, **how: Any
+    ) -> dict[str, Array]:
         """A chain's start in the place of all draws, as `run` gives them."""
         self._give(rows)
         shape = length.chains, length.draws

@@ -119,9 +119,10 @@ class Coding:
     @classmethod
     def fitted(cls, reading: Reading, frame: pd.DataFrame) -> tuple["Coding", Array]:
         """Learn from a frame, and give its matrix."""
-        states = reading.states()
-        found = _evaluated(reading.terms, reading, states, frame, output="pandas")
-        return cls(reading, states, found.model_spec), _numbers(found, frame)
+        made = cls(reading, reading.states(), reading.terms)
+        found = made._evaluated(frame, output="pandas")
+        made = replace(made, spec=found.model_spec)
+        return made, np.asarray(found, dtype=float).reshape(len(frame), -1)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -130,20 +131,13 @@ class Coding:
 
     def matrix(self, frame: pd.DataFrame) -> Array:
         """Matrix of the rows of a frame, coded as was learnt."""
-        found = _evaluated(self.spec, self.reading, self.states, frame, output="numpy")
-        return _numbers(found, frame)
+        found = self._evaluated(frame, output="numpy")
+        return np.asarray(found, dtype=float).reshape(len(frame), -1)
 
-
-def _evaluated(
-    terms: Any, reading: Reading, states: States, frame: pd.DataFrame, *, output: str
-) -> Any:
-    with np.errstate(all="ignore"):  # what is not finite is found by who asked
-        values = reading.values(frame, states)
-        return terms.get_model_matrix(frame, context=values, na_action="ignore", output=output)
-
-
-def _numbers(matrix: Any, frame: pd.DataFrame) -> Array:
-    return np.asarray(matrix, dtype=float).reshape(len(frame), -1)
+    def _evaluated(self, frame: pd.DataFrame, **how: Any) -> Any:
+        with np.errstate(all="ignore"):  # what is not finite is found by who asked
+            values = self.reading.values(frame, self.states)
+            return self.spec.get_model_matrix(frame, context=values, na_action="ignore", **how)
 
 
 def _failed(response: str, formula: str, source: str, error: BaseException) -> InputError:

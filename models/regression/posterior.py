@@ -363,15 +363,11 @@ class SampledPart:
         length: Length,
         *,
         start: Any = None,
-        rng: np.random.Generator,
-        tick: Tick,
         sample: bool = True,
+        **how: Any,
     ) -> "SampledPart":
-        """Sample p(theta | rows); without sampling every draw is a chain's start."""
-        if sample:
-            found = nuts.run(rows, length, start=start, rng=rng, tick=tick)
-        else:
-            found = nuts.begun(rows, length, rng)
+        """Sample p(theta | rows), ``how``: rng, tick; if not, every draw is a chain's start."""
+        found = (nuts.run if sample else nuts.begun)(rows, length, start=start, **how)
         last = [{k: v[c, -1] for k, v in found.items()} for c in range(length.chains)]
         flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in found.items()}
         H = length.chains * length.draws

@@ -96,17 +96,13 @@ class Scaling:
         """Scales of the confidential table; columns without spread are left alone."""
         mean, spread = X.mean(axis=0), X.std(axis=0)
         flat = spread <= 1e-12 * np.maximum(np.abs(mean), 1.0)
-        at = by = float("nan")
+        at, by = 0.0, 1.0
         if outcome is not None:
-            at = float(outcome.mean()) if centred else 0.0
-            by = float(outcome.std()) if centred else float(np.sqrt((outcome**2).mean()))
-        return cls(
-            centre=np.where(flat, 0.0, mean) if centred else np.zeros_like(mean),
-            scale=np.where(flat, 1.0, spread),
-            constant=constant,
-            at=at if outcome is not None else 0.0,
-            by=by if outcome is not None else 1.0,
-        )
+            at = float(outcome.mean()) if centred else at
+            by = float(outcome.std() if centred else np.sqrt((outcome**2).mean()))
+        centre = np.where(flat, 0.0, mean) if centred else np.zeros_like(mean)
+        scale = np.where(flat, 1.0, spread)
+        return cls(centre=centre, scale=scale, constant=constant, at=at, by=by)
 
     def inside(self, X: Array) -> Array:
         """Standardised predictors."""

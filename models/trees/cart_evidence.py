@@ -19,13 +19,14 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
+from bayes_risk.models.fits.progress import ticker
+from bayes_risk.models.fits.sampling import blocks
 from bayes_risk.models.fits.synthesis import log_p_of_guesses
 
 from .kernel_evidence import BATCHES, SmoothedValues, log_gain_smoothed, log_p_smoothed
 from .tree import PLAIN, Tree, grow
 
 MISMATCH = ["release", "column", "records", "elsewhere", "share"]
-MAX_CELLS = 2**19  # guesses of targets at a time
 
 
 class LeafCounts(NamedTuple):
@@ -259,6 +260,7 @@ def known_splits(
     by_column = np.zeros((len(columns), *shape)) if len(columns) > 1 else None
     none = np.broadcast_to(0.0, (BATCHES, *shape))  # takes no memory
     deviations = none.copy() if any(leaves.smoothed) else none
+    tick = ticker(progress, "evidence", len(leaves.z))
     for l, z in enumerate(leaves.z):
         for t, tree in enumerate(leaves.trees[l]):
             if leaves.smoothed[t]:
@@ -271,8 +273,7 @@ def known_splits(
             log_p[l] += gain
             if by_column is not None:
                 by_column[columns.index(tree.column)] += gain
-        if progress is not None:
-            progress("evidence", l + 1, len(leaves.z))
+        tick(1)
     return Simulated(log_p, deviations, ess, by_column)
 
 
@@ -325,8 +326,7 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
         given = floored.floor, floored.left, float(floored.n_values)
         sums = np.stack([floored.sums(shown, change) for change in (-1, 0, 1)])
     leaf, held, out = tree.leaf(targets.profiles), y[targets.record], np.empty(guesses.shape[:2])
-    step = max(MAX_CELLS // len(guesses), 1)
-    for block in (slice(u, u + step) for u in range(0, len(targets), step)):
+    for block in blocks(len(targets), 4 * len(guesses)):
         at, value, cell = rows_of(tree, targets, block)
         guess = at, np.searchsorted(values, value).astype(np.int64)
         own = leaf[block], held[block]

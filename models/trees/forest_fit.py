@@ -14,6 +14,7 @@ from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Capabilities, Progress, Simulated, Targets
 from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.synthesis import Request, log_p_of_guesses, made_columns
 from bayes_risk.release.release import EncodedRelease, Release
 
@@ -101,25 +102,14 @@ class ForestFit:
         request = Request.of(self, self.order, m, columns, **how)
         made = [self.forests[self.order.index(name)] for name in request.columns]
         tables = [self.microdata.codes.copy() for _ in request.rngs]
+        tick = ticker(progress, "synthesis", len(made))
         for place, trees in enumerate(made):
-            self._replace(trees, tables, request.rngs, first=place == 0)
-            if progress is not None:
-                progress("synthesis", place + 1, len(made))
+            for l, (codes, rng) in enumerate(zip(tables, request.rngs, strict=True)):
+                if l == 0 or place > 0:  # before the first column all tables are still the same
+                    votes = self._votes(trees, codes)
+                codes[trees.rows, trees.column] = draw_levels(votes, self.model.dirichlet, rng)
+            tick(1)
         return replace(request, mask=self._replaced(made)).release(tables)
-
-    def _replace(
-        self,
-        trees: Trees,
-        tables: Sequence[Codes],
-        rngs: Sequence[np.random.Generator],
-        *,
-        first: bool,
-    ) -> None:
-        """Synthetic values of one column, in place; before it all tables are still the same."""
-        for l, (codes, rng) in enumerate(zip(tables, rngs, strict=True)):
-            if l == 0 or not first:
-                votes = self._votes(trees, codes)
-            codes[trees.rows, trees.column] = draw_levels(votes, self.model.dirichlet, rng)
 
     def _votes(self, trees: Trees, codes: Codes) -> Counts:
         X = trees.encoded(codes[trees.rows])
@@ -134,27 +124,21 @@ class ForestFit:
         not. ``"refit"``: forests grown anew, from the same seeds, for each target and guess: costs
         U x G fits, so choose a few targets and guesses.
         """
-        made, progress = self._made(release), how["progress"]
-        codes = list(release.codes)
+        made, codes = self._made(release), list(release.codes)
         excluded = self._excluded(made, targets)
         if evidence == "refit":
-            out = log_p_of_guesses(
-                self.microdata,
-                targets,
-                release.m,
-                lambda data: self._of_table(data, made, codes),
-                progress,
-            )
+            log_p = partial(self._of_table, made=made, released=codes)
+            out = log_p_of_guesses(self.microdata, targets, release.m, log_p, how["progress"])
             out[:, excluded] = -np.inf
             return Simulated.exact(out)
+        tick = ticker(how["progress"], "evidence", len(made))
 
         def each() -> Iterator[Array]:
             for place, trees in enumerate(made):
                 gain = self._of_forest(trees, made[:place], codes, targets)
                 gain[:, excluded] = -np.inf  # whatever the column
                 yield gain
-                if progress is not None:
-                    progress("evidence", place + 1, len(made))
+                tick(1)
 
         return Simulated.product(each())
 
@@ -208,16 +192,9 @@ class ForestFit:
     def _of_table(self, data: Microdata, made: Sequence[Trees], released: Sequence[Codes]) -> Array:
         """log p(Z^(l) | y) of a whole table, its forests grown on it, shape (m,)."""
         total, drawn = np.zeros(len(released)), list[int]()
+        how: Any = {"min_leaf": self.model.min_leaf, "n_jobs": self.n_jobs}
         for old in made:
-            trees = grow_forest(
-                data,
-                old.column,
-                old.predictors,
-                old.rows,
-                seeds=old.seeds,
-                min_leaf=self.model.min_leaf,
-                n_jobs=self.n_jobs,
-            )
+            trees = grow_forest(data, old.column, old.predictors, old.rows, old.seeds, **how)
             for l, z in enumerate(released):
                 votes = self._votes(trees, found_by(data.codes, z, drawn))
                 total[l] += log_p(votes, z[old.rows, old.column], self.model.dirichlet)

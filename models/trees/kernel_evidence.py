@@ -14,7 +14,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Ints
 
-from .kernels import SAME, beta_rule, log_joint, of_node, points_for, reference
+from .kernels import SAME, beta_rule, log_joint, of_node, points_for, records, reference
 from .tree import PLAIN, Tree
 
 BATCHES = 8
@@ -75,16 +75,15 @@ def _asked_of(node, whole, wanted, questions, answers):
     before, after = np.empty(len(node[4][0])), np.empty(len(node[4][0]))
     known = np.nan
     for t in np.flatnonzero(wanted):
-        inside, through = old[t] > -np.inf, new[t] > -np.inf
+        inside = old[t] > -np.inf
         mine = np.searchsorted(y, old[t]) if inside else -1
         if old[t] != known:
             known = old[t]
-            rule = rules[0] if inside else certain
-            log_joint(node, whole, (mine, inside, old[t]), rule, before)
+            log_joint(node, whole, (mine, old[t]), rules[0] if inside else certain, before)
         rule = certain
-        if through:
+        if new[t] > -np.inf:
             rule = rules[0] if inside else rules[1]
-        log_joint(node, whole, (mine, through, new[t]), rule, after)
+        log_joint(node, whole, (mine, new[t]), rule, after)
         gain[t], ess[t] = _mean_ratio(after, before, off[t])
 
 
@@ -97,12 +96,8 @@ def exact_changes(held, z, whole, questions, gain):
     before = out[0]
     atom = not whole and held.min() == held.max()
     for t in range(len(old)):
-        others = held
-        if old[t] > -np.inf:
-            others = np.delete(held, np.argmax(held == old[t]))
-        if new[t] > -np.inf:
-            others = np.append(others, new[t])
-        of_node(others, z, (whole, True, atom), NO_DRAWS, 0, out)
+        guessed = records(held, old[t], new[t])
+        of_node(guessed, z, (whole, True, atom), NO_DRAWS, 0, out)
         gain[t] = out[0] - before
 
 

@@ -2,8 +2,9 @@
 
 Of all records: kernels, and allocations of values to records. Given the records' weights, drawn by
 data augmentation: a *case* is the place of the target's value among the node's (-1: it is not
-there), whether the guess leads through the node, and the guessed value. The weight of the target or
-the guess, b, is integrated by Gauss's rule for its Beta(1, n) distribution, n the number of others.
+there), and the guessed value (minus infinity: the guess does not lead through the node). The weight
+of the target or the guess, b, is integrated by Gauss's rule for its Beta(1, n) distribution, n the
+number of others.
 
 Letters: ``N`` records with values `held`, ``V`` distinct ones, each of ``times`` records; ``R``
 released values ``z``, ``Z`` distinct ones, each ``count`` times. See `docs/trees.md`, "Smoothed
@@ -21,7 +22,7 @@ STEPS = 400_000  # of allocations in a node with many values
 
 @numba.njit(cache=True, nogil=True)
 def of_node(held, z, how, simulation, node, out):
-    """log p of values z shown by records with values `held`, by batch; effective particles.
+    """log p of values z shown by records with values `held`, by batch.
 
     ``z`` is sorted. The last record keeps its place on the line of random numbers, whatever its
     value, and so do the others.
@@ -30,7 +31,7 @@ def of_node(held, z, how, simulation, node, out):
     N, R = len(held), len(z)
     out[:] = -np.inf
     if N == 0 or (atom and held.min() < held.max()):
-        return np.inf
+        return
     y, times = _counted(held[:-1])
     y, times = np.append(y, held[-1]), np.append(times, 1.0)  # the last by itself, last
     log_k = log_kernels(y, z, shape_of(held), whole)  # shape (R, V)
@@ -38,7 +39,7 @@ def of_node(held, z, how, simulation, node, out):
     for r in range(R):
         top = log_k[r].max()
         if top == -np.inf:
-            return np.inf
+            return
         scale += top
         if r > 0 and z[r] == z[r - 1]:
             log_k[r], edges[r] = log_k[r - 1], edges[r - 1]
@@ -47,8 +48,9 @@ def of_node(held, z, how, simulation, node, out):
             edges[r] = np.cumsum(times * log_k[r])
     if plain or R == 1 or N == 1:
         out[:] = scale + np.log(edges[:, -1] / N).sum()
-        return np.inf
-    return _allocated(log_k, edges, N, scale, (simulation[0] + np.uint64(node), simulation[2]), out)
+    else:
+        draws = simulation[0] + np.uint64(node), simulation[2]
+        _allocated(log_k, edges, N, scale, draws, out)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -84,7 +86,6 @@ def _allocated(k, edges, N, scale, draws, out):
     w = np.exp(log_w - top)
     for b in range(len(out)):
         out[b] = top + np.log(w[b * particles : (b + 1) * particles].mean())
-    return w.sum() ** 2 / (w**2).sum()
 
 
 @numba.njit(cache=True, nogil=True)
@@ -282,8 +283,8 @@ def reference(held, z, whole, draws, seed):
 def log_joint(node, whole, case, rule, out):
     """log of the density of the shown values given the others' weights, for each draw (S,)."""
     held, (y, times), (z, count), at_rest, (W, share), tables = node
-    mine, through, value = case
-    with_guess = _records(held, y, case)
+    mine, value = case
+    with_guess = records(held, y[mine] if mine >= 0 else -np.inf, value)
     if len(with_guess) == 0:
         out[:] = -np.inf
         return
@@ -293,7 +294,7 @@ def log_joint(node, whole, case, rule, out):
         out[:] = -np.inf
         return
     one_kernel = np.full(len(z), -np.inf)
-    if through:
+    if value > -np.inf:
         one_kernel = log_kernels(np.array([value]), z, shape, whole)[:, 0]
     f = np.empty((len(W), len(z)))
     done, top = _interpolated(node, whole, case, shape, one_kernel, f)
@@ -326,13 +327,10 @@ def beta_rule(n, points):
 
 
 @numba.njit(cache=True, nogil=True)
-def _records(held, y, case):
-    """Values of the records of a node under a guess."""
-    mine, through, value = case
-    others = held
-    if mine >= 0:
-        others = np.delete(held, np.argmax(held == y[mine]))
-    return np.append(others, value) if through else others
+def records(held, old, new):
+    """Values of the records of a node under a guess in the place of a value; infinite: none."""
+    others = np.delete(held, np.argmax(held == old)) if old > -np.inf else held
+    return np.append(others, new) if new > -np.inf else others
 
 
 @numba.njit(cache=True, nogil=True)

@@ -274,7 +274,10 @@ def _place(value: float, variable: Number, levels: tuple[str, ...]) -> float:
 
 
 def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTree:
-    """Lay the records of the table out in a tree; text: draws from the whole column."""
+    """A tree with the records of the table in its leaves, their numbers compared to rpart's.
+
+    ``model`` as text: draws from the whole column.
+    """
     rpart = model if isinstance(model, Rpart) else ONE_LEAF
     data, used = columns.data, sorted({rule.variable for split in rpart.rules for rule in split})
     of = _outcome(name, rpart.outcome, columns)
@@ -308,7 +311,15 @@ def imported(model: Model, name: str, columns: Columns, source: str) -> RpartTre
         donors=left,
         n_drawn=K,
     )
-    return _with_records(tree, data, rpart, name, source)
+    begin, end, donors = stretches(tree.leaf(data.codes), left, right)
+    differ = np.flatnonzero((end - begin)[:K] != np.array(rpart.n))
+    if len(differ) and rpart is not ONE_LEAF:
+        raise InputError(
+            f"{source}: the tree of {name!r} was grown on other records: {len(differ):,} of its "
+            f"{K:,} nodes held another number of records than the original has there; give the "
+            "table that syn() was given, with its rows, levels and missing values"
+        )
+    return replace(tree, begin=begin, end=end, donors=donors)
 
 
 def _outcome(name: str, levels: tuple[str, ...] | None, columns: Columns) -> Feature:
@@ -341,19 +352,3 @@ def _rules(rpart: Rpart, used: list[str], n_nodes: int) -> tuple[Ints, Ints, Int
         np.array([rule.cut for rule in rules]) - np.array(ordered),
         sides,
     )
-
-
-def _with_records(
-    tree: RpartTree, data: Microdata, rpart: Rpart, name: str, source: str
-) -> RpartTree:
-    """The tree with the records of the table in their leaves, their numbers compared to rpart's."""
-    leaf = tree.leaf(data.codes)
-    begin, end, donors = stretches(leaf, tree.left, tree.right)
-    differ = np.flatnonzero((end - begin)[: tree.n_drawn] != np.array(rpart.n))
-    if len(differ) and rpart is not ONE_LEAF:
-        raise InputError(
-            f"{source}: the tree of {name!r} was grown on other records: {len(differ):,} of its "
-            f"{tree.n_drawn:,} nodes held another number of records than the original has there; "
-            "give the table that syn() was given, with its rows, levels and missing values"
-        )
-    return replace(tree, begin=begin, end=end, donors=donors)
