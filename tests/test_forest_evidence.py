@@ -143,7 +143,6 @@ def test_smoothed_votes_prove_nothing():
 @pytest.mark.parametrize("n_jobs", [2, 3])
 def test_blocks_and_threads_change_nothing(monkeypatch, n_jobs):
     import bayes_risk.models.trees.forest_fit as chunks
-    import bayes_risk.models.trees.forest_trees as rooms
     import bayes_risk.models.trees.forest_trees as threads
 
     model, df = Forest(["a", "b"], n_trees=25), table(n=40)
@@ -151,7 +150,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch, n_jobs):
     release = fit.synthesize(m=3, random_seed=2)
     targets = targets_of(fit, release, np.arange(40))
     wanted = evidence(fit, release, targets)
-    monkeypatch.setattr(rooms, "BLOCK", 7)
+    monkeypatch.setattr(chunks, "BLOCK", 7)
     monkeypatch.setattr(chunks, "SHOWN_BYTES", 1)
     monkeypatch.setattr(threads, "MIN_ROWS", 3)
     parallel = model.fit(df, random_seed=1, n_jobs=n_jobs)

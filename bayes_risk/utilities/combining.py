@@ -345,16 +345,9 @@ def _labels(names: Sequence[Any], k: int) -> list[Any]:
 Analysis = Callable[[pd.DataFrame], Any]
 
 COLUMNS = (
-    "original",
-    "std_error_original",
-    "low_original",
-    "high_original",
-    "release",
-    "std_error",
-    "low",
-    "high",
-    "standardized_difference",
-    "interval_overlap",
+    *("original", "std_error_original", "low_original", "high_original"),
+    *("release", "std_error", "low", "high"),
+    *("standardized_difference", "interval_overlap"),
 )
 RULES = ("partially synthetic", "fully synthetic")
 

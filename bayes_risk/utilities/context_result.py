@@ -24,7 +24,6 @@ class Meaning(NamedTuple):
     is_: str
     is_not: str
     of: str = _ORIGINAL
-    compare: str = ""  # the measure that it compares with
 
 
 _ONE_FILE = "It is a property of one file and says nothing of the other."
@@ -51,19 +50,14 @@ MEANINGS = {
         "records of the release whose key no other record there shows",
         _ONE_FILE,
         of=_RELEASE,
-        compare="uio",
     ),
     "uiois": Meaning(
-        "UiOiS",
-        "uniques of the original whose key the release shows, once or more",
-        _NO_INTRUDER,
-        compare="uio",
+        "UiOiS", "uniques of the original whose key the release shows, once or more", _NO_INTRUDER
     ),
     "repu": Meaning(
         "repU",
         "replicated uniques: uniques of the original whose key is unique in the release too",
         _NO_INTRUDER,
-        compare="uio",
     ),
     "dorig": Meaning(
         "Dorig", "records of the original whose key leaves one value of the target there", _ONE_FILE
@@ -73,7 +67,6 @@ MEANINGS = {
         "records of the release whose key leaves one value of the target there",
         _ONE_FILE,
         of=_RELEASE,
-        compare="dorig",
     ),
     "iso": Meaning(
         "iSO",
@@ -84,19 +77,12 @@ MEANINGS = {
         "DiS",
         "records of the original whose key leaves one value of the target in the release",
         "The value may be wrong: see DiSCO.",
-        compare="dorig",
     ),
-    "disco": Meaning(
-        "DiSCO",
-        "records of DiS whose one value is theirs",
-        _NOT_BAYES,
-        compare="dorig",
-    ),
+    "disco": Meaning("DiSCO", "records of DiS whose one value is theirs", _NOT_BAYES),
     "disdio": Meaning(
         "DiSDiO",
         "records of DiSCO whose key leaves one value in the original too",
         "Nobody without the original can tell these records from the rest of DiSCO.",
-        compare="dorig",
     ),
     "correct": Meaning(
         "DiSCO over DiS",
@@ -113,27 +99,20 @@ MEANINGS = {
         "CAPd",
         "right guesses of somebody who draws a record of the original with the key",
         _ONE_FILE,
-        compare="base_cap",
     ),
     "caps": Meaning(
-        "CAPs",
-        "the same of the release's own records in the release",
-        _ONE_FILE,
-        of=_RELEASE,
-        compare="base_cap",
+        "CAPs", "the same of the release's own records in the release", _ONE_FILE, of=_RELEASE
     ),
     "dcap": Meaning(
         "DCAP",
         "right guesses of somebody who draws a record of the release with the key, if there is one",
         _NOT_RISK,
-        compare="capd",
     ),
     "tcap": Meaning(
         "TCAP",
         "the records of DiSCO among those whose key the release shows (Little et al. 2022)",
         _NOT_BAYES,
         of="records in iSO",
-        compare="dorig",
     ),
     "dcr_zero": Meaning(
         "DCR = 0",
@@ -161,6 +140,12 @@ MEANINGS = {
         "learnt by heart do not move it.",
         of=_LOOKED_UP,
     ),
+}
+COMPARED = {  # the measure that it compares with
+    **dict.fromkeys(("uis", "uiois", "repu"), "uio"),
+    **dict.fromkeys(("dsyn", "dis", "disco", "disdio", "tcap"), "dorig"),
+    **dict.fromkeys(("capd", "caps"), "base_cap"),
+    "dcap": "capd",
 }
 DRAWN = ("repu", "disco", "dcap", "tcap", "dcr_zero")
 DISTANCES = ("dcr_median", "dcr_5_percent")  # the others are shares of records
@@ -217,9 +202,8 @@ class ContextMeasures(Drawn):
         where = {row: k for k, row in enumerate(self.rows)}
         found = self.given_compare.copy()
         for k, (target, measure) in enumerate(self.rows):
-            other = MEANINGS[measure].compare
-            if other:
-                found[:, k] = self.value[:, where[target, other]]
+            if measure in COMPARED:
+                found[:, k] = self.value[:, where[target, COMPARED[measure]]]
             if measure == "closer_than_holdout":
                 found[:, k] = 0.5
         return found
@@ -378,11 +362,10 @@ def _range(row: Mapping[str, Any]) -> str:
 def _beside(row: Mapping[str, Any]) -> str:
     """What a measure is compared with: the number, and which it is."""
     measure, value = row["label"][1], _form(row)(row["compare"])
-    other = MEANINGS[measure].compare
     if value == NONE:
         return NONE
-    if other:
-        return f"{value} ({MEANINGS[other].written})"
+    if measure in COMPARED:
+        return f"{value} ({MEANINGS[COMPARED[measure]].written})"
     return value if measure == "closer_than_holdout" else f"{value} (original)"
 
 

@@ -119,9 +119,8 @@ class Utility(Drawn):
         ``total_variation`` and ``hellinger`` distance (0 to 1), each with what a release drawn from
         the original's proportions would show (``null_``); ``ratio_sd``, between releases.
         """
-        table = self._means(self.margin_measures, MARGIN_MEASURES)
-        table.index = pd.Index(self.margin_names, name="column")
-        return table.sort_values("ratio", ascending=False, kind="stable")
+        index = pd.Index(self.margin_names, name="column")
+        return self._means(self.margin_measures, MARGIN_MEASURES, index)
 
     @property
     def pairs(self) -> pd.DataFrame:
@@ -130,9 +129,8 @@ class Utility(Drawn):
         Columns as in `margins`, and mutual information in nats (of the cut columns) and Pearson
         correlation (of two numbers): of the original, of the release, and their difference.
         """
-        table = self._means(self.pair_measures, PAIR_MEASURES)
-        table.index = pd.MultiIndex.from_tuples(self.pair_names, names=["first", "second"])
-        return table.sort_values("ratio", ascending=False, kind="stable")
+        index = pd.MultiIndex.from_tuples(self.pair_names, names=["first", "second"])
+        return self._means(self.pair_measures, PAIR_MEASURES, index)
 
     @property
     def estimates(self) -> pd.DataFrame:
@@ -288,11 +286,11 @@ class Utility(Drawn):
             )
         return f"{told}{self._worst()}{self._intervals()}{self._not_compared()}"
 
-    def _means(self, values: Array, measures: tuple[str, ...]) -> pd.DataFrame:
-        table = pd.DataFrame(values.mean(axis=0), columns=list(measures))
+    def _means(self, values: Array, measures: tuple[str, ...], index: pd.Index) -> pd.DataFrame:
+        table = pd.DataFrame(values.mean(axis=0), index, list(measures))
         ratio = values[:, :, measures.index("ratio")]
         table["ratio_sd"] = ratio.std(axis=0, ddof=1) if self.m > 1 else np.nan
-        return table
+        return table.sort_values("ratio", ascending=False, kind="stable")
 
     def _rows(self) -> Iterator[tuple[str, Array, float]]:
         """Measures of the file level: name, values by release, and what chance alone gives."""

@@ -352,12 +352,8 @@ def _mean_deviation(n: Array, p: Array) -> Array:
 MARGIN_MEASURES = TableDistance._fields
 PAIR_MEASURES = (
     *TableDistance._fields,
-    "mutual_information_original",
-    "mutual_information_release",
-    "mutual_information_difference",
-    "correlation_original",
-    "correlation_release",
-    "correlation_difference",
+    *(f"mutual_information_{of}" for of in ("original", "release", "difference")),
+    *(f"correlation_{of}" for of in ("original", "release", "difference")),
 )
 
 

@@ -37,12 +37,7 @@ SPLINE_VALUES = 8  # distinct values that a number needs for a smooth term
 SPLINE_DF = 6
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeanModel:
-    """A fitted model: ``means`` turns rows of codes (R, p) into predicted means (R, d)."""
-
-    means: Callable[[Codes], Array]
-    notes: tuple[str, ...]
+Means = Callable[[Codes], Array]  # of rows of codes (R, p) the predicted means (R, d)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,14 +89,14 @@ def fit_means(
     column: int,
     variables: Sequence[Variable | Number],
     predictors: Sequence[int],
-) -> MeanModel:
-    """Fit the model of a column to the kept records (n', p)."""
+) -> tuple[Means, tuple[str, ...]]:
+    """Fit the model of a column to the kept records (n', p); what the fit had to say."""
     y = codes[:, column].astype(float)
     design = Design.from_rows(codes, variables, predictors)
     name = variables[column].name
     if np.ptp(y) == 0 or not design.columns:
         note = f"{name}: nothing predicts it, so every donor is as near"
-        return MeanModel(lambda rows: np.zeros((len(rows), 1)), (note,))
+        return lambda rows: np.zeros((len(rows), 1)), (note,)
     fit = {"ordered": _ordered, "multinomial": _multinomial, "gam": _gam, "linear": _linear}[kind]
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as said:
@@ -113,10 +108,10 @@ def fit_means(
             f"the {kind} model of column {name!r} has no finite predictions; drop predictors that "
             "it does not need, or choose another kind in models="
         )
-    return MeanModel(means, tuple(f"{name}: {note}" for note in notes))
+    return means, tuple(f"{name}: {note}" for note in notes)
 
 
-def _ordered(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callable[[Codes], Array]:
+def _ordered(y: Array, design: Design, codes: Codes, notes: list[str]) -> Means:
     """Expected level of a proportional odds regression."""
     from statsmodels.miscmodels.ordinal_model import OrderedModel
 
@@ -144,9 +139,7 @@ def _penalised(model: Any, slopes: int) -> Array:
     return np.asarray(minimize(loss, start, method="BFGS", options={"gtol": 1e-4}).x)
 
 
-def _multinomial(
-    y: Array, design: Design, codes: Codes, notes: list[str]
-) -> Callable[[Codes], Array]:
+def _multinomial(y: Array, design: Design, codes: Codes, notes: list[str]) -> Means:
     """Probabilities of the levels."""
     import statsmodels.api as sm
 
@@ -164,7 +157,7 @@ def _multinomial(
     return means
 
 
-def _ridge_logit(place: Any, design: Design, codes: Codes) -> Callable[[Codes], Array]:
+def _ridge_logit(place: Any, design: Design, codes: Codes) -> Means:
     from sklearn.linear_model import LogisticRegression
 
     found = LogisticRegression(C=1 / PENALTY, max_iter=10_000, tol=1e-8).fit(design(codes), place)
@@ -185,14 +178,14 @@ def _estimated(model: Any, x: Array, notes: list[str], **how: Any) -> Array | No
     return None
 
 
-def _linear(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callable[[Codes], Array]:
+def _linear(y: Array, design: Design, codes: Codes, notes: list[str]) -> Means:
     """Least squares."""
     x = np.column_stack([np.ones(len(y)), design(codes)])
     coefficients = np.linalg.lstsq(x, y, rcond=None)[0]
     return lambda rows: (coefficients[0] + design(rows) @ coefficients[1:])[:, None]
 
 
-def _gam(y: Array, design: Design, codes: Codes, notes: list[str]) -> Callable[[Codes], Array]:
+def _gam(y: Array, design: Design, codes: Codes, notes: list[str]) -> Means:
     """Sum of smooth functions of the numbers (cubic B-splines, penalised) and of the dummies."""
     from statsmodels.gam.api import BSplines, GLMGam
     from statsmodels.tools.sm_exceptions import PerfectSeparationError
@@ -359,11 +352,13 @@ TRIES = 1_000  # fill-ins drawn for a record before none is taken to be allowed
 class Step:
     """One variable: its predicted means, its donors, and how its deleted values are filled in.
 
-    ``shares`` are those of ``values`` among the kept records.
+    ``notes``: what the fit of its model had to say; ``shares``: of ``values`` among the kept
+    records.
     """
 
     column: int
-    model: MeanModel
+    means: Means
+    notes: tuple[str, ...]
     donors: Donors
     values: Array
     shares: Array
@@ -387,7 +382,7 @@ class Mechanism:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the fits had to say."""
-        return tuple(note for step in self.steps for note in step.model.notes)
+        return tuple(note for step in self.steps for note in step.notes)
 
     @property
     def columns(self) -> list[int]:
@@ -406,7 +401,7 @@ class Mechanism:
                     f"{int((~allowed.any(axis=1)).sum())} of the synthetic records possible; "
                     "loosen constraints=, synthesise more columns, or change their order"
                 )
-            means = step.model.means(out)
+            means = step.means(out)
             out[:, step.column], more = step.donors.draw(means, allowed, rng)
             refused += more
         return out, refused
@@ -483,7 +478,7 @@ class Mechanism:
         for part in blocks(len(some), len(step.donors.values)):
             block = some[part]
             chances = step.donors.chances(
-                step.model.means(unique[block]), None if allowed is None else allowed[block]
+                step.means(unique[block]), None if allowed is None else allowed[block]
             )
             own[block] = (chances * (step.donors.values == wanted[block, None])).sum(axis=1)
         return own[back.ravel()]
@@ -529,11 +524,11 @@ def fit_mechanism(
     steps = []
     for column, kind in kinds.items():
         others = [j for j in range(kept.shape[1]) if j != column]
-        means = fit_means(kind, whole, column, variables, others)
+        means, notes = fit_means(kind, whole, column, variables, others)
         values, held = np.unique(whole[:, column], return_counts=True)
-        given = means.means(alike), alike[:, column].astype(float), count.astype(float)
+        given = means(alike), alike[:, column].astype(float), count.astype(float)
         donors = Donors(*given, model.donors)
-        steps.append(Step(column, means, donors, values.astype(float), held / held.sum()))
+        steps.append(Step(column, means, notes, donors, values.astype(float), held / held.sum()))
     seconds = time.perf_counter() - began
     filled = model.later == "filled"
     return Mechanism(data, tuple(steps), tuple(model.constraints), filled, seconds)

@@ -207,12 +207,12 @@ def _allowed(builder: Builder, column: str, drawn: npt.NDArray[Any]) -> Array:
         )
     variable = builder.microdata.variables[builder.place(column)]
     levels = variable.n_levels
-    if levels and ((values != np.round(values)) | (values < 0) | (values >= levels)).any():
-        bad = values[(values != np.round(values)) | (values < 0) | (values >= levels)][0]
+    wrong = (values != np.round(values)) | (values < 0) | (values >= levels)
+    if levels and wrong.any():
         raise ModelError(
-            f"the model drew {bad:g} for {column!r}, which has levels 0 to {levels - 1} "
-            f"({', '.join(variable.labels)}); observe table[{column!r}].cat.codes with as many "
-            "categories"
+            f"the model drew {values[wrong][0]:g} for {column!r}, which has levels 0 to "
+            f"{levels - 1} ({', '.join(variable.labels)}); observe table[{column!r}].cat.codes "
+            "with as many categories"
         )
     return values
 

@@ -260,30 +260,23 @@ def sweep(rng, designs, totals, x, n_blocks, y, beta, centres):
 
 
 @numba.njit(cache=True, nogil=True)
-def change(designs, ts, points, Vs, values, powers, x, by, work):
-    """Sum over data sets of powers times psi(t + x by) - psi(t), by new modes."""
-    out, k = 0.0, x.shape[0]
-    start, t, V = work
+def log_g(y, now, at):
+    """log g(y), up to what y does not change: -log y! and the change of all psi from y = now.
+
+    Along a series where y is near, else by new modes, the sum over data sets of powers times
+    psi(t + x (y - now)) - psi(t).
+    """
+    designs, (ts, points, Vs, values), powers, x, (b1, b2, b3, leverage), (start, t, V) = at
+    by, moved = y - now, 0.0
+    if abs(by) * leverage <= NEAR:
+        return by * (b1 + by * (b2 / 2.0 + by * b3 / 6.0)) - math.lgamma(y + 1.0)
     for s in range(powers.shape[0]):
         v = product(Vs[s], x, start)
         size = math.log1p(max(by * v, -0.95)) / v  # where the mode of a lone coefficient is
-        for a in range(k):
+        for a in range(x.shape[0]):
             start[a] = points[s, a] + size * start[a]
             t[a] = ts[s, a] + by * x[a]
-        out += powers[s] * (psi(designs[min(s, 1)], t, start, V) - values[s])
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def log_g(y, now, designs, tables, powers, x, series, work):
-    """log g(y), up to what y does not change: -log y! and the change of all psi from y = now."""
-    ts, points, Vs, values = tables
-    b1, b2, b3, v = series
-    by = y - now
-    if abs(by) * v <= NEAR:
-        moved = by * (b1 + by * (b2 / 2.0 + by * b3 / 6.0))
-    else:
-        moved = change(designs, ts, points, Vs, values, powers, x, by, work)
+        moved += powers[s] * (psi(designs[min(s, 1)], t, start, V) - values[s])
     return moved - math.lgamma(y + 1.0)
 
 
@@ -305,14 +298,14 @@ def series_of(powers, mean, C, V, T, x):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_normaliser(now, designs, tables, powers, x, series, work):
+def log_normaliser(now, at):
     """log sum over y = 0, 1, .. of g(y); every so many counts where g is wide."""
-    b1, b2 = series[0], series[1]
+    b1, b2, _, _ = at[4]
     centre = math.exp(min(b1, LARGEST_ETA))
     spread = math.sqrt(centre + max(b2, 0.0) * centre * centre)
     stride = max(1.0, math.floor(spread / 4.0))
     first = float(math.floor(centre))
-    top = log_g(first, now, designs, tables, powers, x, series, work)
+    top = log_g(first, now, at)
     total, best = 1.0, top
     for side in range(2):
         y, last = first, top
@@ -320,7 +313,7 @@ def log_normaliser(now, designs, tables, powers, x, series, work):
             y += stride if side == 0 else -stride
             if y < 0.0:
                 break
-            found = log_g(y, now, designs, tables, powers, x, series, work)
+            found = log_g(y, now, at)
             total += math.exp(found - top)
             best = max(best, found)
             if not (found > best + LOG_NOTHING or found > last):
@@ -357,16 +350,13 @@ def predict(designs, tables, powers, x, now, asked, normed, out, norm):
         here = (ts[h], points[h], Vs[h], values[h])
         for u in range(U):
             series = series_of(powers, mean[h], C[h], Vs[h], T[h], x[u])
+            at = (designs, here, powers, x[u], series, work)
             for g in range(G):
                 out[h, g, u] = -np.inf
                 if asked[g, u] >= 0.0:
-                    out[h, g, u] = log_g(
-                        asked[g, u], now[h, u], designs, here, powers, x[u], series, work
-                    )  # fmt: skip
+                    out[h, g, u] = log_g(asked[g, u], now[h, u], at)
             if normed:
-                norm[h, u] = log_normaliser(
-                    now[h, u], designs, here, powers, x[u], series, work
-                )  # fmt: skip
+                norm[h, u] = log_normaliser(now[h, u], at)
 
 
 WARM_UP = 100

@@ -55,11 +55,7 @@ class RegressionReweighting:
         """Predictives, with the log ratio of priors of each draw (H,)."""
         held = touched(posterior.parts, targets)  # those with a predictive
         parts = [  # drawn again where that is exact
-            replace(p, part=replace(p.part, prior=self.model.prior_of(p.part.name))).with_rows(
-                p.rows, rng=c
-            )
-            if isinstance(p, ExactPart)
-            else p
+            self._under(p).with_rows(p.rows, rng=c) if isinstance(p, ExactPart) else p
             for p, c in zip(held, rng.spawn(len(held)), strict=True)
         ]
         ratios = [log_ratio(p, self.model.prior_of(p.part.name)) for p in held]
@@ -70,15 +66,18 @@ class RegressionReweighting:
         """The posterior, to be sampled under the other declaration from where it stopped."""
         parts: list[PartPosterior] = []
         for held in posterior.parts:
-            new: Any = replace(
-                held, part=replace(held.part, prior=self.model.prior_of(held.part.name))
-            )
+            new = self._under(held)
             if isinstance(new, SampledPart):
                 known = _SAMPLERS.setdefault(new.nuts, {})
                 fresh = Nuts(new.part, new.nuts.nuts_sampler)
                 new = replace(new, nuts=known.setdefault(repr(new.part.prior), fresh))
             parts.append(new)
         return replace(posterior, parts=parts)
+
+    def _under(self, held: PartPosterior) -> Any:
+        """A regression with its other prior."""
+        prior = self.model.prior_of(held.part.name)
+        return replace(held, part=replace(held.part, prior=prior))
 
 
 def log_ratio(held: PartPosterior, prior: RegressionPrior) -> Array:

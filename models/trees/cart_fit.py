@@ -232,12 +232,24 @@ class CARTFit(Synthesis):
                 f"floor={self.model.floor:g} is for files made elsewhere; fit with floor=None to "
                 "synthesise"
             )
-        shares: list[Shares] = []
+        kind, genuine, mask = self._kind(request.parameters), self.microdata.codes, request.mask
+        shares: list[Shares] = []  # of each tree's leaves, as far as drawn
         for l, rng in enumerate(request.rngs):
-            trees = self._trees(l, len(request.rngs))
+            trees, codes = self._trees(l, len(request.rngs)), genuine.copy()
             if l == 0 or request.parameters != "shared":
                 shares = [{} for _ in trees]
-            yield self._table(request, trees, shares, rng)
+            for tree, held in zip(trees, shares, strict=True):
+                if self.microdata.columns[tree.column] not in request.columns:
+                    continue
+                nodes = tree.node(codes[mask])
+                donors = draw_donors(tree, nodes, kind, rng, self.weights, held)
+                values = genuine[donors, tree.column]
+                if self._smoothed(tree):
+                    values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
+                    values = np.round(values) if self._whole(tree) else values
+                concerned = nodes < tree.n_drawn
+                codes[np.flatnonzero(mask)[concerned], tree.column] = values[concerned]
+            yield codes
 
     @property
     def of_files(self) -> bool:
@@ -252,30 +264,6 @@ class CARTFit(Synthesis):
     def without_floor(self) -> "CARTFit":
         """The same trees, which make only what their leaves hold."""
         return replace(self, model=replace(self.model, floor=None))
-
-    def _table(
-        self,
-        request: Request,
-        trees: Sequence[Tree],
-        shares: Sequence[Shares],
-        rng: np.random.Generator,
-    ) -> Codes:
-        """One synthetic table, in codes; ``shares`` of each tree's leaves as far as drawn."""
-        kind = self._kind(request.parameters)
-        codes, genuine, mask = self.microdata.codes.copy(), self.microdata.codes, request.mask
-        for tree, held in zip(trees, shares, strict=True):
-            if self.microdata.columns[tree.column] not in request.columns:
-                continue
-            nodes = tree.node(codes[mask])
-            donors = draw_donors(tree, nodes, kind, rng, self.weights, held)
-            values = genuine[donors, tree.column]
-            if self._smoothed(tree):
-                values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
-                if self._whole(tree):
-                    values = np.round(values)
-            concerned = nodes < tree.n_drawn
-            codes[np.flatnonzero(mask)[concerned], tree.column] = values[concerned]
-        return codes
 
     def closed_form(
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any

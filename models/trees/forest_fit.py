@@ -20,6 +20,8 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .forest_trees import Composition, Counts, ReleasedVotes, Trees, grow_forest, log_gains
 
+BLOCK = 256  # targets at a time, or fewer, so that there are at most
+MAX_CELLS = 2**24  # leaves of guesses (trees x guesses x targets)
 SHOWN_BYTES = 2**29  # data sets of a release that are indexed at a time
 
 
@@ -156,13 +158,18 @@ class ForestFit:
         """What one forest adds, shape (m, G, U); some data sets at a time."""
         base = Composition.from_table(trees, self.microdata.codes)
         drawn = frozenset(e.column for e in earlier)
+        G, U = targets.guesses.codes.shape[:2]
+        size = max(1, min(BLOCK, MAX_CELLS // (len(trees) * G)))
+        some = [np.arange(b, min(b + size, U)) for b in range(0, U, size)]
         chunk = max(1, SHOWN_BYTES // (4 * (trees.bags.size + len(trees.right))))
         parts = []
         for l in range(0, len(codes), chunk):
             jobs = [partial(self._shown, trees, drawn, z) for z in codes[l : l + chunk]]
-            some = in_order(jobs, n_jobs=self.n_jobs, what="leaves", where="threads")
-            how: Any = {"dirichlet": self.model.dirichlet, "n_jobs": self.n_jobs}
-            parts.append(log_gains(base, list(some), targets, drawn_before=drawn, **how))  # large
+            shown = list(in_order(jobs, n_jobs=self.n_jobs, what="leaves", where="threads"))
+            last = drawn, self.model.dirichlet
+            gains = [partial(log_gains, base, shown, targets, which, *last) for which in some]
+            found = in_order(gains, n_jobs=self.n_jobs, what="evidence", where="threads")
+            parts.append(np.concatenate(list(found), axis=2))  # `shown` is large
         return np.concatenate(parts)
 
     def _shown(self, trees: Trees, drawn: frozenset[int], z: Codes) -> ReleasedVotes:

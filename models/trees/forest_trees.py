@@ -187,10 +187,6 @@ def _votes(X, first, last, nodes, bags, out):
                 out[i, right[start[t] + node]] += 1
 
 
-BLOCK = 256  # targets at a time, or fewer, so that there are at most
-MAX_CELLS = 2**24  # leaves of guesses (trees x guesses x targets)
-
-
 class Composition(NamedTuple):
     """Genuine values in the nodes of a forest's trees.
 
@@ -249,12 +245,11 @@ def log_gains(
     base: Composition,
     shown: Sequence[ReleasedVotes],
     targets: Targets,
-    *,
+    which: Ints,
     drawn_before: frozenset[int],
     dirichlet: float,
-    n_jobs: int,
 ) -> Array:
-    """log p(Z^(l) | y*, y_-i) less that of the truth, for some data sets, shape (m, G, U).
+    """log p(Z^(l) | y*, y_-i) less that of the truth, for some data sets, shape (m, G, which).
 
     ``drawn_before``: columns synthesised before this one, by whose released values a target's own
     record found its leaf. Cost: m x U x T for each distinct guess, times the released records in
@@ -262,24 +257,6 @@ def log_gains(
     """
     with np.errstate(divide="ignore"):
         log_votes = np.log(np.arange(len(base.trees) + 1) + dirichlet)
-    G, U = targets.guesses.codes.shape[:2]
-    size = max(1, min(BLOCK, MAX_CELLS // (len(base.trees) * G)))
-    jobs = [
-        partial(_of_block, base, shown, targets, which, drawn_before, log_votes)
-        for which in (np.arange(b, min(b + size, U)) for b in range(0, U, size))
-    ]
-    parts = in_order(jobs, n_jobs=n_jobs, what="evidence", where="threads")  # `shown` is large
-    return np.concatenate(list(parts), axis=2)
-
-
-def _of_block(
-    base: Composition,
-    shown: Sequence[ReleasedVotes],
-    targets: Targets,
-    which: Ints,
-    drawn_before: frozenset[int],
-    log_votes: Array,
-) -> Array:
     trees, targets = base.trees, targets.only(which)
     uses = frozenset(trees.predictors.tolist())
     rows, cell = targets.rows(uses | {trees.column})  # shape (G', U, p)
