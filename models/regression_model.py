@@ -28,9 +28,8 @@ from bayes_risk.models.regression.families import (
 )
 from bayes_risk.models.regression.fit import RegressionFit, fitted, from_external
 from bayes_risk.models.regression.formulas import parse
-from bayes_risk.models.regression.hyper import power_scaled_prior
 from bayes_risk.models.regression.part import Part, check_outcome
-from bayes_risk.models.regression.prior import RegressionPrior
+from bayes_risk.models.regression.prior import RegressionPrior, power_scaled_prior
 
 SMALLEST = float(np.nextafter(0.0, 1.0))
 

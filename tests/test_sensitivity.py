@@ -12,15 +12,14 @@ from scipy import stats
 import bayes_risk as br
 from bayes_risk.models.dpmpm import DPMPMFit
 from bayes_risk.models.mixture.hyper_priors import power_scaled_gamma
-from bayes_risk.models.regression.hyper import (
+from bayes_risk.models.regression.part import Coefficients
+from bayes_risk.models.regression.posterior import (
+    ExactPart,
     RegressionReweighting,
     inside,
     log_prior_of,
-    power_scaled_prior,
 )
-from bayes_risk.models.regression.part import Coefficients
-from bayes_risk.models.regression.posterior import ExactPart
-from bayes_risk.models.regression.prior import RegressionPrior
+from bayes_risk.models.regression.prior import RegressionPrior, power_scaled_prior
 from bayes_risk.risk.attribute import attribute_evidence, gather
 from tests.fits import encoded
 from tests.oracles import simulate

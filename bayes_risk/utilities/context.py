@@ -94,7 +94,7 @@ def _drawn(n: int, size: int, rng: np.random.Generator) -> Ints:
 
 # Of each target and measure: its value, what that is a share of, and what it compares with (NaN
 # where that is another row)
-Rows = dict[tuple[str, str], tuple[float, float, float]]
+Measured = dict[tuple[str, str], tuple[float, float, float]]
 
 
 def context_measures(
@@ -180,7 +180,7 @@ def context_measures(
     known_columns("groups", list(cut), [*keys, *targets])
     codes = {name: _codes(tables, name, cut.get(name)) for name in [*keys, *targets]}
     measured = _distance_columns(tables, distances, holdout)
-    rows: list[Rows] = []
+    rows: list[Measured] = []
     replicated, disclosed = [], []
     for l, child in zip(range(1, tables.m + 1), rng.spawn(tables.m), strict=True):
         found = _of_release(codes, keys, targets, l)
@@ -224,7 +224,7 @@ def _codes(tables: Tables, name: str, groups: int | None) -> tuple[list[Ints], i
 
 def _of_release(
     codes: Mapping[str, tuple[list[Ints], int]], keys: list[str], targets: list[str], l: int
-) -> tuple[Rows, Flags, Flags]:
+) -> tuple[Measured, Flags, Flags]:
     """Rows of release l, its replicated uniques (n,), and DiSCO of each target (T, n)."""
 
     def column(name: str) -> tuple[Ints, Ints, int]:
@@ -241,7 +241,9 @@ def _of_release(
     return rows, who.replicated, np.array(disclosed)
 
 
-def _rows(target: str, names: Sequence[str], counts: Sequence[float], of: Sequence[float]) -> Rows:
+def _rows(
+    target: str, names: Sequence[str], counts: Sequence[float], of: Sequence[float]
+) -> Measured:
     nan = float("nan")
     return {
         (target, name): (count / total if total else nan, total, nan)
@@ -275,7 +277,7 @@ def _distance_rows(
     l: int,
     lookups: int,
     rng: np.random.Generator,
-) -> Rows:
+) -> Measured:
     parts = [tables.frames[0], tables.frames[l]]
     parts.append(parts[0].iloc[:0] if holdout is None else holdout)
     found = closest([_values(name, [p[name] for p in parts]) for name in columns], lookups, rng)
@@ -288,7 +290,7 @@ def _distance_rows(
             ("dcr_5_percent", lambda x: np.quantile(x, 0.05)),
         )
     }
-    closer: Rows = {("", "closer_than_holdout"): (found.closer, n, nan)}
+    closer: Measured = {("", "closer_than_holdout"): (found.closer, n, nan)}
     return rows if np.isnan(found.closer) else rows | closer
 
 

@@ -43,7 +43,6 @@ from . import counts_imputed
 from .counts_imputed import UnknownCounts
 from .families import CategoricalLogit, Poisson
 from .glm import Nuts
-from .hyper import RegressionReweighting
 from .imputed import WARM_UP, ImputedPosterior, Unknown
 from .part import Coefficients, Part, Rows
 from .posterior import (
@@ -55,6 +54,7 @@ from .posterior import (
     PartPosterior,
     RegressionPosterior,
     RegressionPredictive,
+    RegressionReweighting,
     SampledPart,
     closed,
     segments,

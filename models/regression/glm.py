@@ -41,7 +41,7 @@ class Nuts:
         *,
         start: list[Values] | None,
         rng: np.random.Generator,
-        tick: Any,
+        tick: Any = lambda done: None,
     ) -> dict[str, Array]:
         """Draws of the sampled parameters by name, each of shape (chains, draws, ...)."""
         with self.lock:

@@ -342,16 +342,17 @@ class RowsPredictive(ABC):
         truth = self.targets.profiles[block].astype(float)[None]
         asked = [self.targets.rows(part.uses, block) for part in self.parts]
         codes = [np.concatenate([rows, truth]) for rows, _ in asked]  # distinct, the truth last
-        U, G = log_weights.shape[1], self.targets.guesses.codes.shape[0]
+        cells, cell = np.unique([c for _, c in asked], axis=1, return_inverse=True)
+        U, G = log_weights.shape[1], cells.shape[1]
         out = np.empty((len(np.unique(self.batch)), G, U))
         for some in blocks(U, len(self.batch) * G):
             at = slice(block.start + some.start, block.start + some.stop)
             found, _ = self._masses(at, [c[:, some] for c in codes], normed=False)
             total = np.repeat(log_weights[:, None, some], G, axis=1)  # shape (H, G, some)
-            for f, (_, cell) in zip(found, asked, strict=True):
-                total += f[:, cell] - f[:, -1:]
+            for f, which in zip(found, cells, strict=True):
+                total += f[:, which] - f[:, -1:]
             out[:, :, some] = log_sums_of_batches(total, self.batch, axis=0)
-        return out
+        return out[:, cell.reshape(-1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,12 +6,14 @@ the posterior mean with sigma^2 = b / a, and what a release drawn from them says
 in `docs/evidence.md`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.special import gammaln
+from scipy.stats import gamma, halfnorm, norm
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import batch_of_draws
@@ -23,6 +25,7 @@ from bayes_risk.models.fits.sampling import Length, blocks, log_sums_of_batches
 from .families import LogNormal
 from .glm import Nuts, extra_of
 from .part import Coefficients, Part, Rows, n_outcomes
+from .prior import RegressionPrior
 
 CHAINS = 4  # where draws are independent, or of imputed rows
 LEVERAGE = 1e-9
@@ -155,15 +158,14 @@ class NormalInverseGamma:
         b = np.maximum(self.b - 0.5 * w * error**2 / left, np.finfo(float).tiny)
         if weight is None:
             scale2 = 2.0 * b * (1.0 + inside + outside)  # of t with 2a degrees of freedom, times 2a
-            norm = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)
-            return np.asarray(norm - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2))
+            level = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(np.pi * scale2)
+            return np.asarray(level - (a + 0.5) * np.log1p((y_star - centre) ** 2 / scale2))
         wider = 1.0 + w * (inside + outside)  # |V without i| / |V with y* in its place|
-        norm = gammaln(a + 0.5 * w) - gammaln(a) - 0.5 * w * np.log(2.0 * np.pi * b)
+        level = gammaln(a + 0.5 * w) - gammaln(a) - 0.5 * w * np.log(2.0 * np.pi * b)
         shift = w * (y_star - centre) ** 2 / (2.0 * b * wider)
-        return np.asarray(norm - 0.5 * np.log(wider) - (a + 0.5 * w) * np.log1p(shift))
+        return np.asarray(level - 0.5 * np.log(wider) - (a + 0.5 * w) * np.log1p(shift))
 
 
-Tick = Callable[[int], None]
 WARM_TUNE = 4  # of the base fit's warm-up, one in so many steps suffices for a warm start
 
 
@@ -207,10 +209,6 @@ class RegressionPredictive:
         return total
 
 
-def quiet(done: int) -> None:
-    """Show nothing."""
-
-
 class Guessed(NamedTuple):
     """Targets and guesses of a regression.
 
@@ -248,7 +246,7 @@ class ExactPart:
         return cls(part=part, rows=rows, known=known, draws=draws)
 
     def with_rows(
-        self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, tick: Tick = quiet
+        self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, **how: Any
     ) -> "ExactPart":
         """The same regression of other rows."""
         chains = self.draws.n_chains
@@ -381,9 +379,7 @@ class SampledPart:
             tune=length.tune if start is None else WARM_TUNE * length.tune,
         )
 
-    def with_rows(
-        self, rows: Rows, *, shorter: int = 1, rng: np.random.Generator, tick: Tick = quiet
-    ) -> "SampledPart":
+    def with_rows(self, rows: Rows, *, shorter: int = 1, **how: Any) -> "SampledPart":
         """The same regression of other rows, started where these chains stopped."""
         chains = self.draws.n_chains
         length = Length(
@@ -391,9 +387,7 @@ class SampledPart:
             tune=max(self.tune // WARM_TUNE, 50) if self.last else self.tune,
             chains=chains,
         )
-        return SampledPart.fitted(
-            self.part, rows, self.nuts, length, start=self.last, rng=rng, tick=tick
-        )
+        return SampledPart.fitted(self.part, rows, self.nuts, length, start=self.last, **how)
 
     def cold(self) -> "SampledPart":
         """The same with nothing learnt of where its draws lie."""
@@ -515,3 +509,84 @@ class ClosedPosterior:
     def doubled(self, *, rng: np.random.Generator, n_jobs: int) -> "ClosedPosterior":
         """Exact as it is."""
         return self
+
+
+_SAMPLERS: "WeakKeyDictionary[Nuts, dict[str, Nuts]]" = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegressionReweighting:
+    """The draws of regressions under the priors of another declaration."""
+
+    model: Any
+
+    def predictives(
+        self, posterior: RegressionPosterior, targets: Targets, *, rng: np.random.Generator
+    ) -> list[tuple[Predictive, Array]]:
+        """Predictives, with the log ratio of priors of each draw (H,)."""
+        held = touched(posterior.parts, targets)  # those with a predictive
+        parts = [  # drawn again where that is exact
+            self._under(p).with_rows(p.rows, rng=c) if isinstance(p, ExactPart) else p
+            for p, c in zip(held, rng.spawn(len(held)), strict=True)
+        ]
+        ratios = [log_ratio(p, self.model.prior_of(p.part.name)) for p in held]
+        found = replace(posterior, parts=parts).predictives(targets, rng=rng)
+        return list(zip(found, ratios, strict=True))
+
+    def started(self, posterior: RegressionPosterior) -> RegressionPosterior:
+        """The posterior, to be sampled under the other declaration from where it stopped."""
+        parts: list[PartPosterior] = []
+        for held in posterior.parts:
+            new = self._under(held)
+            if isinstance(new, SampledPart):
+                known = _SAMPLERS.setdefault(new.nuts, {})
+                fresh = Nuts(new.part, new.nuts.nuts_sampler)
+                new = replace(new, nuts=known.setdefault(repr(new.part.prior), fresh))
+            parts.append(new)
+        return replace(posterior, parts=parts)
+
+    def _under(self, held: PartPosterior) -> Any:
+        """A regression with its other prior."""
+        prior = self.model.prior_of(held.part.name)
+        return replace(held, part=replace(held.part, prior=prior))
+
+
+def log_ratio(held: PartPosterior, prior: RegressionPrior) -> Array:
+    """log p_1(theta_h) / p_0(theta_h) of one regression, (H,); zero where it was drawn again."""
+    if isinstance(held, ExactPart):
+        return np.zeros(len(held.draws))
+    part, other = held.part, replace(held.part, prior=prior)
+    return log_prior_of(other, held.draws) - log_prior_of(part, held.draws)
+
+
+def log_prior_of(part: Part, draws: Coefficients) -> Array:
+    """Log prior density of draws of a regression that NUTS sampled, up to a constant, (H,)."""
+    prior = part.prior
+    beta, extra = inside(part, draws)
+    wide = (slice(None), *[None] * (beta.ndim - 2))
+    logs = norm.logpdf(beta, part.centre()[wide], part.scales()[wide])
+    total: Array = logs.reshape(len(draws), -1).sum(axis=1)
+    if "cut" in extra:
+        total += norm.logpdf(extra["cut"], 0.0, prior.intercept).sum(axis=1)
+    if "sigma" in extra:
+        total += halfnorm.logpdf(extra["sigma"], scale=prior.sigma)
+    if "nu" in extra:
+        total += gamma.logpdf(extra["nu"], prior.nu[0], scale=1.0 / prior.nu[1])
+    if "alpha" in extra:
+        total += halfnorm.logpdf(extra["alpha"] ** -0.5, scale=prior.overdispersion)
+    return total
+
+
+def inside(part: Part, draws: Coefficients) -> tuple[Array, dict[str, Array]]:
+    """Draws on the scale that was sampled: `Scaling.outside` undone."""
+    scaling, slopes, extra = part.scaling, draws.beta.copy(), dict(draws.extra)
+    others = np.arange(slopes.shape[1]) != scaling.constant
+    shift = np.einsum("hk...,k->h...", slopes[:, others], scaling.centre[others])
+    if scaling.constant >= 0:
+        slopes[:, scaling.constant] -= scaling.at - shift
+    if "cut" in extra:
+        extra["cut"] = extra["cut"] - shift[:, None]
+    if "sigma" in extra:
+        extra["sigma"] = extra["sigma"] / scaling.by
+    scale = scaling.scale.reshape(-1, *[1] * (slopes.ndim - 2))
+    return slopes * scale / scaling.by, extra

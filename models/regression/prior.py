@@ -5,13 +5,14 @@ regressions.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import number, positive
+from bayes_risk.models.mixture.hyper_priors import power_scaled_gamma
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,29 @@ class RegressionPrior:
     def proper(self) -> bool:
         """Whether the coefficients have a proper prior."""
         return bool(np.isfinite([self.intercept, self.slopes]).all())
+
+
+def power_scaled_prior(prior: RegressionPrior, power: float) -> RegressionPrior:
+    """Each prior of a regression raised to a power; normal and half-normal ones widen by its root.
+
+    InverseGamma(a, b)^p is proportional to InverseGamma(p (a + 1) - 1, p b).
+    """
+    wider = power**-0.5
+    shape, rate = prior.sigma2
+    if prior.proper and power * (shape + 1.0) < 1.0:
+        raise InputError(
+            f"power={power:g} makes the inverse gamma prior sigma2={prior.sigma2} improper; give "
+            f"a power of at least {1.0 / (shape + 1.0):.3g}"
+        )
+    return replace(
+        prior,
+        intercept=wider * prior.intercept,
+        slopes=wider * prior.slopes,
+        sigma2=(power * (shape + 1.0) - 1.0, power * rate) if prior.proper else prior.sigma2,
+        sigma=wider * prior.sigma,
+        nu=power_scaled_gamma("nu", prior.nu, power),
+        overdispersion=wider * prior.overdispersion,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
