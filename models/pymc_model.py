@@ -14,7 +14,7 @@ from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.evidence.contract import Progress
 from bayes_risk.models.fits.progress import ticker
 from bayes_risk.models.fits.sampling import Length
-from bayes_risk.models.pymc.contract import Builder
+from bayes_risk.models.pymc.density import Builder
 from bayes_risk.models.pymc.fit import PyMCFit, fitted
 
 from .cart import microdata

@@ -6,8 +6,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.models.pymc.contract import Builder
-from bayes_risk.models.pymc.density import Engine
+from bayes_risk.models.pymc.density import Builder, Engine
 from bayes_risk.models.pymc.fit import Condition, PyMCFit, PyMCPosterior
 from bayes_risk.models.pymc_model import PyMCModel
 

@@ -11,8 +11,7 @@ import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.intruder.guesses import GuessSet
-from bayes_risk.models.pymc.contract import Builder
-from bayes_risk.models.pymc.density import Engine, PyMCPredictive
+from bayes_risk.models.pymc.density import Builder, Engine, PyMCPredictive
 from tests.pymc_models import AREAS, build_two, engine_of, two_columns
 
 # --- guesses that cannot be ------------------------------------------------------------------

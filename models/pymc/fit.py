@@ -31,8 +31,7 @@ from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from bayes_risk.models.fits.synthesis import Request, Synthesis, made_columns
 from bayes_risk.release.release import EncodedRelease
 
-from .contract import Builder
-from .density import Engine, PyMCPredictive, Theta
+from .density import Builder, Engine, PyMCPredictive, Theta
 
 DIAGNOSED = 300
 Point = dict[str, npt.NDArray[Any]]
