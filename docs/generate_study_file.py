@@ -8,10 +8,8 @@ from typing import Any
 
 from bayes_risk import models
 from bayes_risk.app.study.keys import Section
-from bayes_risk.app.study.measures import PopulationSection
-from bayes_risk.app.study.models import ModelSection, section_of
-from bayes_risk.app.study.sections import GRID, INTRUDER
-from bayes_risk.app.study.signatures import part_of
+from bayes_risk.app.study.sections import GRID, INTRUDER, PopulationSection
+from bayes_risk.app.study.signatures import ModelSection, part_of, section_of
 from bayes_risk.app.study.study import SECTIONS, Study
 from bayes_risk.app.study.sweep import CandidateSection
 from bayes_risk.intruder.priors import Interval

@@ -12,8 +12,7 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.run import runner as run
 from bayes_risk.app.study import prepare
 from bayes_risk.app.study.declare import read_data
-from bayes_risk.app.study.measures import IdentificationSection
-from bayes_risk.app.study.sections import AttributeSection
+from bayes_risk.app.study.sections import AttributeSection, IdentificationSection
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.demo import STUDIES
 from tests.edge_results import LEVELS, MARK, attribute, confidential, study_result

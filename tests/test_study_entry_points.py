@@ -12,7 +12,7 @@ from bayes_risk import models
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.models import section_of
+from bayes_risk.app.study.signatures import section_of
 from bayes_risk.app.study.study import parse_study
 
 CODE = '''

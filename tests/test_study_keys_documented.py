@@ -12,10 +12,14 @@ from pydantic import TypeAdapter
 from bayes_risk import models
 from bayes_risk._core.validate import MOST
 from bayes_risk.app.study.keys import Section
-from bayes_risk.app.study.measures import RADII
-from bayes_risk.app.study.models import ModelSection, section_of
-from bayes_risk.app.study.sections import OPTIONS, DistributionSection, PriorDensity, PriorMixture
-from bayes_risk.app.study.signatures import Part, part_of
+from bayes_risk.app.study.sections import (
+    OPTIONS,
+    RADII,
+    DistributionSection,
+    PriorDensity,
+    PriorMixture,
+)
+from bayes_risk.app.study.signatures import ModelSection, Part, part_of, section_of
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.app.study.sweep import SWEPT
 from bayes_risk.intruder.priors import TruthFactor

@@ -7,9 +7,8 @@ import pytest
 from bayes_risk import InputError
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run.costs import estimate
-from bayes_risk.app.study.checks import unsampled
 from bayes_risk.app.study.declare import declare, fit_model
-from bayes_risk.app.study.prepare import synthesize
+from bayes_risk.app.study.prepare import synthesize, unsampled
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.intruder.intruder import Intruder
 from tests.fits import encoded, offered

@@ -21,8 +21,8 @@ from bayes_risk.app.cli import app
 from bayes_risk.app.output.study import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study import prepare
-from bayes_risk.app.study.models import section_of
 from bayes_risk.app.study.sections import GRID, made_guesses
+from bayes_risk.app.study.signatures import section_of
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_result

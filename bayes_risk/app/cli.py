@@ -475,7 +475,7 @@ def _plain_errors(study_file: Path | None = None) -> Iterator[None]:
     except (InputError, ModelError, OSError, MemoryError) as error:
         said = full_disk(error) or str(error)
         if isinstance(error, InputError) and study_file is not None and study_file.is_file():
-            from .study.toml_file import with_lines
+            from .study.keys import with_lines
 
             said = with_lines(said, study_file)
         _say("; ".join([f"bayes-risk: {said}", *_notes(error)]), "red")

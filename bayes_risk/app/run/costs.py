@@ -18,14 +18,16 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_of, in_words, resident
 from bayes_risk._core.validate import at_least
-from bayes_risk.app.study.checks import factors_of, stand_in, unsampled
 from bayes_risk.app.study.declare import declare, read_data
 from bayes_risk.app.study.prepare import (
     Clock,
     candidates_of,
     checked_inputs,
+    factors_of,
     fit_and_release,
     needs_fit,
+    stand_in,
+    unsampled,
 )
 from bayes_risk.app.study.study import Study, candidate_study
 from bayes_risk.data.microdata import Microdata

@@ -20,9 +20,8 @@ from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.studies.grid import SHARES
 
 from .keys import FunctionName
-from .models import ModelSection
 from .sections import DataSection, made_guesses, made_prior
-from .signatures import functions_in
+from .signatures import ModelSection, functions_in
 from .study import Study, candidate_study, changed
 from .sweep import Values, label_of, labelled
 

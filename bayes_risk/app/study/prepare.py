@@ -1,24 +1,59 @@
-"""From a study to what is audited: the table, the fit, the release (or the loop that makes it)."""
+"""From a study to what is audited: the table, the fit, the release (or the loop that makes it).
+
+What a run would refuse is refused before a model is sampled, which may take long: the model is
+declared and given the table, all but for its draws, and the library's own checks are asked of it:
+synthesis, and every audit, with the table itself in the place of the release. What is refused of a
+table that was released unchanged is refused of the release too.
+"""
 
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import signature
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 
 import bayes_risk as br
 from bayes_risk._core.checkpoint import within
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.memory import at_stage
+from bayes_risk.evidence.contract import Fit
+from bayes_risk.evidence.methods import choose_method
+from bayes_risk.evidence.prior_weights import log_prior
+from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.release.provenance import Provenance
+from bayes_risk.reporting.content import toml_key
+from bayes_risk.risk.full_table.risk import check_size, problem_of
+from bayes_risk.risk.full_table.tables import Table
+from bayes_risk.risk.membership.audit import membership_problem
+from bayes_risk.studies.grid import Swept, audit_of, swept
+from bayes_risk.utilities.combining import inferences
+from bayes_risk.utilities.result import checked_analyses
+from bayes_risk.utilities.tables import columns_of, tables_of
 
-from .checks import rehearse, rehearse_ends, unsampled
-from .declare import declare, fit_model, provenance_of, read_data, synthesis_options, taken
-from .study import Study, candidate_study, sorted_keys
+from .declare import (
+    bounds_options,
+    declare,
+    fit_model,
+    matching_options,
+    membership_options,
+    provenance_of,
+    read_beside,
+    read_data,
+    read_release,
+    sweep_options,
+    synthesis_options,
+    taken,
+    utility_options,
+)
+from .signatures import Part
+from .study import Study, candidate_study, changed, sorted_keys
 
 Progress = Callable[[str, int, int], None]
 
@@ -163,3 +198,257 @@ def _declared(study: Study, df: pd.DataFrame) -> Any:
         synthesis=options,
         attribute={k: v for k, v in own.items() if k != "targets"},
     )
+
+
+# --- before a model is sampled --------------------------------------------------------------------
+
+
+SAMPLED = {"predictive", "imputed", "independent-releases", "refit"}  # from a base fit's draws
+
+
+def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
+    """The fit before its draws; None: there is none, or the model has none such."""
+    if declaration is None:
+        return None
+    way = getattr(declaration, study.model.way)
+    if study.model.way == "fit" and "sample" not in signature(way).parameters:
+        return None
+    how: dict[str, Any] = {"sample": False, "random_seed": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they come with the fit itself
+        with named(study, "model"):
+            fit = fit_model(study, declaration, df, **how)
+        if study.reweight is not None:
+            with named(study, "reweight"):
+                fit = fit_model(study, declaration, df, weights=np.full(len(df), 0.5), **how)
+    return cast(Fit, fit)
+
+
+def rehearse(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release | None:
+    """Try every audit of a study that needs no draws; gives the release made elsewhere.
+
+    It costs matching, context measures without distances, analyses and guesses once.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they come with the audit itself
+        _check_labels(study, df)
+        usual = stand_in(study, df, fit)
+        release = read_release(study, df, usual)
+        shown = usual if release is None else release
+        _rehearse_without_model(study, df, shown.first(2))
+        if fit is not None:
+            _rehearse_audits(study, df, fit, shown.first(2))
+            if study.sweep is not None:
+                with named(study, "sweep"):
+                    _try_sweep(study, df, fit, shown)
+    return release
+
+
+def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
+    """The table in the place of the release that the model makes, or that was made elsewhere."""
+    tables, made = [df] * study.m, None
+    if fit is not None and study.release.files is None:
+        if study.release.classes is not None:
+            _check_classes(study, fit, "[release]")
+        with named(study, "release"):
+            try:
+                made = fit.synthesize(random_seed=0, **synthesis_options(study))
+            except ModelError:  # draws may make better values
+                made = None
+    if made is not None:
+        return replace(made, datasets=tables)
+    with named(study, "release"):
+        return br.Release(
+            datasets=tables,
+            synthesized=study.synthesized_in(df),
+            classes=study.release.classes or "new",
+            parameters=study.release.parameters,
+        )
+
+
+def _check_classes(study: Study, fit: Fit, where: str) -> None:
+    if "classes" not in signature(fit.synthesize).parameters:
+        kind = study.model.kind
+        raise InputError(f'{where} classes means nothing to kind = "{kind}"; leave it out')
+
+
+def rehearse_ends(study: Study, df: pd.DataFrame, made: list[str]) -> None:
+    """Try ``[bounds]`` of releases with these columns synthesised."""
+    with named(study, "bounds"):
+        how = {"synthesized": made} | bounds_options(study)
+        br.release_bounds(df, random_seed=0, **how | {"m": min(how.get("m", 1), 1)})
+
+
+def _rehearse_without_model(study: Study, df: pd.DataFrame, release: br.Release) -> None:
+    """Matching, utility, context measures, bounds, and whoever is compared."""
+    if study.identification is not None:
+        with named(study, "identification"):
+            matching = matching_options(study, df, release.datasets)
+            br.identification_risk(df, release, **matching)
+    if (asked := study.utility) is not None:
+        with named(study, "utility"):
+            tables = tables_of(df, release, asked.columns, None)
+            columns_of(tables, asked.numbers, asked.groups, asked.missing)
+            analyses = checked_analyses(utility_options(study)["analyses"])
+            inferences(analyses, tables, asked.rules, asked.confidence)
+    if study.context is not None:
+        with named(study, "context"):
+            holdout = read_beside(study, study.context.holdout, df)
+            few: dict[str, Any] = {"lookups": 1, "random_seed": 0, "holdout": holdout}
+            br.context_measures(df, release, **study.context.model_dump() | few)
+    if study.bounds is not None and study.compare is None:
+        rehearse_ends(study, df, list(release.synthesized))
+
+
+def _rehearse_audits(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
+    """Targets, intruders, guesses, priors and evidence."""
+    rng = np.random.default_rng(0)
+    if (section := study.attribute) is not None:
+        with named(study, "attribute"):
+            _check_grids(study, section, fit, release)
+            drawn = not isinstance(section.targets, list) and section.targets != "all"
+            options = (section.placed_anywhere() if drawn else section).options
+            _try_audit(fit, release, options, [options.get("prior", "uniform")])
+    if study.full_table is not None:
+        with named(study, "full_table"):
+            intruder = None if study.attribute is None else study.attribute.knows
+            given = study.full_table.targets
+            targets = given if isinstance(given, list) else 1
+            problem, _ = problem_of(fit, release, intruder, targets, rng, rng)
+            check_size(Table.of(fit.microdata.n_levels[problem.cases.columns]))
+    if study.membership is not None:
+        with named(study, "membership"):
+            options = membership_options(study.membership)
+            asked, records = options["intruder"], options["records"]
+            membership_problem(fit, release, asked, records, rng, rng)
+            if (people := read_beside(study, study.membership.others, df)) is not None:
+                fit.microdata.encode(people, "others")
+
+
+def _try_audit(
+    fit: Fit, release: br.Release, options: Mapping[str, Any], priors: list[Any]
+) -> None:
+    """All of `attribute_risk` that comes before its evidence, and the priors after it."""
+    rng = np.random.default_rng(0)
+    how = [options["intruder"], options["guesses"], options["targets"]]
+    problem = AuditProblem.prepare(fit, release, *how, choose=rng, knowing=rng)
+    method = choose_method(problem, options["evidence"])
+    cases, can = problem.cases, problem.capabilities
+    if can.weaker is not None and problem.intruder.is_competitor:
+        can.weaker.weaker_in_words(problem.intruder, problem.release, cases)
+    has_base = method.name in SAMPLED - can.computed
+    base = np.zeros((len(cases.guesses.codes), len(cases))) if has_base else None
+    for prior in priors:
+        log_prior(prior, fit.microdata, cases, problem.release, base)
+
+
+def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) -> None:
+    """Every setting of a sweep."""
+    if study.sweep.classes is not None:
+        _check_classes(study, fit, "[sweep]")
+    for key, values in (study.sweep.model or {}).items():
+        for value in values.values() if isinstance(values, Mapping) else values:
+            model: Any = fit
+            if key == "power":
+                model.model.power_scaled(float(value))
+            else:
+                other = changed(study.model, key, value).declared(df)
+                fit_model(study, other, df, sample=False, random_seed=0)
+    factors, options, alone = factors_of(study, fit, release)
+    priors = [value for _, value in factors.axes.get("prior", [("", options.get("prior"))])]
+    for setting in factors.settings(one_at_a_time=alone):
+        shown, how = audit_of(factors, setting, release, options)
+        m = factors.value("m", setting) if "m" in setting else release.m
+        _try_audit(fit, shown.first(m), how, [prior or "uniform" for prior in priors])
+
+
+def factors_of(study: Study, fit: Fit, release: br.Release) -> tuple[Swept, dict[str, Any], bool]:
+    """What a sweep varies, its options, and whether one at a time."""
+    options = sweep_options(study, fit, release)
+    over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
+    return swept(fit, release, over, base, options), options, alone
+
+
+# --- in the words of the file -------------------------------------------------------------------
+
+FEW = 30  # whole numbers that may well be codes of categories
+
+
+def _check_grids(study: Study, section: Any, fit: Fit, release: br.Release) -> None:
+    """Guessed numbers have grids, unless they are codes of categories."""
+    guesses, data = section.guesses, fit.microdata
+    largest = section.knows.largest
+    names = [largest] if largest is not None else list(release.synthesized)
+    for name in names:
+        if name not in data.columns or name in section.knows_columns:
+            continue
+        grid = guesses.get(name) if isinstance(guesses, dict) else guesses
+        label, number = f"guesses.{name}", name in data.numbers
+        if number and not isinstance(grid, Part):
+            values = data.codes[:, data.columns.index(name)]
+            raise InputError(
+                f"{label}: the column is a number, and a number needs a grid: guesses = "
+                f"{{ {name} = {{ percent = 10, n = 11 }} }}{_if_codes(name, np.unique(values))}"
+            )
+        if not number and isinstance(guesses, dict) and isinstance(grid, Part):
+            raise InputError(f'{label}: the column is a category; give "levels"')
+
+
+def _if_codes(name: str, values: Any) -> str:
+    """What to do if these numbers are codes: few whole ones may be."""
+    values = values[~np.isnan(values)]
+    if not 0 < len(values) <= FEW or (values % 1).any():
+        return ""
+    return (
+        f"; if its {len(values)} whole numbers are codes of categories, list these in "
+        f"[data.levels]: {toml_key(name)} = [1, 2, ...]"
+    )
+
+
+def _check_labels(study: Study, df: pd.DataFrame) -> None:
+    """Records and totals that are named are those of the data."""
+    named: dict[str, Any] = {}
+    if (section := study.attribute) is not None:
+        named["[attribute] targets"] = section.targets
+        if (intruder := section.intruder) is not None:
+            named["[attribute.intruder] knows_records"] = intruder.knows_records
+            other = [] if intruder.other is None else [intruder.other]
+            named["[attribute.intruder] other"] = other
+            _check_totals(intruder.knows_totals, df)
+    if study.full_table is not None:
+        named["[full_table] targets"] = study.full_table.targets
+    if study.membership is not None:
+        named["[membership] records"] = study.membership.records
+    for where, given in named.items():
+        absent = [k for k in given if k not in df.index] if isinstance(given, list) else []
+        if absent:
+            kind = "text" if isinstance(df.index[0], str) else "numbers"
+            raise InputError(
+                f"{where} names {absent[0]!r}, which is no record label; the labels are {kind}, "
+                "those of [data] index, or the numbers of the rows from 0"
+            )
+
+
+def _check_totals(given: Any, df: pd.DataFrame) -> None:
+    """Totals are those of the data, which the message does not tell: they are confidential."""
+    for name, total in given.items() if isinstance(given, dict) else ():
+        if name not in df.columns:
+            raise InputError(
+                f"[attribute.intruder] knows_totals names column {name!r}; the data have "
+                f"{list(df.columns)}"
+            )
+        number = pd.api.types.is_numeric_dtype(df[name].dtype)
+        if not number or float(cast(Any, df[name].sum())) != total:
+            raise InputError(
+                f"[attribute.intruder] knows_totals.{name} = {total:.15g} is not what the data add "
+                "up to; give that, or knows_totals = true"
+            )
+
+
+@contextmanager
+def named(study: Study, section: str) -> Iterator[None]:
+    """Name the section, and write arguments as keys."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(study.model.said(error, f"[{section}]")) from None

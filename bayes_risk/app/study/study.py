@@ -25,18 +25,18 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import is_number
 from bayes_risk.studies.comparison import UTILITIES
 
-from .keys import LARGEST, FunctionName, Section, misfit, read_section, sentences, told, unknown
-from .measures import (
-    BoundsSection,
-    ContextSection,
-    FullTableSection,
-    IdentificationSection,
-    MembershipSection,
-    ReweightSection,
-    ThresholdsSection,
-    UtilitySection,
+from .keys import (
+    LARGEST,
+    FunctionName,
+    Section,
+    misfit,
+    read_section,
+    read_toml,
+    sentences,
+    told,
+    too_deep,
+    unknown,
 )
-from .models import ModelSection, read_model, section_of
 from .sections import (
     BY_MODEL,
     INTRUDER,
@@ -44,9 +44,11 @@ from .sections import (
     DataSection,
     OutputSection,
     ReleaseSection,
+    ThresholdsSection,
 )
+from .sections import SECTIONS as PLAIN
+from .signatures import ModelSection, read_model, section_of
 from .sweep import CandidateSection, CompareSection, SweepSection
-from .toml_file import read_toml, too_deep
 
 EXAMPLES = {
     "sweep": 'say what varies, as in priors = ["uniform", "marginal"]',
@@ -156,22 +158,7 @@ class Study(Section):
         return self.release.m if self.release.files is None else len(self.release.files)
 
 
-SECTIONS: dict[str, type[Section]] = {
-    "data": DataSection,
-    "release": ReleaseSection,
-    "attribute": AttributeSection,
-    "identification": IdentificationSection,
-    "utility": UtilitySection,
-    "context": ContextSection,
-    "bounds": BoundsSection,
-    "membership": MembershipSection,
-    "full_table": FullTableSection,
-    "reweight": ReweightSection,
-    "sweep": SweepSection,
-    "compare": CompareSection,
-    "thresholds": ThresholdsSection,
-    "output": OutputSection,
-}
+SECTIONS = PLAIN | {"sweep": SweepSection, "compare": CompareSection}
 HOMES = ("data", "release", "attribute", "identification", "thresholds", "output")  # of keys
 
 
